@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo environments test lint test-all test-litellm test-plugins docs bench bench-peers report clean
+.PHONY: demo packages environments test lint test-all test-litellm test-plugins coverage docs bench bench-peers report clean
 
 # A module is compiled when it is first imported; compiling all that is installed takes a minute.
 INSTALL := pip install --quiet --no-compile
@@ -76,27 +76,41 @@ lint: $(VENV)/dev
 	$(BIN)/mypy --num-workers auto
 	SKIP=ruff-check,ruff-format,mypy $(BIN)/pre-commit run --all-files --show-diff-on-failure
 
-# What the tests need. `make --jobs environments` installs it side by side.
-environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))
+# The programs that some tests need, and without which they are skipped (Debian, as root or with sudo). `make packages
+# test` installs them first.
+packages:
+	PYTHON=$(PYTHON) .ci/packages
+
+PACKAGES_FIRST := $(filter packages,$(MAKECMDGOALS))
+test-all coverage $(ALLURE_READY): | $(PACKAGES_FIRST)
+
+# What the tests need; npm installs Allure.
+environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-pkuseg/ready \
+		$(if $(PACKAGES_FIRST)$(shell command -v npm),$(ALLURE_READY))
 
 test: lint test-all test-litellm test-plugins
+
+# The model that a segmenter loads.
+test-all coverage: export PKUSEG_HOME := $(CURDIR)/$(VENV)-pkuseg
 
 # One process compiles what the tests import, so that the others need not do it all at the same time.
 test-all: environments
 	-$(BIN)/python -m pytest --collect-only -qq > /dev/null
-	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m coverage run -m pytest $(IN_PARALLEL) --timeout 300
-	@$(BIN)/python -m coverage combine --quiet
-	@for part in core benchmarks engine runs; do \
-		echo "coverage of $$part, branches included, in percent (at least 92):"; \
-		$(BIN)/python -m coverage report --include "pytest_llmprops/$$part/*" --format total --fail-under 92 || exit 1; \
-	done
+	$(BIN)/python -m pytest $(IN_PARALLEL) --timeout 900
+
+# What the tests of four parts do not reach. No check: on a busy machine, a process may end before it has written its
+# data. Tracing more than doubles the time.
+coverage: environments
+	-$(BIN)/python -m coverage run -m pytest $(IN_PARALLEL) $(addprefix tests/,core benchmarks engine runs)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --show-missing --skip-covered
 
 test-litellm: $(VENV)-litellm/ready
 	$(VENV)-litellm/bin/python .ci/check_extra.py litellm
-	$(VENV)-litellm/bin/python -m pytest --timeout 300 \
+	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 \
 		tests/models/test_litellm.py tests/models/test_openai.py tests/models/test_openai_samples.py \
 		tests/models/test_prices.py
-	$(VENV)-litellm/bin/python -m pytest --timeout 300 tests/models/test_conformance.py -k bedrock
+	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 tests/models/test_conformance.py -k bedrock
 
 # litellm pins an older OpenAI SDK: a separate environment, in which the OpenAI backend is also tested.
 $(VENV)-litellm/ready: pyproject.toml
@@ -131,7 +145,7 @@ report: $(ALLURE_READY)
 	@$(PYTHON) -m pytest_llmprops.reports.allure.site
 
 $(ALLURE_READY):
-	@command -v npm > /dev/null || { echo "make report needs npm, which comes with Node.js" >&2; exit 1; }
+	@command -v npm > /dev/null || { echo "Allure needs npm, which comes with Node.js (Debian: apt-get install npm)" >&2; exit 1; }
 	npm install --loglevel=error --no-audit --no-fund --no-save --prefix $(VENV)-allure allure@$(ALLURE)
 	touch $@
 

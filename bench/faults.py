@@ -38,7 +38,8 @@ from bench.scale import SUITE
 from bench.server_faults import Fault, FaultServer, server_faults
 from tests.support.batch_server import BatchServer, running_batch_server
 from tests.support.message_batches import MessageBatchServer
-from tests.support.postgres import PostgresServer, programs
+from tests.support.postgres import PostgresServer
+from tests.support.programs import GCC, POSTGRES
 from tests.support.ray_cluster import ADDER, RayMachines
 from tests.support.runs import Finished, Runner
 from tests.support.view_server import ask
@@ -645,9 +646,9 @@ class Clock:
     """A clock of processes, which can be set while they run."""
 
     def __init__(self, folder: Path) -> None:
-        compiler = shutil.which("cc")
+        compiler = GCC.find()
         if compiler is None:
-            raise Skipped("no C compiler")
+            raise Skipped(GCC.reason)
         library, source = folder / "clock.so", folder / "clock.c"
         source.write_text(CLOCK)
         subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
@@ -691,12 +692,12 @@ def postgres_row(outage: float, way: str, workers: int) -> Row:
     """Return the row of a database that crashes or is restarted while it is the store."""
 
     def play(trial: Trial) -> None:
-        tools = programs()
-        if tools is None or importlib.util.find_spec("psycopg") is None:
-            raise Skipped("PostgreSQL or psycopg is not installed")
+        program = POSTGRES.find()
+        if program is None or importlib.util.find_spec("psycopg") is None:
+            raise Skipped(f"{POSTGRES.reason}; and the extra postgres")
         trial.runner.sums(ITEMS)
         folder = Path(tempfile.mkdtemp(prefix="llmprops-pg-", dir="/tmp"))
-        database = PostgresServer(folder, tools, {})
+        database = PostgresServer(folder, program.parent, {})
         try:
             database.start()
             with serving() as server:

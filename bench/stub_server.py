@@ -27,6 +27,7 @@ import argparse
 import asyncio
 import hashlib
 import json
+import math
 import os
 import re
 import subprocess
@@ -42,6 +43,7 @@ from typing import Any
 
 REASONING_TOKENS = 200
 _HTML = b"<!DOCTYPE html><html><head><title>Welcome</title></head><body>It works!</body></html>"
+Answer = tuple[int, Any, dict[str, str]]
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
 
 
@@ -54,6 +56,8 @@ class StubOptions:
     :param retry_after: value of the Retry-After header of these 429 answers; empty for none.
     :param always_500: prompts that always get a 500: ``22/1000`` (22 of every 1,000 distinct prompts, evenly spread in
         order of arrival), ``0.022`` (a share, chosen by the prompt's hash) or substrings separated by ``|``.
+    :param limit: a limit of the account: ``tokens:PER_MINUTE:BURST``, ``calls:NUMBER:SECONDS``, ``spaced:PER_SECOND``
+        or ``first:NUMBER``, see :data:`LIMITS`; empty for none.
     :param fail_all: every call gets a 500.
     :param html: every call gets a web page.
     :param answer: ``hash`` (A or B by the last user message), ``echo``, ``empty``, ``control`` (escape sequences),
@@ -67,11 +71,122 @@ class StubOptions:
     rate_500: float = 0.0
     retry_after: str = "0.2"
     always_500: str = ""
+    limit: str = ""
     fail_all: bool = False
     html: bool = False
     answer: str = "hash"
     seed: int = 1
     until_stdin_closes: bool = False
+
+
+@dataclass(slots=True)
+class Refusal:
+    """A call refused because of a limit.
+
+    :param seconds: the exact wait; None if the server does not say it.
+    """
+
+    status: int
+    seconds: float | None = None
+
+    def answer(self) -> Answer:
+        """Return the answer of OpenAI: whole seconds in ``Retry-After``, or the wait in the text and in a reset."""
+        if self.seconds is None:
+            return _error(self.status, "Too many requests.", None, error_type="requests")
+        if self.seconds == int(self.seconds):
+            return _limited(retry_after=f"{self.seconds:.0f}")
+        wait = f"{self.seconds:.2f}s"
+        message = f"Rate limit reached for requests. Please try again in {wait}."
+        return _error(429, message, "rate_limit_exceeded", x_ratelimit_reset_requests=wait)
+
+
+@dataclass(slots=True)
+class TokenBucket:
+    """Tokens that fill evenly, as OpenAI's. It states the wait in whole seconds."""
+
+    per_minute: float
+    burst: float
+    says: bool = True
+    tokens: float = field(init=False)
+    at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.tokens = self.burst
+
+    def refusal(self, now: float, cost: int) -> Refusal | None:
+        """Return the refusal of a call of ``cost`` tokens; None if it is served."""
+        rate = self.per_minute / 60
+        self.tokens, self.at = min(self.burst, self.tokens + (now - self.at) * rate), now
+        if self.tokens >= cost:
+            self.tokens -= cost
+            return None
+        return Refusal(429, float(math.ceil((cost - self.tokens) / rate)) if self.says else None)
+
+    def least_seconds(self, calls: int, tokens: int) -> float:
+        """Return how long this limit makes so many calls take, at least."""
+        return max(0.0, (tokens - self.burst) / self.per_minute * 60)
+
+
+@dataclass(slots=True)
+class Window:
+    """A number of calls per window of time. It states the rest of the window (``try again in 16.17s``)."""
+
+    calls: float
+    seconds: float
+    begun: float = -math.inf
+    used: int = 0
+
+    def refusal(self, now: float, cost: int) -> Refusal | None:
+        """Return the refusal of a call; None if it is served."""
+        if now >= self.begun + self.seconds:
+            self.begun, self.used = now, 0
+        self.used += 1
+        return None if self.used <= self.calls else Refusal(429, self.begun + self.seconds - now)
+
+    def least_seconds(self, calls: int, tokens: int) -> float:
+        """Return how long this limit makes so many calls take, at least."""
+        return (calls - 1) // self.calls * self.seconds
+
+
+@dataclass(slots=True)
+class EvenlySpaced:
+    """nginx's ``limit_req`` without a burst: it refuses a call that follows another too closely, and states no wait."""
+
+    per_second: float
+    status: int = 503
+    last: float = -math.inf
+
+    def refusal(self, now: float, cost: int) -> Refusal | None:
+        """Return the refusal of a call; None if it is served."""
+        if now - self.last < 1 / self.per_second:
+            return Refusal(self.status)
+        self.last = now
+        return None
+
+    def least_seconds(self, calls: int, tokens: int) -> float:
+        """Return how long this limit makes so many calls take, at least."""
+        return calls / self.per_second
+
+
+@dataclass(slots=True)
+class FirstCalls:
+    """A provider without capacity for the first calls, as Anthropic's 529."""
+
+    calls: float
+
+    def refusal(self, now: float, cost: int) -> Refusal | None:
+        """Return the refusal of a call; None if it is served."""
+        self.calls -= 1
+        return Refusal(529) if self.calls >= 0 else None
+
+    def least_seconds(self, calls: int, tokens: int) -> float:
+        """Return 0: no time is lost but by waiting."""
+        return 0.0
+
+
+LIMITS: dict[str, Callable[..., TokenBucket | Window | EvenlySpaced | FirstCalls]] = {
+    "tokens": TokenBucket, "calls": Window, "spaced": EvenlySpaced, "first": FirstCalls
+}  # fmt: skip
 
 
 def _share(*parts: Any) -> float:
@@ -144,6 +259,9 @@ class Counts:
     peak_in_flight: int = 0
     repeats: int = 0
     dropped: int = 0
+    #: of the calls that no limit refused, and calls in flight when it refused the first one
+    tokens: int = 0
+    in_flight_at_refusal: int = 0
     #: of the answers to prompts
     statuses: Counter[int] = field(default_factory=Counter)
     attempts: Counter[bytes] = field(default_factory=Counter)
@@ -165,15 +283,14 @@ class Counts:
             "distinct": len(self.attempts),
             "repeats": self.repeats,
             "dropped": self.dropped,
+            "tokens": self.tokens,
+            "in_flight_at_refusal": self.in_flight_at_refusal,
             "statuses": {str(k): v for k, v in sorted(self.statuses.items())},
             "cpu_seconds": time.process_time(),
         }
         if prompts:
             data["prompts"] = {self.texts[key]: count for key, count in self.attempts.items()}
         return data
-
-
-Answer = tuple[int, Any, dict[str, str]]
 
 
 def _error(
@@ -203,6 +320,8 @@ class Stub:
     def __init__(self, options: StubOptions) -> None:
         self.options = options
         self.counts = Counts()
+        name, *numbers = options.limit.split(":")
+        self.limit = LIMITS[name](*map(float, numbers)) if name else None
         self._always_fails = self._failure_rule(options.always_500)
         answer_text(options.answer, "0")
 
@@ -242,6 +361,11 @@ class Stub:
 
     def _fault(self, data: dict[str, Any], model: str, key: bytes, prompt: str, auth: str) -> Answer | None:
         options, attempt = self.options, self.counts.attempts[key]
+        tokens = len(prompt) // 4 + 8
+        refusal = None if self.limit is None else self.limit.refusal(time.monotonic(), tokens)
+        if refusal is not None:
+            return refusal.answer()
+        self.counts.tokens += tokens
         if options.html or model == "html":
             return 200, _HTML, {"content-type": "text/html; charset=utf-8"}
         if auth.endswith(" wrong"):
@@ -441,7 +565,12 @@ class _Connection(asyncio.Protocol):
         counts.in_flight += 1
         counts.peak_in_flight = max(counts.peak_in_flight, counts.in_flight)
         (status, answer, headers), key = self._stub.answer(body, authorization)
-        if b'"slow"' in body:
+        if status in (429, 503, 529):
+            counts.in_flight_at_refusal = counts.in_flight_at_refusal or counts.in_flight
+        if self._stub.limit is not None and status != 200:
+            # A gateway refuses a call before the model sees it.
+            delay = 0.0
+        elif b'"slow"' in body:
             delay *= 10
         elif b'"hang"' in body:
             delay = 3600.0

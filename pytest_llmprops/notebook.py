@@ -303,7 +303,6 @@ def _run(command: Sequence[str], *, quiet: bool) -> tuple[int, str]:
     # A process cannot inherit the output of a notebook, which is not a file. Reading a pipe would not end while another
     # process that the run started, such as a server, has it open.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8:replace"}
-    is_posix = os.name == "posix"
     presses = 0
     with tempfile.TemporaryDirectory(prefix="llmprops-", ignore_cleanup_errors=True) as name:
         path = Path(name) / "output"
@@ -319,7 +318,7 @@ def _run(command: Sequence[str], *, quiet: bool) -> tuple[int, str]:
                 env=environment,
                 # A terminal sends Ctrl-C to its group of processes, a notebook to the kernel only. In a group of its
                 # own, pytest gets one signal in both cases.
-                process_group=0 if is_posix else None,
+                process_group=0,
             )
             try:
                 while process.poll() is None:
@@ -350,12 +349,9 @@ def _print_new(output: IO[str], quiet: bool) -> None:
 
 
 def _signal(process: subprocess.Popen[bytes], name: str) -> None:
-    """Send a signal to pytest and its workers. On Windows, the console sends Ctrl-C to all of its processes itself."""
-    if os.name == "posix":
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.Signals[name])
-    elif name != "SIGINT":
-        process.kill()
+    """Send a signal to pytest and its workers."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.Signals[name])
 
 
 def _reason(output: str) -> str:

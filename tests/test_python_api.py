@@ -150,7 +150,6 @@ def test_unknown_benchmark_is_refused_before_pytest_starts(project: Runner) -> N
     assert not (project.folder / "reports").exists()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="sends a signal to one process")
 def test_interrupt_of_the_caller_ends_the_run(project: Runner) -> None:
     """A notebook interrupts its kernel only. pytest then completes the record of what was measured."""
     process = subprocess.Popen(

@@ -18,6 +18,7 @@ import yaml
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.cli.run import project_files
+from tests.support.programs import JQ
 from tests.support.runs import ROOT
 
 WORKFLOW = ".github/workflows/model-upgrade.yml"
@@ -110,8 +111,8 @@ def named(steps: list[dict[str, Any]], name: str) -> str:
 
 
 def shell(script: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a script as GitHub does, with the programs of ``folder/bin`` first."""
-    path = os.pathsep.join((str(folder / "bin"), os.environ["PATH"]))
+    """Run a script as GitHub does, with the programs of ``folder/bin`` first, and Python as ``python``."""
+    path = os.pathsep.join((str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]))
     return subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", script],
         cwd=folder, env={"PATH": path, **variables}, capture_output=True, text=True, check=False,
@@ -172,7 +173,7 @@ def prepare(folder: Path, name: str, program: str, comments: object) -> None:
     (folder / "reports" / "decision.md").write_text("## PASS: new may replace old\n", encoding="utf-8")
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq, which gh contains")
+@JQ.needed
 @pytest.mark.parametrize(
     "steps", [JOBS["comment"]["steps"], ACTION["runs"]["steps"]], ids=["workflow", "action"]
 )

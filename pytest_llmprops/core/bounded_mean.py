@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 #: the first distance of the integral's points, and the error of the probability below which it is not halved again
-_STEP, _ERROR = 0.3, 1e-11
+_STEP, _ERROR = 0.3, 1e-12
 #: numbers per array of the integral: as fast as larger arrays, and little memory
 _BLOCK = 100_000
 #: numbers per array, and points of a row, up to which a search evaluates several points at once

@@ -197,8 +197,6 @@ def _locked(name: Path) -> IO[str]:
             # The previous owner may have removed the file between open and flock.
             if name.exists() and os.path.samestat(os.fstat(file.fileno()), name.stat()):
                 return file
-        except ImportError:
-            return file
         except BaseException:
             file.close()
             raise

@@ -45,6 +45,8 @@ _WITHOUT_HINT = 0.88
 #: calls per second at which calls go on at least, while some have replies: a provider without capacity refuses calls at
 #: any rate, and without a hint, a pause may be longer than needed
 _LEAST_OF_CAPACITY, _LEAST_WITHOUT_HINT = 8.0, 2.0
+#: replies per refusal that make the rate right
+_FEW = 12
 #: no limit that a run meets: calls per second
 _UNLIMITED = 1e4
 #: a server's clock and the network need a moment more than it says
@@ -108,8 +110,9 @@ class Limiter:
         self._due = self._made_up = self._paused_until = 0.0
         #: the period between two pauses: number, start, replies that arrived in it, and when a refusal ended it
         self._period, self._began, self._served, self._ended = 0, -1.0, 0, -1.0
-        #: replies and seconds of the periods that a stated wait ended; each counts twice as much as the one before
-        self._replies = self._seconds = 0.0
+        self._refused_now = 0
+        #: replies, refusals and seconds of the periods so far; each counts twice as much as the one before
+        self._replies = self._refusals = self._seconds = 0.0
         #: pauses in a row without a reply, and when the first of them began
         self._fruitless = 0
         self._limited_since: float | None = None
@@ -202,6 +205,8 @@ class Limiter:
         """Set the rate from what was served in the period that ends with this pause."""
         whole = max(now - self._began, 1e-3)
         served, rate = self._served, self._rate
+        if self._is_limited:
+            self._replies, self._refusals = self._replies / 2 + served, self._refusals / 2 + self._refused_now
         if not served:
             if rate is None:
                 self._window = max(1, self._window // 2)
@@ -210,15 +215,17 @@ class Limiter:
         elif rate is None or not self._is_limited:
             self._rate, self._is_limited = self._at_most(max(served / whole, self._least)), True
         elif self._made_up:
-            self._replies, self._seconds = self._replies / 2 + served, self._seconds / 2 + whole
-            self._rate = self._at_most(_WITH_HINT * self._replies / self._seconds)
+            self._seconds = self._seconds / 2 + whole
             self._is_known |= self._replies >= _KNOWN_AFTER
+            # One of several servers may refuse its share of the calls at any rate: do not slow down for a few.
+            least = rate if self._replies >= _FEW * self._refusals else 0.0
+            self._rate = self._at_most(_WITH_HINT * max(self._replies / self._seconds, least))
         else:
             self._is_known |= served >= _KNOWN_AFTER
-            lower = rate * _WITHOUT_HINT
-            lower = lower if self._is_known else min(lower, served / whole)
-            self._rate = max(lower, min(rate, self._least))
-        self._began, self._ended, self._served, self._left = now, -1.0, 0, self._window
+            lower = rate if self._is_known else min(rate, served / whole)
+            self._rate = max(_WITHOUT_HINT * lower, min(rate, self._least))
+        self._began, self._ended, self._left = now, -1.0, self._window
+        self._served = self._refused_now = 0
 
     def _at_most(self, rate: float) -> float:
         return min(rate, self._most or _UNLIMITED)
@@ -271,6 +278,7 @@ class Limiter:
 
     def _refuse(self, turn: Turn, error: BackendError) -> None:
         self.refused += 1
+        self._refused_now += 1
         now, hint = self._now(), error.retry_after
         if turn is self._probe:
             self._come_back()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -200,7 +201,7 @@ def start(config: pytest.Config) -> LLMSession:
             # A plan makes no calls, so workers would be idle.
             config.option.dist = "no"
         if config.getoption("dist", "no") != "no":
-            _check_unicode(config)
+            _check_workers(config)
         controller = Controller(config, session)
         preflight = Preflight(config, controller)
         preflight.check()
@@ -224,8 +225,12 @@ def start(config: pytest.Config) -> LLMSession:
     return session
 
 
-def _check_unicode(config: pytest.Config) -> None:
-    """Check that pytest-xdist can send the command line and the folders to workers."""
+def _check_workers(config: pytest.Config) -> None:
+    """Check that workers can reach the broker, and that pytest-xdist can send them the command line and the folders."""
+    if sys.platform == "win32":
+        raise pytest.UsageError(
+            "-n: workers need Unix sockets, which Windows lacks; use -n 0, Linux or macOS"
+        )
     for text in (
         *map(str, config.invocation_params.args),
         str(config.invocation_params.dir),

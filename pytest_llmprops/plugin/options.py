@@ -344,7 +344,13 @@ OPTIONS: tuple[Option, ...] = (
         " command goes on",
         "SECONDS",
     ),
-    Option("llm-rpm", amount, None, "maximum number of calls per minute (default: no limit)", "N"),
+    Option(
+        "llm-rpm",
+        amount,
+        None,
+        "maximum number of calls per minute and model (default: as many as the server serves)",
+        "N",
+    ),
     Option("llm-timeout", amount, 120.0, "timeout of one call, in seconds (default: 120)", "SECONDS"),
     Option("llm-retries", count, 4, "number of retries after a failed call (default: 4)", "N"),
     Option(

@@ -6,6 +6,7 @@ Importing this module imports torch and transformers.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -378,8 +379,6 @@ def _memory(device: torch.device) -> float:
     """Return the highest memory use so far, in bytes: of the GPU, or of the process."""
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated())
-    import resource  # not on Windows
-
     # Linux counts in KiB, macOS in bytes.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
 

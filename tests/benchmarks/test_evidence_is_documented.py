@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-
 from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
@@ -76,7 +74,6 @@ def test_htest_homophones_and_eras(run: Runner) -> None:
         assert names <= documented(name)
 
 
-@pytest.mark.simulation
 def test_edited_items(run: Runner) -> None:
     """An edited item has the keys of its benchmark in the table of the page, and no other."""
     names = ("htest", "homophones", "dtails", "eras")

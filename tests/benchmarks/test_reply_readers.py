@@ -75,7 +75,6 @@ def test_no_reply_makes_a_reader_raise(reader: Reader) -> None:
         reader.read(reply)
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("name", "piece"),
     [
@@ -108,7 +107,6 @@ def test_reading_takes_linear_time(name: str, piece: str) -> None:
     assert growth(READERS[name].read, repeated(piece)) < GROWTH
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_repetitions_of_a_readers_grammar_take_linear_time(reader: Reader) -> None:
     """The same for random pieces of what the reader looks for, repeated after a random beginning."""

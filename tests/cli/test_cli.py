@@ -16,6 +16,7 @@ from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.data.files import DataFolder, builtin_data, read_manifest
 from pytest_llmprops.data.pull import BASE_URL
 from tests.support.commands import one_error, output
+from tests.support.programs import ESPEAK
 
 Capture = pytest.CaptureFixture[str]
 
@@ -82,6 +83,7 @@ def test_generated_homophones_can_be_loaded(language: str, tmp_path: Path, capsy
     assert all(i.id.startswith(f"homophones/{language}/g000") for i in items)
 
 
+@ESPEAK.needed
 def test_homophones_from_own_sentences(tmp_path: Path, capsys: Capture) -> None:
     """`--sentences` replaces the built-in sentences with the user's."""
     own, sentences = (

@@ -27,7 +27,7 @@ def in_clusters(clusters: list[list[float]]) -> ClusterSample:
 
 
 @given(st.integers(1, 2000), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_right_or_wrong_items_have_clopper_and_pearsons_limits(n: int, data: st.DataObject) -> None:
     """For scores 0 and 1 the limits are quantiles of beta distributions, for any number of items."""
     right = data.draw(st.integers(0, n))
@@ -73,7 +73,7 @@ def test_equal_clusters_are_counted() -> None:
 @example([0.0], 0.05)
 @example([1.0], 0.05)
 @example([0.0] * 12, 0.2)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_limits_hold_the_mean_and_mirror(scores: list[float], tail: float) -> None:
     """The limits are in [0, 1] on both sides of the mean, mirror each other, and are where the p-value is ``tail``."""
     sample = singles(scores)
@@ -97,7 +97,6 @@ def test_several_samples_at_once() -> None:
         assert value == pytest.approx(in_clusters(clusters).p_above(0.3, least=0), abs=1e-8)
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("count", [5, 10, 20])
 def test_the_error_rate_holds_where_one_cluster_in_ten_fails(count: int) -> None:
     """If clusters fail wholly with probability 0.1, at most 2.5% of samples have a lower limit above the mean."""
@@ -107,7 +106,6 @@ def test_the_error_rate_holds_where_one_cluster_in_ten_fails(count: int) -> None
     assert binomtest(missed, 4000, TAIL, alternative="greater").pvalue > 0.01
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("accuracies", [(0.95, 0.9, 0.7), (0.5, 0.9, 0.99), (0.9, 0.9, 0.9)])
 def test_the_error_rate_holds_for_clusters_of_different_sizes(accuracies: tuple[float, float, float]) -> None:
     """The mean is per item, also if large clusters are easier or harder than small ones."""

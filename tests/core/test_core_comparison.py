@@ -133,7 +133,7 @@ def _enumerated(sums: list[float]) -> float:
 
 
 @given(st.lists(st.integers(-6, 6).map(lambda d: d / 3), max_size=9))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_sign_flips_are_enumerated_exactly(sums: list[float]) -> None:
     """With few clusters the p-value is the share of all sign patterns; those without a difference add none."""
     assert sign_flip_drop(sums) == pytest.approx(_enumerated(sums))
@@ -177,7 +177,7 @@ def test_drop_interval_without_gains_is_clopper_and_pearsons() -> None:
 @example((0, 0, 1))
 @example((1, 0, 1))
 @example((0, 400, 400))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_drop_interval_contains_its_estimate(case: tuple[int, int, int]) -> None:
     """The interval lies in [-1, 1], contains the drop, mirrors for exchanged models, and widens with its level."""
     losses, gains, n = case
@@ -196,7 +196,6 @@ def _missed(losses: NDArray[np.int64], gains: NDArray[np.int64], n: int, drop: f
     return mean_p_value([-1.0, 1.0, 0.0], 1.0, -drop, least=-1, counts=counts)
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("n", [42, 137])
 @pytest.mark.parametrize("drop", [0.05, 0.1])
 @pytest.mark.parametrize("gained", [0.0, 0.02, 0.06])
@@ -236,7 +235,7 @@ def test_holm_on_a_worked_example() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_holm_orders_and_bounds(p_values: list[float]) -> None:
     """Adjusted values keep the order and lie between p and Bonferroni's value."""
     adjusted = holm(p_values)
@@ -257,7 +256,7 @@ def test_a_result_at_another_level() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_p_value_of_the_last_run_is_a_bound(scores: list[list[int]]) -> None:
     """It is at least the share of all exchanges of the runs that give as low a sum, and not far above it."""
     sums = [sum(chosen) for chosen in itertools.product(*scores)]
@@ -302,7 +301,6 @@ def test_the_least_number_of_clusters(size: int, detect: float, fewest: int) -> 
         assert judge(pairs).limit == pytest.approx(1 - 0.2 ** (1 / count))
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("n", [30, 54, 100])
 @pytest.mark.parametrize("gained", [0.0, 0.02, 0.06, 0.15])
 def test_a_drop_is_ruled_out_in_at_most_a_fifth_of_comparisons(n: int, gained: float) -> None:

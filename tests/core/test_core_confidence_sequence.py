@@ -117,7 +117,7 @@ def draws_of_a_population(draw: st.DrawFn) -> tuple[list[float], int]:
 @example(([0.0] * 40, 40))
 @example(([0.1] * 30, 31))
 @example(([1.0] * 20 + [0.0] * 20, 41))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_bounds_narrow_and_stay_within_the_certain_ones(case: tuple[list[float], int]) -> None:
     """After every draw the bounds are within the certain ones, and widen only after they met."""
     values, population = case
@@ -145,7 +145,7 @@ def test_bound_is_the_last_mean_that_is_too_low(seed: int) -> None:
 
 
 @given(draws_of_a_population())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_bounds_mirror(case: tuple[list[float], int]) -> None:
     """The bounds of 1 - values are 1 - bounds, and a lower bound alone mirrors an upper bound alone."""
     values, population = case

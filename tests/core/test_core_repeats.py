@@ -53,7 +53,6 @@ def test_variance_agrees_with_the_analysis_of_variance() -> None:
     assert variance == pytest.approx(((msb - msw) / 5, msw))
 
 
-@pytest.mark.simulation
 def test_variance_estimates_are_unbiased_with_unequal_numbers_of_samples() -> None:
     """Items with probabilities .2 and .9, in equal numbers: between .1225, within (.16 + .09) / 2."""
     rng = random.Random(0)

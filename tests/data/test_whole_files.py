@@ -73,7 +73,7 @@ def test_pipe_is_written_to(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: read.append(fifo.read_text()))
     reader.start()
     write_text(fifo, "text")
-    reader.join(10)
+    reader.join(60)
     assert read == ["text"]
     assert fifo.is_fifo()
     assert list(tmp_path.iterdir()) == [fifo]

@@ -33,7 +33,6 @@ def batch(tmp_path: Path, name: str, *args: str) -> int:
     return main(["batch", name, "--llm-store", str(tmp_path / "replies.sqlite"), *args])
 
 
-@pytest.mark.simulation
 def test_open_batches_are_shown_and_collected(
     server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -250,7 +250,7 @@ def test_two_runs_with_one_store_submit_each_request_once(
     async def both() -> list[Any]:
         return list(await asyncio.gather(*(run.work() for run in runs)))
 
-    first, second = asyncio.run(asyncio.wait_for(both(), 20))
+    first, second = asyncio.run(asyncio.wait_for(both(), 60))
     assert [reply.text for reply in first] == right(12)
     assert [reply.text for reply in second] == right(20)[4:]
     assert set(server.batched.values()) == {1}

@@ -70,8 +70,8 @@ def outcomes(loop: LoopThread, answer: Answer, *cases: Case, window: int = 8) ->
     """Return the outcomes of ``cases``, fetched in order."""
     evaluator = Evaluator(loop.loop, answer, window=window)
     evaluator.submit(cases)
-    results = [evaluator.outcome(c, timeout=5) for c in cases]
-    loop.call(evaluator.close(), 5)
+    results = [evaluator.outcome(c, timeout=60) for c in cases]
+    loop.call(evaluator.close(), 60)
     return results
 
 
@@ -119,8 +119,8 @@ def test_the_window_holds_over_all_submissions(loop: LoopThread) -> None:
     for batch in batches:
         evaluator.submit(batch)
     for batch in batches:
-        assert all(evaluator.outcome(c, timeout=5).verdict is not None for c in batch)
-    loop.call(evaluator.close(), 5)
+        assert all(evaluator.outcome(c, timeout=60).verdict is not None for c in batch)
+    loop.call(evaluator.close(), 60)
     assert gauge.peak == 4
 
 
@@ -142,18 +142,18 @@ def test_unfetched_outcomes_are_bounded(
     assert not evaluator.settled.wait(0.2)
     assert answered <= 10 + 4
     for fetched, one in enumerate(reversed(cases) if is_reversed else cases, 1):
-        assert evaluator.outcome(one, timeout=5).case is one
+        assert evaluator.outcome(one, timeout=60).case is one
         assert is_reversed or answered <= fetched + 10 + 4
     assert answered == 100
-    loop.call(evaluator.close(), 5)
+    loop.call(evaluator.close(), 60)
 
 
 def test_outcomes_without_calls(loop: LoopThread) -> None:
     """Without Allure, a waiting outcome has only the keys of its calls, for the record."""
     evaluator, one = Evaluator(loop.loop, capitals, window=1, keeps_calls=False), case("a")
     evaluator.submit([one])
-    outcome = evaluator.outcome(one, timeout=5)
-    loop.call(evaluator.close(), 5)
+    outcome = evaluator.outcome(one, timeout=60)
+    loop.call(evaluator.close(), 60)
     assert not outcome.calls
     assert outcome.record().requests == ("key of a",)
 
@@ -214,10 +214,10 @@ def test_a_stopped_run_leaves_cases_open(loop: LoopThread) -> None:
 
     evaluator = Evaluator(loop.loop, stopping, window=2)
     evaluator.submit([case("a"), case("b")])
-    outcome = evaluator.outcome(case("a"), timeout=5)
+    outcome = evaluator.outcome(case("a"), timeout=60)
     assert (outcome.stopped, outcome.verdict, outcome.error) == ("over", None, None)
     assert evaluator.has_verdicts() is False
-    loop.call(evaluator.close(), 5)
+    loop.call(evaluator.close(), 60)
 
 
 def test_an_outcome_is_fetched_once_and_then_measured_again(loop: LoopThread) -> None:
@@ -232,13 +232,13 @@ def test_an_outcome_is_fetched_once_and_then_measured_again(loop: LoopThread) ->
     evaluator.submit([case("a")])
     evaluator.submit([case("a")])
     assert evaluator.is_submitted(case("a"))
-    evaluator.outcome(case("a"), timeout=5)
+    evaluator.outcome(case("a"), timeout=60)
     assert len(asked) == 1
     assert not evaluator.is_submitted(case("a"))
     evaluator.submit([case("a")])
-    evaluator.outcome(case("a"), timeout=5)
+    evaluator.outcome(case("a"), timeout=60)
     assert len(asked) == 2
-    loop.call(evaluator.close(), 5)
+    loop.call(evaluator.close(), 60)
 
 
 def test_cases_of_two_models_are_separate(loop: LoopThread) -> None:
@@ -257,7 +257,7 @@ def test_waiting_has_a_timeout(loop: LoopThread) -> None:
     go_on = threading.Event()
 
     async def slow(label: str, role: str, request: Request) -> Reply:
-        await asyncio.to_thread(go_on.wait, 5)
+        await asyncio.to_thread(go_on.wait, 60)
         return Reply("A")
 
     evaluator = Evaluator(loop.loop, slow, window=1)
@@ -266,8 +266,8 @@ def test_waiting_has_a_timeout(loop: LoopThread) -> None:
         evaluator.outcome(case("a"), timeout=0.02)
     assert evaluator.has_verdicts() is False
     go_on.set()
-    assert evaluator.outcome(case("a"), timeout=5).verdict
-    loop.call(evaluator.close(), 5)
+    assert evaluator.outcome(case("a"), timeout=60).verdict
+    loop.call(evaluator.close(), 60)
 
 
 def test_closing_leaves_no_one_waiting(loop: LoopThread) -> None:
@@ -280,9 +280,9 @@ def test_closing_leaves_no_one_waiting(loop: LoopThread) -> None:
     evaluator = Evaluator(loop.loop, never, window=1)
     evaluator.submit([case("a"), case("b")])
     loop.call(asyncio.sleep(0.01))
-    loop.call(evaluator.close(), 5)
-    assert evaluator.outcome(case("a"), timeout=0.1).stopped
-    assert evaluator.outcome(case("b"), timeout=0.1).stopped
+    loop.call(evaluator.close(), 60)
+    assert evaluator.outcome(case("a"), timeout=60).stopped
+    assert evaluator.outcome(case("b"), timeout=60).stopped
 
 
 def test_helpers_do_not_get_the_parameters_of_the_subject(loop: LoopThread) -> None:
@@ -369,8 +369,8 @@ def test_equal_faults_in_a_row_stop_the_evaluation(loop: LoopThread) -> None:
     cases = [odd(f"i{n}", failing) for n in range(60)]
     evaluator = Evaluator(loop.loop, capitals, window=1, on_stop=stops.append)
     evaluator.submit(cases)
-    results = [evaluator.outcome(c, timeout=5) for c in cases]
-    loop.call(evaluator.close(), 5)
+    results = [evaluator.outcome(c, timeout=60) for c in cases]
+    loop.call(evaluator.close(), 60)
     assert [o.fault is not None for o in results] == [True] * 10 + [False] + [True] * 20 + [False] * 29
     assert all(o.stopped for o in results[31:])
     [reason] = stops

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from bench.stub_server import EvenlySpaced, Refusal, TokenBucket, Window
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker
@@ -23,75 +23,8 @@ from tests.support.virtual_time import run_in_virtual_time
 
 #: seconds of one call
 LATENCY = 0.2
-#: a limit of a server: returns the error of a call at a time, for a prompt with a number of tokens; None for a reply
-Limit = Callable[[float, int], BackendError | None]
-
-
-def limited(hint: float | None = None, status: int = 429) -> BackendError:
-    """Return a refusal because of a limit."""
-    return transient(f"status {status}", retry_after=hint)
-
-
-@dataclass
-class TokenBucket:
-    """Tokens that fill evenly, as OpenAI's: the wait is stated in whole seconds (``Retry-After``), or not at all."""
-
-    per_minute: float
-    burst: float
-    says: bool = True
-    tokens: float = field(init=False)
-    at: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.tokens = self.burst
-
-    def __call__(self, now: float, cost: int) -> BackendError | None:
-        rate = self.per_minute / 60
-        self.tokens, self.at = min(self.burst, self.tokens + (now - self.at) * rate), now
-        if self.tokens >= cost:
-            self.tokens -= cost
-            return None
-        return limited(math.ceil((cost - self.tokens) / rate) if self.says else None)
-
-    def least_seconds(self, costs: list[int]) -> float:
-        return (sum(costs) - self.burst) / self.per_minute * 60
-
-
-@dataclass
-class Window:
-    """A number of calls per window, with the exact rest of the window as the wait (``try again in 16.17s``)."""
-
-    calls: int
-    seconds: float
-    begun: float = -1.0
-    used: int = 0
-
-    def __call__(self, now: float, cost: int) -> BackendError | None:
-        if self.begun < 0 or now >= self.begun + self.seconds:
-            self.begun, self.used = now, 0
-        self.used += 1
-        return None if self.used <= self.calls else limited(self.begun + self.seconds - now)
-
-    def least_seconds(self, costs: list[int]) -> float:
-        return (len(costs) - 1) // self.calls * self.seconds
-
-
-@dataclass
-class EvenlySpaced:
-    """nginx's ``limit_req`` without a burst: two calls that are too close, and no hint. Its default is status 503."""
-
-    per_second: float
-    status: int
-    last: float = -1e9
-
-    def __call__(self, now: float, cost: int) -> BackendError | None:
-        if now - self.last < 1 / self.per_second:
-            return limited(status=self.status)
-        self.last = now
-        return None
-
-    def least_seconds(self, costs: list[int]) -> float:
-        return len(costs) / self.per_second
+#: returns the refusal of a call at a time, with a number of tokens; None if it is served
+Refuse = Callable[[float, int], Refusal | None]
 
 
 @dataclass
@@ -155,16 +88,17 @@ def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "registered", {})
 
 
-def serve(limit: Limit, seed: int, costs: list[int]) -> Callable[[Chat], Awaitable[Any]]:
+def serve(refuse: Refuse, seed: int, costs: list[int]) -> Callable[[Chat], Awaitable[Any]]:
     """Return a model behind a limit; the network takes some milliseconds, a reply some tenths of a second."""
     noise = random.Random(seed)
 
     async def respond(chat: Chat) -> Any:
         await asyncio.sleep(0.003 + 0.003 * noise.random())
-        error = limit(asyncio.get_running_loop().time(), costs[int(chat.prompt)])
-        if error is None:
-            await asyncio.sleep(LATENCY * noise.lognormvariate(0, 0.3))
-        return chat.prompt if error is None else error
+        refusal = refuse(asyncio.get_running_loop().time(), costs[int(chat.prompt)])
+        if refusal is not None:
+            return transient(f"status {refusal.status}", retry_after=refusal.seconds)
+        await asyncio.sleep(LATENCY * noise.lognormvariate(0, 0.3))
+        return chat.prompt
 
     return respond
 
@@ -188,10 +122,10 @@ def test_a_limit_is_found_and_kept(
     for seed in range(3):
         costs = random.Random(seed).choices(range(150, 260), k=items)
         server = limit()
-        result = run(serve(server, seed, costs), items, concurrency=concurrency)
+        result = run(serve(server.refusal, seed, costs), items, concurrency=concurrency)
         assert result.texts == [str(number) for number in range(items)]
         # As fast as the limit allows, or as so many calls at once.
-        possible = max(server.least_seconds(costs), items * LATENCY * 1.05 / concurrency)
+        possible = max(server.least_seconds(items, sum(costs)), items * LATENCY * 1.05 / concurrency)
         assert result.seconds <= share * possible + 1
         assert result.refused <= result.in_flight_at_first + 0.05 * items
         assert result.broker.counters.failed == 0
@@ -200,7 +134,7 @@ def test_a_limit_is_found_and_kept(
 def test_the_summary_names_the_limit() -> None:
     """The summary says how many calls were refused and what is served, as a number for --llm-rpm."""
     costs = [200] * 680
-    result = run(serve(TokenBucket(30_000, 30_000), 1, costs), 680)
+    result = run(serve(TokenBucket(30_000, 30_000).refusal, 1, costs), 680)
     [note] = [note for note in result.broker.notes() if "rate limit" in note]
     assert note.startswith(f"m: the rate limit refused {result.refused} calls; about ")
     found = int(note.split("--llm-rpm ")[1].rstrip(")"))
@@ -215,12 +149,12 @@ def test_a_provider_without_capacity_is_waited_for(status: int, concurrency: int
     """529 for the first thirty calls (Anthropic), or 498 for each third one (Groq), cost no verdict."""
     calls = 0
 
-    def limit(now: float, cost: int) -> BackendError | None:
+    def refuse(now: float, cost: int) -> Refusal | None:
         nonlocal calls
         calls += 1
-        return limited(status=status) if (calls <= 30 if status == 529 else calls % 3 == 0) else None
+        return Refusal(status) if (calls <= 30 if status == 529 else calls % 3 == 0) else None
 
-    result = run(serve(limit, 0, [1] * 100), 100, concurrency=concurrency)
+    result = run(serve(refuse, 0, [1] * 100), 100, concurrency=concurrency)
     assert result.texts == [str(number) for number in range(100)]
     assert result.broker.counters.retries == 0
     assert result.seconds < 300
@@ -228,7 +162,7 @@ def test_a_provider_without_capacity_is_waited_for(status: int, concurrency: int
 
 def test_a_model_that_only_refuses_stops_the_run() -> None:
     """Without any reply for ten minutes, the run stops with the server's words."""
-    result = run(serve(lambda now, cost: limited(), 0, [1] * 20), 20)
+    result = run(serve(lambda now, cost: Refusal(429), 0, [1] * 20), 20)
     assert {type(reply) for reply in result.replies} == {RunStopped}
     assert result.broker.stopped == "m: no reply for 10.0 minutes: transient status 429"
     assert PATIENCE <= result.seconds <= PATIENCE + 10
@@ -238,7 +172,7 @@ def test_a_model_that_only_refuses_stops_the_run() -> None:
 
 def test_a_wait_of_hours_stops_the_run_at_once() -> None:
     """A limit per day is not waited for."""
-    result = run(serve(lambda now, cost: limited(7200.0), 0, [1] * 20), 20, trial=False)
+    result = run(serve(lambda now, cost: Refusal(429, 7200.0), 0, [1] * 20), 20, trial=False)
     assert result.broker.stopped == "m: the server asks to wait 2.0 hours: transient status 429"
     assert result.seconds < 1
 
@@ -248,7 +182,7 @@ def test_a_call_that_is_refused_while_others_are_answered_fails() -> None:
 
     async def respond(chat: Chat) -> Any:
         await asyncio.sleep(LATENCY)
-        return limited(0.1) if chat.prompt == "7" else chat.prompt
+        return transient("status 429", retry_after=0.1) if chat.prompt == "7" else chat.prompt
 
     result = run(respond, 400, concurrency=4)
     assert isinstance(result.replies[7], BackendError)
@@ -258,9 +192,7 @@ def test_a_call_that_is_refused_while_others_are_answered_fails() -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 16, 64])
 @pytest.mark.parametrize("outage", [5.0, 20.0, 60.0])
-def test_a_server_that_refuses_connections_for_a_while_is_waited_for(
-    outage: float, concurrency: int
-) -> None:
+def test_a_server_that_refuses_connections_for_a_while_is_waited_for(outage: float, concurrency: int) -> None:
     """A restart of the server costs no verdict and no retry of a call."""
 
     async def respond(chat: Chat) -> Any:
@@ -315,9 +247,18 @@ def test_one_prompt_that_never_ends_is_an_error_of_its_item() -> None:
         assert result.sent["5"] <= 6
 
 
+def test_one_of_several_servers_with_a_limit_does_not_stop_the_run() -> None:
+    """A balancer whose servers refuse a twentieth of the calls, at any rate, does not slow the rest of the run ever more."""
+    noise = random.Random(1)
+    refuse: Refuse = lambda now, cost: Refusal(429, 0.2) if noise.random() < 0.05 else None  # noqa: E731
+    result = run(serve(refuse, 1, [1] * 1000), 1000)
+    assert result.texts == [str(number) for number in range(1000)]
+    assert result.seconds < 40
+
+
 def test_calls_are_evenly_spaced_by_the_users_own_limit() -> None:
     """With --llm-rpm, no call starts before its turn, and none is refused by a server with that limit."""
-    result = run(serve(EvenlySpaced(20, 429), 1, [1] * 100), 100, rpm=1080)
+    result = run(serve(EvenlySpaced(20, 429).refusal, 1, [1] * 100), 100, rpm=1080)
     assert result.refused == 0
     assert result.seconds == pytest.approx(99 / 18, abs=1)
 
@@ -329,7 +270,7 @@ def test_a_stop_ends_the_wait_for_a_limit() -> None:
         await asyncio.sleep(LATENCY)
         if chat.prompt == "late":
             return BackendError("wrong key", kind="replica", fatal=True)
-        return limited(60.0)
+        return transient("status 429", retry_after=60.0)
 
     async def work() -> float:
         registry.register_model("own", lambda spec, options: FakeModel(respond))

@@ -30,7 +30,7 @@ def sent(queue: BatchQueue | SingleQueue, requests: Sequence[Request]) -> list[A
 
     async def work() -> list[Any]:
         together = asyncio.gather(*(queue.send(r) for r in requests), return_exceptions=True)
-        return list(await asyncio.wait_for(together, 5))
+        return list(await asyncio.wait_for(together, 60))
 
     return asyncio.run(work())
 
@@ -71,16 +71,16 @@ def test_results_of_a_generator_are_used_as_they_come() -> None:
     class Generating(Local):
         def chat(self, requests: Sequence[Chat]) -> Any:
             yield Reply("first")
-            assert goes_on.wait(5)
+            assert goes_on.wait(60)
             raise ValueError("the rest fails")
 
     async def work() -> list[Any]:
         queue = batch_queue(Generating(max_batch=3))
         asked = [asyncio.ensure_future(queue.send(Chat.user(str(n)))) for n in range(3)]
-        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=5)
+        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=60)
         assert [one.done() for one in asked] == [True, False, False]
         goes_on.set()
-        return list(await asyncio.wait_for(asyncio.gather(*asked), 5))
+        return list(await asyncio.wait_for(asyncio.gather(*asked), 60))
 
     failed = "!ValueError: the rest fails"
     assert texts(asyncio.run(work())) == ["first", failed, failed]
@@ -124,7 +124,7 @@ def batches_after(
 
     def serve(batch: list[str]) -> list[Reply]:
         begun.set()
-        assert go_on.wait(5)
+        assert go_on.wait(60)
         return [Reply("x") for _ in batch]
 
     model = Local(max_batch, serve)
@@ -132,11 +132,11 @@ def batches_after(
     async def work() -> None:
         held = batch_queue(model)
         first = asyncio.create_task(held.send(Chat.user("m")))
-        assert await asyncio.to_thread(begun.wait, 5)
+        assert await asyncio.to_thread(begun.wait, 60)
         rest = asyncio.create_task(meanwhile(held))
         await asyncio.sleep(0.01)
         go_on.set()
-        await asyncio.wait_for(asyncio.gather(first, rest), 5)
+        await asyncio.wait_for(asyncio.gather(first, rest), 60)
 
     asyncio.run(work())
     return model.batches
@@ -216,7 +216,7 @@ def test_a_wrong_number_of_results_is_an_error_not_a_hang(count: int) -> None:
 
     async def work() -> list[Any]:
         together = asyncio.gather(*(queue.send(Chat.user(str(n))) for n in range(4)))
-        return list(await asyncio.wait_for(together, 0.3))
+        return list(await asyncio.wait_for(together, 60))
 
     results = asyncio.run(work())
     assert all(isinstance(r, BackendError) for r in results[:2])
@@ -250,7 +250,7 @@ def test_what_ends_a_thread_is_an_error_of_the_item(fault: type[BaseException], 
         return [*first, await queue.send(Chat.user("c"))]
 
     later = "c" if results else error
-    assert texts(asyncio.run(asyncio.wait_for(work(), 5))) == [*expected, later]
+    assert texts(asyncio.run(asyncio.wait_for(work(), 60))) == [*expected, later]
 
 
 @pytest.mark.parametrize("fault", [asyncio.CancelledError(), GeneratorExit(), KeyboardInterrupt(), None])
@@ -345,7 +345,7 @@ def test_closing_ends_all_waits(steps: int) -> None:
             await asyncio.sleep(0)
         closing = asyncio.ensure_future(shared.close())
         if steps:
-            await asyncio.wait_for(asyncio.gather(waiting, closing, return_exceptions=True), 5)
+            await asyncio.wait_for(asyncio.gather(waiting, closing, return_exceptions=True), 60)
             assert waiting.cancelled()
         else:
             waiting.cancel()

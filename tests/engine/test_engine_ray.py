@@ -25,7 +25,6 @@ RAY = ("--llm-engine", "ray")
 @pytest.fixture
 def adding(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
     """Return a runner with sums and their model."""
-    run.is_measured = True  # most of engine/replicas runs in these processes only
     run.sums(ITEMS)
     run.write("conftest.py", ADDER)
     monkeypatch.setenv("ADDER_LOG", str(tmp_path / "log"))
@@ -71,7 +70,6 @@ def test_lost_machine(adding: Runner, machines: RayMachines) -> None:
     assert "lost replicas: 1; the replica on" in done.output
     assert "(raylet)" not in done.output
     assert {line["via"] for line in done.requests} == {"ray"}
-    adding.is_measured = False
     local = adding("--model", SLOW)
     assert local.run["calls"]["cache_hits"] == ITEMS
     assert local.run["models"] == done.run["models"]
@@ -118,7 +116,6 @@ def test_cluster_that_cannot_be_reached(
     """The run ends at once with one line that has the address, also when its calls are counted first."""
     pytest.importorskip("ray", reason="needs the extra ray")
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    adding.is_measured = not options  # what counts the calls is the plugin
     done = adding("--model", "adder", *RAY, *options)
     assert done.code == code, done.output
     assert "INTERNALERROR" not in done.output

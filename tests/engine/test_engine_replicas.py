@@ -96,7 +96,7 @@ def served(
         fleet = Fleet(machines, placement, spec, Local(), BackendOptions(timeout=timeout), [])  # type: ignore[arg-type]
         fleet.start()
         sent = asyncio.gather(*(fleet.send(Chat.user(str(n))) for n in range(requests)))
-        results = await asyncio.wait_for(sent, 10)
+        results = await asyncio.wait_for(sent, 60)
         notes = fleet.notes()
         await fleet.close()
         return list(results), notes
@@ -178,7 +178,7 @@ def test_slow_batch_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def slow() -> Local:
         def serve(prompts: list[str]) -> list[Reply]:
-            time.sleep(0.5)
+            time.sleep(2)
             return [Reply(prompt) for prompt in prompts]
 
         return Local(serve=serve)
@@ -248,7 +248,7 @@ def test_head_node_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
         fleets = Fleets(config)
         await fleets.connect()
         send = fleets.start("m", Local())
-        results = await asyncio.wait_for(asyncio.gather(*(send(Chat.user(str(n))) for n in range(40))), 5)
+        results = await asyncio.wait_for(asyncio.gather(*(send(Chat.user(str(n))) for n in range(40))), 60)
         await fleets.close()
         return list(results)
 

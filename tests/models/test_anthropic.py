@@ -45,7 +45,7 @@ def ask(
         server = start_batch_server(Scripted)
         server.answers = list(answers) or [(200, message("Hi"))]
         spec = parse_spec(f"{name}?base_url={server.url}&price_in=10&price_out=20")
-        model = AnthropicModel(spec, BackendOptions(timeout=5))
+        model = AnthropicModel(spec, BackendOptions(timeout=60))
 
         async def reply() -> Result:
             try:
@@ -192,7 +192,7 @@ def test_a_key_that_a_reply_repeats_is_hidden(ask: Any) -> None:
 def test_no_server_is_a_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that cannot be reached is asked again."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    model = make("claude-x?base_url=http://127.0.0.1:9", timeout=5)
+    model = make("claude-x?base_url=http://127.0.0.1:9", timeout=60)
 
     async def reply() -> Any:
         try:

@@ -202,7 +202,7 @@ def test_closed_while_it_replies() -> None:
     while llama.evaluated == 0 and thread.is_alive() and not results:
         time.sleep(0.05)
         llama.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert results[0].kind == "closed"
 

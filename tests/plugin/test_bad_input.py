@@ -366,3 +366,14 @@ def test_records_are_in_the_folder_of_the_command(run: Runner, tmp_path: Path) -
     done = subprocess.run(command, cwd=run.folder, env=run.environment(), capture_output=True, timeout=120)
     assert done.returncode == 1
     assert len(list(run.folder.glob("reports/runs/*/run.json"))) == 1
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_windows_has_no_workers(run: Runner, workers: str) -> None:
+    """Python has no Unix sockets there: -n is refused in one line, and a run without workers is not."""
+    run.sums(2)
+    run.write("conftest.py", "import sys\n\ndef pytest_addoption():\n    sys.platform = 'win32'\n")
+    done = run("--model", run.adder, "-n", workers)
+    assert ("ERROR: -n: workers need Unix sockets" in done.output) is (workers == "2")
+    assert done.code == (4 if workers == "2" else 1), done.output
+    assert "Traceback" not in done.output

@@ -158,7 +158,7 @@ class Start(threading.Thread):
     @property
     def has_begun(self) -> bool:
         """True if the start begins soon."""
-        self.join(5)
+        self.join(60)
         return not self.is_alive()
 
 

@@ -111,7 +111,7 @@ def test_objects_in_place_of_texts_and_numbers_cost_no_reply(run: Runner, worker
     """A run with a server whose answers have wrong types ends with the right verdicts."""
     run.sums(20)
     with serving(Hostile) as url:
-        done = run("--model", "openai:m", "--llm-base-url", url, "-n", workers, timeout=60)
+        done = run("--model", "openai:m", "--llm-base-url", url, "-n", workers)
     assert set(_statuses(done).values()) == {"correct"}
     assert len(done.verdicts) == 20
     assert "Traceback" not in done.output

@@ -16,7 +16,6 @@ from tests.support.runs import Finished, Runner
 def done(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Return one run that measures all benchmarks with a mistake together."""
     run = Runner(tmp_path_factory.mktemp("mistakes"))
-    run.is_measured = True
     for mistake in MISTAKES:
         run.write(f"test_{mistake.name}.py", mistake.file)
     model = ("--model", "fake:constant?text=x", "-n", request.param)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import signal
 import time
@@ -273,7 +274,6 @@ def test_retry_repeats_the_command_of_a_run(run: Runner, capsys: pytest.CaptureF
 )
 def test_record_that_cannot_be_resumed(run: Runner, problem: str, said: str) -> None:
     """A record without errors, of a baseline, or that a process writes is refused in one line, and stays as it is."""
-    fcntl = pytest.importorskip("fcntl")
     _with_errors(run, failing=0 if problem == "whole" else 3)
     first = run("--model", run.adder, "--llm-retries", "0")
     if problem == "baseline":

@@ -13,6 +13,7 @@ import pytest
 from pytest_llmprops.reports.allure import run as allure_run
 from pytest_llmprops.reports.allure import site
 from tests.support.allure import EVIL, MIXED, MIXED_MODEL
+from tests.support.programs import NPM
 from tests.support.runs import ROOT, Runner
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def allure() -> str:
     """Return the Allure that make installs, or skip the test."""
     command = ROOT / site.LOCAL
     if not command.exists() and shutil.which("allure") is None:
+        NPM.path()
         pytest.skip(f"needs Allure: npm install --prefix .venv-allure allure@{site.VERSION}")
     return site.find_allure(str(command) if command.exists() else None)
 

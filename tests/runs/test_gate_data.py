@@ -32,7 +32,6 @@ def with_errors(at: range, statuses: str = OLD) -> str:
     return "".join("e" if n in at else letter for n, letter in enumerate(statuses))
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("rule", [{"no_regression": True}, {"max_drop": 0.01}, {"min_accuracy": 0.873}])
 def test_errors_on_items_of_the_baseline_are_not_met(rule: dict[str, Any]) -> None:
     """Errors on items that the baseline answers correctly may be losses; on items that it fails, they hide none."""

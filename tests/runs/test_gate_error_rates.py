@@ -68,7 +68,6 @@ def test_eight_clusters_are_too_few() -> None:
     assert check(needed - 4).verdict == "inconclusive"
 
 
-@pytest.mark.simulation
 def test_clusters_that_fail_wholly_have_exact_rates() -> None:
     """Rates over the number of failed clusters of 16, without simulation: 18.5% pass a drop of ``detect``."""
     rate = sum(
@@ -80,7 +79,6 @@ def test_clusters_that_fail_wholly_have_exact_rates() -> None:
     assert 0.15 < rate <= 0.2
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(("size", "icc"), [(1, 0.0), (5, 0.3), (20, 0.9), (20, 1.0)])
 def test_the_benchmark_decides_as_the_gate(size: int, icc: float) -> None:
     """The vectorised decisions of ``bench.gate_rates`` are those of the gate's own checks."""
@@ -104,7 +102,6 @@ def test_the_benchmark_decides_as_the_gate(size: int, icc: float) -> None:
     assert verdicts >= {"met", "inconclusive"}
 
 
-@pytest.mark.simulation
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("name", "stated", "rate", "items"), gate_rates.RULES[:4], ids=[rule[0] for rule in gate_rates.RULES[:4]]

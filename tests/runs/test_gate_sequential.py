@@ -162,7 +162,6 @@ def full_verdict(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> s
 ANSWERS, KINDS = {"c": 6, "w": 3, "r": 1}, {"b": 6, "l": 3, "g": 1, "n": 1}
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize(
     ("keys", "weights"),
@@ -250,7 +249,6 @@ REGRESSION = Looks(Rule("rule", {}, no_regression=True, detect=0.1, alpha=ALPHA 
 UPGRADES = {"b": 70, "l": 16, "g": 6, "n": 8}
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("looks", "weights", "keys"),
     [
@@ -287,7 +285,6 @@ def not_above(count: int, rate: float, simulated: int = SIMULATED) -> None:
     assert binomtest(count, simulated, rate, alternative="greater").pvalue > 0.01
 
 
-@pytest.mark.simulation
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("looks", "seed", "weights", "items", "limit", "rate"),
@@ -315,7 +312,6 @@ def calls(weights: Mapping[str, float], gate: Any, items: int, seed: int, *, blo
     return next((n for n in range(block, items, block) if settled(run.after(n))), items)
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     "keys", [{"max_drop": 0.1}, {"no_regression": True}, {"max_drop": 0.1, "min_accuracy": 0.6}]
 )

@@ -347,7 +347,6 @@ def read_mutation(shards: Path, folder: Path, number: int) -> dict[str, str]:
     return errors
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("part", range(2))
 def test_mutated_records(shards: Path, tmp_path: Path, part: int) -> None:
     """Twenty of 40 changes to a real record: no traceback, no hang, one line that names the file."""

@@ -130,7 +130,6 @@ def test_an_old_mark_without_a_status_turns_the_verdict() -> None:
         assert corrected.value == value
 
 
-@pytest.mark.simulation
 def test_the_interval_has_its_coverage() -> None:
     """The interval of a marked sample contains the accuracy of a complete reading in about 95% of runs."""
     chosen = random.Random(1)

@@ -207,7 +207,6 @@ def _foreign(rows: list[VerdictRecord]) -> list[VerdictRecord]:
     return [*rows[:-1], replace(rows[-1], model="better")]
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [

@@ -45,15 +45,15 @@ def _generate(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.homophones.tools.english_reader import espeak_version
     from pytest_llmprops.benchmarks.homophones.tools.generation import write_homophones
 
-    if options.lang == "en" and espeak_version() is None:
-        show_notes(
-            [
-                "espeak-ng is not installed: fewer respellings sound like their answers; install it and run again"
-            ]
-        )
     path = write_homophones(
         options.out, options.lang, n=options.n, seed=options.seed, sentences=options.sentences
     )
+    if options.lang == "en" and espeak_version() is None:
+        note = (
+            "espeak-ng is not installed: these are not the items that it gives, and fewer sound like their answers;"
+            " install it (Debian: apt-get install espeak-ng) and run again"
+        )
+        show_notes([note])
     return wrote([path])
 
 

@@ -239,7 +239,7 @@ def decision_sheet(report: Report, browser: str) -> bytes:
 
 def _root_options() -> Sequence[str]:
     """Return the option without which Chromium does not start as root."""
-    return ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    return ["--no-sandbox"] if os.geteuid() == 0 else []
 
 
 def _shortened(report: Report) -> Report:

@@ -578,8 +578,7 @@ def test_evidence_of_translations(tmp_path: Path, kind: Any) -> None:
             assert (evidence.concept, evidence.translation, record.given) == ("know", kept, "weet")
 
 
-@pytest.mark.simulation
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.builds(
         SelectionEvidence, TEXTS, TEXTS, st.lists(TEXTS).map(tuple),

@@ -215,7 +215,6 @@ def test_remarks_are_over_all_languages() -> None:
     assert list(BENCHMARK.remarks([replace(r, task="translate") for r in [*one, *other]])) == []
 
 
-@pytest.mark.simulation
 def test_false_alarms_are_rare() -> None:
     """Of 1,000 order-invariant models at most about 5% are named."""
     sizes = [2] * 20 + [3] * 20
@@ -334,7 +333,6 @@ def is_named(items: Sequence[Item], chooser: ItemChooser, seed: int, runs: int) 
     return bool(order_dependent(positions(verdicts)))
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(("language", "runs"), [("af", 1), ("te", 3)])
 def test_false_alarms_on_published_languages(published: Path, language: str, runs: int) -> None:
     """Over 100 seeds, a perfect model is never named, and others in 5% within three standard deviations (11)."""

@@ -439,7 +439,6 @@ def listing(names: Sequence[str]) -> Iterator[str]:
     yield str(list(names))
 
 
-@pytest.mark.simulation
 @every_language
 @pytest.mark.parametrize("source", ["builtin", "published"])
 def test_labels_with_all_others_rejected_or_listed(
@@ -690,7 +689,6 @@ def test_refusals_of_a_translation() -> None:
     assert not declines(sentence, forms, sentence)
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     "answer",
     ["ken" + '"' * 20_000, "ken weet " * 4_000, "not " * 8_000 + "ken", "not ken over weet " * 2_000,
@@ -698,9 +696,9 @@ def test_refusals_of_a_translation() -> None:
 )  # fmt: skip
 def test_long_replies_are_read_quickly(answer: str) -> None:
     """A reply of tens of thousands of characters is read_row in seconds, whatever it repeats."""
-    start = time.perf_counter()
+    start = time.process_time()
     selected(answer, KNOW)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize(

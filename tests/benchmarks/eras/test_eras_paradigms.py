@@ -90,7 +90,6 @@ def test_slot_words_do_not_contain_words_of_the_site(paradigm: Paradigm) -> None
     assert held == []
 
 
-@pytest.mark.simulation
 @each()
 def test_no_dictionary_word_crosses_an_edge_of_the_site(paradigm: Paradigm) -> None:
     """No dictionary word crosses the edges of a site, except intended ones (机房 in 留心机房); sites occur once."""

@@ -148,7 +148,6 @@ def test_a_segmenter_that_drops_characters(run: Runner, workers: str, inside: st
     assert row["items"] == 39
 
 
-@pytest.mark.simulation
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("snownlp", "torch", "transformers")),
     reason="needs the extra 'hf' and the package snownlp",

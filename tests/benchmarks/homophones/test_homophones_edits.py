@@ -67,7 +67,6 @@ def check_frame(item: Item, sentence: str, word: str) -> None:
     assert item["answers"][0] not in sentence.lower().split()
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("language", ["en", "es"])
 def test_spellings_sound_like_the_answer(data: Loaded, language: str) -> None:
     """By the letter-to-sound rules, a new spelling is read as the answer; in Spanish in the same dialects.

@@ -541,7 +541,6 @@ OTHERS = {
 }
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(("language", "is_answer"), COMPARISONS)
 def test_mirror_images_of_comparisons(language: str, is_answer: bool) -> None:
     """Each comparison is read the same for built-in items, of which every third is enough."""
@@ -604,7 +603,6 @@ def test_any_text_can_be_read(match: str, reply: str, word: str, sentence: str) 
     assert result.correct + result.refused + result.empty <= 1
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     "piece",
     [
@@ -618,13 +616,13 @@ def test_any_text_can_be_read(match: str, reply: str, word: str, sentence: str) 
 def test_a_hostile_reply_is_read_in_no_time(piece: str) -> None:
     """100 kB or 1 MB of any text take less than a few seconds, with and without mentions of the answer."""
     text = piece * (100_000 // len(piece))
-    start = time.perf_counter()
+    start = time.process_time()
     drywer(text)
     drywer(f"driver {text} driver")
     if piece in ("a ", '"x" or ', "可能是“好”、", "means a ", " "):
         # The rules for other answers search only the beginning and the end.
         say(piece * (1_000_000 // len(piece)))
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_a_reading_says_what_the_rules_left_out() -> None:
@@ -729,7 +727,7 @@ def test_rules_are_valid_and_have_a_name_of_their_own() -> None:
         assert len(set(names)) == len(names)
 
 
-# All labelled replies and all items: last, because coverage of these tests is not measured and forms are cached
+# All labelled replies and all items
 
 
 def precision_and_recall(
@@ -744,7 +742,6 @@ def precision_and_recall(
     return min(precision, recall)
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(("split", "least"), [("dev", 0.90), ("heldout", 0.85)])
 def test_precision_and_recall(split: str, least: float, capsys: pytest.CaptureFixture[str]) -> None:
     """Refusals and several answers are found with the precision and recall printed here."""
@@ -755,7 +752,6 @@ def test_precision_and_recall(split: str, least: float, capsys: pytest.CaptureFi
     assert precision_and_recall(several, f"several {split}", capsys) >= least
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("split", ["dev", "heldout"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_precision_and_recall_of_offers(
@@ -786,7 +782,6 @@ def asked(loaded: Loaded) -> list[Item]:
     return [item for item in loaded.items if item.task == "asked"]
 
 
-@pytest.mark.simulation
 def test_an_echo_never_scores(loaded: Loaded) -> None:
     """A reply that repeats the question, the sentence or the sentence with a blank is not correct."""
     for item in loaded.items:
@@ -800,7 +795,6 @@ def test_an_echo_never_scores(loaded: Loaded) -> None:
             assert (result.correct, result.other_correct) == (False, False), (item.id, reply)
 
 
-@pytest.mark.simulation
 def test_plain_answers_score(loaded: Loaded) -> None:
     """Each item's answer scores on its own, in bold, in quotes, and named as the homophone's meaning."""
     for item in asked(loaded):
@@ -815,7 +809,6 @@ def test_plain_answers_score(loaded: Loaded) -> None:
             assert says(reply, item), (item.id, reply)
 
 
-@pytest.mark.simulation
 def test_denied_answers_do_not_score(loaded: Loaded) -> None:
     """Each item's answer does not score where the reply denies it or cannot decide on it."""
     for item in asked(loaded):
@@ -829,7 +822,6 @@ def test_denied_answers_do_not_score(loaded: Loaded) -> None:
             assert not says(reply, item), (item.id, reply)
 
 
-@pytest.mark.simulation
 def test_the_restored_sentence_scores(loaded: Loaded) -> None:
     """The sentence with the answer in the homophone's place is an answer, even if the sentence has a "not"."""
     for item in asked(loaded):

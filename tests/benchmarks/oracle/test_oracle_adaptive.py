@@ -62,8 +62,7 @@ def flipped(m: int, flips: dict[int, int]) -> list[int]:
 # ---- when tests end
 
 
-@pytest.mark.simulation
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(2, 5), st.integers(0, 10_000), st.sampled_from([0.1, 0.05]))
 def test_linear_extractor_is_always_accepted(m: int, seed: int, epsilon: float) -> None:
     """A linear extractor passes as many tests as the bound needs, and no vector is asked about twice."""
@@ -101,7 +100,6 @@ def test_all_vectors_known_is_an_exact_statement() -> None:
         assert not check(tabled(flipped(2, flips), 2), **TARGET).accepted
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("flips", [{1: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111}])
 def test_far_extractor_is_accepted_at_most_delta_of_the_time(flips: dict[int, int]) -> None:
     """Extractors at a verified distance are accepted as often as computed, and at most delta of the time."""
@@ -215,7 +213,6 @@ def test_null_extractors_play_until_the_same_bound() -> None:
 # ---- plan
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("m", [2, 4])
 def test_expected_and_highest_calls_are_those_of_measurements(m: int) -> None:
     """The mean number of calls of accepted sentences is the expected one, and none has more than the maximum."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.oracle.alignment import (
@@ -248,7 +248,6 @@ def _random_vectors(sentence: Parsed, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(len(sentence.tree.tokens), 24))
 
 
-@settings(deadline=None)
 @given(st.data(), st.integers(0, 2**32 - 1))
 def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> None:
     """With contextual vectors a sentence aligns to itself, with each part of the root mapped onto itself."""
@@ -260,7 +259,6 @@ def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> 
     assert result.rho == Rho(True, True, True, True)
 
 
-@settings(deadline=None)
 @given(st.data(), st.integers(0, 2**32 - 2))
 def test_mappings_equal_a_plain_search(data: st.DataObject, seed: int) -> None:
     """The mappings equal those of Algorithm 1 written as a recursion over node objects."""
@@ -476,7 +474,6 @@ def test_an_argument_stays_with_its_verb() -> None:
 MEANINGS = st.lists(st.sampled_from("abcdef"), min_size=6, max_size=6)
 
 
-@settings(deadline=None)
 @given(MEANINGS, MEANINGS)
 def test_covering_does_not_depend_on_the_order(first: list[str], second: list[str]) -> None:
     """The two sentences can be swapped, and a strength above 0 is the same as an alignment."""

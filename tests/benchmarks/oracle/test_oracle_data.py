@@ -369,9 +369,9 @@ def test_pairs_are_complete(files: DataFolder) -> None:
 
 def test_items_are_fast_and_unique(files: DataFolder) -> None:
     """Ids are unique, also among the built-in ones, and a thousand items are read in less than a second."""
-    start = time.perf_counter()
+    start = time.process_time()
     loaded = list(items(files))
-    assert time.perf_counter() - start < max(1.0, len(loaded) / 1000)
+    assert time.process_time() - start < max(1.0, len(loaded) / 1000)
     check_unique([*loaded, *items(DataFolder(builtin_data(), "builtin"))], "oracle")
 
 

@@ -169,7 +169,6 @@ def test_losses_that_vary_between_sentences() -> None:
     assert cause_of(few, subject(3)) == "varies between sentences, too few of them to tell why"
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("design", ["quick", "paper", "search"])
 def test_losses_per_sentence_are_rarely_called_dependence(design: Design) -> None:
     """An entity that is lost in sentences at random is called dependent in at most about 5% of the sentences."""
@@ -260,7 +259,6 @@ def test_noise_is_rarely_called_dependence(share: float, paper: bool) -> None:
         assert counts["inconsistent"] >= 16
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_dependence_is_found_at_the_size_of_the_paper(share: float) -> None:
     """Dependence on one other entity, and on the parity of the others, is found on top of noise of 5%."""

@@ -379,7 +379,6 @@ def share(metric: Metric) -> str:
     return f"{metric.value * metric.n:.0f} of {metric.n}"
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("name", EXTRACTORS)
 def test_data_page_has_the_measured_acceptances(name: str) -> None:
     """The page's table has the acceptances of each extractor in each protocol, and how many labels it finds."""
@@ -390,7 +389,6 @@ def test_data_page_has_the_measured_acceptances(name: str) -> None:
     assert row.split(" | ") == [*printed[:2], f"{overlap:.1%}", *printed[2:]]
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("name", "failed"),
     [
@@ -409,7 +407,6 @@ def test_gate_of_the_tutorial_refuses_extractors(name: str, failed: set[str]) ->
     assert {metric for metric, low in limits.items() if low is None or low < float(rules[metric])} == failed
 
 
-@pytest.mark.simulation
 def test_page_has_the_share_of_tests_that_cannot_fail() -> None:
     """The page says how many tests and sentences of the ideal extractor tell nothing in each protocol."""
     paper, quick = (metrics(protocol, "ideal") for protocol in ("paper", "quick"))

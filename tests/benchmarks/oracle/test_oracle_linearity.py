@@ -63,7 +63,7 @@ def a_rate(acceptance: Acceptance) -> float:
     return acceptance.values["combinations_passed"] / acceptance.values["combinations"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 5), st.integers(0, 10_000), st.sampled_from(DECISIONS))
 def test_ideal_extractor_is_always_accepted(m: int, seed: int, rule: str) -> None:
     """An ideal extractor passes every test in every combination and is always faithful."""
@@ -84,7 +84,6 @@ FLIPS = ({1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111})
 FAR = {len(flips) / 8: [complement(x, 3) ^ flips.get(x, 0) for x in range(8)] for flips in FLIPS}
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("epsilon", sorted(FAR))
 def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> None:
     """Extractors at a verified distance fail tests and measurements at the expected rate."""
@@ -103,7 +102,6 @@ def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> Non
     assert binomtest(rejected, n, 1 - (1 - failure_rate(table, 3)) ** 5).pvalue > 0.001
 
 
-@pytest.mark.simulation
 def test_inseparable_entities_are_rejected_and_named() -> None:
     """Two entities extracted only together fail as often as expected and are the only culprits."""
 
@@ -128,7 +126,6 @@ def test_inseparable_entities_are_rejected_and_named() -> None:
     assert varying > 0.9 * len(culprits)
 
 
-@pytest.mark.simulation
 def test_a_rate_follows_the_dropping_probability() -> None:
     """If an extractor drops one entity with probability p, A_rate has the expectation derived from p.
 
@@ -161,7 +158,6 @@ UNFAITHFUL: dict[str, Any] = {
 }
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("rule", DECISIONS)
 @pytest.mark.parametrize("name", UNFAITHFUL)
 def test_linear_but_not_faithful(name: str, rule: str) -> None:
@@ -574,7 +570,6 @@ def test_informative_draws_are_uniform() -> None:
     assert chisquare(list(times.values())).pvalue > 0.001
 
 
-@pytest.mark.simulation
 def test_bound_holds_for_informative_draws() -> None:
     """With f(0) = 111, informative tests fail more often than uniform ones, so the bound stays valid."""
     # 1,000 tests, as for uniform draws
@@ -646,7 +641,6 @@ def test_rules_that_need_a_function_ask_about_equal_vectors_once(rule: str) -> N
         assert len(times) <= 4
 
 
-@pytest.mark.simulation
 def test_any_has_no_power_against_noise_and_says_so() -> None:
     """An extractor that drops 30% is accepted under ``any``, with that remark, and rarely under ``majority``."""
     accepted = {"any": 0, "majority": 0}

@@ -75,7 +75,6 @@ def test_no_label_no_judge() -> None:
     assert set(played(Pair(DOG, CAT))) == {*NAMES, *others} - {"null_judge"}
 
 
-@pytest.mark.simulation
 def test_a_coin_is_accepted_by_chance() -> None:
     """Without an alignment, only a no can be accepted: with probability 1/2 for no, then 1/4 for no and yes."""
     accepted = sum(played(PAIR, seed=seed)["null_coin"] for seed in range(400))
@@ -220,7 +219,6 @@ def test_revealed_sources_void_the_bound(revealing: int, void: bool) -> None:
     assert ("passes 1 test with probability at most 0.5" in said) is not void
 
 
-@pytest.mark.simulation
 def test_an_oracle_that_knows_nothing_never_wins() -> None:
     """Only judges that know the labels get a conclusion; what is accepted of them is right in 90% or more."""
     try:

@@ -122,7 +122,7 @@ class Searching:
         """Search as the fixture ``search`` does, and return the counterexample."""
 
         @settings(
-            max_examples=examples, deadline=None, derandomize=True, phases=(Phase.generate, Phase.shrink),
+            max_examples=examples, derandomize=True, phases=(Phase.generate, Phase.shrink),
             suppress_health_check=list(HealthCheck),
         )  # fmt: skip
         @given(choices(self.search.size))
@@ -178,7 +178,6 @@ def read(counterexample: Counterexample | None) -> PairCounterexample:
     return PairCounterexample.from_json(dict(counterexample.values))
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("name", [*PAIR_PROPERTIES])
 def test_a_perfect_judge_has_no_counterexample(make: Make, name: str) -> None:
     """A judge that knows the meaning never contradicts itself, at any point that is drawn."""
@@ -248,7 +247,6 @@ def test_a_minimal_edit_is_a_known_negative(make: Make) -> None:
     assert "(the first, edited: negation)" in (searching.counterexample or Counterexample("")).why
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("name", "judge"),
     [
@@ -357,7 +355,6 @@ def test_unreadable_answers_contradict_nothing(make: Make, name: str) -> None:
     assert searching.search.oracle.asked > 0
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("most", [1, 2, 7, 20])
 @pytest.mark.parametrize("name", [NO, SYMMETRY, TRANSITIVITY])
 def test_requests_are_limited(make: Make, name: str, most: int) -> None:
@@ -390,7 +387,7 @@ def test_every_choice_can_be_drawn() -> None:
     """The strategy draws all numbers below each size, the smallest first."""
     drawn: list[Any] = []
 
-    @settings(max_examples=200, deadline=None, derandomize=True, phases=(Phase.generate,))
+    @settings(max_examples=200, derandomize=True, phases=(Phase.generate,))
     @given(choices((2, 3)))
     def collect(point: tuple[int, ...]) -> None:
         drawn.append(point)
@@ -539,7 +536,6 @@ def all_found(
 
 @LIBRARIES
 @needs_trees
-@pytest.mark.simulation
 @pytest.mark.parametrize("judge", PLANTED)
 def test_every_planted_judge_is_found(judge: str, sentences: dict[str, Reducible]) -> None:
     """A judge that decides by something else than the meaning has a counterexample to the named property."""
@@ -549,7 +545,6 @@ def test_every_planted_judge_is_found(judge: str, sentences: dict[str, Reducible
 
 @LIBRARIES
 @needs_trees
-@pytest.mark.simulation
 def test_perfect_judges(sentences: dict[str, Reducible]) -> None:
     """A perfect judge has no counterexample in 100 searches; one with 20% of noise has one in at most 3%."""
     rng = random.Random(5)

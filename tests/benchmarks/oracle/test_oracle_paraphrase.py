@@ -145,7 +145,6 @@ def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
     assert proof.confirmed.forward == (last,)
 
 
-@pytest.mark.simulation
 def test_every_question_about_builtin_pairs_has_a_label() -> None:
     """phrases.jsonl has the questions that the default helpers lead to, whatever the answers are, and no others."""
     pairs = [i for i in items(DataFolder(builtin_data(), "builtin")) if i.task in ("yes", "no")]
@@ -349,7 +348,6 @@ def test_constant_no() -> None:
     assert {"trust_or": 3, "accepted_paper": 1}.items() <= acceptance.values.items()
 
 
-@pytest.mark.simulation
 def test_a_fair_coin_is_rarely_accepted() -> None:
     """Random "no" answers pass a test with probability 1/4, and a random "yes" on unaligned sentences never does."""
     rng, trials = generator("coin"), 800
@@ -525,7 +523,6 @@ def test_withheld_replies_are_refused(stage: str) -> None:
     assert acceptance.outcome == verdict_of(acceptance).status == "refused"
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("equivalent", [True, False])
 def test_unreadable_replies_never_make_a_perfect_judge_wrong(equivalent: bool) -> None:
     """With 30% unreadable replies, a perfect judge loses decisions, but none of its answers is wrong."""
@@ -546,7 +543,6 @@ def test_unreadable_replies_never_make_a_perfect_judge_wrong(equivalent: bool) -
 # ---- the source of a test
 
 
-@pytest.mark.simulation
 def test_even_source_is_drawn_from_both_sentences() -> None:
     """If only one sentence has an indifferentiable paraphrase, the coin is still fair, and the bound holds."""
     assert QUICK.source == "even"
@@ -566,7 +562,6 @@ def test_even_source_is_drawn_from_both_sentences() -> None:
     assert binomtest(drawn[OF_DOG[1]], 120, 0.5).pvalue > 0.001
 
 
-@pytest.mark.simulation
 def test_one_sided_oracle_passes_half_of_the_even_tests() -> None:
     """An oracle that always names the same source passes without a fair coin, and half the tests with it."""
     passed = {

@@ -218,7 +218,6 @@ TOKENS = st.lists(
 )  # fmt: skip
 
 
-@pytest.mark.simulation
 @given(TOKENS, st.booleans())
 def test_tokens_are_at_their_spans(tokens: list[str], quoted: bool) -> None:
     """For any tokens, each one is at its span, in order, with at most single spaces in between."""

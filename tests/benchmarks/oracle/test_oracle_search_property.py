@@ -61,7 +61,6 @@ def shrunk(f: Table, m: int, examples: int = 100) -> tuple[int, int] | None:
 
     @settings(
         max_examples=examples,
-        deadline=None,
         derandomize=True,
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
@@ -110,7 +109,7 @@ def test_every_pair_of_vectors_can_be_drawn() -> None:
     """The search can draw every x and y."""
     m, seen = 2, set()
 
-    @settings(max_examples=500, derandomize=True, deadline=None)
+    @settings(max_examples=500, derandomize=True)
     @given(replacements(m))
     def collect(vectors: tuple[int, int]) -> None:
         seen.add(vectors)
@@ -119,7 +118,6 @@ def test_every_pair_of_vectors_can_be_drawn() -> None:
     assert seen == {(x, y) for x in range(1 << m) for y in range(1 << m)}
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("m", [4, 12])
 def test_shrinks_to_two_inseparable_entities(m: int) -> None:
     """For any two inseparable entities, hypothesis shrinks to x with one and y with the other."""
@@ -243,7 +241,6 @@ def test_each_sentence_is_requested_once(loop: asyncio.AbstractEventLoop) -> Non
 
 
 @given(st.integers(0, 100), st.lists(st.tuples(st.integers(0, 31), st.integers(0, 31)), max_size=20))
-@settings(deadline=None)
 def test_requests_stay_within_the_limit(most: int, points: list[tuple[int, int]]) -> None:
     """Requests stay within the limit, and a point whose sentences are known is still decided."""
     with closing(asyncio.new_event_loop()) as loop:

@@ -118,14 +118,12 @@ def test_a_perfect_judge_passes() -> None:
         assert trust.values["passed"] == 10
 
 
-@pytest.mark.simulation
 def test_fair_coin_passes_with_frequency_4_to_the_minus_n() -> None:
     """Random answers pass n tests with frequency 4^-n (two-sided binomial test over 5,000 trials)."""
     for count, passed in enumerate(_passed(_coin(2), 2), 1):
         assert binomtest(passed, TRIALS, 0.25**count).pvalue > 0.001
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("source", [1, 2])
 def test_a_one_sided_guesser_reaches_the_bound(source: int) -> None:
     """An oracle that always names one source passes n tests with frequency 2^-n, which is the bound."""

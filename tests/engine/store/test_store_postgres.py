@@ -22,6 +22,7 @@ from pytest_llmprops.engine.store import postgres as postgres_server
 from pytest_llmprops.engine.store.base import VERSION, Store
 from pytest_llmprops.engine.store.location import open_store, without_hidden_password, without_password
 from tests.support.postgres import START_SECONDS, PostgresServer
+from tests.support.programs import PGBOUNCER
 from tests.support.runs import ROOT
 from tests.support.servers import free_port
 from tests.support.stores import REPLY, change, get, put
@@ -250,9 +251,7 @@ def test_a_connection_without_tls_is_refused_by_the_server(remote: Remote) -> No
 @pytest.fixture
 def pooler(remote: Remote, tmp_path: Path) -> Iterator[str]:
     """Start PgBouncer, which gives every transaction a connection of its own; return the URL of the store."""
-    program = shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
-    if program is None:
-        pytest.skip("needs PgBouncer (the package 'pgbouncer' of Debian)")
+    program = PGBOUNCER.path()
     user = remote.server.user if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
     port, folder = free_port(), remote.server.folder / "pooler"
     folder.mkdir()

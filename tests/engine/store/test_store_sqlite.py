@@ -22,6 +22,7 @@ from pytest_llmprops.engine.store import sqlite
 from pytest_llmprops.engine.store.base import LEASE_SECONDS, VERSION, row_of
 from pytest_llmprops.engine.store.location import default_store, holds_replies
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
+from tests.support.programs import UNSHARE
 from tests.support.stores import REPLY, age_claims, get, put
 
 
@@ -181,6 +182,7 @@ def test_a_read_only_store_is_not_written(store: SQLiteStore, path: Path) -> Non
 
 
 @pytest.mark.skipif(not Path("/sys/kernel").is_dir() or os.geteuid() != 0, reason="needs root to mount")
+@UNSHARE.needed
 def test_a_store_on_a_read_only_disk_can_be_read(store: SQLiteStore, path: Path) -> None:
     """A store on a disk that is mounted read-only, where SQLite cannot create its shared memory, is read."""
     put(store, "k", REPLY)
@@ -192,8 +194,6 @@ def test_a_store_on_a_read_only_disk_can_be_read(store: SQLiteStore, path: Path)
         " print(SQLiteStore(Path(sys.argv[1]), read_only=True).get_many(['k'])['k'].text)\" \"$3\""
     )
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(path.parent), sys.executable, str(path)]
-    if shutil.which("unshare") is None:
-        pytest.skip("unshare is not installed")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("this machine does not allow a mount")

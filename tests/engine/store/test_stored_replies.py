@@ -34,7 +34,7 @@ def run(opened: Open, work: Callable[..., Awaitable[Any]], runs: int = 1) -> Any
     async def session() -> Any:
         several = [StoreCalls(opened()) for _ in range(runs)]
         try:
-            return await asyncio.wait_for(work(*several), 10)
+            return await asyncio.wait_for(work(*several), 60)
         finally:
             for one in several:
                 await one.close()
@@ -147,7 +147,7 @@ def test_cancelled_requests_claim_nothing(opened: Open) -> None:
         task = asyncio.ensure_future(one.find("a", claim=True))
         await asyncio.sleep(0)
         task.cancel()
-        return await asyncio.wait_for(two.find("a", claim=True), 5)
+        return await asyncio.wait_for(two.find("a", claim=True), 60)
 
     assert run(opened, work, 2) is None
 
@@ -175,7 +175,7 @@ def test_two_runs_pay_once(make_broker: MakeBroker) -> None:
             await broker.close()
         return results
 
-    one, two = asyncio.run(asyncio.wait_for(work(), 20))
+    one, two = asyncio.run(asyncio.wait_for(work(), 60))
     assert [r.text for r in one] == [r.text for r in two] == [f"{p}!" for p in prompts]
     assert sorted(sent) == sorted(prompts)
 
@@ -215,7 +215,7 @@ def test_a_run_that_was_suspended_looks_up_again(
     suspended, path = asyncio.Event(), tmp_path / "replies.sqlite"
     model = Slow(lambda chat: chat.prompt.upper())
     first, other = make_broker(model, concurrency=1), make_broker(model)
-    assert asyncio.run(asyncio.wait_for(work(), 20)) == ["A", "B", "C"]
+    assert asyncio.run(asyncio.wait_for(work(), 60)) == ["A", "B", "C"]
     assert sent == ["a", "b", "c"]
     assert (first.counters.sent, first.counters.cache_hits) == (2, 1)
 
@@ -283,11 +283,10 @@ def test_a_store_that_does_not_answer_ends_no_loop(opened: Open, monkeypatch: py
     ended = threading.Event()
 
     async def work(one: StoreCalls) -> None:
-        finding = asyncio.ensure_future(one.run(lambda store: ended.wait(10)))
+        finding = asyncio.ensure_future(one.run(lambda store: ended.wait(60)))
         await asyncio.sleep(0)
-        begun = time.monotonic()
         await one.close()
-        assert time.monotonic() - begun < 5
+        assert not finding.done()
         ended.set()
         await finding
 

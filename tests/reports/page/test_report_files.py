@@ -20,7 +20,7 @@ from pytest_llmprops.reports.page.build import with_decisions, write_report
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.gate.file import read_gate
 from pytest_llmprops.runs.reader import Run, read_run
-from tests.support.browser import CHROMIUM
+from tests.support.programs import CHROMIUM
 from tests.support.records import exchange, recorded, verdict, verdicts
 
 #: a reply that is an attack on every format it may be written into
@@ -327,9 +327,6 @@ def test_a_gate_that_compares_needs_two_runs(
     assert not out.exists()
 
 
-needs_browser = pytest.mark.skipif(not any(path.exists() for path in CHROMIUM), reason="needs Chromium")
-
-
 @pytest.fixture
 def crowded(tmp_path: Path) -> Path:
     """Return a run with more findings, checks and notes than one page has room for at full size."""
@@ -349,7 +346,7 @@ def crowded(tmp_path: Path) -> Path:
     return recorded(tmp_path / "run", records, gate=gate, notes=[f"note {n}" for n in range(9)])
 
 
-@needs_browser
+@CHROMIUM.needed
 def test_the_sheet_is_one_page(crowded: Path, tmp_path: Path) -> None:
     """However much there is to say, the sheet has one page, in A4."""
     out = tmp_path / "out"

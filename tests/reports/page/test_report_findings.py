@@ -133,7 +133,6 @@ def clearest_behind(models: int, worse: float, rng: np.random.Generator) -> int 
     return first if is_ahead(judge(pairs), models) else None
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("models", [12, 50])
 def test_equal_models_are_ties(models: int) -> None:
     """In at most 5% of tables an equal model is behind; one that is 10 points worse nearly always is."""

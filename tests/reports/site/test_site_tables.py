@@ -319,7 +319,6 @@ def _not_read(run: SiteRun) -> Run:
     raise AssertionError(run)
 
 
-@pytest.mark.simulation
 def test_a_drop_is_found_and_an_unchanged_model_is_not(runs: Path) -> None:
     """Of 200 items, a drop of 10 points is found within three runs. At most 5% of years have a false alarm."""
     facts = read_run(record(runs / "a", 0, answers("m", 0.9, 1, items=5))).facts

@@ -214,7 +214,10 @@ def _extract(options: argparse.Namespace) -> int:
     encoder = None if sense_model is None else (sense_model.token_vectors, sense_model.identity)
     senses, notes = word_senses(options.senses, encoder), []
     if senses is None and options.senses == "auto":
-        notes.append("word senses were not checked: WordNet or nltk is not installed (see --senses)")
+        notes.append(
+            "word senses were not checked: WordNet (Debian: apt-get install wordnet-base) or nltk is not installed"
+            " (see --senses)"
+        )
     if options.target_parser.partition("?")[0] == "words":
         notes.append("variations are written forms: the target parser 'words' gives no lemmas")
     models: list[Model] = [model for model in (aligner_model, sense_model) if model is not None]

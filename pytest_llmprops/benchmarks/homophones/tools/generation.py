@@ -42,8 +42,17 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 
 
 def _generate_en(n: int, seed: int, sources: Sequence[Source]) -> list[Row]:
-    language = english("alone" if espeak_version() is None else "espeak")
-    items = generate_items(sources, language, n=n, seed=seed, taken=builtin_pairs("en"))
+    is_alone = espeak_version() is None
+    language = english("alone" if is_alone else "espeak")
+    try:
+        items = generate_items(sources, language, n=n, seed=seed, taken=builtin_pairs("en"))
+    except UsageError as error:
+        more = (
+            ", or install espeak-ng, which allows more (Debian: apt-get install espeak-ng)"
+            if is_alone
+            else ""
+        )
+        raise UsageError(f"{error}{more}") from None
     return [{"sentence": item.sentence, "word": item.word, "answer": item.answer} for item in items]
 
 

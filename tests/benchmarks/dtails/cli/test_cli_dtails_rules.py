@@ -326,7 +326,7 @@ def test_a_page_ends_with_ctrl_c(tmp_path: Path) -> None:
         with urllib.request.urlopen(urllib.request.Request(f"{url}answer", body, headers)) as response:
             assert json.load(response)["saved"]
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert out.splitlines()[-1] == f"{sheet}: 1 of 4 questions answered"
     assert read_cells(sheet)[0]["answer"] == "no"

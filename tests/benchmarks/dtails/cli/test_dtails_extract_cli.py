@@ -86,14 +86,13 @@ def extracted(tmp_path_factory: pytest.TempPathFactory) -> Extracted:
     return Extracted(arguments, folder / "out", out.getvalue(), err.getvalue())
 
 
-@pytest.mark.simulation
 def test_a_whole_run(extracted: Extracted, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run finds the planted concepts, reports what it excluded, and prints the written paths."""
     assert extracted.err == ""  # no progress bar when standard error is not a terminal
     for said in (
         "4 with two of the same sense",
         "test set: 4 concepts, 40 pairs",
-        "word senses were not checked: WordNet or nltk is not installed",
+        "word senses were not checked: WordNet (Debian: apt-get install wordnet-base) or nltk is not installed",
         "written forms: the target parser 'words' gives no lemmas",
     ):
         assert said in extracted.out
@@ -167,7 +166,6 @@ def test_the_suite_reads_what_was_extracted(extracted: Extracted, run: Runner) -
         assert f"dtails/xx/{concept}/g01" in done.output
 
 
-@pytest.mark.simulation
 def test_an_encoder_aligns(tmp_path: Path) -> None:
     """``--aligner hf:FOLDER`` uses a real model with its options, and SOURCE.json names the method."""
     pytest.importorskip("transformers", reason="transformers is not installed")
@@ -268,7 +266,6 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
     assert all(row.variations[row.label].name in row.target.split() for row in (*test, *train))
 
 
-@pytest.mark.simulation
 def test_published_sentences_yield_the_authors_concepts(published: Path, tmp_path: Path) -> None:
     """Most of the authors' nouns and verbs are found in their published Afrikaans sentences.
 

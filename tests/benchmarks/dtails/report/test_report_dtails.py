@@ -365,7 +365,6 @@ def laid_out(plot: Callable[[], Any]) -> tuple[Any, Any]:
         return figure, canvas.get_renderer()
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(("languages", "rows"), [(1, 1), (9, 12)])
 def test_figure_2_has_room_for_all_names(languages: int, rows: int) -> None:
     """No name leaves the figure or overlaps a panel, with one language and nine, one row and twelve."""

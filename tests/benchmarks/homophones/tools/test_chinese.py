@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.homophones.tools.chinese import (
@@ -83,7 +83,6 @@ def test_file_has_the_columns_and_enough_items_with_ids_in_order() -> None:
         row["word"].encode("gb2312")
 
 
-@pytest.mark.simulation
 def test_homophone_matches_the_reading_of_the_answer_in_its_word() -> None:
     """The word has the syllables that the answer's characters have in that word, and two thirds of its tones."""
     read, same = load_lexicon().read, []
@@ -210,7 +209,6 @@ def test_only_dictionary_words_that_occur_once_are_content_words() -> None:
 
 
 # The first example loads the dictionary.
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_any_seed_gives_valid_items(seed: int) -> None:
     """For any seed, every item of one sentence follows the rules."""

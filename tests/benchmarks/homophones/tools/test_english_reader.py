@@ -18,8 +18,7 @@ from pytest_llmprops.benchmarks.homophones.tools.english_reader import (
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.pronunciation import is_word, load_cmudict
-
-needs_espeak = pytest.mark.skipif(espeak_version() is None, reason="espeak-ng is not installed")
+from tests.support.programs import ESPEAK
 
 TOY = [
     ("cat", ("K", "AE1", "T")), ("cats", ("K", "AE1", "T", "S")), ("tack", ("T", "AE1", "K")),
@@ -56,7 +55,6 @@ def test_unlikely_readings_are_excluded_early() -> None:
     assert not reader.may_read("sacks", phones("S AE1 K T"), 1e-3)
 
 
-@pytest.mark.simulation
 def test_reader_reads_words_that_it_was_not_trained_on() -> None:
     """A reader that is trained on a quarter of the words gives more than half of 400 others their phonemes.
 
@@ -100,7 +98,7 @@ def test_which_differences_count() -> None:
     assert broad_ipa("mˈɪnɪt") != broad_ipa("mɪnˈɪt")
 
 
-@needs_espeak
+@ESPEAK.needed
 def test_espeak_pronounces_words_in_order() -> None:
     """espeak-ng pronounces homophones alike and other words differently; no words need no call."""
     pair, other, respelling, word = espeak_phonemes(["pear", "pier", "hunnie", "honey"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-import shutil
 import statistics
 import subprocess
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from pytest_llmprops.benchmarks.homophones.tools.sentences import Row, builtin_r
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.pronunciation import load_cmudict
+from tests.support.programs import ESPEAK
 
 FILES = {"en": "english.csv", "es": "spanish.csv"}
 #: Ids of items that were replaced. An id never returns with another text.
@@ -91,7 +91,6 @@ def test_items_are_well_formed(lang: str) -> None:
         assert len({row[column].casefold() for row in rows}) == len(rows), column
 
 
-@pytest.mark.simulation
 @languages
 def test_words_sound_like_their_answers(lang: str) -> None:
     """Every word is within the language's phoneme-distance threshold of its answer."""
@@ -99,7 +98,6 @@ def test_words_sound_like_their_answers(lang: str) -> None:
     assert [pair for pair in pairs(lang) if measure(*pair).distance > THRESHOLDS[lang]] == []
 
 
-@pytest.mark.simulation
 @languages
 def test_threshold_separates_unrelated_words(lang: str) -> None:
     """At least 99% of 3,000 random pairs of a word and another item's answer are above the threshold."""
@@ -140,7 +138,7 @@ def test_spanish_words_can_be_read_as_spanish() -> None:
         assert "x" not in word or "x" in answer, (word, answer)
 
 
-@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
+@ESPEAK.needed
 @languages
 def test_speech_synthesizer_agrees(lang: str) -> None:
     """By espeak-ng, another letter-to-sound system, nine in ten words are nearest to their own answer."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.benchmarks.homophones.reading import spelling_distance
-from pytest_llmprops.benchmarks.homophones.tools.english_reader import espeak_phonemes, espeak_version
+from pytest_llmprops.benchmarks.homophones.tools.english_reader import espeak_phonemes
 from pytest_llmprops.benchmarks.homophones.tools.generation import COLUMNS, generate, write_homophones
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import THRESHOLDS, sound_distance
 from pytest_llmprops.benchmarks.homophones.tools.respelling import (
@@ -36,6 +36,7 @@ from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.pronunciation import is_word, load_cmudict
+from tests.support.programs import ESPEAK
 
 ANSWER = {"en": "answer", "es": "answer_spanish"}
 OWN = {
@@ -63,7 +64,6 @@ def no_espeak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("lang", ["en", "es"])
 def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str, no_espeak: None) -> None:
     """Generated items have the published columns, the word once, the answer never, and no duplicates.
@@ -99,8 +99,7 @@ def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str, no_espea
     }
 
 
-@pytest.mark.simulation
-@pytest.mark.skipif(espeak_version() is None, reason="espeak-ng is not installed")
+@ESPEAK.needed
 def test_speech_synthesizer_agrees_with_the_dictionary_reader() -> None:
     """Of the words generated without espeak-ng, it pronounces three in five like their answers; with it, all.
 
@@ -386,11 +385,18 @@ def test_user_sentences_from_a_file(tmp_path: Path) -> None:
 
 
 def test_missing_espeak_is_noted(tmp_path: Path, no_espeak: None, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without espeak-ng, English items are generated, and one line says what they lack; Spanish ones need none."""
+    """Without espeak-ng, English items are others or too few, and one line says so; Spanish ones are the same."""
     (tmp_path / "mine.txt").write_text("Bees make honey.\thoney\n", encoding="utf-8")
     command = ["generate", "homophones", "--n", "1", "--seed", "7", "--out", str(tmp_path / "out"), "--lang"]
     assert main([*command, "en", "--sentences", str(tmp_path / "mine.txt")]) == 0
-    assert capsys.readouterr().err.startswith("llmprops: note: espeak-ng is not installed")
+    [note] = capsys.readouterr().err.splitlines()
+    assert note.startswith(
+        "llmprops: note: espeak-ng is not installed: these are not the items that it gives"
+    )
+    assert "apt-get install espeak-ng" in note
+    assert main([*command, "en", "--n", "3", "--sentences", str(tmp_path / "mine.txt")]) == 2
+    [error] = capsys.readouterr().err.splitlines()
+    assert "or install espeak-ng" in error
     assert main([*command, "es"]) == 0
     assert capsys.readouterr().err == ""
 

@@ -99,7 +99,6 @@ def test_a_fresh_set_has_its_files_and_its_source(tmp_path: Path, lexicon: Lexic
     assert source == {"source": "generated", "generator": "htest", "seed": 7, "n": 30, "version": 3}
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("seed", [7, BUILTIN_SEED])
 def test_a_fresh_set_has_no_builtin_item(task: str, seed: int, tmp_path: Path) -> None:
@@ -208,7 +207,6 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: 
     assert list((tmp_path / "htest").iterdir()) == []
 
 
-@pytest.mark.simulation
 def test_training_files_are_disjoint_from_every_other_item(tmp_path: Path, lexicon: Lexicon) -> None:
     """Each task has 1,000 chat rows, half A and half B, and none is built-in or excluded."""
     start, end = 'Input: "', '" Label: \nA \nB (Respond in one letter and nothing else)'

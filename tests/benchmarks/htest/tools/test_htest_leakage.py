@@ -74,7 +74,6 @@ def labels_of(rows: Sequence[Row]) -> list[int]:
     return [row["correct_options"][0] for row in rows]
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("task", TASKS)
 def test_groups_cannot_be_distinguished_without_the_rule(task: str, kind: str, lexicon: Lexicon) -> None:
@@ -84,7 +83,6 @@ def test_groups_cannot_be_distinguished_without_the_rule(task: str, kind: str, l
     assert upper_limit(hits, len(rows)) <= 0.60, f"{task}: {kind} reaches {hits / len(rows):.3f}"
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("kind", ["logistic", "boosting"])
 @pytest.mark.parametrize("task", TASKS)
 def test_groups_cannot_be_told_apart_by_order(task: str, kind: str, lexicon: Lexicon) -> None:
@@ -113,7 +111,6 @@ def complements(task: str, rows: Sequence[Row]) -> list[str]:
     return texts
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("kind", ["logistic", "boosting"])
 @pytest.mark.parametrize("task", ["end_ly", "end_punctuation", "start_vowel"])
 def test_a_word_that_complements_the_rule_is_found(task: str, kind: str, lexicon: Lexicon) -> None:
@@ -123,7 +120,6 @@ def test_a_word_that_complements_the_rule_is_found(task: str, kind: str, lexicon
     assert cross_validated_hits(samples, labels_of(rows), kind) / len(rows) > 0.95
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("task", ["end_ly", "end_punctuation", "start_vowel"])
 def test_builtin_items_have_no_word_that_complements_the_rule(task: str) -> None:
     """In the 250 built-in rows, too, n-grams do not show the label."""
@@ -171,7 +167,6 @@ def test_documented_shortcuts(task: str, request: pytest.FixtureRequest) -> None
         assert [float(value.rstrip("%")) for _, value in documented] == published
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_planted_feature_is_found(task: str, kind: str, lexicon: Lexicon) -> None:

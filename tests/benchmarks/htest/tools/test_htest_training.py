@@ -73,7 +73,6 @@ def test_only_the_answer_is_trained_on(kind: str, chat: Path) -> None:
         assert list(row.ids[:place]) == tokens[:start]
 
 
-@pytest.mark.simulation
 @needs_peft
 def test_a_trained_model_writes_labels(chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The base writes no label, its adapter one for each question; resumed after a stop, it has the same weights."""

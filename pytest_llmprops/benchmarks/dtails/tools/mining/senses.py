@@ -288,8 +288,8 @@ def word_senses(
             return None
         if wordnet is None:
             raise UsageError(
-                f"--senses {choice}: WordNet is not installed; get its files (Debian: wordnet-base), and name their"
-                " folder in WNSEARCHDIR if they are elsewhere, or use --senses none"
+                f"--senses {choice}: WordNet is not installed; get its files (Debian: apt-get install wordnet-base),"
+                " and name their folder in WNSEARCHDIR if they are elsewhere, or use --senses none"
             )
         return WordNetSenses(wordnet) if encoder is None else GlossSenses(wordnet, *encoder)
     if name != "wordnet" or not folder:

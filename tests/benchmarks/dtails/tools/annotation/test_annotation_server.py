@@ -44,7 +44,7 @@ def ask(
 
     Return status, body and headers.
     """
-    connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=60)
     try:
         sent = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         own: dict[str, str | None] = {name.replace("_", "-"): text for name, text in headers.items()}
@@ -208,7 +208,7 @@ def test_closed_tab_leaves_no_traceback(page: AnnotationPage, capfd: pytest.Capt
 def test_ended_page_accepts_no_answer(sheet: Path) -> None:
     """After the page has ended, a tab with an open connection cannot write to the sheet."""
     with page_of(sheet) as page:
-        connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=60)
         connection.request("GET", f"/{page.token}/state")
         assert connection.getresponse().read()
 

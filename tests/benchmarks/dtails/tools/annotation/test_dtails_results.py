@@ -65,7 +65,7 @@ def test_kappa_paradox_of_the_paper() -> None:
 
 @given(st.integers(2, 5).flatmap(lambda size: st.lists(st.tuples(*[st.integers(0, 3)] * size), min_size=1)))
 @example([(1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 0, 0)])  # p = 5/6, chance 74/144, kappa 23/35
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_kappa_is_statsmodels_kappa(ratings: list[tuple[int, ...]]) -> None:
     """Kappa equals the value of statsmodels for any number of questions, annotators and categories."""
     assume(len({answer for answers in ratings for answer in answers}) > 1)

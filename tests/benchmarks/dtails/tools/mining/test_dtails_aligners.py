@@ -70,7 +70,6 @@ def test_statistical_aligners_find_planted_links(name: str) -> None:
     assert wrong < 0.10 * right, (right, wrong, wanted)
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("name", ["eflomal", "nltk"])
 def test_both_directions_are_combined(name: str) -> None:
     """On reversed sentences the intersection of both directions has most known links and few others."""

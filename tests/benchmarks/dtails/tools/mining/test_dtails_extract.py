@@ -273,7 +273,6 @@ class StoppedAligner(InOrder):
             yield links
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("independent", [True, False])
 def test_interrupted_run_is_resumed(tmp_path: Path, independent: bool) -> None:
     """A run resumed after Ctrl-C does not repeat finished work and has the result of an uninterrupted run."""

@@ -42,6 +42,7 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.senses import (
 )
 from pytest_llmprops.core.errors import BackendError, DataError, MissingExtra, UsageError
 from tests.support.dtails_wordnet import token_vectors, wordnet
+from tests.support.programs import WORDNET
 
 SOURCE, TARGET = "One cat.\nTwo dogs.\n", "Een kat.\nTwee honde.\n"
 
@@ -410,12 +411,10 @@ def test_wordnet_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Monke
         word_senses(f"wordnet:{folder}")
 
 
-@pytest.mark.simulation
+@WORDNET.needed
 @pytest.mark.parametrize("choice", ["wordnet", "gloss"])
 def test_the_real_wordnet(choice: str) -> None:
     """In the paper's example, plane has different senses in two sentences, for both ways to decide."""
-    if find_wordnet() is None:
-        pytest.skip("WordNet is not installed (Debian: wordnet-base)")
     encoder = None
     if choice == "gloss":
         pytest.importorskip(

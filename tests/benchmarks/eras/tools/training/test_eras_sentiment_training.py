@@ -115,7 +115,6 @@ def test_parts_of_a_batch_add_up(tmp_path: Path) -> None:
     assert sum(parts) == pytest.approx(whole, rel=1e-5)
 
 
-@pytest.mark.simulation
 def test_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     """A training with two heads that was stopped and continued has the weights of an uninterrupted one."""
     from pytest_llmprops.training.trainer import train
@@ -131,7 +130,6 @@ def test_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     assert all(bool((first[name] == second[name]).all()) for name in first)
 
 
-@pytest.mark.simulation
 def test_joint_training_on_real_reviews(tmp_path: Path) -> None:
     """On 1,600 reviews, the loss falls and the accuracy on 300 others is above 65%.
 

@@ -70,7 +70,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     return folder / "model", outcome
 
 
-@pytest.mark.simulation
 def test_training_learns_real_text(trained: tuple[Path, Any]) -> None:
     """The loss falls to less than half, and F1 passes .65; without training it is below .35."""
     _, outcome = trained
@@ -225,7 +224,6 @@ def test_options_that_cannot_be_used(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("evaluation", [3, 5])
 def test_resumed_equals_uninterrupted(tmp_path: Path, evaluation: int) -> None:
     """A training stopped within an epoch or between two has the same weights, steps and curve, with dropout."""

@@ -87,7 +87,6 @@ def test_equal_values_have_an_interval() -> None:
     assert 0.8 < estimate.low < 0.97
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize(("by_seed", "by_paradigm"), [(0.0, 0.1), (0.1, 0.1), (0.1, 0.0), (0.0, 0.0)])
 def test_interval_covers_the_mean(by_seed: float, by_paradigm: float) -> None:
     """For normal effects of 3 seeds and 20 paradigms, 95% intervals cover the mean in at least 93% of 2,000 samples.
