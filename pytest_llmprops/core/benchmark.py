@@ -268,7 +268,8 @@ class Benchmark:
     #: Whether ``evaluate`` itself judges replies that a content filter withheld (``Reply.finish_reason`` is
     #: ``content_filter``), for benchmarks with several calls per item. Otherwise, an item with one is ``refused``.
     judges_filtered: ClassVar[bool] = False
-    #: The kinds of request; the model under test must serve at least one of them.
+    #: The kinds of request; the model under test must serve at least one of them. A base model also continues chats of
+    #: one message of the user, unless the kinds include ``completion`` or ``likelihood``.
     kinds: ClassVar[frozenset[Kind]] = frozenset({"chat"})
     #: The settings of the protocols ``paper`` and ``quick``.
     protocols: ClassVar[Mapping[str, NamedSettings[Any]]] = {

@@ -417,7 +417,7 @@ _USAGE = Fields(
     },
 )
 #: what each paid reply has
-_PAID = {**_all(("via", "service_tier", "model"), _NAME), "cost_usd": OrNull(_NUMBER)}
+_PAID = {**_all(("via", "request_id", "service_tier", "model"), _NAME), "cost_usd": OrNull(_NUMBER)}
 REQUEST = Fields(
     {"key": _NAME, "request": Fields({}, {"messages": Several(_Message()), "text": _PROMPT})},
     {

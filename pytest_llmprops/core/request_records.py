@@ -24,7 +24,8 @@ class RequestRecord:
     :param note: why the reply is not recorded; empty if it is.
     :param cached: whether the reply came from the store.
     :param seconds: duration of the call when it was made.
-    :param via: as in :class:`~pytest_llmprops.core.requests.Reply`. :param service_tier: likewise.
+    :param via: as in :class:`~pytest_llmprops.core.requests.Reply`. :param request_id: likewise.
+    :param service_tier: likewise.
     :param model: the label of the model or helper that replied.
     :param cost_usd: what the run paid for the reply; None if the price is unknown, or the reply is from the store.
     """
@@ -44,6 +45,7 @@ class RequestRecord:
     seconds: float = 0.0
     via: str = ""
     reasoning: str = ""
+    request_id: str = ""
     service_tier: str = ""
     model: str = ""
     cost_usd: float | None = None
@@ -84,6 +86,7 @@ class RequestRecord:
             seconds=line.get("seconds", 0.0),
             via=line.get("via", ""),
             reasoning=reply.get("reasoning") or "",
+            request_id=line.get("request_id", ""),
             service_tier=line.get("service_tier", ""),
             model=line.get("model", ""),
             cost_usd=line.get("cost_usd"),
@@ -104,7 +107,7 @@ class RequestRecord:
             "cached": self.cached,
             "seconds": self.seconds,
         }
-        return line | _optional(self.via, self.service_tier, self.model, self.cost_usd)
+        return line | _optional(self, self.model, self.cost_usd)
 
 
 def line_of(
@@ -129,11 +132,17 @@ def line_of(
         "cached": reply.cached,
         "seconds": round(reply.seconds, 6),
     }
-    return line | _optional(reply.via, reply.service_tier, model, cost)
+    return line | _optional(reply, model, cost)
 
 
-def _optional(via: str, service_tier: str, model: str, cost: float | None) -> dict[str, Any]:
-    texts = {"via": via, "service_tier": service_tier, "model": model}
+def _optional(reply: Reply | RequestRecord, model: str, cost: float | None) -> dict[str, Any]:
+    """Return the fields that not all lines have."""
+    texts = {
+        "via": reply.via,
+        "request_id": reply.request_id,
+        "service_tier": reply.service_tier,
+        "model": model,
+    }
     fields: dict[str, Any] = {name: text for name, text in texts.items() if text}
     return fields if cost is None else fields | {"cost_usd": cost}
 
@@ -144,7 +153,7 @@ def discarded_line(reply: Reply, model: str, cost: float | None) -> dict[str, An
     :param model: the label of the model. :param cost: what the run paid, in USD; None if it is unknown.
     """
     usage = {"discarded": True, "usage": reply.usage.to_json()}
-    return usage | _optional(reply.via, reply.service_tier, model, cost)
+    return usage | _optional(reply, model, cost)
 
 
 def chat_line(
@@ -175,10 +184,10 @@ def chat_line(
         if usage.has_plain_json
         else encoded(usage.to_json())
     )
-    texts = (("via", reply.via), ("service_tier", reply.service_tier), ("model", model))
-    others = "".join([f', "{name}": {string(text)}' for name, text in texts if text])
-    if cost is not None:
-        others += f', "cost_usd": {number(cost)}'
+    others = "".join(
+        f', "{name}": {number(value) if name == "cost_usd" else string(value)}'
+        for name, value in _optional(reply, model, cost).items()
+    )
     # A third of the time of the encoder.
     return (
         f'{{"key": {string(reply.key)}, "role": {string(role)}, "kind": "chat", "request": {{"messages": [{messages}],'

@@ -187,6 +187,20 @@ def is_base(kinds: Collection[Kind]) -> bool:
     return not {"completion", "likelihood"}.isdisjoint(kinds) and "chat" not in kinds
 
 
+def continued(chat: Chat) -> Completion:
+    """Return a chat with one message of the user as a text that a base model continues.
+
+    :raises BackendError: if the chat has other messages, which have no form in a text.
+    """
+    if [message.role for message in chat.messages] != ["user"]:
+        roles = ", ".join(message.role for message in chat.messages)
+        raise BackendError(
+            f"a base model continues one text, and a chat of {roles} has several; choose a chat model",
+            kind="request",
+        )
+    return Completion(chat.prompt, chat.temperature, chat.max_tokens, chat.stop, chat.sample, chat.extra)
+
+
 def sizes(request: Request) -> tuple[int, int]:
     """Return (characters of all prompts, maximum tokens of the reply) of a request; zeros if it generates nothing."""
     if isinstance(request, Likelihood):
@@ -365,7 +379,7 @@ def is_logprob(entry: Any) -> bool:
         return False
 
 
-_TEXTS = ("text", "reasoning", "finish_reason", "served_model", "service_tier", "via", "key")
+_TEXTS = ("text", "reasoning", "finish_reason", "served_model", "via", "key", "request_id", "service_tier")
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +399,7 @@ class Reply:
     :param via: ``batch`` if the reply came in a provider's batch, at half the price; ``ray`` if a replica in a Ray
         cluster computed it; empty otherwise.
     :param cached: whether the reply comes from the store.
+    :param request_id: the id that the server gave to the call (``x-request-id``); empty if it gave none.
     :param service_tier: the provider's tier that answered, if it has a price of its own: ``flex``, ``priority``.
     """
 
@@ -402,6 +417,7 @@ class Reply:
     cached: bool = False
     key: str = ""
     reasoning: str = ""
+    request_id: str = ""
     service_tier: str = ""
 
     @property
@@ -417,7 +433,7 @@ class Reply:
         return Reply(
             self.text, self.value, self.finish_reason, self.served_model, self.usage, self.logprobs,
             self.cost_usd, deviations, self.seconds, stored, self.via, self.cached, key, self.reasoning,
-            self.service_tier,
+            self.request_id, self.service_tier,
         )  # fmt: skip
 
     def to_text(self) -> str:
@@ -426,12 +442,13 @@ class Reply:
             return encoded(self.to_json())
         if not usage.has_plain_json:
             return encoded(self.to_json())
+        request_id = f', "request_id": {string(self.request_id)}' if self.request_id else ""
         # A third of the time of the encoder.
         return (
             f'{{"text": {string(self.text)}, "finish_reason": {string(self.finish_reason)},'
             f' "served_model": {string(self.served_model)}, "usage": [{number(usage.prompt_tokens)},'
             f" {number(usage.completion_tokens)}, {number(usage.reasoning_tokens)}],"
-            f' "seconds": {number(self.seconds)}, "stored": {number(self.stored)}}}'
+            f' "seconds": {number(self.seconds)}, "stored": {number(self.stored)}{request_id}}}'
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -458,6 +475,8 @@ class Reply:
             data["via"] = self.via
         if self.reasoning:
             data["reasoning"] = self.reasoning
+        if self.request_id:
+            data["request_id"] = self.request_id
         if self.service_tier:
             data["service_tier"] = self.service_tier
         return data
@@ -485,6 +504,7 @@ class Reply:
             cached=cached,
             key=key,
             reasoning=data.get("reasoning", ""),
+            request_id=data.get("request_id", ""),
             service_tier=data.get("service_tier", ""),
         )
         problem = reply.problem()

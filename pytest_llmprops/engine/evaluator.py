@@ -25,6 +25,8 @@ from pytest_llmprops.core.requests import (
     Likelihood,
     Reply,
     Request,
+    continued,
+    is_base,
     of_repeat,
 )
 from pytest_llmprops.core.texts import one_line
@@ -211,6 +213,8 @@ class Asking:
         case = self._case
         self._check(request)
         if role == "subject":
+            if isinstance(request, Chat) and is_base(case.kinds):
+                request = continued(request)
             label, request = case.model, of_repeat(with_params(request, case.params), case.sample)
         elif role in case.helpers:
             label = case.helpers[role]

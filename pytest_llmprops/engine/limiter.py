@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,7 +28,7 @@ FIRST_PAUSE = 0.5
 #: as in the SDKs of OpenAI and Anthropic
 LONGEST_PAUSE = 8.0
 #: seconds without a reply after which refusals stop the run, and the longest wait that a server may ask for
-PATIENCE = 600.0
+PATIENCE = 300.0
 #: refusals of one call after which it fails
 MOST_REFUSALS = 20
 #: replies between refusals from which the rate is known, and stays near what was served
@@ -99,8 +98,9 @@ class Limiter:
         self._line = asyncio.Lock()
         self._changed = asyncio.Event()
         self._over = ""
-        #: calls refused because of a limit
+        #: calls refused because of a limit; the end of the first pause, and the replies until then
         self.refused = 0
+        self._limit_met, self._free = -1.0, 0
         #: calls per second; None while nothing limits them
         self._rate = self._most
         self._is_limited = self._is_known = False
@@ -203,6 +203,8 @@ class Limiter:
 
     def _begin_period(self, now: float) -> None:
         """Set the rate from what was served in the period that ends with this pause."""
+        if self._limit_met < 0:
+            self._limit_met, self._free = now, self._answered
         whole = max(now - self._began, 1e-3)
         served, rate = self._served, self._rate
         if self._is_limited:
@@ -277,9 +279,9 @@ class Limiter:
             self._changed.set()
 
     def _refuse(self, turn: Turn, error: BackendError) -> None:
+        now, hint = self._now(), error.retry_after
         self.refused += 1
         self._refused_now += 1
-        now, hint = self._now(), error.retry_after
         if turn is self._probe:
             self._come_back()
         if hint is not None and hint > PATIENCE:
@@ -339,28 +341,28 @@ class Limiter:
         self._left = self._window
         self._changed.set()
 
+    def _found(self) -> int | None:
+        """Return the calls per minute that were served since the first pause; None for too few to say."""
+        served, seconds = self._answered - self._free, self._last_reply - self._limit_met - self.away
+        return round(60 * served / seconds) if served >= _KNOWN_AFTER and seconds > 0 else None
+
     def status(self) -> str:
         """Return what the calls wait for, as a phrase; empty if they do not wait."""
         if self._is_away:
-            return f"{self._name} does not answer; waiting"
-        if not self._is_limited and self._paused_until <= time.monotonic():
+            return f"waiting for {self._name}, which does not answer"
+        if not self._is_limited:
             return ""
-        rate = f": {self._per_minute()} calls a minute" if self._is_limited else ""
-        return f"waiting for the rate limit of {self._name}{rate}"
-
-    def _per_minute(self) -> str:
-        return count(round(60 * (self._rate or 0.0)))
+        found = self._found()
+        pace = f": {count(found)} calls a minute" if found else ""
+        return f"waiting for the rate limit of {self._name}{pace}"
 
     def notes(self) -> list[str]:
         """Return lines for the summary: the limit that was found, and how long the server was away."""
         notes = []
         if self.refused:
-            found = ""
-            if self._is_limited:
-                found = (
-                    f"; about {self._per_minute()} calls a minute are served (--llm-rpm {self._per_minute()})"
-                )
-            notes.append(f"{self._name}: the rate limit refused {counted(self.refused, 'call')}{found}")
+            found = self._found()
+            pace = f"; about {count(found)} calls a minute were served (--llm-rpm {found})" if found else ""
+            notes.append(f"{self._name}: the rate limit refused {counted(self.refused, 'call')}{pace}")
         if self.away:
             notes.append(f"{self._name}: the server did not answer for {duration(self.away)}; the run waited")
         return notes

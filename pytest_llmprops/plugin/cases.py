@@ -29,7 +29,7 @@ from pytest_llmprops.core.errors import ContractError, DataError, LLMPropsError,
 from pytest_llmprops.core.items import Item, check_unique, limited, sized
 from pytest_llmprops.core.protocols import Protocol, resolve
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
-from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.core.requests import Kind, is_base
 from pytest_llmprops.core.run_metadata import NOT_MEASURED
 from pytest_llmprops.core.texts import did_you_mean
 from pytest_llmprops.data.files import DataFolder, data_folder, read_manifest
@@ -301,16 +301,18 @@ class Cases:
     def _repeats(self, selection: Selection, label: str, task: str, kinds: frozenset[Kind]) -> int:
         """Return the number of samples of an item of this task; 1 if the model always gives the same reply."""
         benchmark = selection.benchmark
-        asked = kinds & benchmark.kinds_of(task, selection.protocol.settings)
+        asked = _answered(kinds, benchmark) & benchmark.kinds_of(task, selection.protocol.settings)
         if asked & {"chat", "completion"}:
             return self.settings.repeats
         if self.settings.repeats > 1:
-            note = (
+            self._note(
                 f"{label} always gives the same reply: one sample of each {benchmark.name} item is measured"
             )
-            if note not in self.notes:
-                self.notes.append(note)
         return 1
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
 
     def _served(self, selection: Selection, label: str, kinds: frozenset[Kind], part: Loaded) -> list[Item]:
         """Return the items of the size that the model serves, within the limit unless it comes later; count the others.
@@ -321,20 +323,23 @@ class Cases:
         every = sized(part.items, benchmark.sizes.get(settings.size, {}))
         items = every if self.limits_late else within_limit(every, benchmark, settings)
         tasks = dict.fromkeys(item.task for item in items)
-        refused = set()
+        refused, answered = set(), _answered(kinds, benchmark)
         for task in tasks:
-            if kinds.isdisjoint(checked_kinds(benchmark, task, selection.protocol.settings)):
+            if answered.isdisjoint(checked_kinds(benchmark, task, selection.protocol.settings)):
                 refused.add(task)
             checked_texts(benchmark, "roles_of", benchmark.roles_of(task))
+        if refused and is_base(kinds):
+            instructions = ", ".join(task for task in tasks if task in refused)
+            self._note(
+                f"{benchmark.name}: {label} is a base model, which cannot answer items of {instructions}"
+            )
         roles = {role for task in tasks for role in benchmark.roles_of(task)}
         roles -= self.helpers.labels(type(benchmark)).keys()
         if roles:
             needing = [task for task in tasks if not roles.isdisjoint(benchmark.roles_of(task))]
             refused |= set(needing)
             how = " ".join(f"--llm-helper {role}=SPEC" for role in sorted(roles))
-            note = f"{benchmark.name}: items of {', '.join(needing)} are not served; they need {how}"
-            if note not in self.notes:
-                self.notes.append(note)
+            self._note(f"{benchmark.name}: items of {', '.join(needing)} are not served; they need {how}")
         selection.available += [item for item in part.items if item.task not in refused]
         if not refused:
             return items
@@ -520,6 +525,16 @@ def _source(cls: type[Benchmark]) -> tuple[str, int]:
 def _class_place(cls: type[Benchmark]) -> str:
     file, line = _source(cls)
     return f"{cls.__qualname__} ({Path(file).name}, line {line})"
+
+
+def _answered(kinds: frozenset[Kind], benchmark: Benchmark) -> frozenset[Kind]:
+    """Return the kinds of request of a benchmark that a model answers.
+
+    A base model continues chats of one message, unless the benchmark has requests of its own for base models.
+    """
+    if not is_base(kinds) or "completion" not in kinds or is_base(benchmark.kinds - {"chat"}):
+        return kinds
+    return kinds | {"chat"}
 
 
 def _file(name: str, benchmark: str) -> str:

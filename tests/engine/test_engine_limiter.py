@@ -161,10 +161,10 @@ def test_a_provider_without_capacity_is_waited_for(status: int, concurrency: int
 
 
 def test_a_model_that_only_refuses_stops_the_run() -> None:
-    """Without any reply for ten minutes, the run stops with the server's words."""
+    """Without any reply for five minutes, the run stops with the server's words."""
     result = run(serve(lambda now, cost: Refusal(429), 0, [1] * 20), 20)
     assert {type(reply) for reply in result.replies} == {RunStopped}
-    assert result.broker.stopped == "m: no reply for 10.0 minutes: transient status 429"
+    assert result.broker.stopped == "m: no reply for 5.0 minutes: transient status 429"
     assert PATIENCE <= result.seconds <= PATIENCE + 10
     # A tenth of what each call alone would send.
     assert result.refused < 150
@@ -248,7 +248,7 @@ def test_one_prompt_that_never_ends_is_an_error_of_its_item() -> None:
 
 
 def test_one_of_several_servers_with_a_limit_does_not_stop_the_run() -> None:
-    """A balancer whose servers refuse a twentieth of the calls, at any rate, does not slow the rest of the run ever more."""
+    """A balancer whose servers refuse a twentieth of the calls, at any rate, does not slow the run ever more."""
     noise = random.Random(1)
     refuse: Refuse = lambda now, cost: Refusal(429, 0.2) if noise.random() < 0.05 else None  # noqa: E731
     result = run(serve(refuse, 1, [1] * 1000), 1000)

@@ -122,3 +122,95 @@ def test_a_late_failure_is_not_reported(caplog: pytest.LogCaptureFixture) -> Non
 
     asked(post, 0.1)
     assert not caplog.records
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "presence_penalty"])
+def test_only_one_value_is_a_refused_parameter(name: str) -> None:
+    """Kimi allows one value of a parameter, which it names (reports: VideoAdGuard 34, gemini-cli-pro 30)."""
+    body = {
+        "error": {
+            "message": f"invalid {name}: only 0.95 is allowed for this model",
+            "type": "invalid_request_error",
+        }
+    }
+    assert errors.refused_parameter(400, body, ["stop", name, "temperature"]) == name
+    several = {"error": {"message": "invalid n: only 1 is allowed for this model"}}
+    assert errors.refused_parameter(400, several, ["temperature"]) is None
+    assert errors.refuses_several(400, several)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (403, {"code": "x", "error": "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO"}),
+        (403, {"error": {"code": 403, "message": "Your input was flagged", "metadata": {"reasons": ["violence"]}}}),
+        (400, {"error": {"message": "Content Exists Risk", "type": "invalid_request_error"}}),
+        (400, {"error": {"code": "data_inspection_failed", "message": "Input data may be inappropriate."}}),
+        (400, {"error": {"message": "Your prompt was flagged as potentially violating our usage policy."}}),
+    ],
+    ids=["xai", "openrouter", "deepseek", "dashscope", "openai"],
+)  # fmt: skip
+def test_filters_are_refusals(status: int, body: dict[str, Any]) -> None:
+    """The refusals of content filters, in their own words, are not errors of the key or of the request."""
+    assert errors.is_filtered(status, body)
+    assert not errors.is_filtered(401, body)
+    assert not errors.is_filtered(403, {"error": {"message": "You have no access to this model"}})
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "Budget has been exceeded! Current cost: 26.075, Max budget: 0.25"),
+        (429, "ExceededBudget: End User=ishaan3 over budget. Spend=0.0008, Budget=0.0001"),
+        (429, "LiteLLM User: engineer-1, exceeded budget for model=claude-opus-4-8"),
+        # LiteLLM's proxy 1.99.4, with max_budget of a deployment
+        (
+            429,
+            "No deployments available - crossed budget: Exceeded budget for deployment model_name: m: 2.0 >= 1d",
+        ),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "litellm.RateLimitError: RateLimitError: OpenAIException - "])
+def test_budget_of_a_proxy_is_a_quota(status: int, message: str, before: str) -> None:
+    """LiteLLM's budgets end the run, and the line begins with the cause (LiteLLM issues 10973 and 22726)."""
+    got = classify(status, {"error": {"message": before + message, "type": "x", "code": str(status)}})
+    assert (got.kind, got.fatal, got.transient) == ("quota", True, False)
+    assert got.message == f"the account's quota is used up: {message}"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "transient"),
+    [(1002, "status 429", True), (1008, "quota", False), (2049, "key", False), (1000, "status 500", True)],
+)
+def test_errors_of_minimax_have_status_200(code: int, kind: str, transient: bool) -> None:
+    """``base_resp`` says what failed (https://platform.minimax.io/docs/api-reference/errorcode)."""
+    answer = {"choices": None, "base_resp": {"status_code": code, "status_msg": "what failed"}}
+    failure = errors.in_answer(answer)
+    assert failure is not None
+    got = classify(*failure)
+    assert (got.kind, got.transient) == (kind, transient)
+    assert f"what failed ({code})" in got.message
+
+
+def test_other_answers_of_minimax_are_answers() -> None:
+    """A code of 0, or a reply in spite of a code, is no failure; its filter is one for the engine."""
+    for code, choices in ((0, None), (1002, [{"message": {"content": "A"}}])):
+        assert errors.in_answer({"choices": choices, "base_resp": {"status_code": code}}) is None
+    assert errors.in_answer({"choices": None, "base_resp": "x", "error": None}) is None
+    failure = errors.in_answer({"base_resp": {"status_code": 1026, "status_msg": "input new_sensitive"}})
+    assert failure is not None
+    assert errors.is_filtered(*failure)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "shown"),
+    [
+        ("x", "x exceeded, Capacity of x", "[key] exceeded, Capacity of [key]"),
+        ("none", "none of nonesuch: 'none'", "[key] of nonesuch: '[key]'"),
+        ("k.y", "k.y kay xk.y", "[key] kay xk.y"),
+        ("long-key", "xlong-keyx", "x[key]x"),
+    ],
+)
+def test_short_keys_are_whole_words(key: str, text: str, shown: str) -> None:
+    """A key of a local server may be part of any word; longer keys are hidden wherever they are."""
+    assert errors.clean(text, errors.secrets(key)) == shown

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -19,11 +26,15 @@ from fixtures.apis import (
     Bill,
     Call,
     Mistake,
+    claude_adaptive,
+    gpt_5,
+    kimi,
     plain,
     serving,
     table,
     thinking,
 )
+from pytest_llmprops.runs.replies import read_requests
 from tests.support.runs import ROOT, Finished, Runner
 
 #: the README's benchmark, and two items of each suite that every way of asking is among
@@ -90,13 +101,21 @@ def statuses(done: Finished, model: str = "") -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, dict[str, str]]:
-    """Return the statuses behind a plain server, by whether it returns log probabilities."""
+def plain_run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Return a run behind a plain server, with and without log probabilities."""
     run = Runner(tmp_path_factory.mktemp("plain"))
     done = measured_together(run, {f"m{logprobs}": (plain(logprobs), "/v1") for logprobs in (True, False)})
     assert not any(done.run["deviations"].values())
-    found = {logprobs: statuses(done, f"m{logprobs}") for logprobs in (True, False)}
-    assert {status for one in found.values() for status in one.values()} == {"correct", "wrong"}, done.output
+    return done
+
+
+@pytest.fixture(scope="module")
+def expected(plain_run: Finished) -> dict[bool, dict[str, str]]:
+    """Return the statuses behind a plain server, by whether it returns log probabilities."""
+    found = {logprobs: statuses(plain_run, f"m{logprobs}") for logprobs in (True, False)}
+    assert {status for one in found.values() for status in one.values()} == {"correct", "wrong"}, (
+        plain_run.output
+    )
     return found
 
 
@@ -207,6 +226,105 @@ def test_mistake_of_a_user_is_one_line(run: Runner, api: Api, mistake: Mistake) 
 def test_table_of_the_docs_is_that_of_the_personalities() -> None:
     """docs/models-apis.md has the table of ``fixtures/apis.py``."""
     assert table() in (ROOT / "docs" / "models-apis.md").read_text(encoding="utf-8"), table()
+
+
+# ---- servers that nobody here wrote
+
+
+@contextmanager
+def started(*command: str, ready: str, **variables: str) -> Iterator[str]:
+    """Start a server on this machine, and yield its address when it answers.
+
+    :param command: ``PORT`` is replaced. :param ready: the path that answers. :param variables: of its environment.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    words = [port if word == "PORT" else word for word in command]
+    url = f"http://127.0.0.1:{port}"
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(words, env=os.environ | variables, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            for _ in range(1000):
+                with contextlib.suppress(OSError), urllib.request.urlopen(url + ready, timeout=5):
+                    break
+                assert process.poll() is None, output.seek(0) or output.read()
+                time.sleep(0.1)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def installed(server: str, path: str) -> str:
+    """Return the path of a program in an environment that ``make`` installs; skip the test without it."""
+    program = ROOT / f".venv-{server}" / path
+    if not program.exists():
+        pytest.skip(f"needs {server}: make {server}")
+    return str(program)
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "key"),
+    [
+        ("openai:m", "/v1", "OPENAI_API_KEY"),
+        ("openai:m?api=responses", "/v1", "OPENAI_API_KEY"),
+        ("anthropic:m", "", "ANTHROPIC_API_KEY"),
+        ("litellm:gemini/m", "/v1beta", "GEMINI_API_KEY"),
+    ],
+)
+def test_verdicts_behind_aimock(
+    run: Runner, plain_run: Finished, expected: dict[bool, dict[str, str]], spec: str, path: str, key: str
+) -> None:
+    """A server that imitates the APIs of OpenAI, Anthropic and Gemini (github.com/CopilotKit/aimock)."""
+    program = installed("aimock", "node_modules/.bin/llmock")
+    if spec.startswith("litellm:") and importlib.util.find_spec("litellm") is None:
+        pytest.skip("needs the extra 'litellm'")
+    calls = list(read_requests(plain_run.folder).each())
+    replies = {call.request["messages"][-1][1]: call.reply for call in calls}
+    # It takes the first fixture whose text is in the last message of the user.
+    fixtures = [
+        {"match": {"userMessage": prompt}, "response": {"content": reply}}
+        for prompt, reply in sorted(replies.items(), key=lambda pair: -len(pair[0]))
+    ]
+    file = run.write("aimock.json", json.dumps({"fixtures": fixtures}))
+    write_benchmark(run)
+    command = (program, "--port", "PORT", "--fixtures", str(file), "--log-level", "silent")
+    with started(*command, ready="/health") as url:
+        done = measured(run, "--model", spec, "--llm-base-url", url + path, env={key: KEY})
+    assert (done.folder / "run.json").exists(), done.output
+    assert statuses(done) == expected[False], done.output
+
+
+#: the models of LiteLLM's proxy: the API behind it, its provider, and whether it returns log probabilities
+BEHIND_PROXY = {
+    "plain": (plain(True), "openai", True),
+    "gpt-5": (gpt_5, "openai", False),
+    "kimi": (kimi, "openai", False),
+    "claude": (claude_adaptive, "anthropic", False),
+}
+
+
+def test_verdicts_behind_litellms_proxy(run: Runner, expected: dict[bool, dict[str, str]]) -> None:
+    """The proxy changes requests and answers, and wraps the errors of the APIs behind it."""
+    program = installed("litellm-proxy", "bin/litellm")
+    write_benchmark(run)
+    with ExitStack() as stack:
+        listed = []
+        for name, (respond, provider, _) in BEHIND_PROXY.items():
+            url = stack.enter_context(serving(respond)) + ("/v1" if provider == "openai" else "")
+            behind = {"model": f"{provider}/{name}", "api_base": url, "api_key": KEY}
+            listed.append({"model_name": name, "litellm_params": behind})
+        # JSON is YAML.
+        config = run.write("proxy.yaml", json.dumps({"model_list": listed}))
+        command = (program, "--config", str(config), "--host", "127.0.0.1", "--port", "PORT")
+        proxy = stack.enter_context(
+            started(*command, ready="/health/liveliness", LITELLM_LOCAL_MODEL_COST_MAP="True")
+        )
+        models = [word for name in BEHIND_PROXY for word in ("--model", f"openai:{name}")]
+        done = measured(run, *models, "--llm-base-url", f"{proxy}/v1", env={"OPENAI_API_KEY": KEY})
+    for name, (_, _, has_logprobs) in BEHIND_PROXY.items():
+        assert statuses(done, name) == expected[has_logprobs], (name, done.output)
+    assert all(row["request_id"] for row in done.requests)
 
 
 # ---- a gateway that blocks one prompt

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from bench.stub_server import RunningStub, running_stub
+from fixtures.apis import Answer, Call, completion, litellm_budget, litellm_model_budget, serving
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models.api.litellm import BACKEND, LiteLLMModel
@@ -113,6 +115,22 @@ def test_errors_are_classified(stub: RunningStub, name: str, kind: str, fatal: b
     assert len(str(got)) <= 300
     if name == "limited-seconds":
         assert got.retry_after == 0.3
+
+
+@pytest.mark.parametrize("respond", [litellm_budget, litellm_model_budget])
+def test_error_begins_with_its_cause(respond: Callable[[Call], Answer]) -> None:
+    """litellm's names of exceptions are left out before a long message is cut."""
+    with serving(respond) as url:
+        got = error(asked(litellm_model("openai/m", f"{url}/v1"), ASKED)[0])
+    assert (got.kind, got.fatal) == ("quota", True)
+    assert re.match(r"the account's quota is used up: (Budget has been|LiteLLM User: )", got.message)
+
+
+def test_id_of_a_call_is_kept() -> None:
+    """litellm passes the provider's headers on."""
+    for header in ("x-request-id", "x-litellm-call-id"):
+        with serving(lambda call, name=header: (200, {name: "req_1"}, completion(call)[2])) as url:
+            assert reply(asked(litellm_model("openai/m", f"{url}/v1"), ASKED)[0]).request_id == "req_1"
 
 
 def sampled(model: LiteLLMModel, count: int) -> list[Reply]:

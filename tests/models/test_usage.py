@@ -8,9 +8,9 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply, Usage, estimated_tokens
-from pytest_llmprops.models.api import anthropic, openai
-from pytest_llmprops.models.api.client import chat_replies
+from pytest_llmprops.models.api import anthropic, responses
 from pytest_llmprops.models.api.prices import Price
+from pytest_llmprops.models.api.replies import chat_replies
 from pytest_llmprops.models.api.usage import service_tier, shares, usage_of
 
 #: usage of an answer, and its tokens; the objects are those of the pages
@@ -89,7 +89,7 @@ def test_tokens_of_the_responses_api() -> None:
         "input_tokens": 328, "input_tokens_details": {"cached_tokens": 256}, "output_tokens": 52,
         "output_tokens_details": {"reasoning_tokens": 40}, "total_tokens": 380,
     }  # fmt: skip
-    answer = openai.chat_answer({"model": "gpt-5", "output": [], "usage": usage, "service_tier": "flex"})
+    answer = responses.chat_answer({"model": "gpt-5", "output": [], "usage": usage, "service_tier": "flex"})
     assert usage_of(answer) == Usage(328, 52, 40, 256)
     assert service_tier(answer) == "flex"
 
@@ -114,18 +114,19 @@ def test_shares_have_the_tokens_of_caches() -> None:
     assert all(part.estimated for part in parts)
 
 
-def _replies(answer: dict[str, Any], price: Price | None = None, **body: Any) -> list[Reply] | BackendError:
-    return chat_replies(answer, 2, price, 1.0, "http://host", "m", body)
+def _replies(
+    answer: dict[str, Any], price: Price | None = None, limit: int | None = None, prompt: str = ""
+) -> list[Reply] | BackendError:
+    return chat_replies(answer, 2, price, 1.0, "http://host", "m", limit, prompt)
 
 
 def test_tokens_are_estimated_from_the_texts() -> None:
     """4 bytes are one token; a reply that its limit cut has all tokens of the limit."""
     message = {"content": "Paris", "reasoning_content": "France is a country. " * 10}
-    prompt = [{"role": "user", "content": "The capital of France?" * 20}]
     price = Price(1e-6, 1e-5)
     for finish, completion in (("stop", (5 + 210) / 4), ("length", 100)):
         answer = {"choices": [{"finish_reason": finish, "message": message}]}
-        replies = _replies(answer, price, messages=prompt, max_tokens=100)
+        replies = _replies(answer, price, 100, "The capital of France?" * 20)
         assert isinstance(replies, list)
         [reply] = replies
         assert reply.usage == Usage(110, round(completion), estimated=True)

@@ -116,18 +116,67 @@ def test_models_that_score_nothing_are_not_served(run: Runner) -> None:
 
 
 def test_base_models_continue_the_examples(run: Runner) -> None:
-    """With answer = text, a base model continues the examples of H-TEST; suites of instructions are not served."""
+    """With answer = text, a base model continues the examples of H-TEST, and each chat of one message."""
     model = f"fake:call?file={run.write('first.py', FIRST)}&kinds=completion"
     suites = [
         str(ROOT / "suites" / f"test_{name}.py") for name in ("htest", "homophones", "dtails", "oracle")
     ]
-    done = run(*suites, "--model", model, *FEW)
+    done = run(*suites, "--model", model, "--llm-helper", "parse=words", *FEW)
     assert {row["kind"] for row in done.requests} == {"completion"}
-    assert {row["benchmark"] for row in done.run["summary"]} == {"htest"}
-    assert set(done.run["not_served"]) == {"htest", "homophones", "dtails", "oracle"}
-    assert {v["given"] for v in done.verdicts.values()} == {"A"}
+    assert {row["benchmark"] for row in done.run["summary"]} == {"htest", "homophones", "oracle"}
+    # These say themselves what a base model can answer.
+    assert set(done.run["not_served"]) == {"htest", "dtails"}
+    for name, tasks in (("htest", "letter_geometry"), ("dtails", "select, translate")):
+        said = rf"^note: {name}: fake-call\S* is a base model, which cannot answer items of {tasks}$"
+        assert re.search(said, done.output, re.MULTILINE)
+    assert {v["given"] for name, v in done.verdicts.items() if name.startswith("htest")} == {"A"}
     request = done.requests[0]["request"]
     assert (request["max_tokens"], request["stop"]) == (5, ["\n"])
+
+
+#: sends a chat of one message, or of two
+CHATS = """
+import pytest
+from pytest_llmprops import Benchmark, Chat, Item, Message, Verdict
+
+
+class Sums(Benchmark):
+    name = "sums"
+
+    def load(self, files):
+        return [Item(f"sums/{n}", "add", "en", fields={"n": n}) for n in range(3)]
+
+    async def evaluate(self, item, context, ask, protocol):
+        asked = Message("user", f"{item['n']} + 1 =")
+        before = [Message("system", "Add.")] if item["n"] == 2 else []
+        reply = await ask(Chat((*before, asked), temperature=0.0, max_tokens=8, stop=("X",)))
+        return Verdict.check(reply.text == " ok", expected="ok", given=reply.text)
+
+
+@pytest.mark.llmprops(benchmark=Sums)
+def test_sums(verdict):
+    assert verdict
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_chat_of_one_message_is_a_base_models_prompt(run: Runner, workers: str) -> None:
+    """It is sent with its parameters, as a deviation; a chat of several messages is an error in one line."""
+    suite = run.write("test_chats.py", CHATS)
+    with completions_server() as server:
+        options = ("--model", f"completions:base?base_url={server.url}", "-n", workers, "--llm-repeats", "2")
+        done = run(str(suite), *options)
+    assert {body["prompt"] for body in server.bodies} == {"0 + 1 =", "1 + 1 ="}
+    assert {(body["max_tokens"], *body["stop"]) for body in server.bodies} == {(8, "X")}
+    assert {name: v["status"] for name, v in done.verdicts.items()} == {
+        "sums/0": "correct", "sums/1": "correct", "sums/2": "error",
+    }  # fmt: skip
+    assert done.verdicts["sums/2"]["reason"] == (
+        "a base model continues one text, and a chat of system, user has several; choose a chat model"
+    )
+    [deviations] = done.run["deviations"].values()
+    assert deviations == ["prompts are texts to be continued, because it is a base model"]
+    assert done.run["summary"][0]["samples"] == 6
 
 
 def test_chat_models_are_scored_after_their_prompt(run: Runner) -> None:

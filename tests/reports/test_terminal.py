@@ -232,6 +232,18 @@ def test_live_line_has_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown[-1].startswith("llmprops: 300/1,200 cases · 2.0 minutes left · ")
 
 
+def test_live_line_says_what_calls_wait_for() -> None:
+    """The line names the limit that a run waits for."""
+    shown = [""]
+    reporter = SimpleNamespace(rewrite=lambda line, erase: shown.append(line))
+    report = BrokerReport(
+        CallFacts(requests=1), waits_for="waiting for the rate limit of gpt-4o: 38 calls a minute"
+    )
+    progress = Progress(reporter, 1200, lambda: report, capture=object())
+    progress.refresh()
+    assert shown[-1].startswith("llmprops: 0/1,200 cases · waiting for the rate limit of gpt-4o: 38 ")
+
+
 RULE = {"no_regression": True, "max_drop": 0.05, "min_accuracy": 0.5}
 
 

@@ -338,13 +338,7 @@ class AnthropicModel(ApiModel):
         params = message_params(body, self._calls.deviations)
         # Not messages.create: its signature changes with the newest models, and its objects take time to build.
         response = await self._client.post("/v1/messages", cast_to=self._response, body=params)
-        try:
-            answer = json.loads(response.content)
-        except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict):
-            return errors.not_json(self._calls.url, response.text, response.headers)
-        return chat_answer(answer)
+        return self._calls.parsed(response.content, response.headers, chat_answer)
 
 
 def _base_url(spec: ModelSpec, options: BackendOptions) -> str:

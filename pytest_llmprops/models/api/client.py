@@ -1,57 +1,29 @@
-"""What the models of all SDKs share: a call, the reply that it returns, and the deviations that an API forces."""
+"""What the models of all SDKs share: a call, and the deviations that an API forces."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import re
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Chat, Message, Reply, Usage, is_finite, is_logprob
+from pytest_llmprops.core.requests import Chat, Message, Reply
+from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
-from pytest_llmprops.models.api.usage import (
-    estimated_usage,
-    member,
-    service_tier,
-    shares,
-    usage_of,
-    with_bill,
-)
+from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons, without_keys
+from pytest_llmprops.models.api.streams import CutStream, parsed_answer
+from pytest_llmprops.models.api.usage import usage_of
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.spec import ModelSpec
 
-#: what the finish reasons of the APIs mean, in lower case; documented by OpenAI, Anthropic, Google, Mistral, Cohere,
-#: AWS Bedrock, Zhipu, vLLM, TGI and llama.cpp
-_STOP = (
-    "stop", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "tool_calls", "function_call", "tool_use",
-    "complete", "completed", "pause_turn",
-)  # fmt: skip
-_LENGTH = ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
-_FILTERED = (
-    "content_filter", "content_filtered", "refusal", "safety", "recitation", "prohibited_content", "blocklist",
-    "spii", "image_safety", "guardrail_intervened", "sensitive",
-)  # fmt: skip
-#: the provider failed (OpenRouter, DeepSeek, Zhipu, vLLM); the text, if there is any, is not an answer
-_FAILED = (
-    "error", "insufficient_system_resource", "network_error", "abort", "aborted", "cancelled", "timeout",
-    "malformed_function_call",
-)  # fmt: skip
-_FINISH = {
-    **dict.fromkeys(_STOP, "stop"),
-    **dict.fromkeys(_LENGTH, "length"),
-    **dict.fromkeys(_FILTERED, "content_filter"),
-    **dict.fromkeys(_FAILED, "failed"),
-}
-_JSON_TYPES = {
-    bool: "boolean", int: "number", float: "number", list: "array", dict: "object", str: "string", type(None): "null",
-}  # fmt: skip
 #: the end of a name that is one exact model, such as ``gpt-4o-2024-05-13``
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
 
@@ -136,199 +108,6 @@ def _limited_stream(base: type) -> type:
             await self._stream.aclose()
 
     return Limited
-
-
-def _messages(answer: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return (choice, message) of each choice, in the order of the answer."""
-    choices = answer.get("choices")
-    pairs = []
-    for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, Mapping):
-            message = choice.get("message")
-            pairs.append((choice, message if isinstance(message, Mapping) else {}))
-    return pairs
-
-
-#: types of the parts of a content that are not the answer
-_THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
-
-
-def _text(content: Any) -> str:
-    """Return the answer in a content: a text, or the texts of a list of parts."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        parts = [p for p in content if isinstance(p, Mapping) and p.get("type") not in _THOUGHTS]
-        return "".join(p["text"] for p in parts if isinstance(p.get("text"), str))
-    return ""
-
-
-def _reasoning(message: Mapping[str, Any]) -> str:
-    """Return the thoughts in the fields of a message, or in the parts of its content (Mistral, Anthropic)."""
-    for name in ("reasoning_content", "reasoning", "thinking"):
-        if isinstance(message.get(name), str) and message[name]:
-            return str(message[name])
-    content = message.get("content")
-    texts = []
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, Mapping) and part.get("type") in _THOUGHTS:
-            inner = part.get("thinking") or part.get("reasoning") or part.get("text")
-            texts.append(_text(inner))
-    return "\n".join(filter(None, texts))
-
-
-def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
-    """Return one entry per token of the reply; None if the server returned none, or not tokens with numbers."""
-    content = member(choice, "logprobs", "content")
-    if not content:
-        return None
-    try:
-        entries = tuple(
-            {
-                "token": entry["token"],
-                "logprob": float(entry["logprob"]),
-                "top": [
-                    {"token": other["token"], "logprob": float(other["logprob"])}
-                    for other in entry.get("top_logprobs") or ()
-                ],
-            }
-            for entry in content
-        )
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
-    return entries if all(map(is_logprob, entries)) else None
-
-
-def chat_replies(
-    answer: Mapping[str, Any],
-    count: int,
-    price: Price | None,
-    seconds: float,
-    url: str,
-    model: str,
-    body: Mapping[str, Any] | None = None,
-) -> list[Reply] | BackendError:
-    """Return the first ``count`` choices in ``answer``, or fewer if it has fewer; an error if it has none.
-
-    The usage and cost of the call are divided between the choices. Without ``price``, the cost is
-    ``answer["cost_usd"]``, if the backend set it.
-
-    :param seconds: duration of the call.
-    :param url: the source of the answer, for the error message.
-    :param body: what was sent, to estimate the tokens that a server does not report; None to estimate nothing.
-    """
-    choices = _messages(answer)[:count]
-    if not choices:
-        text = f"the answer of {url} for {model} has no choices"
-        return with_bill(BackendError(text, kind="response", transient=True), answer, price)
-    for choice, message in choices:
-        failure = _failure_in(choice, message, url, model)
-        if failure is not None:
-            return with_bill(failure, answer, price)
-    cost: Any = answer.get("cost_usd")
-    if not is_finite(cost) or cost < 0:
-        # Of a server, which may send anything under this name.
-        cost = None
-    cost_share = None if cost is None else cost / len(choices)
-    served, tier, usage = str(answer.get("model") or ""), service_tier(answer), usage_of(answer)
-    replies = [_reply(choice, message) for choice, message in choices]
-    if usage == Usage() and body is not None:
-        usage = _estimate(body, replies)
-    return [
-        replace(
-            reply,
-            served_model=served,
-            usage=share,
-            # No tokens were reported, nor is there a body to estimate them from.
-            cost_usd=cost_share if price is None or share == Usage() else price.of(share),
-            seconds=seconds,
-            service_tier=tier,
-        )
-        for reply, share in zip(replies, shares(usage, len(choices)), strict=True)
-    ]
-
-
-def _estimate(body: Mapping[str, Any], replies: Sequence[Reply]) -> Usage:
-    """Return about how many tokens a call had whose server reports none."""
-    limit = body.get(_OLD, body.get(_NEW))
-    is_cut = replies[0].finish_reason == "length"
-    texts = "".join(reply.reasoning + reply.text for reply in replies)
-    return estimated_usage(_prompt(body), texts, limit if is_cut and isinstance(limit, int) else None)
-
-
-def _prompt(body: Mapping[str, Any]) -> str:
-    """Return the text of all messages, or of all prompts of ``/v1/completions``."""
-    prompts = body.get("prompt", ())
-    texts = [prompts] if isinstance(prompts, str) else list(prompts)
-    return "\n".join([*texts, *(message["content"] for message in body.get("messages", ()))])
-
-
-def _failure_in(
-    choice: Mapping[str, Any], message: Mapping[str, Any], url: str, model: str
-) -> BackendError | None:
-    """Return the failure that a choice reports although the status is 200; None if it has a reply."""
-    inner = choice.get("error")
-    if inner:
-        code = inner.get("code") if isinstance(inner, Mapping) else None
-        status = code if isinstance(code, int) and 400 <= code < 600 else 502
-        error = errors.from_status(status, {}, inner, url=url, model=model)
-        # The call itself was accepted, so that only the provider's failure may be transient, never the key's.
-        return BackendError(f"the provider failed: {error.message}", kind="provider", transient=True)
-    reason, content = choice.get("finish_reason"), message.get("content")
-    finish = _FINISH.get(reason.lower()) if isinstance(reason, str) else None
-    # Gemini sends no message with a reply that it withheld or cut.
-    has_message = isinstance(choice.get("message"), Mapping) or finish not in (None, "stop")
-    for name, value, is_valid in (
-        ("finish_reason", reason, isinstance(reason, str | None)),
-        ("message", choice.get("message"), has_message),
-        ("content", content, isinstance(content, str | list | None)),
-    ):
-        if not is_valid:
-            text = f"the answer of {url} for {model} has a {name} of JSON type {_JSON_TYPES[type(value)]}"
-            return BackendError(text, kind="response", transient=True)
-    if finish == "failed":
-        text = errors.clean(f"the provider failed: finish_reason '{reason}'")
-        return BackendError(text, kind="provider", transient=True)
-    if reason and finish is None and not _text(message.get("content")).strip():
-        text = errors.clean(f"the reply is empty, and its finish_reason '{reason}' is unknown")
-        return BackendError(text, kind="response", transient=True)
-    return None
-
-
-def unknown_reasons(answer: Mapping[str, Any]) -> set[str]:
-    """Return the finish reasons of an answer whose meaning is unknown."""
-    reasons = [choice.get("finish_reason") for choice, _ in _messages(answer)]
-    return {errors.clean(r) for r in reasons if isinstance(r, str) and r and r.lower() not in _FINISH}
-
-
-def without_keys(reply: Reply, keys: Sequence[str]) -> Reply:
-    """Return a reply in which ``[key]`` replaces these keys, before any file has it.
-
-    The log probabilities of a text with a key are left out, because their tokens are parts of it.
-    """
-
-    def shown(text: str) -> str:
-        for key in keys:
-            text = text.replace(key, "[key]")
-        return text
-
-    text, reasoning, served = map(shown, (reply.text, reply.reasoning, reply.served_model))
-    if (text, reasoning, served) == (reply.text, reply.reasoning, reply.served_model):
-        return reply
-    logprobs = reply.logprobs if text == reply.text else None
-    return replace(reply, text=text, reasoning=reasoning, served_model=served, logprobs=logprobs)
-
-
-def _reply(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Reply:
-    """Return the text, thoughts, finish reason and log probabilities of one choice."""
-    text, finish = (
-        _text(message.get("content")),
-        _FINISH.get((choice.get("finish_reason") or "").lower(), "stop"),
-    )
-    refusal = message.get("refusal") or member(message, "provider_specific_fields", "refusal")
-    if isinstance(refusal, str) and refusal and not text:
-        text, finish = refusal, "content_filter"
-    return Reply(text, finish_reason=finish, logprobs=_logprobs(choice), reasoning=_reasoning(message))
 
 
 # The body of a chat call, and the changes to it that an API forces.
@@ -478,6 +257,13 @@ def _without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, 
     return list(others)
 
 
+def _prompt(body: Mapping[str, Any]) -> str:
+    """Return the text of all messages, or of all prompts of ``/v1/completions``."""
+    prompts = body.get("prompt", ())
+    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    return "\n".join([*texts, *(message["content"] for message in body.get("messages", ()))])
+
+
 #: maximum replies per call; OpenAI's own limit
 MOST_SAMPLES = 128
 #: prompts with too few tokens after which a note says that the server may cut prompts
@@ -601,6 +387,41 @@ class ApiCalls:
                 " num_ctx in the Modelfile)"
             )
 
+    def parsed(
+        self,
+        content: bytes,
+        headers: Mapping[str, str],
+        as_chat: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
+    ) -> Mapping[str, Any] | BackendError:
+        """Return the answer in a body with status 200, in the chat format, or the error that it reports.
+
+        :param as_chat: function from an answer of the API to one in the chat format.
+        """
+        try:
+            answer = parsed_answer(content)
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+                text = content.decode("utf-8", "replace")
+                if not ("json" in headers.get("content-type", "") and text.lstrip().startswith("{")):
+                    return errors.not_json(self.url, text, headers)
+                error = CutStream("the answer was cut off")
+            is_cut = isinstance(error, CutStream)
+            text = str(error) if is_cut else f"the answer cannot be read as JSON: {problem_of(error)}"
+            text = errors.marked(text, errors.request_id(headers))
+            return BackendError(text, kind="connection" if is_cut else "response", transient=True)
+        if isinstance(answer, list) and answer and isinstance(answer[0], dict):
+            # Gemini's compatible API
+            answer = answer[0]
+        if not isinstance(answer, dict):
+            return errors.not_json(self.url, "", {})
+        answer_id, failure = {"request_id": errors.request_id(headers)}, errors.in_answer(answer)
+        if failure is None:
+            return {**as_chat(answer), **answer_id}
+        status, inner = failure
+        if errors.is_filtered(status, inner):
+            return {"choices": [{"finish_reason": "content_filter"}], **answer_id}
+        return errors.from_status(status, headers, inner, url=self.url, model=self.name, hidden=self.hidden)
+
     def read(
         self,
         answer: Mapping[str, Any],
@@ -609,12 +430,17 @@ class ApiCalls:
         seconds: float,
         body: Mapping[str, Any] | None = None,
     ) -> list[Reply] | BackendError:
-        """Return the replies in an answer, without the keys that a server repeats (see :func:`chat_replies`)."""
+        """Return the replies in an answer, without the keys that a server repeats (see :func:`chat_replies`).
+
+        :param body: what was sent, if it is known.
+        """
         for reason in unknown_reasons(answer):
             note = f"the finish_reason '{reason}' is unknown; replies with it are taken as complete"
             if note not in self.notes:
                 self.notes.append(note)
-        replies = chat_replies(answer, count, price, seconds, self.url, self.name, body)
+        limits = [body[name] for name in (_OLD, _NEW) if isinstance(body.get(name), int)] if body else []
+        limit, prompt = min(limits, default=None), None if body is None else _prompt(body)
+        replies = chat_replies(answer, count, price, seconds, self.url, self.name, limit, prompt)
         if isinstance(replies, BackendError):
             return replies
         return [without_keys(reply, self.echoes) for reply in replies]

@@ -34,15 +34,23 @@ _NO_MODEL = re.compile(
     r"|^model: ",
     re.IGNORECASE | re.DOTALL,
 )
+#: also the budgets of LiteLLM's proxy (https://docs.litellm.ai/docs/proxy/users)
 _QUOTA = re.compile(
-    r"insufficient_quota|exceeded your current quota|insufficient (funds|credits|balance)|credit balance is too low",
+    r"insufficient_quota|exceeded your current quota|insufficient (funds|credits|balance)|credit balance is too low"
+    r"|budget_exceeded|budget has been exceeded|exceeded ?budget",
     re.IGNORECASE,
 )
-_CODED = re.compile(r"content_filter|ContentPolicyViolation|blocked by content filtering")
-_FILTER = re.compile(r"content_filter|content filtering|content_?policy|responsible ?ai", re.IGNORECASE)
+#: what only content filters say: those of OpenAI, Azure and Anthropic, xAI, OpenRouter, DashScope and DeepSeek
+_CODED = re.compile(
+    r"content_filter|ContentPolicyViolation|blocked by content filtering|SAFETY_CHECK_|violates usage guidelines"
+    r"|input was flagged|flagged as potentially violating|data_?inspection_?failed|content exists risk",
+    re.IGNORECASE,
+)
+_FILTER = re.compile(rf"{_CODED.pattern}|content filtering|content_?policy|responsible ?ai", re.IGNORECASE)
 _REFUSED = re.compile(
     r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|only the default|not allowed|not permitted"
-    r"|deprecated|extra inputs|extra_forbidden|incompatible|not enabled|not available|disabled",
+    r"|deprecated|extra inputs|extra_forbidden|incompatible|not enabled|not available|disabled"
+    r"|only [\d.]+ is allowed",
     re.IGNORECASE,
 )
 _ONLY_RESPONSES = re.compile(
@@ -67,6 +75,18 @@ _RANGE = re.compile(
     r"strictly positive|\(0(?:\.0+)?, ?[12]|greater than 0|larger than 0|must be positive|> ?0(?!\.\d)",
     re.IGNORECASE,
 )
+#: what libraries and gateways write before the message of a provider
+_WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+Error: )+(?:\w+Exception - )?(?=.)")
+#: the headers with the id of a call, which a provider's support asks for
+_REQUEST_IDS = ("x-request-id", "request-id", "x-litellm-call-id", "x-amzn-requestid", "apim-request-id")
+_LONGEST_ID = 100
+#: the statuses for the codes of MiniMax in an answer with status 200
+#: (https://platform.minimax.io/docs/api-reference/errorcode)
+_MINIMAX = {
+    1001: 504, 1002: 429, 1004: 401, 1008: 402, 1026: 400, 1027: 400, 1039: 429, 1041: 429, 1042: 400, 2013: 400,
+    2049: 401, 2056: 402,
+}  # fmt: skip
+_MINIMAX_FILTERED = (1026, 1027)
 #: spellings of ``logprobs`` in errors
 _LOGPROBS = re.compile(r"\blog[ _-]?prob(s|abilit(y|ies))?\b", re.IGNORECASE)
 #: servers' names for the samples of one call that occur in no other error
@@ -113,10 +133,32 @@ def clean(text: str, hidden: tuple[str, ...] = ()) -> str:
     # Long texts are cut first to keep the patterns fast, well after the part that is shown.
     text = text[: 20 * LONGEST_MESSAGE]
     for secret in hidden:
-        text = text.replace(secret, "[key]")
+        if len(secret) < _SHORTEST_KEY:
+            # A local server may take the key "x", which is part of many words.
+            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "[key]", text)
+        else:
+            text = text.replace(secret, "[key]")
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return one_line(text, LONGEST_MESSAGE)
+
+
+def request_id(headers: Mapping[str, str]) -> str:
+    """Return the id that the server gave to a call; empty if it gave none."""
+    names = (name for name in _REQUEST_IDS if headers.get(name))
+    name = next(names, None)
+    return cleaned_id(headers[name]) if name else ""
+
+
+def cleaned_id(value: Any) -> str:
+    """Return the id of a call that a server sent, as a short text; empty if it is none."""
+    return clean(value)[:_LONGEST_ID] if isinstance(value, str) else ""
+
+
+def marked(text: str, request_id: str) -> str:
+    """Return a message of at most 300 characters with the id of its call at the end."""
+    end = f" (request {request_id})" if request_id else ""
+    return one_line(text, LONGEST_MESSAGE - len(end)) + end
 
 
 def is_html(headers: Mapping[str, str], body: str) -> bool:
@@ -133,12 +175,12 @@ def _details(body: Any) -> tuple[str, str, str, str]:
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
         body = body["error"]
     if not isinstance(body, Mapping):
-        return (body if isinstance(body, str) else ""), "", "", ""
+        return _WRAPPING.sub("", body if isinstance(body, str) else ""), "", "", ""
     inner = body.get("innererror")
     inner_code = inner.get("code", "") if isinstance(inner, Mapping) else ""
-    message = body.get("message") or body.get("detail") or body.get("error") or ""
+    message = str(body.get("message") or body.get("detail") or body.get("error") or "")
     code = f"{body.get('code') or ''} {inner_code}".strip()
-    return str(message), code, str(body.get("type") or ""), str(body.get("param") or "")
+    return _WRAPPING.sub("", message), code, str(body.get("type") or ""), str(body.get("param") or "")
 
 
 def refused_parameter(status: int, body: Any, sent: Iterable[str]) -> str | None:
@@ -195,6 +237,23 @@ def is_filtered(status: int, body: Any) -> bool:
     return status in (400, 403) and bool(_FILTER.search(text))
 
 
+def in_answer(answer: Mapping[str, Any]) -> tuple[int, Any] | None:
+    """Return (status, body) of the error that an answer with status 200 reports; None if it reports none.
+
+    Proxies send an error instead of an answer; a numeric code is the actual status. MiniMax sends ``base_resp``.
+    """
+    inner, state = answer.get("error"), answer.get("base_resp")
+    if inner:
+        code = inner.get("code") if isinstance(inner, Mapping) else None
+        return (code if isinstance(code, int) and 400 <= code < 600 else 500), inner
+    state = state if isinstance(state, Mapping) else {}
+    code = state.get("status_code")
+    if isinstance(code, int) and code and not answer.get("choices") and not answer.get("content"):
+        filtered = {"code": "content_filter"} if code in _MINIMAX_FILTERED else {}
+        return _MINIMAX.get(code, 500), {"message": f"{state.get('status_msg')} ({code})", **filtered}
+    return None
+
+
 def from_status(
     status: int, headers: Mapping[str, str], body: Any, *, url: str, model: str, hidden: tuple[str, ...] = ()
 ) -> BackendError:
@@ -211,7 +270,7 @@ def from_status(
     detail = f": {message}" if message else ""
 
     def error(text: str, **fields: Any) -> BackendError:
-        return BackendError(clean(text, hidden), **fields)
+        return BackendError(marked(clean(text, hidden), request_id(headers)), **fields)
 
     if status == 402 or (status in (400, 429) and _QUOTA.search(f"{code} {kind} {message}")):
         return error(f"the account's quota is used up{detail}", kind="quota", fatal=True)
@@ -268,15 +327,14 @@ def from_status(
 
 def not_json(url: str, body: str, headers: Mapping[str, str]) -> BackendError:
     """Return the error for an answer that is not JSON, as from a server that is not an API."""
+    known = request_id(headers)
     if not body.strip():
         # A gateway that drops an answer; the next one may arrive.
-        return BackendError(clean(f"the answer of {url} is empty"), kind="response", transient=True)
+        text = marked(clean(f"the answer of {url} is empty"), known)
+        return BackendError(text, kind="response", transient=True)
     content = "HTML" if is_html(headers, body) else "text"
-    return BackendError(
-        clean(f"{url} returned {content} instead of JSON; check the base URL, which usually ends in /v1"),
-        kind="url",
-        fatal=True,
-    )
+    text = clean(f"{url} returned {content} instead of JSON; check the base URL, which usually ends in /v1")
+    return BackendError(marked(text, known), kind="url", fatal=True)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

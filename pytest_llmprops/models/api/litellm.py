@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
+from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.client import ApiCalls, ApiSampleModel, Deviations, check_prices, most_samples
 from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.base import BackendOptions
@@ -76,8 +77,14 @@ class LiteLLMModel(ApiSampleModel):
         response = await self._complete(**body, **settings)
         answer: dict[str, Any] = response.model_dump()
         hidden = getattr(response, "_hidden_params", None)
-        if isinstance(hidden, dict) and isinstance(hidden.get("response_cost"), int | float):
+        hidden = hidden if isinstance(hidden, dict) else {}
+        if isinstance(hidden.get("response_cost"), int | float):
             answer["cost_usd"] = hidden["response_cost"]
+        headers = {
+            str(name).removeprefix("llm_provider-"): str(value)
+            for name, value in (hidden.get("additional_headers") or {}).items()
+        }
+        answer["request_id"] = errors.request_id(headers)
         return answer
 
 

@@ -23,7 +23,7 @@ from urllib.parse import urlencode, urlsplit
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.core.strict_json import parsed_json, problem_of
+from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
     CLOCKS,
@@ -38,6 +38,7 @@ from pytest_llmprops.models.api.batches import (
     encoded,
 )
 from pytest_llmprops.models.api.client import ApiCalls, ApiSampleModel, Deviations, check_prices, most_samples
+from pytest_llmprops.models.api.responses import chat_answer, response_params
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_query, split_user, without_secrets
@@ -157,7 +158,7 @@ class OpenAIBatches(ChatBatches):
         if isinstance(response, Mapping) and isinstance(response.get("status_code"), int):
             status, body = response["status_code"], response.get("body")
             if status == 200 and isinstance(body, Mapping):
-                return LineResult(custom_id, body)
+                return LineResult(custom_id, {**body, "request_id": response.get("request_id")})
             if errors.is_filtered(status, body):
                 return LineResult(custom_id, is_filtered=True)
             calls = self._calls
@@ -302,108 +303,17 @@ class OpenAIModel(ApiSampleModel):
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         if self._api == "responses":
-            content, headers = await self.client.post(
-                response_params(body, self._calls.deviations), "/responses"
-            )
-        else:
-            try:
-                content, headers = await self.client.post(body)
-            except Exception as error:
-                if not errors.needs_responses(getattr(error, "status_code", None), errors.error_body(error)):
-                    raise
-                self._api = "responses"
-                return await self._post(body)
-        url = self._calls.url
+            params = response_params(body, self._calls.deviations)
+            content, headers = await self.client.post(params, "/responses")
+            return self._calls.parsed(content, headers, chat_answer)
         try:
-            answer = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            if not isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-                problem = f"the answer cannot be read as JSON: {problem_of(error)}"
-                return BackendError(problem, kind="response", transient=True)
-            text = content.decode("utf-8", "replace")
-            if "json" in headers.get("content-type", "") and text.lstrip().startswith("{"):
-                return BackendError("the answer was cut off", kind="connection", transient=True)
-            return errors.not_json(url, text, headers)
-        if isinstance(answer, list) and answer and isinstance(answer[0], dict):
-            # Gemini's compatible API
-            answer = answer[0]
-        if not isinstance(answer, dict):
-            return errors.not_json(url, "", {})
-        if answer.get("error"):
-            # Some proxies answer with status 200 and an error in the body. A numeric code is the actual status.
-            inner = answer["error"]
-            code = inner.get("code") if isinstance(inner, dict) else None
-            status = code if isinstance(code, int) and 400 <= code < 600 else 500
-            name, hidden = self._calls.name, self._calls.hidden
-            return errors.from_status(status, headers, inner, url=url, model=name, hidden=hidden)
-        return chat_answer(answer) if self._api == "responses" else answer
-
-
-# Between OpenAI's chat format and its Responses API (https://platform.openai.com/docs/api-reference/responses).
-
-#: parameters of the chat format that the Responses API does not have
-_NO_RESPONSES = ("stop", "seed", "logprobs", "top_logprobs", "n", "presence_penalty", "frequency_penalty")
-_RESPONSES_FINISH = {"max_output_tokens": "length", "content_filter": "content_filter"}
-
-
-def response_params(body: Mapping[str, Any], deviations: Deviations) -> dict[str, Any]:
-    """Return the parameters of the Responses API for the body of a chat call; what it does not have is left out."""
-    params = dict(body)
-    for name in _NO_RESPONSES:
-        if name in params:
-            deviations.adapt(name, params)
-            del params[name]
-    for name in ("max_tokens", "max_completion_tokens"):
-        if name in params:
-            # The API refuses less than 16 tokens.
-            params["max_output_tokens"] = max(16, params.pop(name))
-    params["input"] = params.pop("messages")
-    # OpenAI would keep the conversation otherwise.
-    params["store"] = False
-    return params
-
-
-def chat_answer(response: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer of the Responses API in the chat format; without choices if it has no output."""
-    output = response.get("output")
-    items = [item for item in output if isinstance(item, Mapping)] if isinstance(output, list) else None
-    if items is None:
-        return {"model": response.get("model")}
-    contents = [
-        part
-        for item in items
-        for part in ((item.get("content") if item.get("type") == "message" else None) or ())
-        if isinstance(part, Mapping)
-    ]
-    thoughts = [
-        part["text"]
-        for item in items
-        for part in ((item.get("summary") if item.get("type") == "reasoning" else None) or ())
-        if isinstance(part, Mapping) and isinstance(part.get("text"), str)
-    ]
-    message = {
-        "content": "".join(p["text"] for p in contents if isinstance(p.get("text"), str)),
-        "refusal": next((p["refusal"] for p in contents if isinstance(p.get("refusal"), str)), None),
-        "reasoning": "\n".join(thoughts),
-    }
-    details = response.get("incomplete_details")
-    why = details.get("reason") if isinstance(details, Mapping) else None
-    status = response.get("status")
-    finish = "error" if status == "failed" else _RESPONSES_FINISH.get(str(why), why) if why else "stop"
-    usage = response.get("usage")
-    usage = usage if isinstance(usage, Mapping) else {}
-    return {
-        "model": response.get("model"),
-        "service_tier": response.get("service_tier"),
-        "choices": [{"finish_reason": finish, "message": message}],
-        "usage": {
-            "prompt_tokens": usage.get("input_tokens"),
-            "completion_tokens": usage.get("output_tokens"),
-            "total_tokens": usage.get("total_tokens"),
-            "prompt_tokens_details": usage.get("input_tokens_details"),
-            "completion_tokens_details": usage.get("output_tokens_details"),
-        },
-    }
+            content, headers = await self.client.post(body)
+        except Exception as error:
+            if not errors.needs_responses(getattr(error, "status_code", None), errors.error_body(error)):
+                raise
+            self._api = "responses"
+            return await self._post(body)
+        return self._calls.parsed(content, headers)
 
 
 def normalised_url(url: str, where: str = "--llm-base-url") -> str:

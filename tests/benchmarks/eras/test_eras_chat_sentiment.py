@@ -21,7 +21,7 @@ from pytest_llmprops.benchmarks.eras.implicit import PairScores
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.models.api.client import chat_replies
+from pytest_llmprops.models.api.replies import chat_replies
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.fake import FakeModel
 from pytest_llmprops.models.registry import find_backend, parse_spec
