@@ -109,12 +109,22 @@ def _prices() -> int:
     """Print the prices that apply: those of ``LLMPROPS_PRICES``, and of the newer table."""
     file = os.environ.get("LLMPROPS_PRICES")
     own = read_table(Path(file)).prices if file else ()
-    rows: list[tuple[str, ...]] = [("model", "USD per million input tokens", "output tokens", "prices")]
+    rows: list[tuple[str, ...]] = [
+        ("model", "USD per million input tokens", "cached input tokens", "output tokens", "prices")
+    ]
     for name in dict.fromkeys([*own, *shipped_names()]):
         known = price(name, {}, file)
         if known is not None:
-            sent, received = known.usd_per_million
-            rows.append((name, f"{sent:g}", f"{received:g}", known.source))
+            sent, received, cached, _ = known.usd_per_million
+            rows.append(
+                (
+                    name,
+                    f"{sent:g}",
+                    "unknown" if cached is None else f"{cached:g}",
+                    f"{received:g}",
+                    known.source,
+                )
+            )
     print_table(rows)
     print(
         f"The table of this package is from {shipped_origin()}. The newer of it and an installed litellm is used."

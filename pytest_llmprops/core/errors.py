@@ -79,6 +79,8 @@ class BackendError(LLMPropsError):
         self.transient = transient
         self.fatal = fatal
         self.retry_after = retry_after
+        #: what the provider bills for the call nevertheless, as a ``Reply``; None for nothing
+        self.billed: Any = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the error as plain values, for another process."""

@@ -406,10 +406,23 @@ class _Message(Shape):
         return {"type": "array", "prefixItems": pair, "minItems": 2, "maxItems": 2}
 
 
+_USAGE = Fields(
+    {},
+    {
+        **_all(
+            ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "cache_write_tokens"),
+            _NUMBER,
+        ),
+        "estimated": _FLAG,
+    },
+)
+#: what each paid reply has
+_PAID = {**_all(("via", "request_id", "service_tier", "model"), _NAME), "cost_usd": OrNull(_NUMBER)}
 REQUEST = Fields(
     {"key": _NAME, "request": Fields({}, {"messages": Several(_Message()), "text": _PROMPT})},
     {
-        **_all(("role", "kind", "via", "request_id"), _NAME),
+        **_all(("role", "kind"), _NAME),
+        **_PAID,
         # A server sends these. No limit is below that of its replies.
         **_all(("finish_reason", "served_model"), _REPLY),
         "reply": Fields(
@@ -420,11 +433,13 @@ REQUEST = Fields(
                 "logprobs": OrNull(Several(_OBJECT)),
             },
         ),
-        "usage": Fields({}, _all(("prompt_tokens", "completion_tokens", "reasoning_tokens"), _NUMBER)),
+        "usage": _USAGE,
         "cached": _FLAG,
         "seconds": _NUMBER,
     },
 )
+#: a reply that the run paid for and does not use
+DISCARDED = Fields({"discarded": _FLAG, "usage": _USAGE}, _PAID)
 PREFIX = Fields({"prefix_id": _NAME, "text": _REPLY})
 
 REVIEW = Fields(
@@ -482,7 +497,13 @@ MODEL = Fields(
             )
         ),
         "newest_reply": OrNull(_NUMBER),
-        "price": OrNull(Fields({**_all(("input", "output"), _NUMBER), "source": _NAME})),
+        "service_tiers": OrNull(Several(_NAME)),
+        "price": OrNull(
+            Fields(
+                {**_all(("input", "output"), _NUMBER), "source": _NAME},
+                _all(("cached", "written"), OrNull(_NUMBER)),
+            )
+        ),
     },
 )
 PROTOCOL = Fields(
@@ -501,12 +522,13 @@ CALLS = Fields(
         **_all(
             (
                 "requests", "cache_hits", "sampled", "sampled_earlier", "joined", "adopted", "sent", "answered",
-                "retries", "refused", "failed", "in_flight", "prompt_tokens", "completion_tokens", "unpriced",
+                "retries", "refused", "failed", "in_flight", "prompt_tokens", "completion_tokens", "cached_tokens",
+                "unpriced", "estimated", "counted_bytes",
             ),
             _COUNT,
         ),
         **_all(("seconds", "oldest_seconds"), _NUMBER),
-        **_all(("cost_usd", "in_process_seconds"), OrNull(_NUMBER)),
+        **_all(("cost_usd", "estimated_usd", "in_process_seconds"), OrNull(_NUMBER)),
         "in_process": OrNull(_COUNT),
     },
 )  # fmt: skip
@@ -610,7 +632,9 @@ _MB = 1 << 20
 FILES: Mapping[str, File] = {
     "run.json": File({"run": RUN}, 64 * _MB, 64 * _MB),
     "verdicts.jsonl": File({"verdict": VERDICT}, 4096 * _MB, 64 * _MB),
-    "requests.jsonl": File({"request": REQUEST, "prefix": PREFIX}, 16384 * _MB, 256 * _MB),
+    "requests.jsonl": File(
+        {"request": REQUEST, "discarded": DISCARDED, "prefix": PREFIX}, 16384 * _MB, 256 * _MB
+    ),
     "searches.jsonl": File({"search": SEARCH}, 1024 * _MB, 64 * _MB),
     "review.jsonl": File({"review": REVIEW}, 64 * _MB, 4 * _MB),
 }

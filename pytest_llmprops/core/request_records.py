@@ -25,6 +25,9 @@ class RequestRecord:
     :param cached: whether the reply came from the store.
     :param seconds: duration of the call when it was made.
     :param via: as in :class:`~pytest_llmprops.core.requests.Reply`. :param request_id: likewise.
+    :param service_tier: likewise.
+    :param model: the label of the model or helper that replied.
+    :param cost_usd: what the run paid for the reply; None if the price is unknown, or the reply is from the store.
     """
 
     key: str
@@ -43,6 +46,9 @@ class RequestRecord:
     via: str = ""
     reasoning: str = ""
     request_id: str = ""
+    service_tier: str = ""
+    model: str = ""
+    cost_usd: float | None = None
 
     @property
     def messages(self) -> list[tuple[str, str]]:
@@ -75,12 +81,15 @@ class RequestRecord:
             note=reply.get("note") or "",
             finish_reason=line.get("finish_reason", ""),
             served_model=line.get("served_model", ""),
-            usage=Usage(**{name: usage.get(name, 0) for name in Usage.__slots__}),
+            usage=Usage.from_json(usage),
             cached=line.get("cached", False),
             seconds=line.get("seconds", 0.0),
             via=line.get("via", ""),
             reasoning=reply.get("reasoning") or "",
             request_id=line.get("request_id", ""),
+            service_tier=line.get("service_tier", ""),
+            model=line.get("model", ""),
+            cost_usd=line.get("cost_usd"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -94,17 +103,20 @@ class RequestRecord:
             "reply": reply | {"note": self.note} if self.note else reply,
             "finish_reason": self.finish_reason,
             "served_model": self.served_model,
-            "usage": _tokens(self.usage),
+            "usage": self.usage.to_json(),
             "cached": self.cached,
             "seconds": self.seconds,
         }
-        return line | _origin(self)
+        return line | _optional(self, self.model, self.cost_usd)
 
 
-def line_of(role: str, request: Request, reply: Reply, *, note: str = "") -> dict[str, Any]:
+def line_of(
+    role: str, request: Request, reply: Reply, *, note: str = "", model: str = "", cost: float | None = None
+) -> dict[str, Any]:
     """Return the line of a request that was answered, as it is written, before long prefixes are replaced.
 
     :param note: why the reply is left out of the record; empty to include it.
+    :param model: the label of the model. :param cost: what the run paid, in USD; None if it is unknown or not paid.
     """
     fields = request_to_json(request)
     kind = fields.pop("kind")
@@ -116,20 +128,44 @@ def line_of(role: str, request: Request, reply: Reply, *, note: str = "") -> dic
         "reply": _written(reply, note),
         "finish_reason": reply.finish_reason,
         "served_model": reply.served_model,
-        "usage": _tokens(reply.usage),
+        "usage": reply.usage.to_json(),
         "cached": reply.cached,
         "seconds": round(reply.seconds, 6),
     }
-    return line | _origin(reply)
+    return line | _optional(reply, model, cost)
 
 
-def _origin(reply: Reply | RequestRecord) -> dict[str, str]:
-    """Return the fields that few replies have."""
-    fields = {"via": reply.via, "request_id": reply.request_id}
-    return {name: value for name, value in fields.items() if value}
+def _optional(reply: Reply | RequestRecord, model: str, cost: float | None) -> dict[str, Any]:
+    """Return the fields that not all lines have."""
+    texts = {
+        "via": reply.via,
+        "request_id": reply.request_id,
+        "service_tier": reply.service_tier,
+        "model": model,
+    }
+    fields: dict[str, Any] = {name: text for name, text in texts.items() if text}
+    return fields if cost is None else fields | {"cost_usd": cost}
 
 
-def chat_line(role: str, request: Chat, reply: Reply, contents: Sequence[str], *, note: str = "") -> str:
+def discarded_line(reply: Reply, model: str, cost: float | None) -> dict[str, Any]:
+    """Return the line of a reply that the run paid for and does not use, such as one cut while the model was thinking.
+
+    :param model: the label of the model. :param cost: what the run paid, in USD; None if it is unknown.
+    """
+    usage = {"discarded": True, "usage": reply.usage.to_json()}
+    return usage | _optional(reply, model, cost)
+
+
+def chat_line(
+    role: str,
+    request: Chat,
+    reply: Reply,
+    contents: Sequence[str],
+    *,
+    note: str = "",
+    model: str = "",
+    cost: float | None = None,
+) -> str:
     """Return the JSON of :func:`line_of` for a chat.
 
     :param contents: the JSON of the content of each message.
@@ -142,7 +178,16 @@ def chat_line(role: str, request: Chat, reply: Reply, contents: Sequence[str], *
     else:
         kept = f'{{"text": {string(reply.text)}}}'
     usage = reply.usage
-    origin = "".join(f', "{name}": {string(value)}' for name, value in _origin(reply).items())
+    tokens = (
+        f'{{"prompt_tokens": {number(usage.prompt_tokens)}, "completion_tokens": {number(usage.completion_tokens)},'
+        f' "reasoning_tokens": {number(usage.reasoning_tokens)}}}'
+        if usage.has_plain_json
+        else encoded(usage.to_json())
+    )
+    others = "".join(
+        f', "{name}": {number(value) if name == "cost_usd" else string(value)}'
+        for name, value in _optional(reply, model, cost).items()
+    )
     # A third of the time of the encoder.
     return (
         f'{{"key": {string(reply.key)}, "role": {string(role)}, "kind": "chat", "request": {{"messages": [{messages}],'
@@ -150,10 +195,8 @@ def chat_line(role: str, request: Chat, reply: Reply, contents: Sequence[str], *
         f' "stop": {encoded(request.stop) if request.stop else "[]"}, "logprobs": {number(request.logprobs)},'
         f' "sample": {number(request.sample)}, "extra": {encoded(dict(request.extra)) if request.extra else "{}"}}},'
         f' "reply": {kept}, "finish_reason": {string(reply.finish_reason)},'
-        f' "served_model": {string(reply.served_model)}, "usage": {{"prompt_tokens": {number(usage.prompt_tokens)},'
-        f' "completion_tokens": {number(usage.completion_tokens)},'
-        f' "reasoning_tokens": {number(usage.reasoning_tokens)}}}, "cached": {"true" if reply.cached else "false"},'
-        f' "seconds": {number(round(reply.seconds, 6))}{origin}}}'
+        f' "served_model": {string(reply.served_model)}, "usage": {tokens},'
+        f' "cached": {"true" if reply.cached else "false"}, "seconds": {number(round(reply.seconds, 6))}{others}}}'
     )
 
 
@@ -174,14 +217,6 @@ def _kept(
     if logprobs is not None:
         reply["logprobs"] = list(logprobs)
     return reply
-
-
-def _tokens(usage: Usage) -> dict[str, int]:
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-    }
 
 
 def _full_messages(messages: Any, prefixes: Mapping[str, str]) -> list[list[str]]:

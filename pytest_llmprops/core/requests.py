@@ -288,16 +288,68 @@ def _canonical_request(request: Request) -> str:
     return _canonical(request_to_json(request))
 
 
+def estimated_tokens(text: str) -> int:
+    """Return about how many tokens a text has: one for 4 letters, and three for 4 Chinese characters of 12 bytes."""
+    return round(len(text.encode("utf-8", "replace")) / 4)
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """The tokens of one call.
 
     :param reasoning_tokens: the hidden part of ``completion_tokens``.
+    :param cached_tokens: the part of ``prompt_tokens`` that the provider read from its cache of prompts.
+    :param cache_write_tokens: the part of ``prompt_tokens`` that the provider wrote into its cache.
+    :param estimated: the server reported no tokens, so that they are estimated from the characters.
     """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     reasoning_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    estimated: bool = False
+
+    def cost(
+        self, sent: float, received: float, cached: float | None = None, written: float | None = None
+    ) -> float:
+        """Return the cost at these prices per token.
+
+        :param cached: of ``cached_tokens``. :param written: of ``cache_write_tokens``. None for that of the others.
+        """
+        cost = self.prompt_tokens * sent + self.completion_tokens * received
+        if cached is not None:
+            cost += self.cached_tokens * (cached - sent)
+        if written is not None:
+            cost += self.cache_write_tokens * (written - sent)
+        return cost
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the tokens by name; those of caches and ``estimated`` only where they are not 0."""
+        tokens: dict[str, Any] = {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "reasoning_tokens": self.reasoning_tokens,
+        }
+        for name in ("cached_tokens", "cache_write_tokens", "estimated"):
+            if value := getattr(self, name):
+                tokens[name] = value
+        return tokens
+
+    @classmethod
+    def from_json(cls, tokens: Mapping[str, Any]) -> Usage:
+        """Return the tokens by name; other names are ignored, and missing ones are 0."""
+        return cls(**{name: tokens[name] for name in cls.__slots__ if name in tokens})
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers of tokens by name."""
+        return {name: getattr(self, name) for name in self.__slots__[:-1]}
+
+    @property
+    def has_plain_json(self) -> bool:
+        """True if the tokens are only those that every reply has."""
+        return not (self.cached_tokens or self.cache_write_tokens or self.estimated)
 
 
 def _type_of(value: object) -> str:
@@ -327,7 +379,7 @@ def is_logprob(entry: Any) -> bool:
         return False
 
 
-_TEXTS = ("text", "reasoning", "finish_reason", "served_model", "via", "key", "request_id")
+_TEXTS = ("text", "reasoning", "finish_reason", "served_model", "via", "key", "request_id", "service_tier")
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +400,7 @@ class Reply:
         cluster computed it; empty otherwise.
     :param cached: whether the reply comes from the store.
     :param request_id: the id that the server gave to the call (``x-request-id``); empty if it gave none.
+    :param service_tier: the provider's tier that answered, if it has a price of its own: ``flex``, ``priority``.
     """
 
     text: str = ""
@@ -365,6 +418,14 @@ class Reply:
     key: str = ""
     reasoning: str = ""
     request_id: str = ""
+    service_tier: str = ""
+
+    @property
+    def thinking_tokens(self) -> int:
+        """The tokens of the model's thoughts: what is left beside the text, if the server does not count them."""
+        if self.usage.reasoning_tokens or not self.reasoning:
+            return self.usage.reasoning_tokens
+        return max(0, self.usage.completion_tokens - estimated_tokens(self.text))
 
     def answering(self, key: str, *, stored: float, deviations: tuple[str, ...]) -> Reply:
         """Return the reply as that to the request with this key."""
@@ -372,14 +433,15 @@ class Reply:
         return Reply(
             self.text, self.value, self.finish_reason, self.served_model, self.usage, self.logprobs,
             self.cost_usd, deviations, self.seconds, stored, self.via, self.cached, key, self.reasoning,
-            self.request_id,
+            self.request_id, self.service_tier,
         )  # fmt: skip
 
     def to_text(self) -> str:
-        others = (self.value, self.logprobs, self.cost_usd)
-        if others != (None, None, None) or self.deviations or self.via or self.reasoning:
+        others, usage = (self.value, self.logprobs, self.cost_usd), self.usage
+        if others != (None, None, None) or self.deviations or self.via or self.reasoning or self.service_tier:
             return encoded(self.to_json())
-        usage = self.usage
+        if not usage.has_plain_json:
+            return encoded(self.to_json())
         request_id = f', "request_id": {string(self.request_id)}' if self.request_id else ""
         # A third of the time of the encoder.
         return (
@@ -395,7 +457,9 @@ class Reply:
             "text": self.text,
             "finish_reason": self.finish_reason,
             "served_model": self.served_model,
-            "usage": [self.usage.prompt_tokens, self.usage.completion_tokens, self.usage.reasoning_tokens],
+            "usage": [
+                getattr(self.usage, n) for n in Usage.__slots__[: 3 if self.usage.has_plain_json else None]
+            ],
             "seconds": self.seconds,
             "stored": self.stored,
         }
@@ -413,6 +477,8 @@ class Reply:
             data["reasoning"] = self.reasoning
         if self.request_id:
             data["request_id"] = self.request_id
+        if self.service_tier:
+            data["service_tier"] = self.service_tier
         return data
 
     @classmethod
@@ -439,6 +505,7 @@ class Reply:
             key=key,
             reasoning=data.get("reasoning", ""),
             request_id=data.get("request_id", ""),
+            service_tier=data.get("service_tier", ""),
         )
         problem = reply.problem()
         if problem:
@@ -453,9 +520,9 @@ class Reply:
         usage: Any = self.usage
         if not isinstance(usage, Usage):
             return f"usage is {_type_of(usage)} instead of Usage"
-        for tokens in (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens):
+        for tokens in usage.counts.values():
             if type(tokens) is not int or tokens < 0:
-                return "usage is not three numbers of tokens"
+                return "usage is not numbers of tokens"
         if not (is_finite(self.seconds) and is_finite(self.stored)):
             return "time is not a number"
         if self.cost_usd is not None and not (is_finite(self.cost_usd) and self.cost_usd >= 0):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_llmprops.core.numbers import cost, counted, usd
 from pytest_llmprops.core.record_schema import RUN, check
 from pytest_llmprops.core.record_schema import SCHEMA as SCHEMA
 from pytest_llmprops.core.records import MetricRow, Remark, SearchCounts, SummaryRow
@@ -18,6 +19,8 @@ if TYPE_CHECKING:  # runs without a gate do not need it
 
 #: in the note on a benchmark that could not be loaded, between its name and the reason
 NOT_MEASURED = ": not measured: "
+#: service tiers that cost more than the listed price
+_HIGHER_PRICED = {"priority", "fast"}
 #: stored replies of an unpinned model are old after this time, in seconds
 DAY = 86400.0
 T = TypeVar("T")
@@ -57,18 +60,32 @@ class PriceFacts:
     """The price of a model, in USD per million tokens.
 
     :param source: the date of the table, or where else the price is from.
+    :param cached: of input read from the provider's cache. :param written: of input written into it. None if unknown.
     """
 
     input: float
     output: float
     source: str
+    cached: float | None = None
+    written: float | None = None
+
+    @classmethod
+    def from_json(cls, price: Mapping[str, Any]) -> PriceFacts:
+        """Read ``price`` of a model in a checked ``run.json``."""
+        return cls(
+            price["input"], price["output"], price["source"], price.get("cached"), price.get("written")
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON, without the prices that are unknown."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def of(self, usage: Usage, via: str = "") -> float:
         """Return the cost of a call in USD.
 
         :param via: as in :class:`~pytest_llmprops.core.requests.Reply`; a batch has a discount.
         """
-        cost = (usage.prompt_tokens * self.input + usage.completion_tokens * self.output) / 1e6
+        cost = usage.cost(self.input, self.output, self.cached, self.written) / 1e6
         return cost * (BATCH_DISCOUNT if via == "batch" else 1)
 
 
@@ -81,6 +98,7 @@ class ModelMetadata:
     :param pinned: the identity names one exact version.
     :param served_as: the model names that the server reported.
     :param served_counts: number of replies by these names.
+    :param service_tiers: the provider's tiers with a price of their own that answered.
     :param old_replies: stored replies of an unpinned model that may be outdated.
     :param price: USD per million input and output tokens, and the date of the prices; None if it is unknown.
     :param newest_reply: Unix time at which the newest of its replies was received; None without one.
@@ -95,6 +113,7 @@ class ModelMetadata:
     old_replies: OldReplies = field(default_factory=OldReplies)
     price: PriceFacts | None = None
     newest_reply: float | None = None
+    service_tiers: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, model: Mapping[str, Any]) -> ModelMetadata:
@@ -109,7 +128,8 @@ class ModelMetadata:
             served_counts=model.get("served_counts", {}),
             old_replies=OldReplies.from_json(model.get("old_replies") or {}),
             newest_reply=model.get("newest_reply"),
-            price=None if price is None else PriceFacts(price["input"], price["output"], price["source"]),
+            service_tiers=tuple(model.get("service_tiers") or ()),
+            price=None if price is None else PriceFacts.from_json(price),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -125,12 +145,14 @@ class ModelMetadata:
             known["served_as"] = list(self.served_as)
         if self.served_counts:
             known["served_counts"] = dict(self.served_counts)
+        if self.service_tiers:
+            known["service_tiers"] = list(self.service_tiers)
         if self.old_replies:
             known["old_replies"] = asdict(self.old_replies)
         if self.newest_reply is not None:
             known["newest_reply"] = self.newest_reply
         if self.price is not None:
-            known["price"] = asdict(self.price)
+            known["price"] = self.price.to_json()
         return known
 
 
@@ -179,7 +201,9 @@ class CallCounts:
     :param joined: requests that shared the call of an equal request.
     :param adopted: replies from batches that another run submitted, such as one that was killed.
     :param refused: attempts that a limit of the server refused, and that were made again.
+    :param cached_tokens: those of the prompt tokens that providers read from their caches.
     :param unpriced: replies whose price is unknown.
+    :param estimated: replies whose tokens and cost are estimated, because the server reported none.
     """
 
     requests: int = 0
@@ -196,7 +220,9 @@ class CallCounts:
     in_flight: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
     unpriced: int = 0
+    estimated: int = 0
     seconds: float = 0.0
     oldest_seconds: float = 0.0
 
@@ -205,11 +231,16 @@ class CallCounts:
 class CallFacts(CallCounts):
     """The calls of a run: ``calls`` in ``run.json``.
 
-    :param cost_usd: None if the price of a call is unknown.
+    :param cost_usd: None if the price of a call is unknown, or its tokens are only estimated.
+    :param estimated_usd: the cost with that of the estimated tokens; None if the price of a call is unknown.
+    :param counted_bytes: of a resumed run in progress: these counts have the calls in so many bytes of
+        ``requests.jsonl``, and the rest is of this session.
     :param in_process: requests to models inside the pytest processes; None if there are no such models.
     """
 
     cost_usd: float | None = None
+    estimated_usd: float | None = None
+    counted_bytes: int = 0
     in_process: int | None = None
     in_process_seconds: float | None = None
 
@@ -222,7 +253,26 @@ class CallFacts(CallCounts):
         counters = asdict(self)
         if self.in_process is None:
             del counters["in_process"], counters["in_process_seconds"]
+        for name in ("estimated_usd", "counted_bytes"):
+            if not counters[name]:
+                del counters[name]
         return counters
+
+    @property
+    def amount(self) -> float | None:
+        """The cost in USD, estimated where it must be; None if it is unknown. No calls cost nothing."""
+        if not self.requests and not self.sent:
+            return 0.0
+        return self.estimated_usd if self.cost_usd is None else self.cost_usd
+
+    def with_amount(self, amount: float | None) -> CallFacts:
+        """Return the counts with this cost in USD, which is unknown if it has the price of estimated tokens."""
+        is_estimate = bool(self.estimated and amount)
+        return replace(
+            self,
+            cost_usd=None if is_estimate else amount,
+            estimated_usd=amount if is_estimate else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,12 +353,33 @@ class RunMetadata:
         return f"{model} ({', '.join(scored)} by likelihood)" if scored else model
 
     @property
+    def _called(self) -> list[ModelMetadata]:
+        return [*self.models.values(), *self.helpers.values()]
+
+    @property
     def price_sources(self) -> list[str]:
         """Where the prices of the models and helpers are from."""
-        priced = [
-            model.price.source for model in (*self.models.values(), *self.helpers.values()) if model.price
-        ]
-        return list(dict.fromkeys(priced))
+        return list(dict.fromkeys(model.price.source for model in self._called if model.price))
+
+    @property
+    def cost_text(self) -> str:
+        """The cost of the calls, as far as it is known: ``0.0123 USD``, ``at most 0.0123 USD (service tier flex)``."""
+        calls = self.calls
+        if calls.estimated_usd is not None:
+            replies = counted(calls.estimated, "reply", "replies")
+            return f"cost unknown, ≈{usd(calls.estimated_usd)} ({replies} without usage)"
+        text, tiers = cost(calls.requests, calls.cost_usd), self._service_tiers
+        reasons = [f"service tier {', '.join(tiers)}"] if tiers else []
+        if calls.cached_tokens and any(model.price and model.price.cached is None for model in self._called):
+            reasons.append("no price of cached tokens")
+        if not calls.cost_usd or not reasons:
+            return text
+        bound = "at least" if _HIGHER_PRICED.intersection(tiers) else "at most"
+        return f"{bound} {text} ({'; '.join(reasons)})"
+
+    @property
+    def _service_tiers(self) -> list[str]:
+        return sorted({tier for model in self._called for tier in model.service_tiers})
 
     @property
     def selected_items(self) -> dict[str, tuple[int, int]]:

@@ -31,6 +31,7 @@ class ModelUse:
     :param deviations: one line for each request parameter that the API did not accept.
     :param old_replies: its stored replies that may be outdated.
     :param newest_reply: Unix time at which the newest of its replies was received; None without one.
+    :param service_tiers: the provider's tiers with a price of their own that answered.
     """
 
     identity: JSON = None
@@ -40,6 +41,7 @@ class ModelUse:
     deviations: tuple[str, ...] = ()
     old_replies: OldReplies = field(default_factory=OldReplies)
     newest_reply: float | None = None
+    service_tiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class BrokerReport:
                     tuple(model["deviations"]),
                     OldReplies.from_json(model["old_replies"]),
                     model["newest_reply"],
+                    tuple(model["service_tiers"]),
                 )
                 for label, model in report["models"].items()
             },

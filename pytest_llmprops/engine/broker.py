@@ -124,11 +124,12 @@ class Broker:
             model = find_backend(spec.backend).factory(spec, options)
             send = queue_of(model) if fleets is None else fleets.start(label, model)
             breaker = Breaker(is_proven=label in self.config.proven)
-            served = self._served[label] = ActiveModel(
-                model, send, breaker, self._budget(model), self._calls.limiter_of(model, label)
-            )
+            discard = partial(self._discard, label)
+            thinking, limiter = self._budget(model, discard), self._calls.limiter_of(model, label)
+            served = self._served[label] = ActiveModel(model, send, breaker, thinking, limiter, discard)
             if (before := self._before.get(label)) is not None:
                 served.served_as.update(before["served_counts"])
+                served.service_tiers.update(before["service_tiers"])
                 served.deviations.update(before["deviations"])
                 served.old_replies = OldReplies(**before["old_replies"])
             served.is_immediate = (
@@ -143,9 +144,9 @@ class Broker:
                 served.computed = EqualRequests(served.send)
         return served
 
-    def _budget(self, model: Model) -> ThinkingBudget:
+    def _budget(self, model: Model, discard: Callable[[Sequence[Reply]], None]) -> ThinkingBudget:
         is_remote = not (model.blocking or getattr(model, "immediate", False))
-        return ThinkingBudget(self.config.max_thinking, probes=is_remote)
+        return ThinkingBudget(self.config.max_thinking, probes=is_remote, discard=discard)
 
     def _together(self, label: str, served: ActiveModel) -> SampleCalls:
         async def ask(requests: Sequence[Chat]) -> Sequence[Reply]:
@@ -170,7 +171,7 @@ class Broker:
         key = served.key_of(request)
         if served.computed is not None:
             computed = await self._compute(label, served, served.computed, key, request)
-            self._note(role, served, request, computed, kept=False)
+            self._note(label, role, served, request, computed, kept=False)
             return computed
         self.counters.requests += 1
         trial = self._trials.pop(key, None)
@@ -193,7 +194,7 @@ class Broker:
         if role == "subject" and _is_sampled(request, reply):
             self.counters.sampled += 1
             self.counters.sampled_earlier += reply.cached and reply.stored < self._started
-        self._note(role, served, request, reply, kept=True)
+        self._note(label, role, served, request, reply, kept=True)
         return reply
 
     def asking(self, client: WaitingClient) -> AbstractContextManager[None]:
@@ -231,7 +232,9 @@ class Broker:
             since = 0.0 if served.listed_since is None else await served.listed_since
             served.old_replies.add(self._started - reply.stored, before_list_change=reply.stored < since)
 
-    def _note(self, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool) -> None:
+    def _note(
+        self, label: str, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool
+    ) -> None:
         """Record which model served a request, and log the request; with ``kept``, also its reply."""
         if reply.served_model:
             served.served_as[reply.served_model] += 1
@@ -240,14 +243,19 @@ class Broker:
         # A stored reply has the same deviations as the call that produced it.
         served.deviations.update(reply.deviations)
         if self._log:
-            if not self._is_flush_due:
-                # In the next iteration of the loop, for all replies of this one.
-                self._is_flush_due = True
-                asyncio.get_running_loop().call_soon(self.flush)
+            self._flush_soon()
+            # A stored reply is paid for already.
+            cost = None if reply.cached else _paid(served, reply)
             try:
-                self._log.add(role, request, reply, kept=kept)
+                self._log.add(role, request, reply, kept=kept, model=label, cost=cost)
             except OSError as error:
                 raise self._stop_without_log(error) from None
+
+    def _flush_soon(self) -> None:
+        """Write the log in the next iteration of the loop, with all replies of this one."""
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
         """Write the requests that were answered so far to ``requests.jsonl``; a full disk stops the run."""
@@ -374,25 +382,45 @@ class Broker:
         # The deviations of a batch are from the time at which it was written.
         deviations = reply.deviations if reply.via else served.forced()
         reply = reply.answering(key, stored=reply.stored or self._now(), deviations=deviations)
-        self._count(reply, local=served.model.blocking)
+        self.counters.answered += 1
+        self._pay(served, reply)
         reason = served.breaker.success(empty=_is_empty(reply))
         if reason:
             self.stop(f"{label}: {reason}")
         return reply
 
-    def _count(self, reply: Reply, *, local: bool) -> None:
-        counters = self.counters
-        counters.answered += 1
+    def _discard(self, label: str, replies: Sequence[Reply]) -> None:
+        """Count and record replies that are paid for and not used."""
+        served = self._served[label]
+        for reply in replies:
+            self._pay(served, reply)
+            if self._log:
+                try:
+                    self._log.add_discarded(reply, label, _paid(served, reply))
+                except OSError as error:
+                    self._stop_without_log(error)
+        if self._log and self.counters.requests:
+            # The files of a run that is killed during its first call stay empty, so that the same command runs again.
+            self._flush_soon()
+
+    def _pay(self, served: ActiveModel, reply: Reply) -> None:
+        """Count the tokens and the cost of a reply that a call returned."""
+        counters, cost = self.counters, _paid(served, reply)
         counters.prompt_tokens += reply.usage.prompt_tokens
         counters.completion_tokens += reply.usage.completion_tokens
-        if reply.cost_usd is not None:
-            counters.cost_usd += reply.cost_usd
-        elif not local:
-            # A model in this process costs nothing. The price of an API call is unknown.
+        counters.cached_tokens += reply.usage.cached_tokens
+        counters.estimated += reply.usage.estimated
+        if reply.service_tier:
+            served.service_tiers.add(reply.service_tier)
+        if cost is None:
             counters.unpriced += 1
+        else:
+            counters.cost_usd += cost
 
-    async def trial(self, label: str, requests: Sequence[Request]) -> None:
+    async def trial(self, label: str, requests: Sequence[Request]) -> int:
         """Make a call before the run, which the run's own request then does not repeat.
+
+        Return the tokens of the model's thoughts in it.
 
         :param requests: prompts, of which the next one is sent if the server refuses one: a gateway may block it.
         :raises RunStopped: if the model refuses every call, or cannot be reached.
@@ -400,9 +428,10 @@ class Broker:
         served = await self._serve(label)
         for position, request in enumerate(requests, start=1):
             key = served.key_of(request)
-            if await self._find(served.model, key, request) is not None:
+            found = await self._find(served.model, key, request)
+            if found is not None:
                 # From another run, in the meantime.
-                return
+                return found.thinking_tokens
             reply: Reply | None = None
             is_blocked = False
             try:
@@ -414,8 +443,10 @@ class Broker:
                     self._known.release(key)
             if reply is not None:
                 self._trials[key] = await self._keep(label, served, key, reply)
+                return reply.thinking_tokens
             if not is_blocked:
-                return
+                break
+        return 0
 
     @property
     def stopped(self) -> str | None:
@@ -514,11 +545,17 @@ def _facts(served: ActiveModel) -> Mapping[str, Any]:
         "pinned": served.model.pinned,
         "served_as": sorted(served.served_as),
         "served_counts": dict(sorted(served.served_as.items())),
+        "service_tiers": sorted(served.service_tiers),
         "deviations": sorted({*served.deviations, *served.forced()}),
         "old_replies": dataclasses.asdict(served.old_replies),
         "newest_reply": served.newest_reply,
         "has_worked": served.breaker.has_worked,
     }
+
+
+def _paid(served: ActiveModel, reply: Reply) -> float | None:
+    """Return what a call's reply costs in USD; None if its price is unknown. A model in this process costs nothing."""
+    return 0.0 if reply.cost_usd is None and served.model.blocking else reply.cost_usd
 
 
 def _is_empty(reply: Reply) -> bool:

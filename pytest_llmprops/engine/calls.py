@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 #: connections that may rest after a call
 _SPARE_FILES = 24 + 64
 Sleep = Callable[[float], Awaitable[None]]
+#: how often a call that waits for the cost of those in flight looks at it, in seconds
+_BUDGET_SECONDS = 0.02
 EMPTY_IN_A_ROW = 20
 FAILED_IN_A_ROW = 20
 
@@ -196,8 +198,11 @@ class ActiveModel:
     breaker: Breaker
     thinking: ThinkingBudget
     limiter: Limiter
+    #: counts replies that are paid for and not used
+    discard: Callable[[Sequence[Reply]], None]
     #: number of replies by the model that the server names
     served_as: Counter[str] = field(default_factory=Counter)
+    service_tiers: set[str] = field(default_factory=set)
     #: deviations of the replies so far, also of stored ones
     deviations: set[str] = field(default_factory=set)
     #: it never waits, and its replies cost nothing
@@ -469,6 +474,8 @@ class Calls:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         counters = self._counters
+        if not served.is_immediate:
+            await self._affordable()
         self.check_budget()
         self._on_call()
         counters.sent += 1
@@ -482,11 +489,26 @@ class Calls:
                 results = [result] if isinstance(result, Reply) else result
             # Below every backend, and before the store, the log, the record and the terminal.
             if isinstance(results, BackendError):
+                if results.billed is not None:
+                    served.discard([self._secrets.reply(results.billed)])
                 return self._secrets.error(results)
             return [self._secrets.reply(reply) for reply in results]
         finally:
             counters.in_flight -= 1
             counters.seconds += time.monotonic() - start
+
+    async def _affordable(self) -> None:
+        """Wait while the calls in flight may cost what is left of ``--llm-max-cost``.
+
+        The first replies tell what a reply costs, so that calls start one by one, then twice as many as were answered.
+        """
+        most, counters = self._config.max_cost, self._counters
+        while most is not None and counters.in_flight:
+            per_answer = counters.cost_usd / max(1, counters.answered)
+            is_below = counters.cost_usd + (counters.in_flight + 1) * per_answer < most
+            if counters.in_flight <= 2 * counters.answered and is_below:
+                return
+            await self.pause(_BUDGET_SECONDS)
 
     def count_sent(self, calls: int) -> None:
         """Count requests that were sent in a batch as calls."""
@@ -509,7 +531,9 @@ class Calls:
         if max_calls is not None and self._counters.sent - self._counters.refused + calls > max_calls:
             raise self.stop(f"--llm-max-calls {max_calls} is spent")
         if max_cost is not None and self._counters.cost_usd >= max_cost:
-            raise self.stop(f"--llm-max-cost {max_cost:g} is spent: {self._counters.cost_usd:.4f} USD so far")
+            about = "≈" if self._counters.estimated else ""
+            spent = f"{about}{self._counters.cost_usd:.4f} USD so far"
+            raise self.stop(f"--llm-max-cost {max_cost:g} is spent: {spent}")
 
     def check_cost(self, cost: float, waiting: float, lines: int) -> None:
         """Check that ``--llm-max-cost`` allows a wave of batches.

@@ -255,9 +255,10 @@ class BrokerClient:
         report: dict[str, Any] = (await self.send({"op": "report"}))["report"]
         return report
 
-    async def trial(self, label: str, requests: Sequence[Request]) -> None:
+    async def trial(self, label: str, requests: Sequence[Request]) -> int:
         """See :meth:`pytest_llmprops.engine.broker.Broker.trial`."""
-        await self.send({"op": "trial", "model": label, "requests": [*map(request_to_json, requests)]})
+        message = {"op": "trial", "model": label, "requests": [*map(request_to_json, requests)]}
+        return int((await self.send(message))["thinking_tokens"])
 
     async def post(self, name: str, value: Any) -> None:
         """Send ``value``, a plain value other than None, to all workers under ``name``; the first value is kept."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.records import KeyPlaces
-from pytest_llmprops.core.request_records import chat_line, line_of
+from pytest_llmprops.core.request_records import chat_line, discarded_line, line_of
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Request
 from pytest_llmprops.core.strict_json import encoded
 
@@ -26,7 +26,8 @@ class RequestLog:
     """Appends one line per request. A killed run keeps the lines before the last :meth:`flush`.
 
     A line with ``prefix_id`` defines a text. In later requests, a text or the content of a message
-    ``{"prefix": id, "rest": text}`` means that text followed by ``rest``. ``runs/replies.py`` reads the file.
+    ``{"prefix": id, "rest": text}`` means that text followed by ``rest``. A line with ``discarded`` has the cost of a
+    reply that is not used. ``runs/replies.py`` reads the file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,12 +39,22 @@ class RequestLog:
         self._prefixes: list[tuple[str, str]] = []
         self._last = ""
 
-    def add(self, role: str, request: Request, reply: Reply, *, kept: bool = True) -> None:
+    def add(
+        self,
+        role: str,
+        request: Request,
+        reply: Reply,
+        *,
+        kept: bool = True,
+        model: str = "",
+        cost: float | None = None,
+    ) -> None:
         """Append a request and its reply; a key that this run has already written is not repeated.
 
         The line is on disk after :meth:`flush`.
 
         :param kept: write the reply; otherwise write a note in its place.
+        :param model: the label of the model. :param cost: what the run paid, in USD; None if it is unknown or not paid.
         :raises OSError: on a full disk.
         """
         # Two keys with the same hash are less likely than a damaged disk.
@@ -52,13 +63,20 @@ class RequestLog:
         self._written.add(reply.key, 0)
         note = "" if kept else NOT_KEPT
         if isinstance(request, Chat):
-            line = chat_line(role, request, reply, self._contents(request), note=note)
+            line = chat_line(role, request, reply, self._contents(request), note=note, model=model, cost=cost)
         else:
-            fields = line_of(role, request, reply, note=note)
+            fields = line_of(role, request, reply, note=note, model=model, cost=cost)
             if isinstance(request, Completion | Likelihood):
                 fields["request"]["text"] = self._content(request.text)
             line = encoded(fields)
         self._file.write(line + "\n")
+
+    def add_discarded(self, reply: Reply, model: str, cost: float | None) -> None:
+        """Append what a reply cost that is not used; see :meth:`add`.
+
+        :raises OSError: on a full disk.
+        """
+        self._file.write(encoded(discarded_line(reply, model, cost)) + "\n")
 
     def flush(self) -> None:
         """Write the lines so far to the file, with one call of the system.

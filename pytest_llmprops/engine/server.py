@@ -169,8 +169,8 @@ class Server:
             self._broker.idle(client, message["answers"])
             return {}
         if message["op"] == "trial":
-            await self._broker.trial(message["model"], [*map(request_from_json, message["requests"])])
-            return {}
+            requests = [*map(request_from_json, message["requests"])]
+            return {"thinking_tokens": await self._broker.trial(message["model"], requests)}
         if message["op"] == "report":
             await self._broker.settled()
             return {"report": self._broker.report()}

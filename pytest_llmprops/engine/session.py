@@ -226,15 +226,15 @@ class Engine:
         assert not isinstance(self.broker, BrokerClient)
         return self._thread.call(_are_known(self.broker, asked))
 
-    def trials(self, requests: Mapping[str, Sequence[Request]]) -> None:
-        """Make one call to each of the models before the run; see :meth:`~pytest_llmprops.engine.broker.Broker.trial`.
+    def trials(self, requests: Mapping[str, Sequence[Request]]) -> dict[str, int]:
+        """Make one call to each of the models before the run; return label -> tokens of its thoughts in this call.
 
         :param requests: label -> prompts of which one must have a reply.
         :raises RunStopped: if a model refuses every call, or cannot be reached.
         :raises BackendError: if the broker process ended.
         """
         assert not isinstance(self.broker, NoBroker)
-        self._thread.call(_trials(self.broker, requests))
+        return self._thread.call(_trials(self.broker, requests))
 
     def post(self, name: str, value: Any) -> None:
         """Send ``value``, a plain value other than None, to the other workers under ``name``; the first value is kept.
@@ -289,8 +289,9 @@ async def _are_known(broker: Broker | NoBroker, asked: Sequence[tuple[str, Reque
     return [False] * len(asked) if isinstance(broker, NoBroker) else await broker.are_known(asked)
 
 
-async def _trials(broker: Broker | BrokerClient, requests: Mapping[str, Sequence[Request]]) -> None:
-    await asyncio.gather(*(broker.trial(label, prompts) for label, prompts in requests.items()))
+async def _trials(broker: Broker | BrokerClient, requests: Mapping[str, Sequence[Request]]) -> dict[str, int]:
+    tokens = await asyncio.gather(*(broker.trial(label, prompts) for label, prompts in requests.items()))
+    return dict(zip(requests, tokens, strict=True))
 
 
 async def _stop(broker: Broker | BrokerClient | NoBroker, reason: str) -> None:

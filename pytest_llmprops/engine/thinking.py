@@ -37,9 +37,17 @@ class ThinkingBudget:
     :param most: the value of ``--llm-max-thinking``.
     :param probes: a reply that was cut, and looks like any text, may be a thought without tags: find out with one
         longer call. For models in this process, it would take minutes; their templates say it.
+    :param discard: called with the replies that are paid for and not used.
     """
 
-    def __init__(self, most: int, *, probes: bool) -> None:
+    def __init__(
+        self,
+        most: int,
+        *,
+        probes: bool,
+        discard: Callable[[Sequence[Reply]], None] = lambda replies: None,
+    ) -> None:
+        self._discard = discard
         self.extra = 0
         self._steps = [*(step for step in STEPS if step < most), *([most] if most else [])]
         self._option = most
@@ -108,6 +116,7 @@ class ThinkingBudget:
                 await self._look(requests[0], answers, send)
             if not any(self.is_cut(reply, parts) for reply, (_, parts) in zip(results, answers, strict=True)):
                 return [reply for reply, _ in answers]
+            self._discard(results)
             if refused or not self.raised_from(extra):
                 return self.error()
             extra = self.extra
@@ -133,6 +142,7 @@ class ThinkingBudget:
             results = await send([self.request(request, step)])
             if isinstance(results, BackendError):
                 break
+            self._discard(results)
             _, parts = answer_of(results[0])
             if parts.lacks_opening:
                 self._lacks_opening = True

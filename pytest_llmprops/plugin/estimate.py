@@ -139,7 +139,8 @@ class ModelCalls:
     """The calls to one model.
 
     :param stored: number of requests that stored replies answer.
-    :param completion_tokens: the most tokens that the replies may have.
+    :param completion_tokens: the most tokens that the replies may have, without thoughts.
+    :param thinking_tokens: tokens of the thoughts before each reply, as in the call before the run.
     :param trials: the shortest different prompts without a stored reply, for the call before the run.
     """
 
@@ -147,6 +148,7 @@ class ModelCalls:
     stored: int = 0
     prompt_characters: int = 0
     completion_tokens: int = 0
+    thinking_tokens: int = 0
     trials: list[Trial] = field(default_factory=list)
 
     def add(self, request: Request) -> None:
@@ -168,7 +170,7 @@ class ModelCalls:
     def cost(self, price: Price) -> float:
         """Return the estimated cost in USD."""
         tokens = round(self.prompt_characters / CHARACTERS_PER_TOKEN)
-        return price.of(Usage(tokens, self.completion_tokens))
+        return price.of(Usage(tokens, self.completion_tokens + self.calls * self.thinking_tokens))
 
 
 #: number of requests that are looked up in the store at once; their prompts are in memory

@@ -16,7 +16,7 @@ from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.estimate import price_note, prices_of
 from pytest_llmprops.plugin.options import project_folder, shown_only
-from pytest_llmprops.plugin.terminal import answer_of
+from pytest_llmprops.plugin.terminal import answer_of, can_ask
 from pytest_llmprops.runs.record import check_run_folder
 
 if TYPE_CHECKING:
@@ -121,24 +121,41 @@ class Preflight:
         return has_limit or (bool(self._remote) and settings.cache != "only")
 
     def _decide(self, forecast: Forecast) -> None:
-        """Print the calls and the cost; refuse the run, ask for a confirmation, or make one call to each model."""
+        """Print the calls and the cost; refuse the run, or make one call to each model and ask for a confirmation."""
         calls = sum(own.calls for own in forecast.values())
         stored = sum(own.stored for own in forecast.values())
-        prices = prices_of(self._session.cases)
-        unpriced = [label for label, own in forecast.items() if own.calls and label not in prices]
-        usd = (
-            None if unpriced else sum(own.cost(prices[label]) for label, own in forecast.items() if own.calls)
-        )
-        note = f" ({price_note(prices)})" if usd and price_note(prices) else ""
-        cost = f"no price of {', '.join(unpriced)}" if usd is None else f"about {usd:.2f} USD{note}"
         at_most = "at most " if self._session.collection.is_sequential else ""
         remote = [label for label in self._remote if label in forecast]
+        usd, note, cost = self._cost_of(forecast)
         if remote:
             self._write(f"llmprops: plan: {at_most}{calls:,} calls ({_stored(stored)}), {cost}")
         self._check_limits(calls, stored, usd, note)
-        if remote:
-            self._confirm(calls, usd, f"{at_most}{calls:,} calls, {cost}")
-            self._try(forecast, remote)
+        if not remote:
+            return
+        needed = f"{at_most}{calls:,} calls"
+        self._check_confirmable(calls, usd, f"{needed}, {cost}")
+        self._try(forecast, remote)
+        thoughts = [
+            f"{label} (about {own.thinking_tokens:,} tokens before each reply)"
+            for label, own in forecast.items()
+            if own.thinking_tokens
+        ]
+        if thoughts:
+            usd, note, cost = self._cost_of(forecast)
+            cost += f", with the thoughts of {', '.join(thoughts)}"
+            self._write(f"llmprops: plan: {needed}, {cost}")
+            self._check_limits(calls, stored, usd, note)
+        self._confirm(calls, usd, f"{needed}, {cost}")
+
+    def _cost_of(self, forecast: Forecast) -> tuple[float | None, str, str]:
+        """Return the cost in USD, None if a price is unknown; where the prices are from; and the cost as a phrase."""
+        prices = prices_of(self._session.cases)
+        unpriced = [label for label, own in forecast.items() if own.calls and label not in prices]
+        if unpriced:
+            return None, "", f"no price of {', '.join(unpriced)}"
+        usd = sum(own.cost(prices[label]) for label, own in forecast.items() if own.calls)
+        note = f" ({price_note(prices)})" if usd and price_note(prices) else ""
+        return usd, note, f"about {usd:.2f} USD{note}"
 
     def _check_limits(self, calls: int, stored: int, usd: float | None, note: str) -> None:
         """End the session as a stopped run ends, if the plan is above a limit of the user."""
@@ -160,33 +177,49 @@ class Preflight:
 
     # ---- confirmation
 
-    def _confirm(self, calls: int, usd: float | None, needed: str) -> None:
-        """Return if the run is below the limits of ``llm_confirm``, or the user confirms it."""
+    def _needs_confirmation(self, calls: int, usd: float | None) -> bool:
+        """Return True if the run is above the limits of ``llm_confirm``, and no option confirms it."""
         settings = self._session.settings
         limits = settings.confirm
         is_costly = settings.max_cost is None and None not in (usd, limits.usd) and usd > limits.usd  # type: ignore[operator]
         is_long = settings.max_calls is None and limits.calls is not None and calls > limits.calls
-        if settings.yes or not (is_costly or is_long):
+        return not settings.yes and (is_costly or is_long)
+
+    def _check_confirmable(self, calls: int, usd: float | None, needed: str) -> None:
+        """Refuse a run, before anything is sent, that needs a confirmation where nobody can give it."""
+        if self._needs_confirmation(calls, usd) and not can_ask(self._config):
+            raise self._unconfirmed(needed)
+
+    def _confirm(self, calls: int, usd: float | None, needed: str) -> None:
+        """Return if the run needs no confirmation, or the user confirms it."""
+        if not self._needs_confirmation(calls, usd):
             return
         answer = answer_of(self._config, "llmprops: continue? [y/N] ")
-        if answer is not None:
-            if answer.strip().lower() not in ("y", "yes"):
-                self._end("not confirmed; nothing was sent, and no run was recorded")
-            return
-        raise pytest.UsageError(
+        if answer is None:
+            raise self._unconfirmed(needed)
+        if answer.strip().lower() not in ("y", "yes"):
+            self._end("not confirmed; at most one call per model was sent, and no run was recorded")
+
+    def _unconfirmed(self, needed: str) -> pytest.UsageError:
+        limits = self._session.settings.confirm
+        return pytest.UsageError(
             f"this run needs a confirmation: {needed}, above llm_confirm = {limits}; confirm with --llm-yes, or {_LESS}"
         )
 
     # ---- the first call
 
     def _try(self, forecast: Forecast, remote: list[str]) -> None:
-        """Make one call to each model, with its shortest prompt without a stored reply; the run does not repeat it."""
+        """Make one call to each model, with its shortest prompt without a stored reply; the run does not repeat it.
+
+        The forecast then has the tokens of its thoughts.
+        """
         requests = {label: trials for label in remote if (trials := forecast[label].trials)}
         if not requests or self._session.settings.engine == "batch":
             # A batch of an earlier run may have the request; a refused batch ends the run, too.
             return
         try:
-            self._controller.broker.engine.trials(requests)
+            for label, tokens in self._controller.broker.engine.trials(requests).items():
+                forecast[label].thinking_tokens = tokens
         except LLMPropsError as error:
             reason = self._controller.broker.failure() or str(error)
             raise pytest.UsageError(terminal_line(reason)) from None

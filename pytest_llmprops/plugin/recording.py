@@ -35,6 +35,7 @@ from pytest_llmprops.plugin.options import (
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import VERDICTS
+from pytest_llmprops.runs.parts import logged_calls
 from pytest_llmprops.runs.record import (
     RunRecord,
     SearchLog,
@@ -92,9 +93,8 @@ def final_facts(
         label: use.deviations for label, use in uses.items() if label in recorded and use.deviations
     }
     calls = report.counters
-    if calls.unpriced:
-        # Without the calls of unknown price, the sum is not the cost of the run.
-        calls = replace(calls, cost_usd=None)
+    # Without the calls of unknown price, the sum is not the cost of the run.
+    calls = calls.with_amount(None if calls.unpriced else calls.cost_usd)
     metrics, problems = metric_rows(verdicts, benchmarks)
     remarks, more_problems = remarks_on(verdicts, benchmarks)
     expected, done = collection.cases, len(verdicts)
@@ -142,6 +142,7 @@ def _used(model: ModelMetadata, use: ModelUse | None) -> ModelMetadata:
         served_counts=use.served_counts,
         old_replies=use.old_replies,
         newest_reply=use.newest_reply,
+        service_tiers=use.service_tiers,
     )
 
 
@@ -280,9 +281,10 @@ class Recording:
 
     def _model(self, spec: ModelSpec) -> ModelMetadata:
         known = price(spec.name, spec.params, self._session.settings.prices)
-        return ModelMetadata(
-            spec.text, price=PriceFacts(*known.usd_per_million, known.source) if known is not None else None
-        )
+        if known is None:
+            return ModelMetadata(spec.text)
+        sent, received, cached, written = known.usd_per_million
+        return ModelMetadata(spec.text, price=PriceFacts(sent, received, known.source, cached, written))
 
     def add(self, message: CaseReport) -> None:
         """Append the verdicts or the search of a case; a full disk ends the run."""
@@ -360,8 +362,11 @@ class Recording:
         """
         assert self.record is not None
         record, session, collection = self.record, self._session, self.collection
+        if report is None:
+            counted = 0 if session.earlier is None else session.earlier.calls.counted_bytes
+            report = BrokerReport(logged_calls(record.folder, counted))
         report = with_in_process(
-            report or BrokerReport(),
+            report,
             session.evaluation.in_process_labels,
             [summary.in_process for summary in summaries],
         )

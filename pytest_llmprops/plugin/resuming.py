@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.run_metadata import CallFacts, RunMetadata
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata
 from pytest_llmprops.data.whole_files import replacing
@@ -22,6 +22,7 @@ from pytest_llmprops.runs.json_lines import open_record_file
 from pytest_llmprops.runs.parts import (
     SAME_OPTIONS,
     is_merged,
+    logged_calls,
     merged_deviations,
     merged_models,
     merged_problem,
@@ -38,10 +39,12 @@ class PreviousRun:
     """The record that a session resumes.
 
     :param lock: the open file that keeps other processes from writing the record.
+    :param calls: the calls so far, also those of a session that was killed.
     """
 
     run: Run
     lock: IO[bytes] | None
+    calls: CallFacts = field(default_factory=CallFacts)
 
     @cached_property
     def kept(self) -> AlreadyMeasured:
@@ -81,6 +84,8 @@ class PreviousRun:
             models=self.facts.models,
             helpers={**now.helpers, **self.facts.helpers},
             options=self.facts.options,
+            # A session that is killed leaves this file.
+            calls=self.calls,
         )
 
     def notes(self) -> list[str]:
@@ -91,8 +96,6 @@ class PreviousRun:
         notes.append(
             f"{RESUMED}{utc_now()}: {len(self.kept.cases)} verdicts kept, {of} errors measured again"
         )
-        if facts.finished is None:
-            notes.append("the calls before the run was killed are not counted in the calls and costs")
         changed = [
             f"{name} {version} then, {facts_now} now"
             for name, version in facts.versions.items()
@@ -107,7 +110,7 @@ class PreviousRun:
         before = self.facts
         return replace(
             facts,
-            calls=summed_calls(before.calls, facts.calls),
+            calls=summed_calls(self.calls, facts.calls),
             models=merged_models(before.models, facts.models),
             helpers=merged_models(before.helpers, facts.helpers),
             deviations=merged_deviations(before.deviations, facts.deviations),
@@ -157,11 +160,20 @@ def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mappi
             if problem != UNFINISHED and not _is_mended(problem):
                 raise UsageError(f"{where}: {problem}")
         _cut_incomplete_line(folder / REQUESTS)
+        calls = _calls_of(run)
     except BaseException:
         if lock is not None:
             lock.close()
         raise
-    return PreviousRun(run, lock)
+    return PreviousRun(run, lock, calls)
+
+
+def _calls_of(run: Run) -> CallFacts:
+    """Return the calls so far; those of a session that was killed are read from its log."""
+    log, calls = run.folder / REQUESTS, run.facts.calls
+    if run.facts.finished is None:
+        calls = summed_calls(calls, logged_calls(run.folder, calls.counted_bytes))
+    return replace(calls, counted_bytes=log.stat().st_size if log.exists() else 0)
 
 
 def check_cases(

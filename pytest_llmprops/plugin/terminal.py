@@ -124,7 +124,7 @@ class Progress:
         if counters.retries:
             parts.append(counted(counters.retries, "retry", "retries"))
         if counters.cost_usd:
-            parts.append(usd(counters.cost_usd))
+            parts.append(f"{'≈' if counters.estimated else ''}{usd(counters.cost_usd)}")
         line = "llmprops: " + " · ".join(parts)
         # A terminal cannot rewrite a line that wraps.
         return line[: shutil.get_terminal_size().columns - 1]
@@ -150,15 +150,21 @@ def under_ci() -> bool:
 
 def answer_of(config: pytest.Config, question: str) -> str | None:
     """Return the user's answer to a question; empty after Ctrl-C, None if nobody can be asked."""
-    with _standard_input(config) as standard_input:
-        if standard_input is None or not standard_input.isatty() or under_ci():
-            return None
+    if not can_ask(config):
+        return None
+    with _standard_input(config):
         try:
             return input(question)
         except KeyboardInterrupt:
             return ""
         except EOFError:
             return None
+
+
+def can_ask(config: pytest.Config) -> bool:
+    """Return True if a user at a terminal can answer a question."""
+    with _standard_input(config) as standard_input:
+        return standard_input is not None and standard_input.isatty() and not under_ci()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_llmprops.core.metrics import DIRECTIONS
-from pytest_llmprops.core.numbers import cost, count, counted, duration, interval, number, percent
+from pytest_llmprops.core.numbers import count, counted, duration, interval, number, percent
 from pytest_llmprops.core.records import SearchCounts, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import OldReplies, ProtocolMetadata, RunMetadata
 from pytest_llmprops.core.texts import one_line, shell_line, terminal_line
@@ -301,17 +301,18 @@ def _calls(facts: RunMetadata) -> list[str]:
         *([f"{count(calls.joined)} joined to an equal one"] if calls.joined else []),
         counted(calls.retries, "retry", "retries"),
         *([f"{count(calls.refused)} refused by a rate limit"] if calls.refused else []),
-        f"{count(calls.prompt_tokens)}+{count(calls.completion_tokens)} tokens",
+        f"{'≈' if calls.estimated else ''}{count(calls.prompt_tokens)}+{count(calls.completion_tokens)} tokens"
+        + (f" ({count(calls.cached_tokens)} cached)" if calls.cached_tokens else ""),
     ]
     if calls.sent:
-        parts.append(f"{cost(calls.sent, calls.cost_usd)}{_prices(facts)}")
+        parts.append(f"{facts.cost_text}{_prices(facts)}")
     if calls.cache_hits and calls.oldest_seconds:
         parts.append(f"oldest stored reply {duration(calls.oldest_seconds)} old")
     return [*(in_process or [""]), "calls: " + ", ".join(parts)]
 
 
 def _prices(facts: RunMetadata) -> str:
-    sources = facts.price_sources if facts.calls.cost_usd else []
+    sources = facts.price_sources if facts.calls.amount else []
     return f" (prices: {'; '.join(sources)})" if sources else ""
 
 

@@ -8,9 +8,13 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops.core.record_schema import DISCARDED, REQUEST, check
+from pytest_llmprops.core.requests import Usage
 from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, OldReplies, RunMetadata
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import first_names
+from pytest_llmprops.runs.integrity import REQUESTS
+from pytest_llmprops.runs.json_lines import JsonLines
 
 #: the entry of a merged run's options that names the shards to measure and to resume
 MERGED = "merged"
@@ -68,21 +72,66 @@ SAME_OPTIONS: Mapping[str, str] = {
 }
 #: of these counters, the highest one counts; all others are added
 _HIGHEST = ("oldest_seconds", "in_flight")
+#: :meth:`CallFacts.with_amount` sets them; ``counted_bytes`` is of one session in progress
+_OF_COST = ("cost_usd", "estimated_usd", "counted_bytes")
 
 
 def summed_calls(one: CallFacts, other: CallFacts) -> CallFacts:
     """Return the calls of both parts; the cost is unknown if that of a part is."""
     total: dict[str, Any] = {}
+    amounts = one.amount, other.amount
     for name in (field.name for field in fields(CallFacts)):
+        if name in _OF_COST:
+            continue
         first, second = getattr(one, name), getattr(other, name)
         if name in _HIGHEST:
             total[name] = max(first, second)
         elif None in (first, second):
             # A part without models in process has no requests to them.
-            total[name] = None if name == "cost_usd" else first or second
+            total[name] = first or second
         else:
             total[name] = round(first + second, 9)
-    return CallFacts(**total)
+    amount = None if None in amounts else round(sum(filter(None, amounts)), 9)
+    return CallFacts(**total).with_amount(amount)
+
+
+def logged_calls(folder: Path, after: int = 0) -> CallFacts:
+    """Return the calls of a session that could not report them, because it was killed: those that its log has.
+
+    Retries and failed calls are not in the log. Each sample counts as a call.
+
+    :param after: number of bytes of ``requests.jsonl`` whose calls are counted already.
+    :raises DataError: for a damaged line that is not the last.
+    """
+    calls, amount = CallFacts(), 0.0
+
+    def count(line: dict[str, Any]) -> None:
+        nonlocal amount
+        if lines.offset < after or "prefix_id" in line:
+            return
+        is_discarded = "discarded" in line
+        check(line, DISCARDED if is_discarded else REQUEST)
+        if line.get("reply", {}).get("note"):
+            # Computed, not called.
+            return
+        calls.requests += not is_discarded
+        if line.get("cached"):
+            calls.cache_hits += 1
+            return
+        usage = Usage.from_json(line.get("usage", {}))
+        calls.sent += 1
+        calls.answered += not is_discarded
+        calls.prompt_tokens += usage.prompt_tokens
+        calls.completion_tokens += usage.completion_tokens
+        calls.cached_tokens += usage.cached_tokens
+        calls.estimated += usage.estimated
+        calls.unpriced += line.get("cost_usd") is None
+        amount += line.get("cost_usd") or 0.0
+
+    lines: JsonLines[None] = JsonLines(folder / REQUESTS, count)
+    for _ in lines:
+        pass
+    return calls.with_amount(None if calls.unpriced else amount)
 
 
 def merged_models(
@@ -99,6 +148,7 @@ def merged_models(
             pinned=first.pinned if second.pinned is None else second.pinned,
             served_as=served if first.served_as is not None or second.served_as is not None else None,
             served_counts=dict(Counter(first.served_counts) + Counter(second.served_counts)),
+            service_tiers=tuple(dict.fromkeys([*first.service_tiers, *second.service_tiers])),
             old_replies=OldReplies(
                 first.old_replies.older_than_a_day + second.old_replies.older_than_a_day,
                 max(first.old_replies.oldest_seconds, second.old_replies.oldest_seconds),

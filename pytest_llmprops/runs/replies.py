@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_llmprops.core.record_schema import PREFIX, check
+from pytest_llmprops.core.record_schema import DISCARDED, PREFIX, check
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
@@ -75,6 +75,9 @@ class Requests(Mapping[str, RequestRecord]):
             self._hashes, self._offsets = self._hashes[is_last], self._offsets[is_last]
 
     def _scan(self, line: dict[str, Any]) -> RequestRecord | None:
+        if "discarded" in line:
+            check(line, DISCARDED)
+            return None
         if "prefix_id" not in line:
             return RequestRecord.from_json(line, self._prefixes)
         check(line, PREFIX)

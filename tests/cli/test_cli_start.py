@@ -162,9 +162,9 @@ def test_models_lists_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     file.write_text('{"date": "2026-01-02", "usd_per_million_tokens": {"mine": [1, 2.5]}}', encoding="utf-8")
     monkeypatch.setenv("LLMPROPS_PRICES", str(file))
     _, *lines, origin = output(capsys, "models", "--prices").splitlines()
-    rows = {line.split()[0]: line.split(maxsplit=3)[1:] for line in lines}
-    assert rows["mine"] == ["1", "2.5", "mine.json, 2026-01-02"]
-    assert rows["gpt-4o"][2].startswith(("table of 20", "litellm "))
+    rows = {line.split()[0]: line.split(maxsplit=4)[1:] for line in lines}
+    assert rows["mine"] == ["1", "unknown", "2.5", "mine.json, 2026-01-02"]
+    assert rows["gpt-4o"][3].startswith(("table of 20", "litellm "))
     assert "MIT license" in origin
     assert "add --prices" in one_error(capsys, "models", "--out", file)
 

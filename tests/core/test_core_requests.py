@@ -84,7 +84,8 @@ def replies(numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Reply]:
         value=VALUES,
         finish_reason=st.sampled_from(["stop", "length", "content_filter"]),
         served_model=TEXT,
-        usage=st.builds(Usage, COUNTS, COUNTS, COUNTS),
+        usage=st.builds(Usage, COUNTS, COUNTS, COUNTS)
+        | st.builds(Usage, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, st.booleans()),
         logprobs=st.none() | st.lists(ENTRIES, max_size=2).map(tuple),
         cost_usd=st.none() | st.integers(0) | FINITE.map(abs),
         deviations=TUPLES,
@@ -93,6 +94,7 @@ def replies(numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Reply]:
         via=st.sampled_from(["", "batch"]),
         cached=st.booleans(),
         key=TEXT,
+        service_tier=st.sampled_from(["", "flex"]),
     )
 
 
@@ -207,12 +209,23 @@ def test_a_stored_reply_has_the_text_of_the_encoder(reply: Reply) -> None:
     assert reply.to_text() == ENCODER.encode(reply.to_json())
 
 
-@given(chats(NUMBERS), replies(NUMBERS), TEXT)
-def test_a_request_has_the_text_of_the_encoder(chat: Chat, reply: Reply, note: str) -> None:
+@given(replies(FINITE))
+def test_a_stored_reply_is_read(reply: Reply) -> None:
+    """With all of its tokens and its tier."""
+    read = Reply.from_json(json.loads(reply.to_text()))
+    assert (read.usage, read.service_tier) == (reply.usage, reply.service_tier)
+
+
+@given(chats(NUMBERS), replies(NUMBERS), TEXT, st.none() | FINITE)
+def test_a_request_has_the_text_of_the_encoder(
+    chat: Chat, reply: Reply, note: str, cost: float | None
+) -> None:
     """A line of ``requests.jsonl`` is the JSON of the request and its reply."""
     contents = [ENCODER.encode(message.content) for message in chat.messages]
-    line = chat_line("subject", chat, reply, contents, note=note)
-    assert line == ENCODER.encode(line_of("subject", chat, reply, note=note))
+    paid: dict[str, Any] = {"note": note, "model": note, "cost": cost}
+    assert chat_line("subject", chat, reply, contents, **paid) == ENCODER.encode(
+        line_of("subject", chat, reply, **paid)
+    )
 
 
 # Lines of requests.jsonl as typed records
@@ -221,7 +234,15 @@ def test_a_request_has_the_text_of_the_encoder(chat: Chat, reply: Reply, note: s
 CHAT = line_of(
     "subject",
     Chat.user("2 + 2 ="),
-    Reply("four", usage=Usage(3, 2), key="k", logprobs=({"token": "four", "logprob": -0.5, "top": {}},)),
+    Reply(
+        "four",
+        usage=Usage(3, 2, 1, 2, 1, True),
+        service_tier="flex",
+        key="k",
+        logprobs=({"token": "four", "logprob": -0.5, "top": {}},),
+    ),
+    model="m",
+    cost=0.5,
 )
 PARSE = line_of("parser", Parse("A sentence."), Reply(value=[1, 2], key="p", cached=True))
 

@@ -26,6 +26,7 @@ from pytest_llmprops.engine.batch.ledger import Entry, Ledger, ledger_path
 from pytest_llmprops.engine.batch.waves import Submitter, Waves
 from pytest_llmprops.models.api.anthropic import AnthropicBatches
 from pytest_llmprops.models.api.openai import OpenAIBatches
+from pytest_llmprops.runs.parts import logged_calls
 from tests.support.batch_runs import BatchRun, sums
 from tests.support.batch_server import BatchServer, Line
 from tests.support.message_batches import MessageBatchServer
@@ -76,6 +77,31 @@ def test_requests_are_one_call_and_one_batch_at_half_the_price(start_any: Start,
     assert again.texts == right(12)
     assert [again.results[1].via, again.report["counters"]["sent"]] == ["batch", 0]
     assert set(server.paid.values()) == {1}
+
+
+def test_a_reply_that_is_cut_in_a_batch_is_paid_for(start_batch_server: Start, tmp_path: Path) -> None:
+    """It goes into another batch with more tokens; the tokens and the cost of both are counted."""
+    cut: list[dict[str, int]] = []
+
+    def change(done: list[Line], errors: list[Line]) -> tuple[list[Line], list[Line]]:
+        if not cut:
+            body = done[0]["response"]["body"]
+            body["choices"] = [{"finish_reason": "length", "message": {"content": ""}}]
+            cut.append(body["usage"])
+        return done, errors
+
+    server = start_batch_server(change=change)
+    run = BatchRun(server, tmp_path, sums(12), run_dir=str(tmp_path))
+    assert (run.texts, server.sizes) == (right(12), [11, 1])
+    [usage] = cut
+    discarded = (usage["prompt_tokens"] * 10 + usage["completion_tokens"] * 20) / 1e6 / 2
+    counters = run.report["counters"]
+    assert counters["cost_usd"] == pytest.approx(sum(reply.cost_usd for reply in run.results) + discarded)
+    tokens = sum(reply.usage.prompt_tokens for reply in run.results) + usage["prompt_tokens"]
+    assert counters["prompt_tokens"] == tokens
+    log = logged_calls(tmp_path)
+    assert log.cost_usd == pytest.approx(counters["cost_usd"])
+    assert log.prompt_tokens == tokens
 
 
 def test_expired_lines_are_submitted_again(start_any: Start, tmp_path: Path) -> None:

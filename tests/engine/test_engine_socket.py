@@ -279,7 +279,7 @@ def test_nothing_in_a_reply_is_read_as_a_part_of_the_protocol(
         (Reply("x", value={1, 2}), "set is not a JSON value"),
         (Reply("x", logprobs=({"token": MARKED, "logprob": -1.0, "top": []},)), "logprobs are not entries"),
         (Reply("x", cost_usd="abc"), "cost_usd is str instead of a number from 0"),  # type: ignore[arg-type]
-        (Reply("x", usage=Usage(True, 1)), "usage is not three numbers of tokens"),
+        (Reply("x", usage=Usage(True, 1)), "usage is not numbers of tokens"),
         (BackendError("busy", kind=object()), "busy"),  # type: ignore[arg-type]
     ],
 )

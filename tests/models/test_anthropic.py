@@ -174,7 +174,7 @@ def test_errors(
 def test_a_filtered_prompt_is_refused(ask: Any) -> None:
     """The provider's content filter gives an empty reply, not an error."""
     reply, _, _ = ask(HELLO, (400, refusal(INVALID, "Output blocked by content filtering policy")))
-    assert reply == Reply(finish_reason="content_filter")
+    assert reply == Reply(finish_reason="content_filter", cost_usd=0.0)
 
 
 @pytest.mark.parametrize("answer", [{}, {"content": "Hi"}, {"content": [{"text": 5}], "stop_reason": 3}, []])

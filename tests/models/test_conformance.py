@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -23,6 +23,7 @@ from fixtures.apis import (
     THINKING,
     Answer,
     Api,
+    Bill,
     Call,
     Mistake,
     claude_adaptive,
@@ -43,6 +44,7 @@ SELECTED = (
 )
 OPTIONS = (
     "--llm-size", "small", "--llm-limit", "2", "--llm-cache", "off", "--llm-set", "eras.samples=2", "-q",
+    "--llm-yes",
     "-k", SELECTED,
 )  # fmt: skip
 
@@ -63,13 +65,28 @@ def measured(run: Runner, *args: str, env: Mapping[str, str]) -> Finished:
     return run(*suites, "--llm-helper", "parse=words", *OPTIONS, *args, env=env, timeout=280)
 
 
-def measured_together(run: Runner, servers: Mapping[str, tuple[Callable[[Call], Answer], str]]) -> Finished:
+#: USD per million tokens of input, output, cached input, and input written into the cache
+PRICES = (1.0, 10.0, 0.1, 1.25)
+
+
+def priced(run: Runner, names: Iterable[str]) -> tuple[str, str]:
+    """Return the option that gives these models their prices."""
+    table = {"usd_per_million_tokens": dict.fromkeys(names, PRICES)}
+    return "--llm-prices", str(run.write("prices.json", json.dumps(table)))
+
+
+def measured_together(
+    run: Runner,
+    servers: Mapping[str, tuple[Callable[[Call], Answer], str]],
+    bills: Mapping[str, Bill] | None = None,
+) -> Finished:
     """Return a finished run on models by their names, each with its server and the path of its address."""
     write_benchmark(run)
     with ExitStack() as stack:
-        models = []
+        models = [*priced(run, servers)]
         for name, (respond, path) in servers.items():
-            models += ["--model", f"openai:{name}?base_url={stack.enter_context(serving(respond))}{path}"]
+            url = stack.enter_context(serving(respond, (bills or {}).get(name)))
+            models += ["--model", f"openai:{name}?base_url={url}{path}"]
         done = measured(run, *models, env={"OPENAI_API_KEY": KEY})
     assert (done.folder / "run.json").exists(), done.output
     assert "Traceback" not in done.output
@@ -124,6 +141,20 @@ def test_longer_thoughts_are_errors(run: Runner, form: str) -> None:
     assert "--llm-max-thinking" in done.output
 
 
+def paid(done: Finished, model: str = "") -> float:
+    """Return what the record says that the replies cost, also those that are not used; by default of all models."""
+    lines = (done.folder / "requests.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [row for row in map(json.loads, lines) if "prefix_id" not in row and model in ("", row["model"])]
+    return sum(float(row["cost_usd"]) for row in rows)
+
+
+def printed(done: Finished) -> float:
+    """Return the cost in the summary of a run."""
+    [line] = [line for line in done.output.splitlines() if line.startswith("calls: ")]
+    [text] = re.findall(r"tokens(?: \([\d,]+ cached\))?, ([\d.]+) USD", line)
+    return float(text)
+
+
 def check(api: Api, done: Finished, model: str, expected: Mapping[bool, Mapping[str, str]]) -> None:
     """Check the verdicts, deviations and notes of an API."""
     assert statuses(done, model) == {**expected[not api.samples], **api.statuses}, (api.name, done.output)
@@ -146,9 +177,13 @@ OTHERS = [api for api in CHATS if api not in PLAIN]
 def test_verdicts_are_those_behind_a_plain_server(run: Runner, expected: dict[bool, dict[str, str]]) -> None:
     """Each API gives the plain server's verdicts; a run records what was adapted, and notes the rest."""
     assert len(PLAIN) > 10
-    done = measured_together(run, {f"m{n}": (api.respond, api.path) for n, api in enumerate(PLAIN)})
+    bills = {f"m{n}": Bill() for n in range(len(PLAIN))}
+    done = measured_together(run, {f"m{n}": (api.respond, api.path) for n, api in enumerate(PLAIN)}, bills)
     for n, api in enumerate(PLAIN):
         check(api, done, f"m{n}", expected)
+        assert paid(done, f"m{n}") == pytest.approx(bills[f"m{n}"].usd(*PRICES), rel=0.03), api.name
+    assert printed(done) == pytest.approx(sum(bill.usd(*PRICES) for bill in bills.values()), rel=0.03)
+    assert printed(done) == pytest.approx(paid(done), rel=0.01)
 
 
 @pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
@@ -157,13 +192,16 @@ def test_verdicts_of_other_apis(run: Runner, expected: dict[bool, dict[str, str]
     if api.model.startswith("litellm:") and importlib.util.find_spec("litellm") is None:
         pytest.skip("needs the extra 'litellm'")
     write_benchmark(run)
-    with serving(api.respond) as url:
+    bill = Bill()
+    with serving(api.respond, bill) as url:
         model = ("--model", api.model, "--llm-base-url", url + api.path)
-        done = measured(run, *model, *api.args, env={api.key_variable: KEY})
+        prices = priced(run, [api.model.partition(":")[2]])
+        done = measured(run, *model, *prices, *api.args, env={api.key_variable: KEY})
     assert (done.folder / "run.json").exists(), done.output
     assert "Traceback" not in done.output
     [label] = done.run["models"]
     check(api, done, label, expected)
+    assert printed(done) == pytest.approx(bill.usd(*PRICES), rel=0.03), done.output
 
 
 @pytest.mark.parametrize(

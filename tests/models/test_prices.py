@@ -45,6 +45,30 @@ def test_given_prices_are_per_million_tokens() -> None:
     assert price.of(Usage(1_000_000, 500_000)) == pytest.approx(2 + 5)
 
 
+def test_tokens_of_caches_have_their_own_prices() -> None:
+    """A part of the prompt that the provider caches has another price, where it is known; otherwise the full one."""
+    usage = Usage(1_000_000, 100_000, cached_tokens=900_000, cache_write_tokens=50_000)
+    price = prices.Price.per_million([2, 10, 0.2, 2.5], "")
+    assert price is not None
+    assert price.of(usage) == pytest.approx(0.1 + 0.18 + 0.125 + 1)
+    assert price.scaled(0.5).of(usage) == pytest.approx(price.of(usage) / 2)
+    full = prices.Price.per_million([2, 10], "")
+    assert full is not None
+    assert full.of(usage) == full.scaled(1).of(usage) == pytest.approx(2 + 1)
+
+
+def test_shipped_prices_have_those_of_caches() -> None:
+    """The common models have a price of cached tokens, below that of others; Claude also one of writing."""
+    for name in ("gpt-4o", "gpt-5", "claude-sonnet-4-5", "deepseek-chat", "gemini/gemini-2.5-flash"):
+        price = prices.read_table(prices.SHIPPED).price(name)
+        assert price is not None
+        assert price.cached_per_token is not None
+        assert price.cached_per_token < price.input_per_token
+    claude = prices.read_table(prices.SHIPPED).price("claude-sonnet-4-5")
+    assert claude is not None
+    assert claude.write_per_token == pytest.approx(1.25 * claude.input_per_token)
+
+
 @pytest.mark.parametrize(
     "params", [{"price_in": "1"}, {"price_in": "1", "price_out": "x"}, {"price_in": "-1", "price_out": "1"}]
 )
@@ -129,10 +153,10 @@ def test_file_of_prices_takes_precedence(tmp_path: Path) -> None:
     file.write_text('{"date": "2026-01-02", "usd_per_million_tokens": {"gpt-4o": [1, 2]}}', encoding="utf-8")
     price = prices.price("gpt-4o", {}, file)
     assert price is not None
-    assert (price.usd_per_million, price.source) == ((1.0, 2.0), "mine.json, 2026-01-02")
+    assert (price.usd_per_million, price.source) == ((1.0, 2.0, None, None), "mine.json, 2026-01-02")
     stated = prices.price("gpt-4o", {"price_in": "3", "price_out": "4"}, file)
     assert stated is not None
-    assert (stated.usd_per_million, stated.source) == ((3.0, 4.0), "--model")
+    assert (stated.usd_per_million, stated.source) == ((3.0, 4.0, None, None), "--model")
     assert prices.price("gpt-4o-mini", {}, file) == prices.price("gpt-4o-mini", {})
 
 
@@ -142,9 +166,11 @@ def test_file_of_prices_takes_precedence(tmp_path: Path) -> None:
         (None, "cannot read"),
         ("{", "is not JSON"),
         ("[]", "has no usd_per_million_tokens"),
-        ('{"usd_per_million_tokens": {"m": [1]}}', "'m' must have two numbers"),
-        ('{"usd_per_million_tokens": {"m": [1, -1]}}', "'m' must have two numbers"),
-        ('{"usd_per_million_tokens": {"m": [true, 1]}}', "'m' must have two numbers"),
+        ('{"usd_per_million_tokens": {"m": [1]}}', "'m' must have two to four numbers"),
+        ('{"usd_per_million_tokens": {"m": [1, -1]}}', "'m' must have two to four numbers"),
+        ('{"usd_per_million_tokens": {"m": [true, 1]}}', "'m' must have two to four numbers"),
+        ('{"usd_per_million_tokens": {"m": [1, 1, "x"]}}', "'m' must have two to four numbers"),
+        ('{"usd_per_million_tokens": {"m": [1, null]}}', "'m' must have two to four numbers"),
     ],
 )
 def test_bad_file_of_prices_is_refused(text: str | None, problem: str, tmp_path: Path) -> None:
@@ -160,12 +186,17 @@ def test_bad_file_of_prices_is_refused(text: str | None, problem: str, tmp_path:
 def test_table_is_renewed_from_litellm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The new table has the same names, the prices of litellm, its version, and can be read."""
     numbers = {"input_cost_per_token": 7e-6, "output_cost_per_token": 8.5e-6}
-    fake_litellm(tmp_path, monkeypatch, json.dumps({"gpt-4o": numbers}), "9999.0")
+    caches = {"cache_read_input_token_cost": 7e-7, "cache_creation_input_token_cost": 8.75e-6}
+    unpriced = {"cache_creation_input_token_cost": 0.0}
+    listed = {"gpt-4o": numbers, "gpt-5": numbers | caches, "o3": numbers | unpriced}
+    fake_litellm(tmp_path, monkeypatch, json.dumps(listed), "9999.0")
     file = tmp_path / "new.json"
     file.write_text(prices.renewed_table("2030-01-02"), encoding="utf-8")
     table = prices.read_table(file)
     assert (list(table.prices), table.source) == (prices.shipped_names(), "new.json, 2030-01-02")
-    assert table.prices["gpt-4o"].usd_per_million == (7.0, 8.5)
+    assert table.prices["gpt-4o"].usd_per_million == (7.0, 8.5, None, None)
+    assert table.prices["gpt-5"].usd_per_million == (7.0, 8.5, 0.7, 8.75)
+    assert table.prices["o3"].usd_per_million == (7.0, 8.5, None, None)
     assert table.prices["gpt-4o-mini"] == prices.price("gpt-4o-mini", {})
     assert json.loads(file.read_text(encoding="utf-8"))["source"].startswith("litellm 9999.0 (")
 

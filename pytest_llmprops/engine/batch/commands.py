@@ -161,6 +161,9 @@ class BatchCommands:
     def failed(self, entry: Entry, keys: Sequence[str], error: BackendError) -> None:
         """Leave a failed request to the next run."""
 
+    def discarded(self, entry: Entry, replies: Sequence[Reply]) -> None:
+        """Count nothing: no run waits for these replies."""
+
     def cut(self, entry: Entry, keys: Sequence[str]) -> None:
         """Leave a request whose reply was cut to the next run, which asks with more tokens."""
 

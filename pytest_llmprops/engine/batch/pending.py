@@ -37,6 +37,10 @@ class Sink(Protocol):
         """Take a request that the provider refused."""
         ...
 
+    def discarded(self, entry: Entry, replies: Sequence[Reply]) -> None:
+        """Take replies that are paid for and not used."""
+        ...
+
     def cut(self, entry: Entry, keys: Sequence[str]) -> None:
         """Take requests whose replies their limit cut before any answer."""
         ...
@@ -93,7 +97,7 @@ class _Reading:
         custom_id, keys = result.custom_id, self._members[result.custom_id]
         replies: Sequence[Reply] | BackendError
         if result.is_filtered:
-            replies = [Reply(finish_reason="content_filter")] * len(keys)
+            replies = [Reply(finish_reason="content_filter", cost_usd=0.0)] * len(keys)
         elif result.answer is None:
             assert result.error is not None
             replies = result.error
@@ -102,11 +106,14 @@ class _Reading:
         if not isinstance(replies, BackendError):
             answers = [answer_of(reply) for reply in replies]
             if any(is_cut(reply, parts) for reply, parts in answers):
+                self._discard(replies)
                 self._sink.cut(self._entry, keys)
                 self._done.add(custom_id)
                 return
             replies = [reply for reply, _ in answers]
         if isinstance(replies, BackendError):
+            if replies.billed is not None:
+                self._discard([replies.billed])
             self._errors[custom_id] = replies
             return
         self._done.add(custom_id)
@@ -120,6 +127,9 @@ class _Reading:
             self._sink.left(self._entry, keys[len(replies) :], reason, was_run=True)
         if len(self._chunk) >= CHUNK:
             await self._store()
+
+    def _discard(self, replies: Sequence[Reply]) -> None:
+        self._sink.discarded(self._entry, [dataclasses.replace(reply, via=VIA) for reply in replies])
 
     async def _store(self) -> None:
         await self._sink.answered(self._entry, self._chunk)

@@ -423,6 +423,10 @@ class Poller:
         if reason:
             self._calls.stop(f"{entry.label}: {reason}")
 
+    def discarded(self, entry: Entry, replies: Sequence[Reply]) -> None:
+        """Count replies that are paid for and not used."""
+        self._lanes[entry.account].served.discard(replies)
+
     def cut(self, entry: Entry, keys: Sequence[str]) -> None:
         """Let requests go into another batch with more tokens for thoughts, if there are more."""
         thinking = self._lanes[entry.account].served.thinking

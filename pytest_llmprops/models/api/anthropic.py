@@ -86,21 +86,22 @@ def message_params(body: Mapping[str, Any], deviations: Deviations) -> dict[str,
 def chat_answer(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer of the Messages API in OpenAI's chat format; without choices if it is not a message."""
     content = message.get("content")
+    usage = _usage(message.get("usage"))
     if not isinstance(content, list):
-        return {"model": message.get("model")}
+        return {"model": message.get("model"), "usage": usage}
     # The reader of the chat format tells the blocks with thoughts from the others.
     choice = {"finish_reason": message.get("stop_reason"), "message": {"content": content}}
-    return {"model": message.get("model"), "choices": [choice], "usage": _usage(message.get("usage"))}
+    return {"model": message.get("model"), "choices": [choice], "usage": usage}
 
 
 def _usage(usage: Any) -> dict[str, Any]:
-    """Return the tokens of a call. Those that were written into or read from a cache of prompts are prompt tokens."""
+    """Return the tokens of a call with the names of the chat format, whose prompt tokens include those of caches."""
     if not isinstance(usage, Mapping):
         return {}
     prompt = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     numbers = [usage.get(name) or 0 for name in prompt]
     total = sum(numbers) if all(isinstance(number, int) for number in numbers) else 0
-    return {"prompt_tokens": total, "completion_tokens": usage.get("output_tokens")}
+    return {**usage, "prompt_tokens": total, "completion_tokens": usage.get("output_tokens")}
 
 
 # Anthropic's Message Batches, as the official SDK sends them.

@@ -19,8 +19,9 @@ from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.connections import redirect_problem
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
-from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons, usage_of
+from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
+from pytest_llmprops.models.api.usage import usage_of
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.secrets import Secrets
 from pytest_llmprops.models.spec import ModelSpec
@@ -276,6 +277,13 @@ def _without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, 
     return list(others)
 
 
+def _prompt(body: Mapping[str, Any]) -> str:
+    """Return the text of all messages, or of all prompts of ``/v1/completions``."""
+    prompts = body.get("prompt", ())
+    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    return "\n".join([*texts, *(message["content"] for message in body.get("messages", ()))])
+
+
 #: maximum replies per call; OpenAI's own limit
 MOST_SAMPLES = 128
 #: prompts with too few tokens after which a note says that the server may cut prompts
@@ -380,12 +388,11 @@ class ApiCalls:
             seconds = time.perf_counter() - started
             if self._cut is not None:
                 self._look_for_cut(body.get("messages", ()), usage_of(answer).prompt_tokens)
-            limits = [body[name] for name in (_OLD, _NEW) if isinstance(body.get(name), int)]
-            return self.read(answer, count, self.price, seconds, min(limits, default=None))
+            return self.read(answer, count, self.price, seconds, body)
 
     def _look_for_cut(self, messages: Sequence[Mapping[str, Any]], counted: int) -> None:
         """Add a note if the server counted too few tokens in several prompts: Ollama cuts long ones silently."""
-        text = "\n".join(message["content"] for message in messages)
+        text = _prompt({"messages": messages})
         estimate = len(text) / CHARACTERS_PER_TOKEN
         if self._cut is None or not 0 < counted < estimate / 3:
             return
@@ -439,14 +446,19 @@ class ApiCalls:
         count: int,
         price: Price | None,
         seconds: float,
-        limit: int | None = None,
+        body: Mapping[str, Any] | None = None,
     ) -> list[Reply] | BackendError:
-        """Return the replies in an answer (see :func:`chat_replies`)."""
+        """Return the replies in an answer (see :func:`chat_replies`).
+
+        :param body: what was sent, if it is known.
+        """
         for reason in unknown_reasons(answer):
             note = f"the finish_reason '{reason}' is unknown; replies with it are taken as complete"
             if note not in self.notes:
                 self.notes.append(note)
-        return chat_replies(answer, count, price, seconds, self.url, self.name, limit)
+        limits = [body[name] for name in (_OLD, _NEW) if isinstance(body.get(name), int)] if body else []
+        limit, prompt = min(limits, default=None), None if body is None else _prompt(body)
+        return chat_replies(answer, count, price, seconds, self.url, self.name, limit, prompt)
 
     async def _in_time(
         self, call: Awaitable[Mapping[str, Any] | BackendError]
@@ -483,7 +495,7 @@ class ApiCalls:
         """Return an empty reply if a content filter refused the prompt, otherwise the error."""
         status = getattr(error, "status_code", None)
         if isinstance(status, int) and errors.is_filtered(status, errors.error_body(error)):
-            return Reply(finish_reason="content_filter")
+            return Reply(finish_reason="content_filter", cost_usd=0.0)
         return errors.from_exception(error, url=self.url, model=self.name, hidden=self.hidden)
 
 

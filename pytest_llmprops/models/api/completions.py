@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -151,19 +152,23 @@ class CompletionsModel:
         replies = await self._api.replies(_Echo(texts), len(texts))
         if isinstance(replies, BackendError):
             return replies
+        usage, costs = _sum_of(replies), [reply.cost_usd for reply in replies]
+        call = replace(
+            replies[0], usage=usage, cost_usd=None if None in costs else math.fsum(filter(None, costs))
+        )
         if len(replies) < len(texts):
             problem = f"returned {len(replies)} choices for {len(texts)} prompts"
-            return self._refused(problem)
+            return self._refused(problem, call)
         if replies[0].finish_reason == "content_filter":
-            return BackendError(
+            error = BackendError(
                 f"{self._api.where}: a content filter refused to score a text", kind="response"
             )
-        used = [reply.usage for reply in replies]
-        usage = Usage(sum(u.prompt_tokens for u in used), sum(u.completion_tokens for u in used))
+            error.billed = call
+            return error
         echoed = [_tokens(text, reply) for text, reply in zip(texts, replies, strict=True)]
         generated = _generated(usage, echoed)
         if generated is None:
-            return self._refused("returned no log probabilities of the prompt's tokens")
+            return self._refused("returned no log probabilities of the prompt's tokens", call)
         before, *wholes = [tokens[: len(tokens) - generated] for tokens in echoed]
         options = []
         for tokens in wholes:
@@ -171,26 +176,27 @@ class CompletionsModel:
             # A token that the option changes counts in both texts, and the difference is the option's.
             logprob = _sum(tokens[start:]) - _sum(before[start:])
             if start == len(tokens) or not math.isfinite(logprob):
-                return self._refused("returned no log probability of some of the prompt's tokens")
+                return self._refused("returned no log probability of some of the prompt's tokens", call)
             options.append((logprob, len(tokens) - start))
-        costs = [reply.cost_usd for reply in replies]
-        return replace(
-            replies[0],
-            text="",
-            value=scored(options),
-            finish_reason="stop",
-            logprobs=None,
-            usage=usage,
-            cost_usd=None if None in costs else math.fsum(filter(None, costs)),
-        )
+        return replace(call, text="", value=scored(options), finish_reason="stop", logprobs=None)
 
-    def _refused(self, problem: str) -> BackendError:
-        return BackendError(
+    def _refused(self, problem: str, call: Reply) -> BackendError:
+        error = BackendError(
             f"{self._api.where} {problem}; likelihoods need a server that supports echo and logprobs in"
             " /v1/completions, such as vLLM",
             kind="response",
             fatal=True,
         )
+        error.billed = call
+        return error
+
+
+def _sum_of(replies: Sequence[Reply]) -> Usage:
+    """Return the tokens of one call from those of its replies, which are all reported or all estimated."""
+    totals = Counter[str]()
+    for reply in replies:
+        totals.update(reply.usage.counts)
+    return replace(replies[0].usage, **totals)  # type: ignore[arg-type]
 
 
 def _tokens(text: str, reply: Reply) -> list[tuple[str, float]]:
@@ -211,7 +217,7 @@ def _generated(usage: Usage, echoed: Sequence[Sequence[tuple[str, float]]]) -> i
         if sum(map(len, echoed)) - generated * len(echoed) == usage.prompt_tokens:
             return generated
     # Without a usage, each text is followed by the one token that was requested.
-    return None if usage.prompt_tokens else 1
+    return 1 if usage.estimated else None
 
 
 def _sum(tokens: Sequence[tuple[str, float]]) -> float:

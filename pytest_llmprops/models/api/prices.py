@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
-from pytest_llmprops.core.requests import Usage
+from pytest_llmprops.core.requests import Usage, is_finite
 from pytest_llmprops.core.strict_json import parsed_json, strict_json
 
 #: for mostly Latin scripts; a rough estimate, and printed as one
@@ -35,29 +35,39 @@ _WITHOUT_PREFIX = ("openai/", "anthropic/", "cohere/")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per input token and per output token; output includes hidden reasoning tokens.
+    """USD per token of the prompt and of the output, which includes hidden reasoning tokens.
 
     :param source: where the price is from, with its date or version.
+    :param cached_per_token: of prompt tokens that the provider read from its cache. :param write_per_token: of those
+        that it wrote into its cache. None, if it is unknown: they then have the price of other prompt tokens.
     """
 
     input_per_token: float
     output_per_token: float
     source: str = field(default="", compare=False)
+    cached_per_token: float | None = None
+    write_per_token: float | None = None
 
     @classmethod
     def per_million(cls, prices: Any, source: str) -> Price | None:
-        """Return the price from the USD per million input and output tokens; None if these are not two numbers."""
-        if not isinstance(prices, list) or len(prices) != 2:
+        """Return the price from USD per million tokens; None if these are not two to four numbers.
+
+        :param prices: of input and output, and of input read from and written into the provider's cache, which may be
+            missing or None.
+        """
+        if not isinstance(prices, list) or not 2 <= len(prices) <= 4:
             return None
-        if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in prices):
+        sent, received, *others = prices
+        if not all(is_finite(n) and n >= 0 for n in (sent, received, *(n for n in others if n is not None))):
             return None
-        if not all(0 <= n < float("inf") for n in prices):
-            return None
-        return cls(prices[0] / 1e6, prices[1] / 1e6, source)
+        cached, written = [None if n is None else n / 1e6 for n in (*others, None, None)][:2]
+        return cls(sent / 1e6, received / 1e6, source, cached, written)
 
     def of(self, usage: Usage) -> float:
         """Return the price of one call in USD."""
-        return self.of_tokens(usage.prompt_tokens, usage.completion_tokens)
+        return usage.cost(
+            self.input_per_token, self.output_per_token, self.cached_per_token, self.write_per_token
+        )
 
     def of_tokens(self, prompt: float, completion: float) -> float:
         """Return the price of tokens in USD; estimates may be fractions."""
@@ -65,12 +75,22 @@ class Price:
 
     def scaled(self, factor: float) -> Price:
         """Return the price times ``factor``."""
-        return Price(self.input_per_token * factor, self.output_per_token * factor, self.source)
+        cached, written = (
+            None if price is None else price * factor
+            for price in (self.cached_per_token, self.write_per_token)
+        )
+        sent, received = self.input_per_token * factor, self.output_per_token * factor
+        return Price(sent, received, self.source, cached, written)
 
     @property
-    def usd_per_million(self) -> tuple[float, float]:
-        """The USD per million input and output tokens."""
-        return round(self.input_per_token * 1e6, 6), round(self.output_per_token * 1e6, 6)
+    def usd_per_million(self) -> tuple[float, float, float | None, float | None]:
+        """The USD per million tokens of input, output, and input read from and written into the provider's cache."""
+        sent, received = round(self.input_per_token * 1e6, 6), round(self.output_per_token * 1e6, 6)
+        cached, written = (
+            None if price is None else round(price * 1e6, 6)
+            for price in (self.cached_per_token, self.write_per_token)
+        )
+        return sent, received, cached, written
 
 
 #: the price of a model in this process
@@ -104,7 +124,9 @@ def _names(name: str) -> Iterator[str]:
 
 @cache
 def read_table(file: Path) -> Table:
-    """Read a table's file: ``{"date": DATE, "usd_per_million_tokens": {NAME: [INPUT, OUTPUT]}}``.
+    """Read a table's file: ``{"date": DATE, "usd_per_million_tokens": {NAME: [INPUT, OUTPUT, CACHED, WRITTEN]}}``.
+
+    The last two, the prices of input tokens that the provider reads from or writes into its cache, may be missing.
 
     :raises UsageError: if it cannot be read or has another format.
     """
@@ -124,8 +146,8 @@ def read_table(file: Path) -> Table:
         price = Price.per_million(numbers, source)
         if price is None:
             raise UsageError(
-                f"prices: {file}: '{name}' must have two numbers of at least 0: USD per million input tokens, and per"
-                " million output tokens"
+                f"prices: {file}: '{name}' must have two to four numbers of at least 0: USD per million tokens of"
+                " input, output, cached input, input written into the cache"
             )
         prices[name] = price
     return Table(source, prices)
@@ -157,7 +179,10 @@ def litellm_table() -> Table:
     for name, entry in litellm_entries().items():
         sent, received = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
         if isinstance(sent, int | float) and isinstance(received, int | float):
-            prices[name] = Price(float(sent), float(received), source)
+            cached = entry.get("cache_read_input_token_cost"), entry.get("cache_creation_input_token_cost")
+            # litellm has 0 where writing costs nothing on top of the input.
+            own = [float(n) if isinstance(n, int | float) and n > 0 else None for n in cached]
+            prices[name] = Price(float(sent), float(received), source, *own)
     return Table(source, prices)
 
 
@@ -236,7 +261,13 @@ def renewed_table(date: str) -> str:
     shipped, installed = read_table(SHIPPED), litellm_table()
     if not installed.prices:
         raise MissingExtra("prices", package="litellm", extra="litellm")
-    prices = {name: installed.prices.get(name, old).usd_per_million for name, old in shipped.prices.items()}
+    prices = {}
+    for name, old in shipped.prices.items():
+        numbers = [*installed.prices.get(name, old).usd_per_million]
+        while numbers[-1] is None:
+            del numbers[-1]
+        prices[name] = numbers
     table = {"date": date, "source": f"{installed.source} ({LITELLM})", PRICES: prices}
     # One line per model.
-    return re.sub(r"\[\s+(\S+)\s+(\S+)\s+\]", r"[\1 \2]", json.dumps(table, indent=2)) + "\n"
+    text = re.sub(r"\[[^\[\]]*\]", lambda one: " ".join(one[0].split()), json.dumps(table, indent=2))
+    return text.replace("[ ", "[").replace(" ]", "]") + "\n"

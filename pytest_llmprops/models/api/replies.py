@@ -10,6 +10,14 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply, Usage, is_finite, is_logprob
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.prices import Price
+from pytest_llmprops.models.api.usage import (
+    estimated_usage,
+    member,
+    service_tier,
+    shares,
+    usage_of,
+    with_bill,
+)
 
 #: what the finish reasons of the APIs mean, in lower case; documented by OpenAI, Anthropic, Google, Mistral, Cohere,
 #: AWS Bedrock, Zhipu, vLLM, TGI and llama.cpp
@@ -36,8 +44,6 @@ _FINISH = {
 _JSON_TYPES = {
     bool: "boolean", int: "number", float: "number", list: "array", dict: "object", str: "string", type(None): "null",
 }  # fmt: skip
-#: a larger number is a server's mistake, and too large for a price
-_MOST_TOKENS = 10**12
 
 
 def _messages(answer: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -49,35 +55,6 @@ def _messages(answer: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mappin
             message = choice.get("message")
             pairs.append((choice, message if isinstance(message, Mapping) else {}))
     return pairs
-
-
-def _member(values: Mapping[str, Any], *names: str) -> Any:
-    """Return ``values[name][name]...``, or None if it does not exist."""
-    value: Any = values
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
-def usage_of(answer: Mapping[str, Any]) -> Usage:
-    """Return the tokens of the call; zeros if the server does not report them."""
-    usage = answer.get("usage")
-    if not isinstance(usage, Mapping):
-        return Usage()
-    hidden = _member(usage, "completion_tokens_details", "reasoning_tokens")
-    numbers = (usage.get("prompt_tokens"), usage.get("completion_tokens"), hidden)
-    return Usage(*(n if type(n) is int and 0 <= n <= _MOST_TOKENS else 0 for n in numbers))
-
-
-def shares(usage: Usage, count: int) -> list[Usage]:
-    """Split the usage of one call into ``count`` equal parts, one per choice; the first parts get the remainder.
-
-    Servers do not report the usage of each choice. The parts add up to the call's usage, so the prompt counts once.
-    """
-    if count == 1:
-        return [usage]
-    numbers = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
-    return [Usage(*(total // count + (place < total % count) for total in numbers)) for place in range(count)]
 
 
 #: types of the parts of a content that are not the answer
@@ -117,7 +94,7 @@ def _reasoning_field(message: Mapping[str, Any]) -> str:
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
     """Return one entry per token of the reply; None if the server returned none, or not tokens with numbers."""
-    content = _member(choice, "logprobs", "content")
+    content = member(choice, "logprobs", "content")
     if not content:
         return None
     try:
@@ -145,6 +122,7 @@ def chat_replies(
     url: str,
     model: str,
     limit: int | None = None,
+    prompt: str | None = None,
 ) -> list[Reply] | BackendError:
     """Return the first ``count`` choices in ``answer``, or fewer if it has fewer; an error if it has none.
 
@@ -154,12 +132,14 @@ def chat_replies(
     :param seconds: duration of the call.
     :param url: the source of the answer, for the error message.
     :param limit: the token limit of the call; an empty reply with as many tokens was cut, whatever its finish reason.
+    :param prompt: what was sent, to estimate the tokens that a server does not report; None to estimate nothing.
     """
     choices = _messages(answer)[:count]
     call_usage, request_id = usage_of(answer), errors.cleaned_id(answer.get("request_id"))
     if not choices:
         text = f"the answer of {url} for {model} has no choices"
-        return BackendError(errors.marked(text, request_id), kind="response", transient=True)
+        error = BackendError(errors.marked(text, request_id), kind="response", transient=True)
+        return with_bill(error, answer, price)
     # xAI does not count the tokens of thoughts among those of the completion.
     spent = max(call_usage.completion_tokens, call_usage.reasoning_tokens)
 
@@ -172,23 +152,30 @@ def chat_replies(
         failure = _failure_in(choice, message, url, model, is_spent=is_spent(message))
         if failure is not None:
             text = errors.marked(failure.message, request_id)
-            return BackendError(text, kind=failure.kind, transient=failure.transient, fatal=failure.fatal)
+            error = BackendError(text, kind=failure.kind, transient=failure.transient, fatal=failure.fatal)
+            return with_bill(error, answer, price)
     cost: Any = answer.get("cost_usd")
     if not is_finite(cost) or cost < 0:
         # Of a server, which may send anything under this name.
         cost = None
     cost_share = None if cost is None else cost / len(choices)
-    served = str(answer.get("model") or "")
+    served, tier = str(answer.get("model") or ""), service_tier(answer)
+    replies = [_reply(choice, message, is_spent=is_spent(message)) for choice, message in choices]
+    if call_usage == Usage() and prompt is not None:
+        texts = "".join(reply.reasoning + reply.text for reply in replies)
+        call_usage = estimated_usage(prompt, texts, limit if replies[0].finish_reason == "length" else None)
     return [
         replace(
-            _reply(choice, message, is_spent=is_spent(message)),
+            reply,
             served_model=served,
             request_id=request_id,
             usage=usage,
-            cost_usd=cost_share if price is None else price.of(usage),
+            # No tokens were reported, nor is there a prompt to estimate them from.
+            cost_usd=cost_share if price is None or usage == Usage() else price.of(usage),
             seconds=seconds,
+            service_tier=tier,
         )
-        for (choice, message), usage in zip(choices, shares(call_usage, len(choices)), strict=True)
+        for reply, usage in zip(replies, shares(call_usage, len(choices)), strict=True)
     ]
 
 
@@ -231,7 +218,7 @@ def _failure_in(
 
 
 def _refusal(message: Mapping[str, Any]) -> str:
-    refusal = message.get("refusal") or _member(message, "provider_specific_fields", "refusal")
+    refusal = message.get("refusal") or member(message, "provider_specific_fields", "refusal")
     return refusal if isinstance(refusal, str) else ""
 
 

@@ -64,13 +64,15 @@ def chat_answer(response: Mapping[str, Any]) -> dict[str, Any]:
     finish = "error" if status == "failed" else _RESPONSES_FINISH.get(str(why), why) if why else "stop"
     usage = response.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}
-    hidden = usage.get("output_tokens_details")
     return {
         "model": response.get("model"),
+        "service_tier": response.get("service_tier"),
         "choices": [{"finish_reason": finish, "message": message}],
         "usage": {
             "prompt_tokens": usage.get("input_tokens"),
             "completion_tokens": usage.get("output_tokens"),
-            "completion_tokens_details": hidden,
+            "total_tokens": usage.get("total_tokens"),
+            "prompt_tokens_details": usage.get("input_tokens_details"),
+            "completion_tokens_details": usage.get("output_tokens_details"),
         },
     }

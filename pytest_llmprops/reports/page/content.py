@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmprops.core.numbers import cost, usd
+from pytest_llmprops.core.numbers import usd
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import ranked
@@ -342,7 +342,7 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
             rows.append((f"Protocol of {name}", _flat(protocol.to_json())))
     calls = {k: v for k, v in facts.calls.to_json().items() if v not in (None, 0)}
     rows.append(("Calls", _flat(calls) or "none"))
-    rows.append(("Cost", cost(facts.calls.requests, facts.calls.cost_usd) + price_sources([run])))
+    rows.append(("Cost", facts.cost_text + price_sources([run])))
     options = {
         k: v for k, v in facts.options.items() if v not in (None, [], {}, False, "") and k != "command"
     }

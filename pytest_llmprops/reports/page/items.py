@@ -250,6 +250,8 @@ class Spending:
 
 def cost_of(series: Series, call: RequestRecord) -> float | None:
     """Return the cost of a call in USD when it was made, at the run's recorded price; None if that is unknown."""
+    if call.cost_usd is not None:
+        return call.cost_usd
     facts = series.run.facts
     model = facts.models.get(series.model) if call.role == "subject" else facts.helpers.get(call.role)
     if model is None or model.price is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_llmprops.core.comparison import PairedResult
 from pytest_llmprops.core.metrics import Place
-from pytest_llmprops.core.numbers import cost, counted
+from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.data.published_results import PublishedResult, ranked
 from pytest_llmprops.reports.columns import line_of
 from pytest_llmprops.reports.kit.blocks import percent, point_range, points, visible
@@ -181,8 +181,7 @@ def _row(m: Measurement, group: Sequence[Measurement], standing: str, against: s
     rows = m.headline_rows
     repeats = max((row.samples // row.items for row in rows if row.has_repeats), default=1)
     answered = f"{m.share.n:,}" if m.share else "0"
-    calls = m.facts.calls
-    spent = "imported" if m.model_facts.imported else cost(calls.requests, calls.cost_usd)
+    spent = "imported" if m.model_facts.imported else m.facts.cost_text
     return Row(
         m, m.starred, m.share, standing, against,
         f"{answered} × {repeats} samples" if repeats > 1 else answered, spent,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.numbers import cost, counted
+from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.reports.kit.blocks import joined, visible
 from pytest_llmprops.reports.kit.figures import SERIES, marker
 from pytest_llmprops.reports.page.html import ASSETS as PAGE_ASSETS
@@ -197,7 +197,7 @@ def _runs(content: Content) -> dict[str, Any]:
                 "models": joined([visible(model) for model in facts.models]),
                 "benchmarks": joined([title_of(name, facts) for name in benchmarks]),
                 "items": sum(row.items for row in facts.summary),
-                "cost": cost(facts.calls.requests, facts.calls.cost_usd),
+                "cost": facts.cost_text,
                 "gate": gate,
             }
         )

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pytest_llmprops.core.numbers import usd
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.requests import Usage
+from pytest_llmprops.core.requests import Usage, is_finite
 from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS
@@ -33,7 +34,7 @@ class Counts:
     """What was counted of a run or of one part: verdicts by status, calls, and their cost.
 
     :param tasks: the verdicts of each task by status; empty for a run.
-    :param unpriced: number of calls whose price is unknown.
+    :param unpriced: number of calls whose price is unknown. :param estimated: of those whose tokens are estimated.
     """
 
     statuses: Counter[str] = field(default_factory=Counter)
@@ -41,6 +42,7 @@ class Counts:
     calls: int = 0
     cost: float = 0.0
     unpriced: int = 0
+    estimated: int = 0
 
     @property
     def done(self) -> int:
@@ -52,11 +54,21 @@ class Counts:
         """The cost in USD; None if the price of a call is unknown."""
         return None if self.unpriced else self.cost
 
+    @property
+    def cost_text(self) -> str:
+        """The cost: ``0.0123 USD``, ``≈0.0123 USD`` if tokens are estimated, ``unknown``; empty without calls."""
+        if not self.calls:
+            return ""
+        return "unknown" if self.usd is None else f"{'≈' if self.estimated else ''}{usd(self.usd)}"
+
 
 class _Call(NamedTuple):
+    """A call; with ``cost``, what the run paid is known without the price of the model."""
+
     role: str
     usage: Usage
     via: str
+    cost: float | None
 
 
 class Follower:
@@ -153,16 +165,25 @@ class Follower:
 
     def _add_request(self, row: dict[str, Any]) -> None:
         # A stored reply was not paid for by this run. A line without a key defines a prefix.
-        if row.get("cached") is True or "key" not in row:
+        if row.get("cached") is True or row.keys().isdisjoint(("key", "discarded")):
             return
-        role, via, usage = row.get("role"), row.get("via", ""), row.get("usage")
+        role, via, usage, cost = (
+            row.get("role", ""),
+            row.get("via", ""),
+            row.get("usage"),
+            row.get("cost_usd"),
+        )
         if not isinstance(role, str) or not isinstance(usage, dict):
             raise ValueError("has no texts 'role' and 'usage'")
-        known = {name: usage.get(name, 0) for name in ("prompt_tokens", "completion_tokens")}
-        if not all(isinstance(tokens, int) for tokens in known.values()):
+        known = Usage.from_json(usage)
+        if not all(isinstance(tokens, int) for tokens in known.counts.values()):
             raise ValueError("has a 'usage' of the wrong type")
-        call = _Call(role, Usage(**known), str(via))
+        call = _Call(role, known, str(via), cost if is_finite(cost) else None)
         self.total.calls += 1
+        if "key" not in row:
+            # A reply that is not used belongs to no verdict.
+            _pay(self.total, ModelMetadata(), call)
+            return
         if (model := self._model_of(call, None)) is not None:
             _pay(self.total, model, call)
         owner = self._owners.pop(hash(row["key"]), None)
@@ -185,6 +206,8 @@ class Follower:
     def _model_of(self, call: _Call, part: Part | None) -> ModelMetadata | None:
         """Return who answered a call; None as long as it may be one of several models."""
         models: Mapping[str, ModelMetadata] = self._facts.models
+        if call.cost is not None:
+            return ModelMetadata()
         if call.role != "subject":
             return self._facts.helpers.get(call.role) or ModelMetadata()
         if len(models) == 1:
@@ -214,7 +237,10 @@ class Follower:
 
 
 def _pay(counts: Counts, model: ModelMetadata, call: _Call) -> None:
-    if model.price is None:
+    counts.estimated += bool(call.usage.estimated)
+    if call.cost is not None:
+        counts.cost += call.cost
+    elif model.price is None:
         counts.unpriced += 1
     else:
         counts.cost += model.price.of(call.usage, call.via)

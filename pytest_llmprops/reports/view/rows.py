@@ -16,7 +16,6 @@ from pytest_llmprops.core.numbers import (
     interval,
     number,
     percent,
-    usd,
 )
 from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.core.registration import BenchmarkMetadata
@@ -126,7 +125,7 @@ def row_of(run: Listed, follower: Follower | None, shares: Mapping[Part, Share],
         row["parts"] = _finished_parts(facts, shares, spent)
         row["counts"] = _counts(facts.summary)
         row["items"] = count(sum(r.items for r in facts.summary))
-        row["cost"] = cost(facts.calls.requests, facts.calls.cost_usd)
+        row["cost"] = facts.cost_text
         if not facts.complete and not facts.stopped_by_gate:
             recorded = sum(r.samples for r in facts.summary)
             remarks.append(f"incomplete: {count(recorded)} of {_expected(facts)} cases have a verdict")
@@ -181,6 +180,8 @@ def _show_progress(row: Row, facts: RunMetadata, follower: Follower, now: float)
     }
     row["parts"] = [_running_part(part, counts, facts) for part, counts in follower.parts.items()]
     row["counts"], row["cost"] = _counts(total.statuses), cost(total.calls, total.usd)
+    if total.estimated and total.usd:
+        row["cost"] = f"≈{row['cost']}"
     row["items"] = count(total.done)
     if not follower.is_current:
         row["remarks"].append("The record is being read: the counts are of its beginning.")
@@ -220,11 +221,7 @@ def _part(
         "interval": limits,
         "counts": counts,
         "calls": "" if spent is None else count(spent.calls),
-        "cost": ""
-        if spent is None or not spent.calls
-        else "unknown"
-        if spent.usd is None
-        else usd(spent.usd),
+        "cost": "" if spent is None else spent.cost_text,
     }
 
 

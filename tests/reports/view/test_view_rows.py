@@ -235,7 +235,8 @@ class Written:
 
     def call(self, key: str, role: str = "subject", **more: Any) -> None:
         """Log a call of 1,000 prompt tokens and 100 reply tokens."""
-        self.log.add(role, Chat.user(key), Reply("A", key=key, usage=Usage(1000, 100), **more))
+        cost = more.pop("cost", None)
+        self.log.add(role, Chat.user(key), Reply("A", key=key, usage=Usage(1000, 100), **more), cost=cost)
         self.log.flush()
 
     def case(self, number: int, status: RecordStatus = "correct", model: str = "small", **more: Any) -> None:
@@ -277,6 +278,23 @@ def test_counts_calls_and_cost_follow_the_record(written: Written) -> None:
     small, large = follower.parts[Part("small", "sums")], follower.parts[Part("large", "sums")]
     assert [(small.done, small.calls), (large.done, large.calls)] == [(1, 1), (2, 1)]
     assert [small.cost, large.cost] == pytest.approx([0.002, 0.010])
+
+
+def test_the_cost_is_what_the_run_paid(written: Written) -> None:
+    """A reply that is not used counts in total; a cost in the log needs no price; an estimate is marked."""
+    follower = written.follower()
+    written.case(0, cost=0.5)
+    written.log.add_discarded(Reply(usage=Usage(1000, 50)), "small", 0.25)
+    written.log.flush()
+    follower.advance(10_000, 0.0)
+    assert (follower.total.calls, follower.total.usd, follower.total.cost_text) == (2, 0.75, "0.7500 USD")
+    assert follower.parts[Part("small", "sums")].usd == 0.5
+    written.log.add_discarded(Reply(usage=Usage(10, 5, estimated=True)), "small", 0.25)
+    written.log.add_discarded(Reply(usage=Usage(10, 5)), "small", None)
+    written.log.flush()
+    follower.advance(300, 1.0)
+    assert follower.total.cost_text == "unknown"
+    assert follower.total.estimated == 1
 
 
 def test_the_cost_in_total_is_that_of_the_finished_run(written: Written) -> None:
