@@ -15,7 +15,8 @@ from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.replies import chat_replies, shares
+from pytest_llmprops.models.api.replies import chat_replies
+from pytest_llmprops.models.api.usage import shares
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, make, refuse, texts
 

@@ -122,7 +122,7 @@ def test_sequential_gate_goes_on_after_the_kill(run: Runner, deadly: str) -> Non
         "gate.toml",
         'sequential = true\n[[rule]]\nname = "drop"\nmax_drop = 0.2\nmin_items = 5\nmax_errors = 0.5\n',
     )
-    gated = ("--llm-gate", str(gate), "--llm-baseline", str(baseline.folder))
+    gated = ("--llm-gate", str(gate), "--llm-baseline", str(baseline.folder), "--llm-cache", "off")
     undisturbed = run("--model", run.adder, *OPTIONS, *gated)
     done = run("--model", deadly, *OPTIONS, *gated)
     assert (run.folder / "kills.txt").read_text() == "0"

@@ -401,7 +401,8 @@ def test_the_published_schema_is_that_of_the_check(shards: Path) -> None:
                 # slow to check, fits if the member does.
                 other = mutated(line, chance)
                 text = json.dumps(other)
-                if "NaN" in text or "Infinity" in text or len(text) > longest:
+                is_whole = text.count(".0") > json.dumps(line).count(".0")
+                if "NaN" in text or "Infinity" in text or is_whole or len(text) > longest:
                     continue
                 assert validator.is_valid(other) == file.shapes[shape].fits(other), other
                 refused += not validator.is_valid(other)
