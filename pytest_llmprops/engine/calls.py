@@ -432,6 +432,10 @@ class Calls:
         limiter = served.limiter
         while True:
             lapses = self._lapses()
+            if turn.was_sent:
+                # It goes behind those that still wait for their first slot.
+                async with self._slots:
+                    pass
             await limiter.wait(turn)
             # A call holds no slot while it waits for its turn. Models share the slots.
             async with self._slots:
@@ -552,7 +556,7 @@ class Calls:
 
 
 def _is_unreachable(error: BaseException) -> bool:
-    return isinstance(error, BackendError) and error.kind == "connection"
+    return isinstance(error, BackendError) and error.kind == "unreachable"
 
 
 def _too_many(served: ActiveModel, requests: Sequence[Request]) -> bool:

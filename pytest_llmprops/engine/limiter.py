@@ -19,18 +19,26 @@ from pytest_llmprops.core.numbers import count, counted, duration
 _CAPACITY = ("status 498", "status 529")
 LIMITED = ("status 429", "status 503", *_CAPACITY)
 #: the server, or a gateway's own server, does not answer; 520 to 524 are Cloudflare's
-_SILENT = ("timeout", "status 502", "status 504", *(f"status {number}" for number in range(520, 525)))
-_UNREACHABLE = "connection"
+_SILENT = (
+    "connection",
+    "timeout",
+    "status 502",
+    "status 504",
+    *(f"status {number}" for number in range(520, 525)),
+)
+_UNREACHABLE = "unreachable"
 #: calls without an answer, and without a reply to another one, that show that the server is away
 _AWAY_FOR = 3
 #: seconds of a pause that the server does not state; twice as long after each pause in which no call succeeds
 FIRST_PAUSE = 0.5
 #: as in the SDKs of OpenAI and Anthropic
 LONGEST_PAUSE = 8.0
+#: the longest one when all calls that wait were refused before
+LAST_PAUSE = 1.0
 #: seconds without a reply after which refusals stop the run, and the longest wait that a server may ask for
 PATIENCE = 300.0
 #: refusals of one call after which it fails
-MOST_REFUSALS = 20
+MOST_REFUSALS = 12
 #: replies between refusals from which the rate is known, and stays near what was served
 _KNOWN_AFTER = 10
 #: the rate doubles with this many replies, or with all calls in flight, until it is known
@@ -60,13 +68,14 @@ class Turn:
 
     :param period: number of the period between two pauses. :param answered: replies to the model's calls before it.
     :param refusals: attempts refused because of a limit.
-    :param was_lost: an attempt ended because the server was away; a second one counts as a failure.
+    :param was_lost: an attempt ended because the server seemed to be away; a second one counts as a failure.
     """
 
     period: int = -1
     answered: int = 0
     refusals: int = 0
     was_lost: bool = False
+    was_sent: bool = False
 
 
 class Limiter:
@@ -96,6 +105,8 @@ class Limiter:
         self._most = rpm / 60 if rpm else None
         self._has_worked = has_worked
         self._line = asyncio.Lock()
+        #: calls in the line that were never sent
+        self._new = 0
         self._changed = asyncio.Event()
         self._over = ""
         #: calls refused because of a limit; the end of the first pause, and the replies until then
@@ -122,7 +133,7 @@ class Limiter:
         self._answered, self._last_reply, self._open = 0, 0.0, 0
         #: calls that were lost since the last reply
         self._lost: set[Turn] = set()
-        self._away_since, self._problem = -1.0, ""
+        self._away_since, self._problem, self._is_unreachable = -1.0, "", False
         self._probe: Turn | None = None
         #: seconds that the run has waited for the server
         self.away = 0.0
@@ -143,8 +154,18 @@ class Limiter:
         if self._rate is None and self._seconds_to_wait() <= 0:
             self._take(turn)
             return
+        self._new += not turn.was_sent
+        try:
+            await self._wait_in_line(turn)
+        finally:
+            self._new -= not turn.was_sent
+
+    async def _wait_in_line(self, turn: Turn) -> None:
         # The lock is fair: calls are sent in the order in which they came.
         async with self._line:
+            if self._is_away and turn.was_lost and not self._is_unreachable and self._probe is None:
+                # No new call is left to try the server with.
+                self._come_back()
             while (seconds := self._seconds_to_wait()) > 0:
                 self._changed.clear()
                 with contextlib.suppress(TimeoutError):
@@ -156,7 +177,7 @@ class Limiter:
         """Note that a call is sent; return False if the calls were paused after it got its turn."""
         if turn.period != self._period or (self._is_away and turn is not self._probe):
             return False
-        turn.answered = self._answered
+        turn.answered, turn.was_sent = self._answered, True
         self._open += 1
         return True
 
@@ -308,32 +329,39 @@ class Limiter:
         self._changed.set()
 
     def _own_pause(self) -> float:
-        return min(FIRST_PAUSE * 2.0 ** min(self._fruitless, 10), LONGEST_PAUSE)
+        # If no new call waits, it may be the prompts that are refused.
+        longest = LONGEST_PAUSE if self._new else LAST_PAUSE
+        return min(FIRST_PAUSE * 2.0 ** min(self._fruitless, 10), longest)
 
     def _lose(self, turn: Turn, error: BackendError, *, were_answered: bool) -> bool:
         """Note that a call got no answer; return True if the server, and not the call, seems to be the reason."""
-        now, is_probe = self._now(), turn is self._probe
-        self._problem = error.message
+        now, is_probe, is_unreachable = self._now(), turn is self._probe, error.kind == _UNREACHABLE
+        was_lost, turn.was_lost = turn.was_lost, True
+        if was_lost and not is_unreachable:
+            # The server may be well, and this prompt the reason. Each call without an answer may be billed.
+            error.transient &= error.kind != "timeout"
+            self._release(turn)
+            return False
         if not self._is_away:
             self._lost.add(turn)
-            # A prompt may take too long by itself, whereas no prompt closes the server's port.
-            is_enough = error.kind == _UNREACHABLE or len(self._lost) >= _AWAY_FOR
             if error.kind == "timeout":
                 # Others may have been answered when it was sent.
                 were_answered = now - self._last_reply < self._timeout / 2
+            # A prompt may take too long by itself, whereas no prompt closes the server's port.
+            is_enough = is_unreachable or len(self._lost) >= _AWAY_FOR
             if were_answered or not is_enough or not (self._answered or self._has_worked):
                 self._release(turn)
                 return False
             self._away_since, self._fruitless = now, 0
             # The run waits for as long as a call: the first one that tries the server is sent at once.
-            self._paused_until = now if error.kind == "timeout" else now + self._own_pause()
+            self._paused_until = now if error.kind == "timeout" else now + FIRST_PAUSE
+        self._problem, self._is_unreachable = error.message, is_unreachable
         if is_probe:
             self._probe = None
             self._fruitless += 1
             self._paused_until = now + self._own_pause()
         self._changed.set()
-        was_lost, turn.was_lost = turn.was_lost, True
-        return is_probe or not was_lost
+        return True
 
     def _come_back(self) -> None:
         self.away += self._now() - self._away_since
@@ -363,6 +391,6 @@ class Limiter:
             found = self._found()
             pace = f"; about {count(found)} calls a minute were served (--llm-rpm {found})" if found else ""
             notes.append(f"{self._name}: the rate limit refused {counted(self.refused, 'call')}{pace}")
-        if self.away:
+        if self.away >= 1:
             notes.append(f"{self._name}: the server did not answer for {duration(self.away)}; the run waited")
         return notes

@@ -162,7 +162,7 @@ def test_a_provider_without_capacity_is_waited_for(status: int, concurrency: int
 
 def test_a_model_that_only_refuses_stops_the_run() -> None:
     """Without any reply for five minutes, the run stops with the server's words."""
-    result = run(serve(lambda now, cost: Refusal(429), 0, [1] * 20), 20)
+    result = run(serve(lambda now, cost: Refusal(429), 0, [1] * 200), 200)
     assert {type(reply) for reply in result.replies} == {RunStopped}
     assert result.broker.stopped == "m: no reply for 5.0 minutes: transient status 429"
     assert PATIENCE <= result.seconds <= PATIENCE + 10
@@ -198,10 +198,10 @@ def test_a_server_that_refuses_connections_for_a_while_is_waited_for(outage: flo
     async def respond(chat: Chat) -> Any:
         now = asyncio.get_running_loop().time()
         if 1.0 <= now < 1.0 + outage:
-            return transient("connection")
+            return transient("unreachable")
         await asyncio.sleep(LATENCY)
         lost = now < 1.0 <= asyncio.get_running_loop().time()
-        return transient("connection") if lost else chat.prompt
+        return transient("unreachable") if lost else chat.prompt
 
     result = run(respond, 300, concurrency=concurrency)
     assert result.texts == [str(number) for number in range(300)]
@@ -245,6 +245,29 @@ def test_one_prompt_that_never_ends_is_an_error_of_its_item() -> None:
         assert wrong == [5, 39]
         assert result.broker.stopped is None
         assert result.sent["5"] <= 6
+
+
+@pytest.mark.parametrize("kind", ["connection", "status 502", "status 429", "timeout"])
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_prompts_that_a_server_never_answers_are_errors_of_their_items(kind: str, concurrency: int) -> None:
+    """Some prompts are never answered, also when no others are left: they end as errors."""
+    each = 12 if kind == "timeout" else 4
+
+    async def respond(chat: Chat) -> Any:
+        await asyncio.sleep(LATENCY)
+        if int(chat.prompt) % each:
+            return chat.prompt
+        await asyncio.sleep(3.0 * (kind == "timeout"))
+        return transient(kind)
+
+    result = run(respond, 72, concurrency=concurrency, timeout=3.0, retries=1)
+    assert result.broker.stopped is None
+    assert [isinstance(reply, Reply) for reply in result.replies] == [
+        number % each > 0 for number in range(72)
+    ]
+    assert max(result.sent.values()) <= (MOST_REFUSALS + 2 if kind == "status 429" else 4)
+    # A server that refuses a fourth of the prompts for good costs some minutes at most.
+    assert result.seconds < 400
 
 
 def test_one_of_several_servers_with_a_limit_does_not_stop_the_run() -> None:

@@ -361,7 +361,7 @@ def test_local_server_that_is_not_running(spec: str, host: str) -> None:
     """A refused connection says that the server is not running, and stays transient: it may start."""
     url = f"http://{host}:{free_port()}"
     got = error(ask(spec, url))
-    assert (got.kind, got.transient, got.fatal) == ("connection", True, False)
+    assert (got.kind, got.transient, got.fatal) == ("unreachable", True, False)
     assert str(got).startswith(f"cannot reach {url}")
     assert "is not running at this port (connection refused); start it" in str(got)
     assert "Errno" not in str(got)
@@ -370,7 +370,7 @@ def test_local_server_that_is_not_running(spec: str, host: str) -> None:
 def test_unknown_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that cannot be resolved is named, and transient."""
     got = error(ask("openai:m", "http://no-such-host.invalid"))
-    assert (got.kind, got.transient) == ("connection", True)
+    assert (got.kind, got.transient) == ("unreachable", True)
     assert "no-such-host.invalid, is not known" in str(got)
 
 
@@ -432,7 +432,7 @@ def test_proxy_that_is_not_there(spec: str, host: str, monkeypatch: pytest.Monke
     """A proxy that does not run, or is unknown, is not taken for the server."""
     monkeypatch.setenv("https_proxy", f"http://{host}:{free_port()}")
     got = error(ask(spec, "https://api.invalid"))
-    assert (got.kind, got.transient) == ("connection", True)
+    assert (got.kind, got.transient) == ("unreachable", True)
     assert f"the proxy http://{host}:" in str(got)
 
 

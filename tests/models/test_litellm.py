@@ -185,7 +185,7 @@ def test_timeout_and_refused_connection_are_transient(stub: RunningStub) -> None
     asked(litellm_model("openai/m", stub.url), ASKED)
     assert error(asked(litellm_model("openai/hang", stub.url, timeout=0.3), ASKED)[0]).kind == "timeout"
     got = error(asked(litellm_model("openai/m", "http://127.0.0.1:9/v1"), ASKED)[0])
-    assert (got.kind, got.transient) == ("connection", True)
+    assert (got.kind, got.transient) == ("unreachable", True)
 
 
 def test_each_failed_call_is_one_request() -> None:
@@ -256,4 +256,4 @@ def test_refused_connection_is_transient(name: str, monkeypatch: pytest.MonkeyPa
     """A server that is not running is named, although litellm reports the status 500."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test-0123456789")
     got = error(asked(litellm_model(name, f"http://127.0.0.1:{free_port()}/v1"), ASKED)[0], "is not running")
-    assert (got.kind, got.transient) == ("connection", True)
+    assert (got.kind, got.transient) == ("unreachable", True)

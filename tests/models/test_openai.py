@@ -190,7 +190,7 @@ def test_refused_connection_is_transient() -> None:
     with running_stub(delay=0) as gone:
         url = gone.url
     got = error(one("m", url))
-    assert (got.kind, got.transient, got.fatal) == ("connection", True, False)
+    assert (got.kind, got.transient, got.fatal) == ("unreachable", True, False)
     assert str(got).startswith(f"cannot reach {url}: ")
     assert "is not running" in str(got)
 
@@ -634,7 +634,7 @@ def test_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> No
     assert reply(server.run(through, url="http://api.invalid/v1")).text == "hello"
     assert server.first_lines == ["POST http://api.invalid/v1/chat/completions HTTP/1.1"]
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    assert error(server.run(call)).kind == "connection"
+    assert error(server.run(call)).kind == "unreachable"
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     assert reply(server.run(call)).text == "hello"
 

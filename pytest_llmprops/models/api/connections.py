@@ -214,7 +214,12 @@ def problem_of(chain: Sequence[BaseException], url: str) -> Problem:
             if "HANDSHAKE_FAILURE" in reason:
                 text = f"{server} ended the TLS handshake; it may ask for a client certificate, which calls do not send"
                 return Problem(f"cannot reach {url}: {text}", is_lasting=True)
-    return Problem(f"cannot reach {url}: {_refused(chain, server, address)}")
+    # No connection at all, by aiohttp and httpx: no prompt is the reason.
+    never = any(type(error).__name__ in ("ClientConnectorError", "ConnectError") for error in chain) or any(
+        isinstance(error, ConnectionRefusedError | socket.gaierror) for error in chain
+    )
+    text = f"cannot reach {url}: {_refused(chain, server, address)}"
+    return Problem(text, "unreachable" if never else "connection")
 
 
 def _refused(chain: Sequence[BaseException], server: str, address: str) -> str:

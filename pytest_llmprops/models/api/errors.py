@@ -410,7 +410,7 @@ def _from_litellm(message: str, url: str, model: str, hidden: Secrets | None) ->
     if received:
         return not_json(url, received.lstrip("'\""), {})
     if message.endswith("Connection error."):
-        return BackendError(f"cannot reach {url}", kind="connection", transient=True)
+        return BackendError(f"cannot reach {url}", kind="unreachable", transient=True)
     return None
 
 
