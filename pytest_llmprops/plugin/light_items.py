@@ -48,6 +48,7 @@ _IGNORE_PHASES = {
     "stepwiseplugin",
     "logging-plugin",
     "llmprops-controller",
+    "llmprops-distributed",
 }
 
 #: hooks that change test functions, or that only pytest's own protocol calls

@@ -61,7 +61,7 @@ def gateway() -> Iterator[Gateway]:
     """Return a running gateway."""
     gateway = Gateway()
     with serving(gateway.handler) as url:
-        gateway.url = f"{url}?api-version={QUERY}"
+        gateway.url = f"{url}?code={QUERY}"
         yield gateway
 
 
@@ -78,7 +78,7 @@ def test_headers_and_queries_are_sent_and_never_written(
         done = run(*first, *options, "--llm-cache", "refresh", env={"GATEWAY_KEY": HEADER})
         assert len(gateway.calls) >= 3, done.output
         for path, headers in gateway.calls:
-            assert path == f"/v1/chat/completions?api-version={QUERY}"
+            assert path == f"/v1/chat/completions?code={QUERY}"
             assert (headers["api-key"], headers["x-org"]) == (HEADER, ORG)
         assert {row["status"] for row in done.verdicts.values()} == {"wrong", "error"}
         assert done.run["options"]["headers"] == {"api-key": "***", "x-org": "***"}
