@@ -26,16 +26,6 @@ CONFIDENCE = 0.80
 Conclusion = Literal["drop", "gain", "no clear difference", "inconclusive"]
 
 
-def is_ruled_out(sample: ClusterSample, drop: float) -> bool:
-    """Return True if the upper limit of the sample's drop is at most ``drop``.
-
-    At a true drop of ``drop``, this happens at most 20% of the time, whatever the flips and clusters. The limit is
-    not corrected for several comparisons: a gate passes only if every rule rules out its drop, which is never more
-    likely than for a single rule (an intersection-union test; Berger 1982, *Technometrics* 24, 295-300).
-    """
-    return sample.p_below(drop, most=1) <= 1 - CONFIDENCE
-
-
 @dataclass(frozen=True, slots=True)
 class PairedResult:
     """The result of a comparison of two runs on the same items.

@@ -11,10 +11,11 @@ import pytest
 
 from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.paired import count_sample, mcnemar_drop
+from pytest_llmprops.core.paired import mcnemar_drop
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import one_error, output
+from tests.support.gates import flips
 from tests.support.recorded import verdicts, write_run
 from tests.support.runs import ROOT
 
@@ -228,7 +229,7 @@ def test_ernie_decisions_follow_from_the_counts(models: Path, language: str, cap
         lost = sum(correct[0][i] > correct[1][i] for i in correct[0])
         gained = sum(correct[0][i] < correct[1][i] for i in correct[0])
         n = len(correct[0])
-        enough = count_sample(lost, gained, n).upper_limit(0.2, most=1) <= 0.1
+        enough = flips(lost, gained, n).upper_limit(0.2, most=1) <= 0.1
         (check,) = result["rules"][0]["checks"]
         expected = "fail" if mcnemar_drop(lost, gained) <= 0.05 else "pass" if enough else "inconclusive"
         assert result["decision"] == expected

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.core.paired import count_sample, holm, mcnemar_drop
+from pytest_llmprops.core.paired import holm, mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.runs.gate.checks import share
 from pytest_llmprops.runs.gate.decide import impossible_rules
 from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.runs.pairs import judge_pairs, pair_records
-from tests.support.gates import check_of, facts_of, gate_of, judged, paired_runs
+from tests.support.gates import check_of, facts_of, flips, gate_of, judged, paired_runs
 from tests.support.recorded import verdict, verdicts
 
 
@@ -75,7 +75,7 @@ def test_no_regression_at_alpha() -> None:
 def test_no_regression_rules_out_a_drop() -> None:
     """Without a significant drop the check is met only if the 80% upper limit of the drop is at most ``detect``."""
     ours, theirs = paired_runs(95, 2, 1, 2)
-    limit = count_sample(2, 1, 100).upper_limit(0.2, most=1)
+    limit = flips(2, 1, 100).upper_limit(0.2, most=1)
     met = judged(gate_of({"no_regression": True, "detect": limit + 1e-9}), ours, theirs)
     short = judged(gate_of({"no_regression": True, "detect": limit - 1e-9}), ours, theirs)
     assert (met.decision, short.decision) == ("pass", "inconclusive")
@@ -190,7 +190,7 @@ def test_holm_over_rules() -> None:
 def test_max_drop_at_its_limits() -> None:
     """max_drop passes at the upper limit, fails below the lower one, and otherwise says what would let a model pass."""
     ours, theirs = paired_runs(80, 12, 4, 4)
-    sample = count_sample(12, 4, 100)
+    sample = flips(12, 4, 100)
     low, high = sample.lower_limit((1 - 0.95) / 2, least=-1), sample.upper_limit((1 - 0.95) / 2, most=1)
     for margin, wanted in [
         (high, "met"),
@@ -547,13 +547,10 @@ def test_a_share_of_no_answers_is_invalid() -> None:
         ({"metric": "rate", "min": 0.5}, 30, 1, True),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("sequential", [False, True])
-def test_rules_that_cannot_be_met(
-    keys: dict[str, Any], items: int, size: int, possible: bool, sequential: bool
-) -> None:
+def test_rules_that_cannot_be_met(keys: dict[str, Any], items: int, size: int, possible: bool) -> None:
     """A rule is possible if and only if a run that answers everything correctly, like its baseline, meets it."""
     records = in_clusters("c" * items, size, "new")
-    gate = gate_of(keys, sequential=sequential)
+    gate = gate_of(keys)
     assert (not impossible_rules(gate, records, facts_of("new"))) == possible
     if "metric" not in keys:
         theirs = in_clusters("c" * items, size, "old")

@@ -14,7 +14,6 @@ from tests.support.recorded import verdict
 
 EVERYTHING = """
 inconclusive = "pass"
-sequential = true
 allow_mixed = true
 alpha = 0.01
 detect = 0.2
@@ -47,7 +46,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     """All keys are read; top-level keys are the defaults of all rules."""
     gate = gate_file(tmp_path, EVERYTHING)
     first, second = gate.rules
-    assert (gate.inconclusive, gate.sequential) == ("pass", True)
+    assert gate.inconclusive == "pass"
     assert gate.allow_mixed
     assert (first.name, first.basis, first.min_accuracy) == ("homophones ask* en builtin", "point", 0.8)
     assert (first.alpha, first.detect, first.max_errors, first.min_items) == (0.01, 0.2, 0.02, 7)
@@ -82,12 +81,12 @@ def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
         ("a = " + "[" * 5000, "not TOML"),
         ("alpha = " + "9" * 5_000, "not TOML that can be read: an integer has too many digits"),
         ("[[rule]]\nmin_acuracy = 0.5", "rule 1: unknown key 'min_acuracy'; there are name, benchmark"),
-        ("sequental = true\n[[rule]]\nmax_drop = 0", "unknown key 'sequental'; there are inconclusive"),
+        ("allow_mixd = true\n[[rule]]\nmax_drop = 0", "unknown key 'allow_mixd'; there are inconclusive"),
         ("[[rule]]\nname = 'x'", "rule 1: requires nothing"),
         ("[[rule]]\nno_regression = false", "rule 1: requires nothing"),
         ("[[rule]]\nmax_drop = 0.1\n[[rule]]\ntask = 'x'", "rule 2: requires nothing"),
         ("inconclusive = 'yes'\n[[rule]]\nmax_drop = 0", "inconclusive = 'yes': must be one of fail, pass"),
-        ("sequential = 1\n[[rule]]\nmax_drop = 0", "sequential = 1: must be true or false"),
+        ("allow_mixed = 1\n[[rule]]\nmax_drop = 0", "allow_mixed = 1: must be true or false"),
         ("[[rule]]\nbasis = 'mean'\nmin_accuracy = 0", "basis = 'mean': must be one of interval, point"),
         ("[[rule]]\nbasis = ['point']\nmin_accuracy = 0", "must be one of interval, point"),
         ("[[rule]]\ntask = ''\nmax_drop = 0", "task = '': must be a text"),

@@ -175,14 +175,14 @@ def _flips(pairs: Pairs) -> str:
     return f"{pairs.losses} lost and {pairs.gains} gained of {pairs.n} {pairs.noun}s"
 
 
-def change(drop: float, low: float, high: float, name: str, *, rest: str = "") -> str:
+def change(drop: float, low: float, high: float, name: str) -> str:
     """Return a drop with its interval in words; a negative drop is a gain.
 
     :param name: of the interval.
     """
     if drop < 0:
-        return f"gain of {size_in_points(drop)}{rest} ({name} {interval_shown(-high, -low)})"
-    return f"drop of {size_in_points(drop)}{rest} ({name} {interval_shown(low, high)})"
+        return f"gain of {size_in_points(drop)} ({name} {interval_shown(-high, -low)})"
+    return f"drop of {size_in_points(drop)} ({name} {interval_shown(low, high)})"
 
 
 def _drop(rule: Rule, pairs: Pairs, interval: Interval) -> str:
@@ -237,14 +237,6 @@ def max_drop(rule: Rule, pairs: Pairs, *, spare: int | None = None) -> Check:
         pairs.drop,
         *interval[:2],
     )
-
-
-#: requirement -> function that says it in words, for those that are about the mean of scores
-REQUIRED: Mapping[str, Callable[[Rule], str]] = {
-    "min_accuracy": accuracy_required,
-    "max_drop": drop_required,
-    "no_regression": regression_required,
-}
 
 
 def metric(rule: Rule, row: MetricRow) -> list[Check]:

@@ -1,7 +1,6 @@
 """The gate file: the conditions under which a model is accepted.
 
 inconclusive = "fail"          # or "pass"
-sequential = false             # stop as soon as the decision is settled
 
 [[rule]]
 benchmark = "homophones"
@@ -122,7 +121,6 @@ class Gate:
 
     rules: tuple[Rule, ...]
     inconclusive: Literal["fail", "pass"] = "fail"
-    sequential: bool = False
     allow_mixed: bool = False
     file: str = ""
     sha256: str = ""
@@ -287,7 +285,6 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
 }
 _TOP: Mapping[str, Callable[[Any], Any]] = {
     "inconclusive": _one_of("fail", "pass"),
-    "sequential": _flag,
     "allow_mixed": _flag,
     # defaults for all rules
     "alpha": _error_rate,

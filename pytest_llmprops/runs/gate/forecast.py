@@ -210,7 +210,7 @@ def decide_rule(gate: Gate, rule: Rule, items: RuleItems, drops: Floats) -> tupl
     totals = _totals(drops, items.units, items.scale)
     if rule.no_regression:
         # Holm's first step
-        alpha = (rule.alpha / 2 if gate.sequential else rule.alpha) / sum(r.no_regression for r in gate.rules)
+        alpha = rule.alpha / sum(r.no_regression for r in gate.rules)
         failed |= _p_of_drop(totals, items.sizes) <= alpha
         met &= _p_below(totals, items.sizes, rule.detect) <= 1 - CONFIDENCE
     if rule.max_drop is not None:

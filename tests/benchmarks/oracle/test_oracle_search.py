@@ -296,14 +296,6 @@ def test_gate_ignores_searches(project: Project, least: str, code: int, workers:
     assert done.run["searches"][0]["counterexamples"] == 2
 
 
-def test_sequential_gate_runs_no_searches(project: Project) -> None:
-    """A sequential gate runs no searches, because it saves calls."""
-    gate = str(project.runner.write("gate.toml", "sequential = true\n" + GATE + "0.5\n"))
-    done = project("--llm-gate", gate, "-rs")
-    assert "not searched: a sequential gate ends the run early" in done.output
-    assert "searches" not in done.run
-
-
 BROKEN = f"""{PAIRED}
     if MARKED:
         return BackendError("the server broke", kind="status 500")
