@@ -59,7 +59,6 @@ def judge(
     *,
     alpha: float = ALPHA,
     detect: float = DETECT,
-    level: float = 0.95,
     test: DropTest | None = None,
     gain_test: DropTest | None = None,
 ) -> PairedResult:
@@ -67,13 +66,12 @@ def judge(
 
     :param alpha: one-sided significance level. A gain is the same test with the runs exchanged.
     :param detect: the drop, in (0, 1], that the pairs must rule out.
-    :param level: coverage of the interval, which does not affect the conclusion.
     :param test: the test of a drop, if it is not that of the pairs, or already corrected for several tests.
     :param gain_test: the same for a gain.
     :raises ValueError: if there are no pairs.
     """
     test = test or drop_test(pairs)
-    interval = drop_interval(pairs, level)
+    interval = drop_interval(pairs)
     limit = sample_of(pairs).upper_limit(1 - CONFIDENCE, most=1)
     p_gain = None
     if pairs.drop < 0:

@@ -71,13 +71,11 @@ class Loss:
 class GateResult:
     """The gate's decision.
 
-    :param passed: whether the exit code is that of a passed gate.
     :param caveats: what the APIs of the models forced, one sentence each.
     :param losses: significant drops of single headline tasks, languages and clusters, the largest of each kind first.
     """
 
     decision: GateDecision
-    passed: bool = False
     line: str = ""
     file: str = ""
     sha256: str = ""
@@ -87,6 +85,11 @@ class GateResult:
     notes: tuple[str, ...] = ()
     rules: tuple[RuleResult, ...] = ()
     losses: tuple[Loss, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """True if the decision is ``pass``; an inconclusive gate does not pass."""
+        return self.decision == "pass"
 
     @classmethod
     def from_json(cls, gate: Mapping[str, Any]) -> GateResult:

@@ -563,7 +563,6 @@ LOSS = Fields(
 GATE = Fields(
     {"decision": Text(one_of=get_args(GateDecision))},
     {
-        "passed": _FLAG,
         **_all(("file", "sha256"), _NAME),
         "line": _TEXT,
         "baseline": OrNull(_NAME),

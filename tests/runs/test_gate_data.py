@@ -74,11 +74,10 @@ def test_errors_alone_never_fail_a_rule() -> None:
     failing = judged(gate_of({"max_drop": 0.01}), new("w" * 100 + with_errors(range(110, 120))[100:]), old)
     assert failing.decision == "fail"
     share = judged(gate_of({"max_refused": 0.0}), new(with_errors(range(10))))
-    point = judged(gate_of({"min_accuracy": 0.898, "basis": "point"}), new(with_errors(range(10))))
-    assert (share.decision, point.decision) == ("pass", "pass")
+    assert share.decision == "pass"
 
 
-METRIC_GATE = "[[rule]]\nbenchmark = '{}'\nmetric = '{}'\nmin = 0.9\nbasis = '{}'\n"
+METRIC_GATE = "[[rule]]\nbenchmark = '{}'\nmetric = '{}'\nmin = 0.9\n"
 
 
 def decided(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -108,7 +107,7 @@ def edit(folder: Path, **values: Any) -> None:
 
 def test_changed_value_is_invalid(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The reason has both values; a rule on another metric or item does not look at this one."""
-    rule = ("homophones", "accuracy", "point")
+    rule = ("homophones", "accuracy")
     assert decided(homophones_run, capsys, *rule)["decision"] == "fail"
     edit(homophones_run, value=0.95)
     result = decided(homophones_run, capsys, *rule)
@@ -120,7 +119,7 @@ def test_changed_value_is_invalid(homophones_run: Path, capsys: pytest.CaptureFi
 def test_changed_interval_decides_nothing(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The interval of the computed metric is judged."""
     edit(homophones_run, ci_low=0.95, ci_high=0.99)
-    assert decided(homophones_run, capsys, "homophones", "accuracy", "interval")["decision"] == "fail"
+    assert decided(homophones_run, capsys, "homophones", "accuracy")["decision"] == "fail"
 
 
 def test_missing_and_added_rows_are_invalid(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +127,7 @@ def test_missing_and_added_rows_are_invalid(homophones_run: Path, capsys: pytest
     facts = json.loads((homophones_run / "run.json").read_text())
     facts["metrics"] = [{**facts["metrics"][0], "group": "other"}]
     (homophones_run / "run.json").write_text(run_json(facts))
-    reasons = decided(homophones_run, capsys, "homophones", "accuracy", "point")["reasons"]
+    reasons = decided(homophones_run, capsys, "homophones", "accuracy")["reasons"]
     assert any("/other/" in r and "it is no value" in r for r in reasons)
     assert any("run.json has no value for" in r for r in reasons)
 
@@ -141,7 +140,7 @@ def test_metrics_of_an_unknown_benchmark_are_those_of_run_json(
     row = {**place, "group": "", "name": "rate", "value": 0.95, "n": 40, "ci_low": None, "ci_high": None,
            "direction": "higher"}  # fmt: skip
     folder = write_run(tmp_path / "run", verdicts("c" * 40), metrics=[row])
-    assert decided(folder, capsys, "sums", "rate", "point")["decision"] == "pass"
+    assert decided(folder, capsys, "sums", "rate")["decision"] == "pass"
     main(["gate", str(folder), "--gate", str(tmp_path / "gate.toml")])
     assert "note: metrics of sums could not be computed again" in capsys.readouterr().out
 

@@ -394,7 +394,7 @@ def rich_record(folder: Path) -> RunMetadata:
         not_served={"sums": {model: 3}},
         selection={"sums": {"items": 5, "of": 9}},
         remarks=(Remark(model, "sums", "a line"),),
-        gate=GateResult("pass", True, "the line", rules=(RuleResult("sums", "met", 5, (check,)),), caveats=("a",)),
+        gate=GateResult("pass", "the line", rules=(RuleResult("sums", "met", 5, (check,)),), caveats=("a",)),
         notes=("a note",),
     )  # fmt: skip
 

@@ -104,7 +104,7 @@ def records_at_worst(
     return RecordsAtWorst(ours, theirs, list(dict.fromkeys(failed)))
 
 
-def confirmed(rule: Rule, result: RuleResult, worst: RuleResult, unanswered: Sequence[str]) -> RuleResult:
+def confirmed(result: RuleResult, worst: RuleResult, unanswered: Sequence[str]) -> RuleResult:
     """Return the result in which a requirement is met only if it is met at worst as well.
 
     :param worst: the result on the records of :func:`records_at_worst`.
@@ -117,7 +117,7 @@ def confirmed(rule: Rule, result: RuleResult, worst: RuleResult, unanswered: Seq
     )
     checks = tuple(
         replace(check, verdict="inconclusive", reason=reason)
-        if check.verdict == "met" and has_rate(rule, check.kind) and verdicts.get(check.kind) != "met"
+        if check.verdict == "met" and check.kind in _WITH_RATE and verdicts.get(check.kind) != "met"
         else check
         for check in result.checks
     )
@@ -126,11 +126,6 @@ def confirmed(rule: Rule, result: RuleResult, worst: RuleResult, unanswered: Seq
     return replace(
         result, checks=checks, verdict="inconclusive" if result.verdict == "met" else result.verdict
     )
-
-
-def has_rate(rule: Rule, kind: str) -> bool:
-    """Return True if a requirement has a stated rate of wrong acceptances."""
-    return kind in _WITH_RATE and not (kind == "min_accuracy" and rule.basis == "point")
 
 
 def fitness(data: RuleData) -> list[Check]:
@@ -285,11 +280,9 @@ def decide(
         comparable, remarks = _comparable(facts, baseline, {r.benchmark for r in records})
         remarks = [*remarks_on_baseline(baseline.facts, facts, sorted(comparable)), *remarks]
         lost = _losses(runs, [r for r in records if r.benchmark in comparable], theirs, terms)
-    passed = decision == "pass" or (decision == "inconclusive" and gate.inconclusive == "pass")
     return GateResult(
         decision=decision,
-        passed=passed,
-        line=_line(decision, gate, results, reasons, lost, runs, passed=passed, is_selection=bool(selection)),
+        line=_line(decision, gate, results, reasons, lost, runs, is_selection=bool(selection)),
         file=gate.file,
         sha256=gate.sha256,
         baseline=None if baseline is None else baseline.run_id,
@@ -409,8 +402,8 @@ def _confirmed(
     ]
     at_worst_results = _results(gate, rules, dict.fromkeys((rule.name for rule in gate.rules), ""))
     return [
-        confirmed(rule, result, other, w.unanswered)
-        for rule, result, other, w in zip(gate.rules, results, at_worst_results, worst, strict=True)
+        confirmed(result, other, w.unanswered)
+        for result, other, w in zip(results, at_worst_results, worst, strict=True)
     ]
 
 
@@ -455,7 +448,6 @@ def _add_regression_checks(rules: Sequence[RuleData], checks_of_rules: list[list
                 data.rule,
                 data.comparison,
                 adjusted_test,
-                alpha=data.rule.alpha,
                 tests=tests,
                 spare=data.spare,
             )
@@ -540,7 +532,6 @@ def _line(
     lost: Sequence[Loss],
     runs: Sequence[RunMetadata],
     *,
-    passed: bool,
     is_selection: bool,
 ) -> str:
     """Return the decision in one line.
@@ -568,10 +559,9 @@ def _line(
         if check.verdict == wanted and result.verdict == wanted
     ]
     if decision == "inconclusive":
-        accepted = ", which the gate file accepts" if passed else ""
         rule, check = decisive[0]
         also = f"; {ours} {losses}" if losses else ""
-        return f"{word}{accepted}: {rule.name}: {check.reason or check.measured}{_more(decisive)}{also}"
+        return f"{word}: {rule.name}: {check.reason or check.measured}{_more(decisive)}{also}"
     if losses and all(check.kind in _DROPS for _, check in decisive):
         return f"{word}: {ours} {losses}"
     text = f"{ours} {_failure(*decisive[0])}{_more(decisive)}"

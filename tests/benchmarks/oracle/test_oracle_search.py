@@ -283,16 +283,16 @@ def test_calls_of_a_search_are_bounded(project: Project, most: int) -> None:
     assert done.code == 1
 
 
-GATE = '[[rule]]\nbenchmark = "oracle"\nmin_items = 1\nbasis = "point"\nmin_accuracy = '
+GATE = '[[rule]]\nbenchmark = "oracle"\nmin_items = 1\nmin_accuracy = '
 
 
-@pytest.mark.parametrize(("least", "code", "workers"), [("0.5", 0, "0"), ("0.6", 1, "2")])
+@pytest.mark.parametrize(("least", "code", "workers"), [("0.05", 0, "0"), ("0.3", 1, "2")])
 def test_gate_ignores_searches(project: Project, least: str, code: int, workers: str) -> None:
-    """A gate ignores counterexamples, whether it passes or fails."""
+    """A gate ignores counterexamples, whether it passes or not."""
     gate = str(project.runner.write("gate.toml", GATE + least + "\n"))
     done = project("--llm-gate", gate, "-n", workers)
     assert done.code == code, done.output
-    assert done.run["gate"]["decision"] == ("fail" if code else "pass")
+    assert done.run["gate"]["decision"] == ("inconclusive" if code else "pass")
     assert done.run["searches"][0]["counterexamples"] == 2
 
 
