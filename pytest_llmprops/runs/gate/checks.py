@@ -167,10 +167,10 @@ def _flips(pairs: Pairs) -> str:
 def _drop(pairs: Pairs, interval: Interval) -> str:
     """Return a drop with its interval in words; a negative drop is a gain."""
     low, high, _ = interval
-    word, shown = (
-        ("gain", interval_shown(-high, -low)) if pairs.drop < 0 else ("drop", interval_shown(low, high))
-    )
-    return f"{word} of {size_in_points(pairs.drop)} ({INTERVAL} {shown}), {_flips(pairs)}"
+    word = "drop"
+    if pairs.drop < 0:
+        word, low, high = "gain", -high, -low
+    return f"{word} of {size_in_points(pairs.drop)} ({INTERVAL} {interval_shown(low, high)}), {_flips(pairs)}"
 
 
 def _pass_advice(model: UnchangedModel, key: str, limit: float, pairs: Pairs, spare: int | None) -> str:

@@ -319,7 +319,7 @@ def test_a_call_that_fails_is_an_error(project: Project) -> None:
     statuses = [{name: row["status"] for name, row in run.verdicts.items()} for run in (done, known)]
     assert statuses[0] == statuses[1]
     assert done.run["complete"] is True
-    gate = str(project.runner.write("gate.toml", GATE + "0.5\n"))
+    gate = str(project.runner.write("gate.toml", GATE + "0.05\n"))
     assert project("--llm-gate", gate).code == 0
 
 
