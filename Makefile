@@ -171,7 +171,6 @@ $(ALLURE_READY):
 
 bench: $(VENV)/dev
 	$(BIN)/python -m bench --record
-	$(BIN)/python -m bench.sequential_gate
 	$(BIN)/python -m bench.eras_scale
 
 # The same prompts with other tools; each tool has an environment of its own.

@@ -19,17 +19,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import beta
 
 from bench.interval_methods import Counts, Flags, Floats, draw
 from bench.process import parsed
 from pytest_llmprops.core.bounded_mean import mean_p_value
 from pytest_llmprops.core.comparison import CONFIDENCE
-from pytest_llmprops.core.paired import Pairs, mcnemar_drop
-from pytest_llmprops.runs.gate import sequential as bounds
-from pytest_llmprops.runs.gate.checks import Answer
-from pytest_llmprops.runs.gate.file import Rule
-from pytest_llmprops.runs.gate.sequential import Population
+from pytest_llmprops.core.paired import mcnemar_drop
 
 ALPHA = 0.05
 #: columns of the table: size of clusters, intraclass correlation
@@ -171,63 +166,6 @@ def decision_rows(upgrades: int) -> Iterator[list[str]]:
         ]
 
 
-# ---- sequential gates: looks after a third, two thirds and all of the items
-
-
-def sequential(rule: Rule, outcomes: Counts, size: int, seed: int, accepted: Flags) -> Flags:
-    """Return, per sample, whether a sequential gate of one rule accepts, early or at the end.
-
-    :param outcomes: items of each cluster with each outcome: lost, gained, unchanged, or right, wrong.
-    :param accepted: the decisions of the full runs. A look only asks the gate if the full run would accept the shares
-        seen so far: the gate's bounds contain them, so that no other look can accept.
-    """
-    rng, (upgrades, clusters, kinds) = np.random.default_rng(seed), outcomes.shape
-    kind = np.tile(np.arange(kinds), upgrades * clusters)
-    items = np.repeat(kind, outcomes.reshape(-1)).reshape(upgrades, clusters * size)
-    order = rng.permuted(np.tile(np.arange(clusters * size), (upgrades, 1)), axis=1)
-    items, names = np.take_along_axis(items, order, axis=1), order // size
-    population = Population.of([str(n // size) for n in range(clusters * size)])
-    accepted = accepted.copy()
-    for third in (2, 1):
-        drawn = clusters * size * third // 3
-        seen = np.stack([(items[:, :drawn] == k).sum(axis=1) for k in range(kinds)], axis=-1)
-        likely = _extrapolated(rule, seen / drawn, population)
-        for row in np.flatnonzero(likely):
-            verdict = _look(rule, items[row, :drawn], names[row, :drawn], population)
-            if verdict != "inconclusive":
-                accepted[row] = verdict == "met"
-    return accepted
-
-
-def _extrapolated(rule: Rule, seen: Floats, population: Population) -> Flags:
-    n = population.effective
-    if rule.min_accuracy is not None:
-        right = np.maximum(seen[:, 0] * n, 1e-9)
-        return np.asarray(beta.cdf(rule.min_accuracy, right, n - right + 1) <= ALPHA / 2)
-    if rule.max_drop is not None:
-        counts = np.maximum(seen * n, 0.0)
-        p = mean_p_value([-1.0, 1.0, 0.0], 1.0, -rule.max_drop, least=-1, counts=counts)
-        return p <= ALPHA / 2
-    if population.clustered:
-        return np.zeros(len(seen), dtype=bool)
-    lost, gained = np.floor(seen[:, 0] * n), np.ceil(seen[:, 1] * n)
-    return np.asarray(mcnemar_drop(lost, gained) > rule.alpha)
-
-
-def _look(rule: Rule, items: Counts, clusters: Counts, population: Population) -> str:
-    """Return the gate's verdict on a part of the items, with half of alpha spent on stopping."""
-    names = [str(n) for n in clusters]
-    if rule.min_accuracy is not None:
-        answers = [
-            Answer("", name, float(item == 0), 0.0, 0.0) for item, name in zip(items, names, strict=True)
-        ]
-        return bounds.accuracy(rule, answers, population, ALPHA / 2).verdict
-    pairs = Pairs(tuple((items != 1).astype(float)), tuple((items != 0).astype(float)), tuple(names))
-    if rule.max_drop is not None:
-        return bounds.max_drop(rule, pairs, population, ALPHA / 2).verdict
-    return bounds.no_regression(rule, pairs, population, ALPHA / 2, alpha=rule.alpha, tests=1).verdict
-
-
 # ---- the table of stated and measured rates
 
 Rate = Callable[[np.random.Generator, int, int, int, float], Iterator[float]]
@@ -267,50 +205,13 @@ def false_alarm(rng: np.random.Generator, upgrades: int, n: int, size: int, icc:
         yield float((regression_p(counts[..., 0], counts[..., 1], size) <= ALPHA).mean())
 
 
-def sequential_min_accuracy(
-    rng: np.random.Generator, upgrades: int, n: int, size: int, icc: float
-) -> Iterator[float]:
-    """Yield the rates of acceptance of a sequential gate at a true accuracy of exactly ``min_accuracy``."""
-    for limit in ACCURACIES[:2]:
-        counts = draw(rng, upgrades, n // size, size, [limit, 1 - limit], icc)
-        rule = Rule("rule", {}, min_accuracy=limit)
-        yield float(sequential(rule, counts, size, n, accuracy_met(counts[..., 0], size, limit)).mean())
-
-
-def sequential_max_drop(
-    rng: np.random.Generator, upgrades: int, n: int, size: int, icc: float
-) -> Iterator[float]:
-    """Yield the rates of acceptance of a sequential gate at a true drop of exactly ``max_drop``."""
-    for gain in GAINS:
-        counts, rule = _pairs(rng, upgrades, n, size, icc, 0.1, gain), Rule("rule", {}, max_drop=0.1)
-        met = sequential(rule, counts, size, n, drop_met(counts[..., 0], counts[..., 1], size, 0.1))
-        yield float(met.mean())
-
-
-def sequential_no_regression(
-    rng: np.random.Generator, upgrades: int, n: int, size: int, icc: float
-) -> Iterator[float]:
-    """Yield the rates of acceptance of a sequential gate at a true drop of exactly ``detect``."""
-    rule = Rule("rule", {}, no_regression=True, detect=DETECT, alpha=ALPHA / 2)
-    for gain in GAINS:
-        counts = _pairs(rng, upgrades, n, size, icc, DETECT, gain)
-        met = sequential(
-            rule, counts, size, n, regression_met(counts[..., 0], counts[..., 1], size, ALPHA / 2)
-        )
-        yield float(met.mean())
-
-
 #: rule, stated rate, measured rate, numbers of items
 RULES: list[tuple[str, float, Rate, Sequence[int]]] = [
     ("`min_accuracy`, accepted at the limit", ALPHA / 2, min_accuracy, ITEMS),
     ("`max_drop`, accepted at the limit", ALPHA / 2, max_drop, ITEMS),
     ("`no_regression`, accepted at a drop of `detect`", 1 - CONFIDENCE, no_regression, ITEMS),
     ("`no_regression`, failed though equally good", ALPHA, false_alarm, ITEMS),
-    ("sequential `min_accuracy`, accepted at the limit", ALPHA, sequential_min_accuracy, (100, 400)),
-    ("sequential `max_drop`, accepted at the limit", ALPHA, sequential_max_drop, (100, 400)),
-    ("sequential `no_regression`, accepted at a drop of `detect`", 1 - CONFIDENCE + ALPHA / 2,
-     sequential_no_regression, (100, 400)),
-]  # fmt: skip
+]
 
 
 def worst(rate: Rate, upgrades: int, items: Sequence[int], size: int, icc: float, seed: int = 0) -> float:

@@ -392,8 +392,7 @@ class Benchmark:
         """Return the name of the pytest case that reports each item. None, the default, means one case per item.
 
         A case of several items fails if one of them is wrong. It is an error if some items are errors and all others
-        are correct. The run record has the verdict of every item. With a sequential gate, this method is not used and
-        each item is a case.
+        are correct. The run record has the verdict of every item.
         """
         return None
 

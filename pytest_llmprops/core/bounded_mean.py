@@ -16,7 +16,7 @@ of the largest size, that has the worst score everywhere. The upper limit is its
 
 For single items with scores 0 and 1 the limits are those of Clopper and Pearson, which are exact. For other scores
 it is a conjecture that they hold; it is proved in special cases, and no counterexample is known. ``bench.gate_rates``
-measures it next to other methods. The proved bound by betting (``core/confidence_sequence.py``) is wider.
+measures it next to other methods.
 
 Sources: Gaffke, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
 variable", *Math. Methods Statist.* 14 (2005), 451-467; Learned-Miller & Thomas, "A new confidence interval for the

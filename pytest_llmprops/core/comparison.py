@@ -26,16 +26,6 @@ CONFIDENCE = 0.80
 Conclusion = Literal["drop", "gain", "no clear difference", "inconclusive"]
 
 
-def is_ruled_out(sample: ClusterSample, drop: float) -> bool:
-    """Return True if the upper limit of the sample's drop is at most ``drop``.
-
-    At a true drop of ``drop``, this happens at most 20% of the time, whatever the flips and clusters. The limit is
-    not corrected for several comparisons: a gate passes only if every rule rules out its drop, which is never more
-    likely than for a single rule (an intersection-union test; Berger 1982, *Technometrics* 24, 295-300).
-    """
-    return sample.p_below(drop, most=1) <= 1 - CONFIDENCE
-
-
 @dataclass(frozen=True, slots=True)
 class PairedResult:
     """The result of a comparison of two runs on the same items.
@@ -69,7 +59,6 @@ def judge(
     *,
     alpha: float = ALPHA,
     detect: float = DETECT,
-    level: float = 0.95,
     test: DropTest | None = None,
     gain_test: DropTest | None = None,
 ) -> PairedResult:
@@ -77,13 +66,12 @@ def judge(
 
     :param alpha: one-sided significance level. A gain is the same test with the runs exchanged.
     :param detect: the drop, in (0, 1], that the pairs must rule out.
-    :param level: coverage of the interval, which does not affect the conclusion.
     :param test: the test of a drop, if it is not that of the pairs, or already corrected for several tests.
     :param gain_test: the same for a gain.
     :raises ValueError: if there are no pairs.
     """
     test = test or drop_test(pairs)
-    interval = drop_interval(pairs, level)
+    interval = drop_interval(pairs)
     limit = sample_of(pairs).upper_limit(1 - CONFIDENCE, most=1)
     p_gain = None
     if pairs.drop < 0:

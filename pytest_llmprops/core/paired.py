@@ -228,9 +228,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 #
 # The interval is that of the mean of differences in [-1, 1], which are bounded: see ``core/bounded_mean.py``.
 
-#: counts may be shares of effective items, with rounding errors up to this share
-SHARE_ROUNDING = 1e-9
-
 
 def sample_of(pairs: Pairs) -> ClusterSample:
     """Return the drops of the pairs by cluster.
@@ -253,15 +250,3 @@ def drop_interval(pairs: Pairs, level: float = 0.95) -> Interval:
     if not pairs.n:
         raise ValueError("an interval of a drop needs at least one pair")
     return mean_interval(pairs.drops, pairs.clusters, level, least=-1, most=1)
-
-
-def count_sample(losses: float, gains: float, n: float) -> ClusterSample:
-    """Return the drops of ``n`` independent right-or-wrong pairs; ``n`` and the counts may be effective numbers.
-
-    :raises ValueError: unless losses, gains >= 0, losses + gains <= n and n > 0.
-    """
-    if n <= 0 or min(losses, gains) < 0 or losses + gains > n * (1 + SHARE_ROUNDING):
-        raise ValueError(f"there cannot be {losses} losses and {gains} gains among {n} pairs")
-    counts = {-1.0: gains, 0.0: n - losses - gains, 1.0: losses}
-    present = {value: float(count) for value, count in counts.items() if count > 0}
-    return ClusterSample(tuple(present), (1.0,) * len(present), tuple(present.values()))

@@ -552,9 +552,7 @@ CHECK = Fields(
     {"kind": _NAME, **_all(("required", "measured"), _TEXT), "verdict": _VERDICT},
     {"reason": _TEXT, **_all(("value", "ci_low", "ci_high"), OrNull(_NUMBER))},
 )
-RULE = Fields(
-    {"name": _NAME, "verdict": _VERDICT, "items": _COUNT, "checks": Several(CHECK)}, {"partial": _FLAG}
-)
+RULE = Fields({"name": _NAME, "verdict": _VERDICT, "items": _COUNT, "checks": Several(CHECK)}, {})
 LOSS = Fields(
     {
         **_all(("benchmark", "title", "kind", "name"), _NAME),
@@ -565,22 +563,13 @@ LOSS = Fields(
 GATE = Fields(
     {"decision": Text(one_of=get_args(GateDecision))},
     {
-        **_all(("passed", "sequential", "stopped_early"), _FLAG),
         **_all(("file", "sha256"), _NAME),
         "line": _TEXT,
         "baseline": OrNull(_NAME),
-        **_all(("items_used", "items_of"), _COUNT),
         **_all(("reasons", "caveats", "notes"), Several(_TEXT)),
         "rules": Several(RULE),
         "losses": Several(LOSS),
     },
-)
-RULE_PLAN = Fields(
-    {"items": _COUNT, "effective": _NUMBER},
-    {"faults": Table(_NAMES), "pairs": OrNull(_COUNT), "pairs_effective": OrNull(_NUMBER)},
-)
-PLAN = Fields(
-    {}, {**_all(("gate", "baseline"), _NAME), "seed": _SEED, "ended": _FLAG, "rules": Table(RULE_PLAN)}
 )
 
 #: the highest schema of a record; schema 1 can also be read
@@ -609,7 +598,6 @@ RUN = Fields(
             "selection": Table(Fields(_all(("items", "of"), _COUNT))),
             "stopped": _TEXT,
             "notes": Several(_TEXT),
-            "sequential": PLAN,
             "gate": GATE,
         }.items()
     },

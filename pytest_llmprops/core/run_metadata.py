@@ -15,7 +15,7 @@ from pytest_llmprops.core.requests import BATCH_DISCOUNT, Usage
 from pytest_llmprops.core.strict_json import JSON
 
 if TYPE_CHECKING:  # runs without a gate do not need it
-    from pytest_llmprops.core.gate_results import GateResult, SequentialPlan
+    from pytest_llmprops.core.gate_results import GateResult
 
 #: in the note on a benchmark that could not be loaded, between its name and the reason
 NOT_MEASURED = ": not measured: "
@@ -323,19 +323,12 @@ class RunMetadata:
     selection: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     searches: tuple[SearchCounts, ...] = ()
-    sequential: SequentialPlan | None = None
     stopped: str | None = None
     notes: tuple[str, ...] = ()
     gate: GateResult | None = None
     promoted_from: str = ""
     promoted_at: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def stopped_by_gate(self) -> bool:
-        """True if a sequential gate ended the run because its decision was settled."""
-        # The gate's own "stopped_early" is also true of a run that was interrupted before its decision.
-        return self.sequential is not None and self.sequential.ended
 
     @property
     def measured_protocols(self) -> dict[str, ProtocolMetadata]:
@@ -396,14 +389,12 @@ class RunMetadata:
         # The reader refuses another schema with a message of its own.
         check({**facts, "schema": SCHEMA}, RUN)
         facts = {"run_id": run_id, **{name: value for name, value in facts.items() if value is not None}}
-        git, sequential, decision = facts.get("git"), facts.get("sequential"), facts.get("gate")
+        git, decision = facts.get("git"), facts.get("gate")
         gate: GateResult | None = None
-        plan: SequentialPlan | None = None
-        if sequential or decision:
-            from pytest_llmprops.core.gate_results import GateResult, SequentialPlan
+        if decision:
+            from pytest_llmprops.core.gate_results import GateResult
 
-            plan = SequentialPlan.from_json(sequential) if sequential else None
-            gate = GateResult.from_json(decision) if decision else None
+            gate = GateResult.from_json(decision)
         known: dict[str, Any] = {name: facts[name] for name in _AS_WRITTEN if name in facts}
         known |= {name: tuple(map(read, facts.get(name, ()))) for name, read in _TABLES.items()}
         return cls(
@@ -414,14 +405,13 @@ class RunMetadata:
             benchmarks={n: BenchmarkMetadata.from_json(n, b) for n, b in facts.get("benchmarks", {}).items()},
             git=GitState(git["commit"], git.get("dirty", False)) if git and "commit" in git else None,
             calls=CallFacts.from_json(facts.get("calls", {})),
-            sequential=plan,
             notes=tuple(facts.get("notes", ())),
             gate=gate,
         )
 
     def to_json(self) -> dict[str, Any]:
         written: dict[str, Any] = {name: _plain(getattr(self, name)) for name in _ORDER}
-        for name in ("searches", "sequential", "gate", "promoted_from", "promoted_at", "selection", "files"):
+        for name in ("searches", "gate", "promoted_from", "promoted_at", "selection", "files"):
             if value := getattr(self, name):
                 written[name] = _plain(value)
         return written

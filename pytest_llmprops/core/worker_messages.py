@@ -10,15 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_llmprops.core.records import Group, RecordStatus, SearchRecord, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.run_metadata import CallFacts, OldReplies, ProtocolMetadata
 from pytest_llmprops.core.strict_json import JSON
-
-if TYPE_CHECKING:
-    from pytest_llmprops.core.gate_results import SequentialPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +189,6 @@ class CaseReport:
     :param search: the search for a counterexample.
     :param by_model: the case failed only because of its verdict or a failed call, so that a gate may replace the
         failure.
-    :param not_needed: keys of the samples that a sequential gate did not need; otherwise empty.
     :param not_searched: the item cannot be searched.
     """
 
@@ -200,7 +196,6 @@ class CaseReport:
     group: GroupLines | None = None
     search: SearchRecord | None = None
     by_model: bool = False
-    not_needed: Sequence[str] = ()
     not_searched: bool = False
 
     @property
@@ -218,8 +213,6 @@ class CaseReport:
             data["group"] = [self.group.status, dict(self.group.counts), self.group.lines]
         if self.search is not None:
             data["search"] = _encode(self.search.to_json())
-        if self.not_needed:
-            data["not_needed"] = list(self.not_needed)
         for name in ("by_model", "not_searched"):
             if value := getattr(self, name):
                 data[name] = value
@@ -233,7 +226,6 @@ class CaseReport:
             group=GroupLines(*data["group"]) if "group" in data else None,
             search=SearchRecord.from_json(json.loads(data["search"])) if "search" in data else None,
             by_model=data.get("by_model", False),
-            not_needed=tuple(data.get("not_needed", ())),
             not_searched=data.get("not_searched", False),
         )
 
@@ -245,7 +237,6 @@ class CollectionMetadata:
     :param cases: number of samples of all items.
     :param items: number of pytest items that this run measures or searches.
     :param kept: number of the samples that have a verdict in the record of a resumed run.
-    :param sequential: plan of a sequential gate.
     :param data: file -> sha256.
     :param groups: the groups of the summary rows, in the order of the suites.
     :param ordinary: why functions with many cases have ordinary items; empty if they have light ones.
@@ -258,7 +249,6 @@ class CollectionMetadata:
     cases: int = 0
     items: int = 0
     kept: int = 0
-    sequential: SequentialPlan | None = None
     benchmarks: Mapping[str, BenchmarkMetadata] = field(default_factory=dict)
     protocols: Mapping[str, ProtocolMetadata] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
@@ -274,7 +264,6 @@ class CollectionMetadata:
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         plain["benchmarks"] = {name: facts.to_json() for name, facts in self.benchmarks.items()}
         plain["protocols"] = {name: protocol.to_json() for name, protocol in self.protocols.items()}
-        plain["sequential"] = None if self.sequential is None else self.sequential.to_json()
         plain["groups"] = [tuple(group) for group in self.groups]
         return plain
 
@@ -286,18 +275,12 @@ class CollectionMetadata:
         }
         groups = [Group(*group) for group in data["groups"]]
         protocols = {name: ProtocolMetadata.from_json(p) for name, p in data["protocols"].items()}
-        plan, sequential = data["sequential"], None
-        if plan is not None:
-            from pytest_llmprops.core.gate_results import SequentialPlan
-
-            sequential = SequentialPlan.from_json(plan)
         return cls(
             **{
                 **data,
                 "benchmarks": benchmarks,
                 "groups": groups,
                 "protocols": protocols,
-                "sequential": sequential,
             }
         )
 

@@ -120,8 +120,6 @@ class BrokerClient:
         #: the messages without an answer, and who waits for it
         self._open: dict[int, tuple[bytes, asyncio.Future[dict[str, Any]]]] = {}
         self._lines: list[bytes] = []
-        #: the values that workers share, which only the processes know
-        self._shared: dict[str, Any] = {}
         self._is_closing = False
         self._has_reconnected = False
         self._reconnects = MOST_RECONNECTS
@@ -156,9 +154,7 @@ class BrokerClient:
         self.writer = writer
         self._reading = asyncio.create_task(self._read(reader))
         if self._has_reconnected:
-            posts = [{"op": "post", "name": name, "value": value} for name, value in self._shared.items()]
-            self._lines = [encode_message({"id": next(self._ids), **post}) for post in posts]
-            self._lines += [line for line, _ in self._open.values()]
+            self._lines = [line for line, _ in self._open.values()]
             self._flush()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
@@ -260,23 +256,6 @@ class BrokerClient:
         message = {"op": "trial", "model": label, "requests": [*map(request_to_json, requests)]}
         return int((await self.send(message))["thinking_tokens"])
 
-    async def post(self, name: str, value: Any) -> None:
-        """Send ``value``, a plain value other than None, to all workers under ``name``; the first value is kept."""
-        self._shared.setdefault(name, value)
-        await self.send({"op": "post", "name": name, "value": value})
-
-    async def gather(self, names: Sequence[str], *, wait: bool = True) -> list[Any]:
-        """Return the values that workers posted under ``names``.
-
-        :param wait: wait until all values are posted; otherwise return those that are. A missing value is None, which
-            with ``wait`` occurs only after a worker was lost.
-        :raises RunStopped: if the run is stopped during the wait.
-        """
-        answer = await self.send({"op": "gather", "names": list(names), "wait": wait})
-        values: list[Any] = answer["values"]
-        self._shared |= {name: value for name, value in zip(names, values, strict=True) if value is not None}
-        return values
-
     async def stop(self, reason: str) -> None:
         """Stop the run for all clients."""
         await self.send({"op": "stop", "reason": reason})
@@ -288,7 +267,7 @@ class BrokerClient:
             if task is not None:
                 task.cancel()
         if self.writer is not None:
-            # Tells the broker that this worker has posted all its values; a killed worker cannot send this.
+            # Tells the broker that this worker ends as planned; a killed worker cannot send this.
             self._lines.append(encode_message({"op": "leave"}))
             self._flush()
             self.writer.close()

@@ -28,11 +28,6 @@ def batch_of(position: int, cases: int, workers: int) -> int:
     return position * workers // cases
 
 
-def turn_of(position: int, cases: int, workers: int) -> int:
-    """Return the worker of a case if the workers take the cases in turn; see :func:`batch_of`."""
-    return position % workers
-
-
 @dataclass(slots=True)
 class Planned:
     """Calls that the cases of one benchmark and model would make.

@@ -12,7 +12,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,78 +26,16 @@ from pytest_llmprops.engine.client import LINE_LIMIT, encode_message, read_messa
 from pytest_llmprops.engine.config import BrokerConfig, import_sdks
 from pytest_llmprops.engine.event_loop import is_cancellation
 
-# Values that workers share: one posts a value under a name, and the others wait for it.
-
-#: Seconds that workers wait for a new value after a worker was lost; then they do its work themselves.
-GRACE_SECONDS = 5.0
-POLL_SECONDS = 0.25
-
-
-class Gathering:
-    """Values by name, on one event loop. A value is any plain value except None.
-
-    :param stopped: returns why the run was stopped, or None.
-    :param grace: seconds without a new value, after which workers stop waiting for a lost worker. Its replacement needs
-        some seconds to start. If both send the same requests, the broker joins them, so each is sent once.
-    """
-
-    def __init__(self, stopped: Callable[[], str | None], *, grace: float = GRACE_SECONDS) -> None:
-        self._stopped = stopped
-        self._grace = grace
-        self._values: dict[str, Any] = {}
-        self._changed = asyncio.Condition()
-        self._lost = False
-        self._last_news = 0.0
-
-    async def post(self, name: str, value: Any) -> None:
-        """Add a value. The first value under a name is kept, so that all workers get the same."""
-        async with self._changed:
-            self._values.setdefault(name, value)
-            self._last_news = asyncio.get_running_loop().time()
-            self._changed.notify_all()
-
-    def posted(self, names: Sequence[str]) -> list[Any]:
-        """Return the present values of ``names``; None for those without a value."""
-        return [self._values.get(name) for name in names]
-
-    async def gather(self, names: Sequence[str]) -> list[Any]:
-        """Wait for the values of all ``names`` and return them.
-
-        If a worker was lost and no new value came within ``grace`` seconds, missing values are None. The caller then
-        does that part of the work itself.
-
-        :raises RunStopped: if the run is stopped before all values are posted.
-        """
-        missing = list(names)
-        while missing := [name for name in missing if name not in self._values]:
-            reason = self._stopped()
-            if reason is not None:
-                raise RunStopped(reason)
-            if self._lost and asyncio.get_running_loop().time() - self._last_news > self._grace:
-                break
-            async with self._changed:
-                try:
-                    await asyncio.wait_for(self._changed.wait(), POLL_SECONDS)
-                except TimeoutError:
-                    continue
-        return self.posted(names)
-
-    def lose(self) -> None:
-        """Note that a worker was killed, and may not have posted all its values."""
-        self._lost = True
-        self._last_news = asyncio.get_running_loop().time()
-
 
 class Server:
     """Serves one broker to any number of clients on a Unix socket."""
 
-    def __init__(self, broker: Broker, *, grace: float = GRACE_SECONDS) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
         #: number of requests without an answer
         self.asked = 0
         #: called before answers are sent
         self.before_answers: Callable[[], None] = lambda: None
-        self._gathering = Gathering(lambda: broker.stopped, grace=grace)
         self._tasks: set[asyncio.Task[None]] = set()
         #: the answers that are ready, by connection
         self._answers: dict[asyncio.StreamWriter, list[bytes]] = {}
@@ -120,8 +58,6 @@ class Server:
             # The worker fails its open requests, instead of waiting for answers that cannot come.
             writer.write(encode_message({"closed": fault_text(fault)}))
         finally:
-            if not leaving:
-                self._gathering.lose()
             if self._broker.waves is not None:
                 self._broker.waves.clients.remove(
                     client, is_replaced=self._broker.config.replaced and not leaving
@@ -174,13 +110,6 @@ class Server:
         if message["op"] == "report":
             await self._broker.settled()
             return {"report": self._broker.report()}
-        if message["op"] == "post":
-            await self._gathering.post(message["name"], message["value"])
-            return {}
-        if message["op"] == "gather":
-            if not message["wait"]:
-                return {"values": self._gathering.posted(message["names"])}
-            return {"values": await self._gathering.gather(message["names"])}
         if message["op"] == "stop":
             self._broker.stop(message["reason"])
             return {}
@@ -217,7 +146,7 @@ async def run(config: BrokerConfig, path: str) -> None:
     """Serve until standard input is closed."""
     broker = Broker(config)
     import_sdks(config)
-    server = Server(broker, grace=GRACE_SECONDS if config.replaced else 0.0)
+    server = Server(broker)
     checkpoint = Checkpoint(Path(path).parent, broker, lambda: server.asked)
     server.before_answers = checkpoint.write
     listening = await asyncio.start_unix_server(server.client, path, limit=LINE_LIMIT)

@@ -236,23 +236,6 @@ class Engine:
         assert not isinstance(self.broker, NoBroker)
         return self._thread.call(_trials(self.broker, requests))
 
-    def post(self, name: str, value: Any) -> None:
-        """Send ``value``, a plain value other than None, to the other workers under ``name``; the first value is kept.
-
-        :raises BackendError: if the broker process ended.
-        """
-        assert isinstance(self.broker, BrokerClient)
-        self._thread.call(self.broker.post(name, value), CLOSE_SECONDS)
-
-    def gather(self, names: Sequence[str], *, wait: bool = True) -> list[Any]:
-        """Return the values that workers post under ``names``; see ``BrokerClient.gather``.
-
-        :raises RunStopped: if the run is stopped during the wait.
-        :raises BackendError: if the broker process ended.
-        """
-        assert isinstance(self.broker, BrokerClient)
-        return self._thread.call(self.broker.gather(names, wait=wait))
-
     def stop(self, reason: str) -> None:
         """Stop the run."""
         self._thread.call(_stop(self.broker, reason), CLOSE_SECONDS)

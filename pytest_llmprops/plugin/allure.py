@@ -108,7 +108,7 @@ class AllureCases:
             return
         unit = current.unit
         case, name = (unit.cases[0], unit.name) if isinstance(unit, CaseGroup) else (unit, unit.item.id)
-        outcome = current.outcome or Outcome(case, stopped="not needed")
+        outcome = current.outcome or Outcome(case, stopped="skipped")
         record = None if isinstance(outcome, GroupOutcome) else outcome.record()
         if current.is_expected:
             result.status = Status.SKIPPED

@@ -199,8 +199,6 @@ class Cases:
         self.folders: dict[str, list[DataFolder]] = {}
         #: warnings about data files, for the summary
         self.notes: list[str] = []
-        #: each item is a separate case, as a sequential gate needs it
-        self.ungrouped = False
         #: the limit applies later, to what pytest selects
         self.limits_late = False
         self._check_data()
@@ -351,10 +349,8 @@ class Cases:
 
     def _named(self, selection: Selection, label: str, cases: Sequence[Case]) -> dict[str, Case | CaseGroup]:
         """Return ``cases`` by name, as single cases or as the groups that the benchmark defines."""
-        names: Sequence[str] | None = None
-        if not self.ungrouped:
-            names = selection.benchmark.case_names([c.item for c in cases], selection.protocol.settings)
-            names = checked_case_names(selection.benchmark, names, len(cases))
+        names = selection.benchmark.case_names([c.item for c in cases], selection.protocol.settings)
+        names = checked_case_names(selection.benchmark, names, len(cases))
         if names is None:
             names = [case.item.id for case in cases]
         groups: dict[str, list[Case]] = {}

@@ -14,10 +14,10 @@ import pytest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import Group
-from pytest_llmprops.core.run_metadata import ModelMetadata, ProtocolMetadata, RunMetadata
+from pytest_llmprops.core.run_metadata import ProtocolMetadata
 from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata, PhasesRead
 from pytest_llmprops.data.whole_files import write_text
-from pytest_llmprops.engine.evaluator import Case, CaseGroup, CaseKey, Unit
+from pytest_llmprops.engine.evaluator import Case, CaseGroup, Unit
 from pytest_llmprops.plugin import light_items
 from pytest_llmprops.plugin.cases import Cases, Selection, within_limit
 from pytest_llmprops.plugin.light_items import UNIT, cases_in, module_of, possible_tasks, set_unit
@@ -39,7 +39,7 @@ from pytest_llmprops.plugin.markers import (
 from pytest_llmprops.plugin.options import RunOptions, shown_only
 
 if TYPE_CHECKING:
-    from pytest_llmprops.plugin.gating import Gating, SequentialSchedule
+    from pytest_llmprops.plugin.gating import Gating
     from pytest_llmprops.plugin.searching import Searching
 
 
@@ -200,13 +200,6 @@ class Collection:
         self._has_searches = False
         #: a selected function fails because its benchmark could not be loaded
         self._lacks_benchmark = False
-        #: the blocks of a sequential gate, known after :meth:`settle`
-        self.schedule: SequentialSchedule | None = None
-
-    @property
-    def is_sequential(self) -> bool:
-        """True if a gate ends the run as soon as it is decided."""
-        return self._gating is not None and self._gating.gate.sequential
 
     # ---- creation of items
 
@@ -296,7 +289,7 @@ class Collection:
         if on_command_line is not None:
             # Pytest would create all items and drop the others, at a tenth of a millisecond each.
             params = [param for param in params if param in on_command_line]
-        if not self.is_sequential and light_items.can_be_light(metafunc, len(params)):
+        if light_items.can_be_light(metafunc, len(params)):
             hook = light_items.needs_functions(metafunc.definition)
             if hook is None:
                 self._light[metafunc.definition.nodeid] = params
@@ -372,7 +365,7 @@ class Collection:
         return bool(broken or not self.is_selected or shown_only(option, self._settings))
 
     def settle(self, session: pytest.Session) -> None:
-        """Check the selected cases, and order them for a sequential gate.
+        """Check the selected cases.
 
         :raises UsageError: if an option or a gate rule does not fit the cases.
         """
@@ -393,12 +386,9 @@ class Collection:
         if not self.only_collects(session) or self._settings.plan:
             self._check_selected(session)
             is_whole = is_whole and not self._cases.unreadable
-        if self._gating is not None and session.items:
+        if self._gating is not None and session.items and is_whole:
             units = {unit.key: unit for item in session.items if (unit := self.unit_of(item)) is not None}
-            if is_whole:
-                self._gating.check([case for unit in units.values() for case in cases_in(unit)], self._cases)
-            if self.is_sequential and units and not self.only_collects(session):
-                self._order_by_blocks(session, list(units.values()))
+            self._gating.check([case for unit in units.values() for case in cases_in(unit)], self._cases)
         ordinary = (item for item in session.items if not isinstance(item, light_items.LightItem))
         self._lacks_benchmark = any(unreadable_of(item) is not None for item in ordinary)
         self.selected, self._items = self._measured(session.items)
@@ -442,31 +432,6 @@ class Collection:
         searched = self.searched_by(item) if unit is None else None
         return unit, cases_in(unit) if searched is None else (searched,)
 
-    def _order_by_blocks(self, session: pytest.Session, units: list[Unit]) -> None:
-        from pytest_llmprops.plugin.gating import SequentialSchedule
-
-        assert self._gating is not None
-        settings = self._settings
-        facts = RunMetadata(
-            "",
-            models={label: ModelMetadata() for label in self._cases.models},
-            options={"params": dict(settings.params)},
-            benchmarks=self._cases.benchmark_facts(),
-            protocols=self._protocols(),
-            data=self._cases.data_hashes(),
-            not_served=self._not_served(),
-        )
-        self.schedule = SequentialSchedule(
-            self._gating, units, facts, concurrency=settings.concurrency, seed=settings.seed
-        )
-        items: dict[CaseKey, list[pytest.Item]] = {}
-        for item in session.items:
-            unit = self.unit_of(item)
-            if unit is not None:
-                items.setdefault(unit.key, []).append(item)
-        others = [item for item in session.items if self.unit_of(item) is None]
-        session.items[:] = [item for unit in self.schedule.ordered for item in items[unit.key]] + others
-
     def _protocols(self) -> dict[str, ProtocolMetadata]:
         selections = self._cases.selections
         return {n: ProtocolMetadata.from_json(s.protocol.to_json()) for n, s in selections.items()}
@@ -481,7 +446,6 @@ class Collection:
             cases=len(keys),
             items=self._items,
             kept=len(keys & self._kept.cases),
-            sequential=self.schedule.plan if self.schedule is not None else None,
             benchmarks=cases.benchmark_facts(),
             protocols=self._protocols(),
             data=cases.data_hashes(),

@@ -184,8 +184,7 @@ class Controller:
         :raises pytest.UsageError: if the folder or the reply store cannot be used.
         """
         folder, evaluation = self.recording.prepare(), self.session.evaluation
-        # Workers of a sequential gate exchange verdicts through the broker, whatever the model.
-        if self.is_distributed and (evaluation.needs_broker or self.session.collection.is_sequential):
+        if self.is_distributed and evaluation.needs_broker:
             # pytest-xdist's option is a string.
             replaces_workers = str(self.config.option.maxworkerrestart) != "0"
             self.recording.notes += self.broker.start_process(
@@ -365,7 +364,7 @@ class Controller:
         elif self.session.settings.shard is not None and status == pytest.ExitCode.NO_TESTS_COLLECTED:
             status = pytest.ExitCode.OK
         facts = None if self.recording.record is None else self.recording.record.facts
-        is_lost = self.lost_worker and facts is not None and not (facts.complete or facts.stopped_by_gate)
+        is_lost = self.lost_worker and facts is not None and not facts.complete
         if (self.recording.lacks_metrics or is_lost) and status == pytest.ExitCode.OK:
             status = pytest.ExitCode.TESTS_FAILED
         if self.recording.waits_for_batches and status not in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex, cast
 
@@ -13,7 +13,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from pytest_llmprops.core.worker_messages import WorkerSetup, WorkerSummary
-from pytest_llmprops.engine.planning import batch_of, turn_of
+from pytest_llmprops.engine.planning import batch_of
 from pytest_llmprops.plugin.collection import has_reported, take_collection
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.light_items import phases_read
@@ -117,9 +117,6 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
     case and counts the cases of a share after each event.
     """
 
-    #: (position, number of cases, number of workers) -> worker
-    share: Callable[[int, int, int], int] = staticmethod(batch_of)
-
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)
         self._ids = NodeIds(())
@@ -195,7 +192,7 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
         return self._pending[share]
 
     def _split_scope(self, nodeid: str) -> str:
-        return f"batch-{self.share(self._ids.index(nodeid), len(self._ids), self.numnodes)}"
+        return f"batch-{batch_of(self._ids.index(nodeid), len(self._ids), self.numnodes)}"
 
     def _assign_work_unit(self, node: Any) -> None:
         # The replacement of a killed worker is not registered before it has collected: KeyError in pytest-xdist 3.8.
@@ -234,11 +231,8 @@ class Distributed:
         self._starts.begin(node, folder)
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BatchScheduling:
-        scheduling = BatchScheduling(config, log)
-        if self._session.collection.is_sequential:
-            scheduling.share = turn_of
-        self._scheduling = scheduling
-        return scheduling
+        self._scheduling = BatchScheduling(config, log)
+        return self._scheduling
 
     def pytest_xdist_node_collection_finished(self, node: Any) -> None:
         self._starts.end(node)

@@ -5,7 +5,6 @@ The fixture ``verdict`` waits for them.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, LLMPropsError, MissingExtra, RunStopped, UsageError
+from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSetup
 from pytest_llmprops.engine.evaluator import (
@@ -32,14 +31,13 @@ from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.models.spec import Replicas
 from pytest_llmprops.plugin.cases import HELPER, Cases
-from pytest_llmprops.plugin.light_items import NOT_NEEDED, set_outcome
+from pytest_llmprops.plugin.light_items import set_outcome
 from pytest_llmprops.plugin.options import RunOptions
 
 if TYPE_CHECKING:
     from pytest_llmprops.engine.config import BrokerConfig
     from pytest_llmprops.engine.in_process import InProcess
     from pytest_llmprops.engine.session import Engine
-    from pytest_llmprops.plugin.gating import SequentialSchedule
 
 
 def properties(unit: Case | CaseGroup, verdict: Verdict | GroupVerdict) -> list[tuple[str, str]]:
@@ -401,20 +399,14 @@ def _pair(case: Case) -> tuple[str, str]:
     return case.benchmark.name, case.model
 
 
-#: why pytest skips a case that a sequential gate does not need
-DECIDED = "gate decided"
-
-
 class Verdicts:
-    """Waits for verdicts; skips the cases that a sequential gate does not need.
+    """Waits for verdicts.
 
     :param unit_of: returns the case or group of a pytest item.
     """
 
     def __init__(self, evaluation: Evaluation, unit_of: Callable[[pytest.Item], Unit | None]) -> None:
         self._evaluation, self._unit_of = evaluation, unit_of
-        #: the blocks of a sequential gate; set after collection
-        self.schedule: SequentialSchedule | None = None
         #: called with the outcome of each item's first sample, except for cases of several items
         self.on_outcome: Callable[[Outcome], None] | None = None
 
@@ -425,7 +417,7 @@ class Verdicts:
         """
         unit = self._unit_of(item)
         assert unit is not None
-        outcome = self._outcome(item, unit)
+        outcome = self._outcome(unit)
         set_outcome(item, outcome)
         if self.on_outcome is not None:
             first = outcome.samples[:1] if isinstance(outcome, GroupOutcome) else [outcome]
@@ -440,34 +432,7 @@ class Verdicts:
         item.user_properties += properties(unit, outcome.verdict)
         return outcome.verdict
 
-    def _outcome(self, item: pytest.Item, unit: Unit) -> Outcome | GroupOutcome:
-        schedule = self.schedule
-        if schedule is None:
-            return self._wait(unit, begin=True)
-        self._require(item, unit, schedule)
-        outcome = schedule.pop_outcome(unit) or self._wait(unit, begin=False)
-        # If the broker has ended, the next block reports it.
-        with contextlib.suppress(BackendError):
-            schedule.record(outcome)
-        return outcome
-
-    def _wait(self, unit: Unit, *, begin: bool) -> Outcome | GroupOutcome:
+    def _outcome(self, unit: Unit) -> Outcome | GroupOutcome:
         if isinstance(unit, CaseGroup):
             return self._evaluation.wait_for_group(unit)
-        return self._evaluation.wait(unit, begin=begin)
-
-    def _require(self, item: pytest.Item, unit: Unit, schedule: SequentialSchedule) -> None:
-        """Skip the item if the gate does not need it or the run is over."""
-        try:
-            is_needed = schedule.reach(unit, self._evaluation.engine)
-        except (BackendError, RunStopped) as error:
-            self._evaluation.skip_rest(item, str(error))
-        if not is_needed:
-            item.stash[NOT_NEEDED] = unit
-            pytest.skip(DECIDED)
-
-    def stop_workers(self, reason: str) -> None:
-        """Stop the other workers of a sequential gate, which would wait for this worker's verdicts."""
-        if self.schedule is not None:
-            with contextlib.suppress(LLMPropsError, TimeoutError):
-                self._evaluation.engine.stop(reason)
+        return self._evaluation.wait(unit)

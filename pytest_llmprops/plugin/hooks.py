@@ -148,9 +148,6 @@ class CaseHooks:
             drop_unused_hypothesis(session.config)
         if output is None:
             return
-        reason = session.shouldfail or session.shouldstop
-        if reason:
-            self._session.verdicts.stop_workers(str(reason))
         output[MESSAGES] = self._session.summary().to_json()
 
 

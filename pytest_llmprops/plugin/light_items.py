@@ -442,8 +442,6 @@ def _is_read(hook: Any, ignored: Set[str]) -> bool:
 
 UNIT = pytest.StashKey[Unit]()
 OUTCOME = pytest.StashKey[Outcome | GroupOutcome]()
-#: set on an item that a sequential gate did not need
-NOT_NEEDED = pytest.StashKey[Unit]()
 
 
 def set_unit(item: pytest.Item, unit: Unit) -> None:

@@ -124,15 +124,14 @@ class Preflight:
         """Print the calls and the cost; refuse the run, or make one call to each model and ask for a confirmation."""
         calls = sum(own.calls for own in forecast.values())
         stored = sum(own.stored for own in forecast.values())
-        at_most = "at most " if self._session.collection.is_sequential else ""
         remote = [label for label in self._remote if label in forecast]
         usd, note, cost = self._cost_of(forecast)
         if remote:
-            self._write(f"llmprops: plan: {at_most}{calls:,} calls ({_stored(stored)}), {cost}")
+            self._write(f"llmprops: plan: {calls:,} calls ({_stored(stored)}), {cost}")
         self._check_limits(calls, stored, usd, note)
         if not remote:
             return
-        needed = f"{at_most}{calls:,} calls"
+        needed = f"{calls:,} calls"
         self._check_confirmable(calls, usd, f"{needed}, {cost}")
         self._try(forecast, remote)
         thoughts = [

@@ -66,7 +66,6 @@ def final_facts(
     collection: CollectionMetadata,
     *,
     is_whole: bool,
-    not_needed: int,
     benchmarks: Mapping[str, Benchmark],
     default_roles: Collection[str] = (),
     searches: Sequence[SearchRecord] = (),
@@ -77,7 +76,6 @@ def final_facts(
 
     :param is_whole: the run was neither interrupted nor stopped, and all selected benchmarks could be loaded.
     :param benchmarks: by name; the metrics and remarks of others are missing.
-    :param not_needed: number of cases that a sequential gate did not need.
     :param default_roles: roles of default helpers, which are recorded only if they served a request.
     """
     uses = report.models
@@ -99,11 +97,6 @@ def final_facts(
     remarks, more_problems = remarks_on(verdicts, benchmarks)
     expected, done = collection.cases, len(verdicts)
     is_shard = record.facts.options.get("shard") is not None
-    sequential = collection.sequential
-    if sequential is not None:
-        # An interrupted or stopped run has cases without a verdict that the gate may still need.
-        ended = is_whole and not_needed > 0 and done + not_needed >= expected
-        sequential = replace(sequential, ended=ended)
     facts = replace(
         record.facts,
         # A run that only searches is complete without verdicts, and a shard may have no items.
@@ -125,7 +118,6 @@ def final_facts(
         metrics=metrics,
         remarks=remarks,
         searches=search_counts(searches),
-        sequential=sequential,
     )
     return facts, [*problems, *more_problems]
 
@@ -199,8 +191,6 @@ class Recording:
         self.lacks_metrics = False
         #: the verdicts in the order of the suites, once the run is over
         self.in_order: list[VerdictRecord] = []
-        #: keys of the samples that a sequential gate did not need
-        self._not_needed: set[str] = set()
         #: what was collected; known before the first case
         self.collection = CollectionMetadata()
 
@@ -288,8 +278,6 @@ class Recording:
 
     def add(self, message: CaseReport) -> None:
         """Append the verdicts or the search of a case; a full disk ends the run."""
-        if message.not_needed:
-            self._not_needed.update(message.not_needed)
         if self.record is None or self.searches is None:
             return
         try:
@@ -390,7 +378,6 @@ class Recording:
             collection,
             is_whole=not self.is_interrupted and self.stopped is None and collection.is_whole,
             benchmarks=benchmarks,
-            not_needed=len(self._not_needed),
             default_roles=session.cases.helpers.defaults,
             searches=self.searches.records if self.searches is not None else (),
         )

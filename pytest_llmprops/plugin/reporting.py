@@ -19,7 +19,7 @@ from pytest_llmprops.core.errors import BackendError, LLMPropsError
 from pytest_llmprops.core.texts import shortened, terminal_line, visible
 from pytest_llmprops.core.worker_messages import CaseReport, GroupLines
 from pytest_llmprops.engine.evaluator import GroupOutcome, GroupVerdict, Outcome
-from pytest_llmprops.plugin.light_items import NOT_NEEDED, LightItem, cases_in, drop_outcome, outcome_of
+from pytest_llmprops.plugin.light_items import LightItem, drop_outcome, outcome_of
 from pytest_llmprops.plugin.tracebacks import with_one_frame
 
 #: characters of an exception's message that pytest may show
@@ -197,9 +197,6 @@ def complete_report(
     :param line: the result of :func:`shorten_failure`.
     :param expect_failures: report wrong verdicts as expected failures.
     """
-    if call.when == "setup" and (unit := item.stash.get(NOT_NEEDED, None)) is not None:
-        keys = tuple("|".join(map(str, case.key)) for case in cases_in(unit))
-        attach(report, CaseReport(not_needed=keys))
     outcome = outcome_of(item)
     if outcome is None:
         return

@@ -229,11 +229,6 @@ def _check_same(
                 f"{where}: has {option} {_shown(facts.options[name])}, not {_shown(now)};"
                 " use the same options, or a new folder"
             )
-    if facts.sequential is not None:
-        raise UsageError(
-            f"{where}: its gate is sequential, which decides in the order of one run; start a new run, which takes the"
-            " stored replies from the store"
-        )
 
 
 def _shown(value: Any) -> str:

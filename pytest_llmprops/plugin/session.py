@@ -24,7 +24,7 @@ from pytest_llmprops.core.worker_messages import (
     WorkerSummary,
 )
 from pytest_llmprops.engine.evaluator import Unit
-from pytest_llmprops.engine.planning import batch_of, turn_of
+from pytest_llmprops.engine.planning import batch_of
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collection import Collection, report_collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
@@ -193,16 +193,11 @@ def prepare_process() -> Callable[[], None]:
 # ``--llm-engine batch``: what it cannot serve, and the record that the same command continues.
 
 
-def check_engine(settings: RunOptions, *, is_sequential: bool) -> None:
+def check_engine(settings: RunOptions) -> None:
     """Check that the options fit batches.
 
     :raises UsageError: if they do not.
     """
-    if is_sequential:
-        raise UsageError(
-            "--llm-engine batch: a sequential gate decides after each block of cases, which batches would make wait for"
-            " hours; leave out sequential = true in the gate file, or --llm-engine batch"
-        )
     is_limited = settings.gate is not None and settings.cache_age is None
     if is_limited and settings.batch_wait is not None and not settings.run:
         raise UsageError(
@@ -276,13 +271,12 @@ class LLMSession:
         )
         self.verdicts = Verdicts(self.evaluation, self.collection.unit_of)
         if settings.engine == "batch":
-            check_engine(settings, is_sequential=self.collection.is_sequential)
+            check_engine(settings)
         if worker_input is not None:
             self.evaluation.processes = int(worker_input["workercount"])
         self._searching: Searching | None = None
         #: why the run may not start, set after collection; None if it may
         self.refused: str | None = None
-        self.cases.ungrouped = self.collection.is_sequential
         if not self.is_worker:
             self.evaluation.check_models()
 
@@ -307,8 +301,6 @@ class LLMSession:
         return self._searching
 
     def _why_not_searched(self) -> str:
-        if self.collection.is_sequential:
-            return "a sequential gate ends the run early"
         if self.settings.engine == "batch":
             return "a search needs one reply after another, which batches cannot give; leave out --llm-engine batch"
         return ""
@@ -338,7 +330,6 @@ class LLMSession:
             # pytest-xdist would report an exception as a crash of the worker, or not at all.
             self.refused = str(error)
             session.items.clear()
-        self.verdicts.schedule = self.collection.schedule
         if self.setup is not None:
             self._report_collection(session, Path(self.setup.run_dir))
 
@@ -407,11 +398,10 @@ class LLMSession:
 
 
 def begin_alone(items: Sequence[pytest.Item], collection: Collection, evaluation: Evaluation) -> None:
-    """Begin to evaluate all cases in a run without workers; a sequential gate starts each block later."""
-    if collection.schedule is None:
-        evaluation.expect({0: [unit for item in items if (unit := collection.unit_of(item))]})
-        evaluation.begin()
-        evaluation.let_settle()
+    """Begin to evaluate all cases in a run without workers."""
+    evaluation.expect({0: [unit for item in items if (unit := collection.unit_of(item))]})
+    evaluation.begin()
+    evaluation.let_settle()
 
 
 def begin_in_worker(
@@ -421,17 +411,11 @@ def begin_in_worker(
 
     :param worker: number of the worker, from 0. :param workers: number of workers.
     """
-    schedule = collection.schedule
-    share_of = batch_of if schedule is None else turn_of
     shares: dict[int, list[Unit]] = {}
     for position, item in enumerate(items):
         unit = collection.unit_of(item)
         if unit is not None:
-            shares.setdefault(share_of(position, len(items), workers), []).append(unit)
-    if schedule is not None:
-        numbers = {unit.key: n for n, units in shares.items() for unit in units}
-        schedule.divide(numbers, evaluation.engine)
-        return
+            shares.setdefault(batch_of(position, len(items), workers), []).append(unit)
     evaluation.expect(shares)
     # The scheduler will give this worker the share of its number.
     evaluation.begin(worker)

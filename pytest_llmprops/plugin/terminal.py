@@ -22,7 +22,6 @@ from pytest_llmprops.core.texts import did_you_mean, terminal_line
 from pytest_llmprops.core.worker_messages import BrokerReport, CaseReport, CollectionMetadata
 from pytest_llmprops.models.registry import hint
 from pytest_llmprops.models.spec import without_secrets
-from pytest_llmprops.plugin.evaluation import DECIDED
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.session import LLMSession
 
@@ -45,7 +44,7 @@ class Progress:
         self._capture = capture
         self._total = total
         self._report = report
-        self._done = dict.fromkeys((*RECORD_STATUSES, "gate decided"), 0)
+        self._done: dict[str, int] = dict.fromkeys(RECORD_STATUSES, 0)
         self._cases = 0
         self._begun = time.monotonic()
         self._last: tuple[float, int] = (self._begun, 0)
@@ -64,7 +63,7 @@ class Progress:
     def count(self, status: str, counts: Mapping[str, int] | None = None) -> None:
         """Count a reported case.
 
-        :param status: status of the verdict; ``gate decided`` if the case was not needed.
+        :param status: status of the verdict.
         :param counts: status -> number of items, for a case with several items.
         """
         self._cases += 1
@@ -216,8 +215,6 @@ class Terminal:
             self._not_searched.add(report.nodeid)
         if self.progress is None:
             return
-        if message.not_needed:
-            self.progress.count(DECIDED)
         if message.search is not None or message.not_searched:
             self.progress.count("searched", {})
         if status:

@@ -42,8 +42,7 @@ def gate_lines(result: GateResult, width: int = 100, *, details: bool = False) -
         lines += _wrapped("CAVEAT", caveat, width, indent=2)
     lines.append(terminal_line(f"gate {result.file}{against}"))
     for rule in result.rules:
-        early = " (stopped early)" if rule.partial else ""
-        lines += _wrapped(rule.verdict.upper(), rule.name + early, width, indent=2)
+        lines += _wrapped(rule.verdict.upper(), rule.name, width, indent=2)
         for check in rule.checks:
             lines += _wrapped(f"{MARKS[check.verdict]} required", check.required, width)
             first, *more = check.measured.split("; ")
@@ -109,12 +108,11 @@ def _markdown(result: GateResult, title: str) -> Iterator[str]:
     yield "|---|---|---|---|"
     details = [_cell(f"{loss.where}: p {p_value(loss.p)} (Holm)") for loss in result.losses]
     for rule in result.rules:
-        early = " (stopped early)" if rule.partial else ""
         for check in rule.checks:
             why = f"{check.verdict}: {check.reason}" if check.reason else check.verdict
             first, _, rest = check.measured.partition("; ")
             details += [_cell(f"{rule.name}: {rest}")] if rest else []
-            cells = (rule.name, check.required, first + early, f"{MARKS[check.verdict]} {why}")
+            cells = (rule.name, check.required, first, f"{MARKS[check.verdict]} {why}")
             yield "| " + " | ".join(map(_cell, cells)) + " |"
     listed = [*result.reasons, *result.notes]
     if listed:

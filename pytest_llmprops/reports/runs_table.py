@@ -89,7 +89,7 @@ def show_lines(run: Run, width: int = UNLIMITED) -> list[str]:
         lines.append(f"  gate: {facts.gate.line}")
     lines += [f"  a gate does not judge this record: {line}" for line in run.problems]
     # The reader's notes say what is missing; they also cover killed runs.
-    shown = replace(facts, complete=True, sequential=None)
+    shown = replace(facts, complete=True)
     summary = summary_lines(shown, run.records, run.folder, [*facts.notes, *run.notes], width)
     lines = [part for line in lines for part in wrapped(terminal_line(line), width)]
     return lines + summary + search_lines(facts.searches, run.searches)

@@ -139,11 +139,7 @@ def summary_lines(
         lines.append(f"stopped: {facts.stopped}")
     expected = facts.expected or 0
     unit = "sample" if any(row.has_repeats for row in facts.summary) else "case"
-    if facts.stopped_by_gate:
-        lines.append(
-            f"stopped early: the gate was decided after {count(len(records))} of {counted(expected, unit)}"
-        )
-    elif not facts.complete:
+    if not facts.complete:
         # A merged run without all shards does not know the number.
         missing = f"{count(expected - len(records))} of {counted(expected, unit)}" if expected else "cases"
         steps = shard_steps(facts) or retry_command(folder)

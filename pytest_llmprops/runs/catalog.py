@@ -175,7 +175,7 @@ def promote(
     run = read_run(folder)
     if run.writing:
         raise UsageError(f"{folder}: is still being written; promote it when it has finished")
-    if not (run.facts.complete or run.facts.stopped_by_gate or allow_incomplete):
+    if not (run.facts.complete or allow_incomplete):
         raise UsageError(f"{folder}: is incomplete; finish the run, or give --allow-incomplete")
     accepted = {NO_HASHES_IN_SCHEMA_1, *((UNFINISHED,) if allow_incomplete else ())}
     inconsistent = [line for line in run.problems if line not in accepted]

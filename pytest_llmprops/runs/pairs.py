@@ -237,7 +237,7 @@ def why_not_comparable(
 ) -> list[str]:
     """Return the reasons why the gate cannot judge this run against its baseline, one line each.
 
-    The caller checks whether this run is complete, because a sequential gate may have ended it.
+    The caller checks whether this run is complete.
 
     :param records: the verdicts of this run. :param problems: what is inconsistent in its record.
     """

@@ -215,8 +215,7 @@ def _settle(
             notes.append("run.json and verdicts.jsonl disagree, so one was changed; the verdicts count")
     elif not facts.complete:
         of = f" of {facts.expected}" if isinstance(facts.expected, int) else ""
-        why = "stopped early by its gate" if facts.stopped_by_gate else "incomplete"
-        notes.append(f"{why}: {len(records)}{of} cases have a verdict")
+        notes.append(f"incomplete: {len(records)}{of} cases have a verdict")
     if fits and len(lines) == len(records):
         return facts, notes
     if not facts.summary and facts.finished is not None and records:

@@ -123,15 +123,6 @@ def test_show_a_killed_run(capsys: Capture) -> None:
     assert "INCOMPLETE" not in text
 
 
-def test_show_a_run_ended_by_its_gate(capsys: Capture) -> None:
-    """One note says that the sequential gate stopped the run, and how many cases have a verdict."""
-    gate = {"decision": "pass", "stopped_early": True}
-    facts: dict[str, Any] = {"complete": False, "expected": 9, "gate": gate, "sequential": {"ended": True}}
-    write_run(RUNS / "gated", verdicts("cw"), **facts)
-    lines = [line for line in lines_of(capsys, "show", "gated") if "early" in line]
-    assert lines == ["note: stopped early by its gate: 2 of 9 cases have a verdict"]
-
-
 def test_show_names_what_affected_the_run(capsys: Capture) -> None:
     """Deviations, commit, data files, the gate's line and the origin of a baseline are shown."""
     write_run(

@@ -33,7 +33,6 @@ SEARCH = SearchRecord(
         CaseReport(VERDICT, by_model=True),
         CaseReport(group=GroupLines("wrong", {"wrong": 1}, "{}\n")),
         CaseReport(search=SEARCH),
-        CaseReport(not_needed=("sums|gpt|sums/1|0",)),
         CaseReport(not_searched=True),
         CaseReport(by_model=True),
     ],

@@ -1,4 +1,4 @@
-"""The broker behind its socket: many clients, every kind of answer, values that workers share, and no hang."""
+"""The broker behind its socket: many clients, every kind of answer, and no hang."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tempfile
 import time
 import zlib
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,7 +25,7 @@ from pytest_llmprops.engine import client as client_module
 from pytest_llmprops.engine import client as wire
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.server import Gathering, Server
+from pytest_llmprops.engine.server import Server
 from pytest_llmprops.engine.session import BrokerProcess
 from pytest_llmprops.models.fake import FakeModel
 from pytest_llmprops.models.registry import parse_spec
@@ -173,31 +173,29 @@ def test_a_process_that_ends_without_a_socket_is_not_waited_for(tmp_path: Path) 
 
 
 def test_client_of_a_killed_broker_goes_on_with_the_next_one(tmp_path: Path) -> None:
-    """Requests without an answer are sent again, with the values that processes share and the counters so far."""
+    """Requests without an answer are sent again, with the counters so far."""
     config = BrokerConfig({"m": parse_spec("fake:echo?delay=0.2")}, store=str(tmp_path / "s.sqlite"))
     process = BrokerProcess(config)
 
-    async def work() -> tuple[list[str], list[Any], dict[str, Any]]:
+    async def work() -> tuple[list[str], dict[str, Any]]:
         one, two = BrokerClient(process.socket), BrokerClient(process.socket)
         await ask(one, "first")
-        await one.post("shared", [1])
         waiting = asyncio.gather(*(ask((one, two)[n % 2], str(n)) for n in range(6)))
         await asyncio.sleep(0.1)
         process.process.kill()
         texts = [reply.text for reply in await asyncio.wait_for(waiting, 30)]
-        shared, report = await two.gather(["shared"]), await two.report()
+        report = await two.report()
         for client in (one, two):
             await client.close()
-        return texts, shared, report
+        return texts, report
 
     try:
-        texts, shared, report = asyncio.run(work())
+        texts, report = asyncio.run(work())
         assert process.failure() is None
         assert "killed (out of memory?) and started again" in process.notes()[0]
     finally:
         process.close()
     assert texts == list("012345")
-    assert shared == [[1]]
     counters = report["counters"]
     # Six calls were in flight.
     assert (counters["sent"], counters["answered"], counters["requests"]) == (13, 7, 7)
@@ -549,135 +547,3 @@ def test_without_a_short_folder_the_line_names_tmpdir(
         UsageError, match=r"TMPDIR .*: the path is too long for a Unix socket; set TMPDIR to a shorter"
     ):
         BrokerProcess(BrokerConfig({}, cache="off"))
-
-
-Work = Callable[[Gathering], Awaitable[Any]]
-
-
-def run(work: Work, *, stopped: Callable[[], str | None] = lambda: None, grace: float = 0.3) -> Any:
-    """Return the result of ``work`` with a board; a hang is a failure."""
-
-    async def session() -> Any:
-        return await asyncio.wait_for(work(Gathering(stopped, grace=grace)), 60)
-
-    return asyncio.run(session())
-
-
-def test_gathering_returns_all_values_in_order() -> None:
-    """A gathering ends when its last value arrives, and returns the first value of each name, in order."""
-
-    async def work(board: Gathering) -> Any:
-        waiting = asyncio.create_task(board.gather(["a", "b", "c"]))
-        await board.post("c", {"n": 3})
-        await board.post("a", [])
-        await board.post("a", "later")
-        await asyncio.sleep(0.05)
-        assert not waiting.done()
-        assert board.posted(["a", "b"]) == [[], None]
-        assert await board.gather([]) == []
-        await board.post("b", 0)
-        return await waiting
-
-    assert run(work) == [[], 0, {"n": 3}]
-
-
-def test_many_callers_wait_for_the_same_value() -> None:
-    """All callers that wait for a value get it, including those that ask after it arrived."""
-
-    async def work(board: Gathering) -> Any:
-        early = [asyncio.create_task(board.gather(["a"])) for _ in range(20)]
-        await asyncio.sleep(0)
-        await board.post("a", 1)
-        return [*await asyncio.gather(*early), await board.gather(["a"])]
-
-    assert run(work) == [[1]] * 21
-
-
-def test_stopped_run_ends_the_wait() -> None:
-    """If the run stops, waiting workers get the reason at once; complete values are still returned."""
-    reasons: list[str] = []
-
-    async def work(board: Gathering) -> Any:
-        waiting = asyncio.create_task(board.gather(["a", "b"]))
-        await board.post("a", 1)
-        reasons.append("the key is wrong")
-        with pytest.raises(RunStopped, match="the key is wrong"):
-            await waiting
-        return await board.gather(["a"])
-
-    assert run(work, stopped=lambda: reasons[0] if reasons else None) == [1]
-
-
-def test_values_of_a_lost_worker_are_not_awaited() -> None:
-    """If a worker is lost and no new value arrives, a waiting worker gets the available values."""
-
-    async def work(board: Gathering) -> Any:
-        waiting = asyncio.create_task(board.gather(["a", "lost", "b"]))
-        board.lose()
-        await board.post("a", 1)
-        await board.post("b", 2)
-        return await waiting, await board.gather(["lost", "b"])
-
-    assert run(work) == ([1, None, 2], [None, 2])
-
-
-def test_replacement_of_a_lost_worker_is_awaited() -> None:
-    """While new values arrive, workers keep waiting for the replacement of a lost worker."""
-
-    async def work(board: Gathering) -> Any:
-        board.lose()
-        waiting = asyncio.create_task(board.gather([f"{n}" for n in range(8)]))
-        for n in range(8):
-            await asyncio.sleep(0.2)
-            await board.post(f"{n}", n)
-        return await waiting
-
-    assert run(work, grace=0.6) == list(range(8))
-
-
-def test_slow_worker_is_not_lost() -> None:
-    """If no worker is lost, a worker waits without a limit."""
-
-    async def work(board: Gathering) -> Any:
-        waiting = asyncio.create_task(board.gather(["a"]))
-        await asyncio.sleep(0.9)
-        assert not waiting.done()
-        await board.post("a", 1)
-        return await waiting
-
-    assert run(work, grace=0.1) == [1]
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_only_a_killed_worker_is_lost(make_broker: MakeBroker, path: str, killed: bool) -> None:
-    """Workers gather through the broker process; a worker that exits normally does not count as lost."""
-
-    async def work(one: BrokerClient, two: BrokerClient) -> Any:
-        await one.post("a", {"x": 1})
-        waiting = asyncio.create_task(two.gather(["a", "b"]))
-        assert await two.gather(["a", "b"], wait=False) == [{"x": 1}, None]
-        if killed:
-            assert one.writer is not None
-            one.writer.transport.abort()
-        else:
-            await one.close()
-        done, _ = await asyncio.wait([waiting], timeout=1.0)
-        if not killed:
-            assert not done
-            await two.post("b", 2)
-        return await asyncio.wait_for(waiting, 60)
-
-    gathered = served(path, make_broker(FakeModel({"": "yes"})), work, grace=0.1)
-    assert gathered == [{"x": 1}, None if killed else 2]
-
-
-def test_stopped_run_ends_the_wait_over_the_socket(make_broker: MakeBroker, path: str) -> None:
-    """A waiting worker gets the reason why the run was stopped."""
-
-    async def work(client: BrokerClient, _: BrokerClient) -> None:
-        waiting = asyncio.create_task(client.gather(["a"]))
-        await client.stop("out of credit")
-        with pytest.raises(RunStopped, match="out of credit"):
-            await asyncio.wait_for(waiting, 60)
-
-    served(path, make_broker(FakeModel({"": "yes"})), work, grace=0.1)

@@ -24,7 +24,6 @@ pending.CHUNK, waves.LIST_DELAY = 1, 0.5
 pathlib.Path("pid").write_text(str(os.getpid()))
 """
 GATE = '[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.2\nmin_items = 5\n'
-SEQUENTIAL = f"sequential = true\n{GATE}"
 #: the clock of the process that decides how old replies may be
 LATER = """
 import types, time
@@ -180,9 +179,8 @@ def test_a_killed_run_goes_on(run: Runner, start_batch_server: Start) -> None:
     [
         (("--model", "fake:echo"), "--llm-engine batch: fake:echo has no batches; name a model of OpenAI"),
         (("--model", "openai:m", "--llm-cache", "off"), "leave out --llm-cache off, or name a new store"),
-        (("--model", "openai:m", "--llm-gate", "gate.toml"), "a sequential gate decides after each block"),
         (
-            ("--model", "openai:m", "--llm-gate", "plain.toml", "--llm-batch-wait", "0", "--llm-run", ""),
+            ("--model", "openai:m", "--llm-gate", "gate.toml", "--llm-batch-wait", "0", "--llm-run", ""),
             "so the next command must know the run; add --llm-run DIR",
         ),
         (("--model", "openai:m", "--llm-batch-wait", "-1"), "--llm-batch-wait -1: must be a number"),
@@ -191,8 +189,7 @@ def test_a_killed_run_goes_on(run: Runner, start_batch_server: Start) -> None:
 def test_what_batches_cannot_serve_is_one_line(run: Runner, options: tuple[str, ...], message: str) -> None:
     """Options that do not fit batches end the run before its first call, with exit code 4."""
     run.sums(4)
-    run.write("gate.toml", SEQUENTIAL)
-    run.write("plain.toml", GATE)
+    run.write("gate.toml", GATE)
     done = run(*options, "--llm-engine", "batch", env=KEY)
     assert done.code == 4, done.output
     assert message in done.output

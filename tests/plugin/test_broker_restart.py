@@ -113,18 +113,3 @@ def test_broker_that_dies_by_itself_is_not_started_again(run: Runner, deadly: st
     assert "the broker process ended with status 3" in done.output
     assert (run.folder / "kills.txt").read_text() == "0"
     assert f"next: llmprops retry {done.folder}" in " ".join(done.output.split())
-
-
-def test_sequential_gate_goes_on_after_the_kill(run: Runner, deadly: str) -> None:
-    """The verdicts that workers share through the broker's process outlive it."""
-    baseline = run("--model", run.adder, "-n", "0")
-    gate = run.write(
-        "gate.toml",
-        'sequential = true\n[[rule]]\nname = "drop"\nmax_drop = 0.2\nmin_items = 5\nmax_errors = 0.5\n',
-    )
-    gated = ("--llm-gate", str(gate), "--llm-baseline", str(baseline.folder), "--llm-cache", "off")
-    undisturbed = run("--model", run.adder, *OPTIONS, *gated)
-    done = run("--model", deadly, *OPTIONS, *gated)
-    assert (run.folder / "kills.txt").read_text() == "0"
-    assert undisturbed.run["gate"]["decision"] == done.run["gate"]["decision"] == "pass"
-    assert not [v for v in done.verdicts.values() if v["status"] == "error"]

@@ -160,9 +160,7 @@ def test_plan_has_edits_and_names_the_limit_of_searches(run: Runner) -> None:
 
 def test_gate_does_not_see_a_counterexample(run: Runner) -> None:
     """A gate reads verdicts only, so it passes a run with a counterexample."""
-    gate = run.write(
-        "gate.toml", '[[rule]]\nbenchmark = "htest"\nmin_accuracy = 0.01\nbasis = "point"\nmin_items = 1\n'
-    )
+    gate = run.write("gate.toml", '[[rule]]\nbenchmark = "htest"\nmax_refused = 0.5\nmin_items = 1\n')
     done = search(run, SUITES[0], SUITES[0].wrong, "--llm-gate", str(gate))
     assert searches(done)[0]["counterexample"] is not None
     assert done.code == 0, done.output

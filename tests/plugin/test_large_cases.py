@@ -88,16 +88,6 @@ def test_limit_counts_items_and_other_options_count_cases(run: Runner) -> None:
     assert "3 xfailed" in expected.output
 
 
-def test_sequential_gate_draws_items(run: Runner) -> None:
-    """Under a sequential gate, each item is its own case, whatever the benchmark requests."""
-    model = write_cuts(run, 200, case="ten")
-    gate = run.write("gate.toml", 'sequential = true\n[[rule]]\nname = "cut"\nmin_accuracy = 0.2\n')
-    done = run("--model", model, "--llm-gate", str(gate), "-n", "2")
-    assert (done.code, done.run["gate"]["decision"]) == (0, "pass"), done.output
-    assert 0 < len(done.verdicts) <= 200
-    assert f"{len(done.verdicts) - done.run['summary'][0]['wrong']} passed" in done.output
-
-
 def test_group_has_one_table_in_allure(run: Runner) -> None:
     """The Allure result of a case with many items has one table of the items that are not correct."""
     pytest.importorskip("allure_pytest")

@@ -184,22 +184,6 @@ def test_a_run_of_stored_samples_says_so(run: Runner) -> None:
     assert "are stored ones" not in cold.output
 
 
-def test_sequential_gate_draws_items_with_all_their_samples(run: Runner) -> None:
-    """A sequential gate with repeats stops early; the items it drew have all their samples, the others none."""
-    run.sums(200)
-    file = gate(run, "sequential = true\n", min_accuracy=0.5)
-    model = f"fake:call?file={run.write('right.py', NOISY.replace('chat.sample == 0 or n % 2 == 0', 'True'))}"
-    done = run("--model", model, "--llm-gate", str(file), "--llm-repeats", "2", "-n", "2")
-    assert (done.run["gate"]["decision"], done.code) == ("pass", 0), done.output
-    rows = lines(done)
-    drawn = {r["id"] for r in rows}
-    assert len(drawn) < 120
-    assert sorted((r["id"], r["sample"]) for r in rows) == sorted((i, s) for i in drawn for s in (0, 1))
-    assert done.run["gate"]["items_used"] == len(drawn)
-    assert done.run["sequential"]["ended"] is True
-    assert f"the gate was decided after {2 * len(drawn)} of 400 samples" in done.output
-
-
 def test_a_gate_that_asks_for_repeats(run: Runner) -> None:
     """A run with fewer repeats is refused, and a record with fewer is invalid."""
     model = noisy(run, 40)

@@ -362,16 +362,3 @@ def test_no_live_line_elsewhere(run: Runner, quiet: str) -> None:
         shown = on_terminal(run, *args, *verbose, env={"CI": "true"} if quiet == "ci" else {})
     assert "/8 cases" not in shown
     assert "run record:" in shown
-
-
-def test_live_line_counts_cases_that_a_gate_skips(run: Runner) -> None:
-    """Under a sequential gate, the live line counts skipped cases, and the total stays the same."""
-    run.sums(80)
-    run.change("test_sums.py", '"add"', '"odd" if n % 2 else "even"')
-    rules = '[[rule]]\ntask = "odd"\nmin_accuracy = 0.01\n[[rule]]\ntask = "even"\nmin_accuracy = 0.7\n'
-    gate = run.write("gate.toml", f"sequential = true\n{rules}")
-    options = ("--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "8", "--llm-gate", str(gate))
-    shown = on_terminal(run, *options, "-n", "2")
-    lines = [line for line in shown.split("\r") if "llmprops:" in line and "/80 cases" in line]
-    assert any(" gate decided" in line for line in lines), lines
-    assert "INCONCLUSIVE: " in shown

@@ -23,7 +23,6 @@ pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e
 
 GATE = {
     "decision": "fail",
-    "passed": False,
     "line": "gate: fail (accuracy is too low)",
     "reasons": [],
     "notes": [],

@@ -35,7 +35,6 @@ CHECK = {
 }  # fmt: skip
 GATE_JSON: dict[str, Any] = {
     "decision": "fail",
-    "passed": False,
     "file": "gate.toml",
     "baseline": None,
     "line": "gate: fail, rhyme is too low",
@@ -535,7 +534,7 @@ def test_damaged_file_gives_one_line(tmp_path: Path) -> None:
 
 def test_gate_archive_holds_results_of_the_quality_gate(tmp_path: Path) -> None:
     """The archive has the gate's rows and no cases."""
-    gate = GateResult("pass", passed=True, line="gate: pass")
+    gate = GateResult("pass", line="gate: pass")
     site.write_gate(tmp_path / "gate.zip", gate)
     with zipfile.ZipFile(tmp_path / "gate.zip") as archive:
         [row] = json.loads(archive.read("quality-gate-results.json"))

@@ -18,7 +18,7 @@ from pytest_llmprops.reports.gate import gate_lines, gate_markdown
 from pytest_llmprops.reports.tables import fitted, without, wrapped
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.summary import summary_rows
-from tests.support.gates import DrawnRun, gate_of, judged, paired_runs
+from tests.support.gates import gate_of, judged, paired_runs
 from tests.support.recorded import verdict, verdicts
 
 FOLDER = Path("run")
@@ -284,15 +284,6 @@ def test_reasons_outside_the_rules_are_listed() -> None:
     assert text.count("this run is incomplete") == 2  # in the rule's line, and in the decision
     assert text.count("fewer than min_items") == 1
     assert len(result.reasons) == 2
-
-
-def test_early_stop_is_marked() -> None:
-    """An early stop is marked on the terminal and in Markdown, with the number of items used."""
-    run = DrawnRun(gate_of({"min_accuracy": 0.5}, sequential=True), verdicts("c" * 200, model="new"))
-    result = run.after(100, ended=True)
-    for text in ("\n".join(gate_lines(result)), gate_markdown(result)):
-        assert "stopped early: 100 of 200 items" in text
-        assert "(stopped early)" in text
 
 
 def test_control_characters_are_shown_as_text() -> None:

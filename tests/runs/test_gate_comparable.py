@@ -14,11 +14,10 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.reports.gate import gate_lines, gate_markdown
 from pytest_llmprops.runs.gate.decide import decide
-from pytest_llmprops.runs.gate.file import on_headline_tasks
 from pytest_llmprops.runs.pairs import differences
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.summary import summary_rows
-from tests.support.gates import DrawnRun, baseline_of, check_of, facts_of, gate_of, judged
+from tests.support.gates import baseline_of, facts_of, gate_of, judged
 from tests.support.recorded import verdicts
 
 SETTINGS = {"temperature": 0.0, "k": 4}
@@ -375,9 +374,9 @@ def test_a_rule_without_a_task_judges_headline_tasks(asked: int, control: int, d
     old = tasks("old", "homophones", asked=90, context_only=60)
     new = tasks("new", "homophones", asked=asked, context_only=control)
     result = judged(gate_of({**HOMOPHONES, "no_regression": True}), new, old)
-    assert (result.decision, result.items_of) == (decision, 100)
+    assert (result.decision, result.rules[0].items) == (decision, 100)
     every = judged(gate_of({**HOMOPHONES, "task": "*", "no_regression": True}), new, old)
-    assert (every.decision == "fail", every.items_of) == (decision == "pass", 200)
+    assert (every.decision == "fail", every.rules[0].items) == (decision == "pass", 200)
 
 
 def test_side_tasks_are_no_headline_tasks() -> None:
@@ -538,28 +537,6 @@ def test_no_collapse_of_few_items_is_met_and_of_none_invalid() -> None:
     assert (result.decision, result.reasons) == (
         "invalid", ("htest: no cluster has five independent pairs, so no drop could be significant",)
     )  # fmt: skip
-
-
-def test_a_sequential_gate_needs_all_items_for_no_collapse() -> None:
-    """Part of the items cannot show that no task drops; another requirement of the rule may fail early."""
-    rule = {"benchmark": "htest", "each": "task", "no_collapse": True, "max_refused": 0.5}
-    new, old = tasks("new", **TEN), tasks("old", **TEN)
-    run = DrawnRun(gate_of(rule, sequential=True), new, old)
-    part, whole = run.after(900), run.after(1000)
-    assert (part.decision, check_of(part, "no_collapse").measured) == ("inconclusive", "needs all items")
-    assert (part.losses, whole.decision) == ((), "pass")
-    refusing = [replace(r, status="refused") for r in new]
-    assert DrawnRun(gate_of(rule, sequential=True), refusing, old).after(200).decision == "fail"
-    lost = DrawnRun(gate_of(rule, sequential=True), tasks("new", **NINE), old).after(1000)
-    assert lost.line == "FAIL: new loses 40 points on task_3 (htest)"
-
-
-def test_a_sequential_gate_draws_headline_items_only() -> None:
-    """Its plan counts the items that its decision judges."""
-    names = {"asked": 90, "context_only": 20}
-    new, old = tasks("new", "homophones", **names), tasks("old", "homophones", **names)
-    gate = on_headline_tasks(gate_of({"benchmark": "homophones", "max_drop": 0.1}, sequential=True), new)
-    assert DrawnRun(gate, new, old).plan.rules["homophones"].items == 100
 
 
 def test_errors_cannot_hide_a_collapse() -> None:

@@ -16,8 +16,8 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.summary import metric_rows
 from tests.support.gated_runs import gate, gate_lines, model, recorded_gate
-from tests.support.gates import DrawnRun, check_of, gate_of, judged
-from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.gates import gate_of, judged
+from tests.support.recorded import verdicts, write_run
 from tests.support.runs import Runner
 
 #: 1,000 items, of which the baseline answers 900 correctly
@@ -74,57 +74,10 @@ def test_errors_alone_never_fail_a_rule() -> None:
     failing = judged(gate_of({"max_drop": 0.01}), new("w" * 100 + with_errors(range(110, 120))[100:]), old)
     assert failing.decision == "fail"
     share = judged(gate_of({"max_refused": 0.0}), new(with_errors(range(10))))
-    point = judged(gate_of({"min_accuracy": 0.898, "basis": "point"}), new(with_errors(range(10))))
-    assert (share.decision, point.decision) == ("pass", "pass")
+    assert share.decision == "pass"
 
 
-def test_sequential_gate_is_not_met_early_either() -> None:
-    """With errors on lost items, no look meets the rule, and the whole run is inconclusive."""
-    gate = gate_of({"max_drop": 0.02, "max_errors": 0.05}, sequential=True)
-    old, ours = "c" * 400, with_errors(range(16), "c" * 400)
-    clean, hiding = (DrawnRun(gate, new(statuses), verdicts(old)) for statuses in (old, ours))
-    looks = range(50, 401, 50)
-    assert any(clean.after(n).decision == "pass" for n in looks)
-    assert not any(hiding.after(n).passed for n in looks)
-    result = hiding.after(400, ended=True)
-    assert (result.decision, result.rules[0].partial) == ("inconclusive", False)
-
-
-def test_missing_items_of_a_sequential_run_are_not_those_to_be_drawn() -> None:
-    """Items that are not drawn yet count as answered; those that the run lacks count as lost from the start."""
-    gate = gate_of({"max_drop": 0.05, "max_errors": 0.05}, sequential=True)
-    whole = DrawnRun(gate, new("c" * 400), verdicts("c" * 400))
-    lacking = DrawnRun(gate, new("c" * 400)[16:], verdicts("c" * 400))
-    assert any(whole.after(n).decision == "pass" for n in range(50, 350, 50))
-    assert not any(lacking.after(n).passed for n in (*range(50, 384, 50), 384))
-
-
-@pytest.mark.parametrize("rule", [{"min_accuracy": 0.3}, {"max_drop": 0.9}], ids=["accuracy", "drop"])
-def test_a_drawn_run_counts_the_errors_of_samples(rule: dict[str, Any]) -> None:
-    """In a run that draws its items, errors of drawn samples count in part, and those of the baseline are known."""
-    items = 400
-    ours = [verdict(f"{n:04d}", model="new", sample=s) for n in range(items) for s in range(4)]
-    theirs = [replace(r, model="old") for r in ours]
-    paired = "max_drop" in rule
-    drawn = DrawnRun(gate_of({**rule, "max_errors": 0.01}, sequential=True), ours, theirs if paired else None)
-    first = list(dict.fromkeys(r.id for r in drawn.order))[:200]
-    records = [r for r in ours if r.id in first]
-    assert drawn.after(records).decision == "pass"
-    # three of four samples of 20 drawn items: 15 items' worth of 400
-    broken = [replace(r, status="error") if r.id in first[:20] and r.sample else r for r in records]
-    result = drawn.after(broken)
-    assert result.decision == "invalid"
-    check = check_of(result, "max_errors")
-    assert check.value == pytest.approx(15 / items)
-    assert check.measured == "3.8%, 15 of 400"
-    if paired:
-        lost = {r.id for r in ours[: 4 * 20]}
-        faulty = [replace(r, status="error") if r.id in lost and r.sample else r for r in theirs]
-        known = DrawnRun(gate_of({**rule, "max_errors": 0.01}, sequential=True), ours, faulty)
-        assert check_of(known.after(records), "max_errors").value == pytest.approx(15 / items)
-
-
-METRIC_GATE = "[[rule]]\nbenchmark = '{}'\nmetric = '{}'\nmin = 0.9\nbasis = '{}'\n"
+METRIC_GATE = "[[rule]]\nbenchmark = '{}'\nmetric = '{}'\nmin = 0.9\n"
 
 
 def decided(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -154,7 +107,7 @@ def edit(folder: Path, **values: Any) -> None:
 
 def test_changed_value_is_invalid(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The reason has both values; a rule on another metric or item does not look at this one."""
-    rule = ("homophones", "accuracy", "point")
+    rule = ("homophones", "accuracy")
     assert decided(homophones_run, capsys, *rule)["decision"] == "fail"
     edit(homophones_run, value=0.95)
     result = decided(homophones_run, capsys, *rule)
@@ -166,7 +119,7 @@ def test_changed_value_is_invalid(homophones_run: Path, capsys: pytest.CaptureFi
 def test_changed_interval_decides_nothing(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The interval of the computed metric is judged."""
     edit(homophones_run, ci_low=0.95, ci_high=0.99)
-    assert decided(homophones_run, capsys, "homophones", "accuracy", "interval")["decision"] == "fail"
+    assert decided(homophones_run, capsys, "homophones", "accuracy")["decision"] == "fail"
 
 
 def test_missing_and_added_rows_are_invalid(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,7 +127,7 @@ def test_missing_and_added_rows_are_invalid(homophones_run: Path, capsys: pytest
     facts = json.loads((homophones_run / "run.json").read_text())
     facts["metrics"] = [{**facts["metrics"][0], "group": "other"}]
     (homophones_run / "run.json").write_text(run_json(facts))
-    reasons = decided(homophones_run, capsys, "homophones", "accuracy", "point")["reasons"]
+    reasons = decided(homophones_run, capsys, "homophones", "accuracy")["reasons"]
     assert any("/other/" in r and "it is no value" in r for r in reasons)
     assert any("run.json has no value for" in r for r in reasons)
 
@@ -187,7 +140,7 @@ def test_metrics_of_an_unknown_benchmark_are_those_of_run_json(
     row = {**place, "group": "", "name": "rate", "value": 0.95, "n": 40, "ci_low": None, "ci_high": None,
            "direction": "higher"}  # fmt: skip
     folder = write_run(tmp_path / "run", verdicts("c" * 40), metrics=[row])
-    assert decided(folder, capsys, "sums", "rate", "point")["decision"] == "pass"
+    assert decided(folder, capsys, "sums", "rate")["decision"] == "pass"
     main(["gate", str(folder), "--gate", str(tmp_path / "gate.toml")])
     assert "note: metrics of sums could not be computed again" in capsys.readouterr().out
 
@@ -244,14 +197,6 @@ def test_items_of_the_baseline_are_compared() -> None:
     )
     assert note.endswith("and 2 of the 40 here are missing there")
     assert notes(judged(rule, verdicts("w" * 10 + "c" * 38, model="new"), theirs)) == []
-
-
-def test_items_not_drawn_are_no_selection() -> None:
-    """A sequential gate that stops early measured part of the items; its own note says so."""
-    drawn = DrawnRun(
-        gate_of({"min_accuracy": 0.5}, sequential=True), verdicts("c" * 200, model="new"), verdicts("c" * 200)
-    )
-    assert notes(drawn.after(100, ended=True)) == ["stopped early: 100 of 200 items; estimates are of these"]
 
 
 @pytest.mark.parametrize(

@@ -220,17 +220,11 @@ def test_a_baseline_is_not_replaced_by_itself(tmp_path: Path) -> None:
 
 
 def test_incomplete_runs(tmp_path: Path) -> None:
-    """An incomplete run must be allowed, unless its gate ended it; one being written is refused."""
+    """An incomplete run must be allowed; one being written is refused."""
     root = runs_folder(tmp_path)
     stopped = write_run(root / "stopped", verdicts("c"), complete=False)
-    gated = write_run(root / "gated", verdicts("c"), complete=False, sequential={"ended": True})
-    # Ctrl-C during a sequential gate: the estimates stopped early and no decision was reached.
-    drawn = {"gate": {"decision": "inconclusive", "stopped_early": True}, "sequential": {"ended": False}}
-    interrupted = write_run(root / "interrupted", verdicts("c"), complete=False, **drawn)
-    for folder in (stopped, interrupted):
-        with pytest.raises(UsageError, match="--allow-incomplete"):
-            promote(folder, "base", tmp_path)
-    assert promote(gated, "gated-base", tmp_path).is_dir()
+    with pytest.raises(UsageError, match="--allow-incomplete"):
+        promote(stopped, "base", tmp_path)
     assert promote(stopped, "base", tmp_path, allow_incomplete=True).is_dir()
     (root / "writing").mkdir()
     record = RunRecord(root / "writing", first_facts(root / "writing"))

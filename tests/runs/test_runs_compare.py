@@ -20,11 +20,10 @@ from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.compare import Change, compare
-from pytest_llmprops.runs.gate.sequential import plan_of
 from pytest_llmprops.runs.pairs import ItemKey, pair_records, with_one_task, with_tasks_of
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.summary import summary_rows
-from tests.support.gates import DrawnRun, gate_of, judged
+from tests.support.gates import gate_of, judged
 from tests.support.recorded import verdict, verdicts, write_run
 
 
@@ -387,25 +386,3 @@ def test_rule_on_a_task_uses_the_candidates_answer() -> None:
     worse = candidate_pairs("y" * 50 + "n" * 150, "c" * 50 + "w" * 100 + "c" * 50)
     assert judged(gate_of(rule(task="no")), worse, old, **FACTS).decision == "fail"
     assert judged(gate_of(rule(task="yes")), worse, old, **FACTS).decision == "pass"
-
-
-def test_a_plan_knows_the_baselines_pairs() -> None:
-    """Before the first call a case has the task of its label; a different baseline answer makes no item missing."""
-    gate = gate_of(rule(), sequential=True)
-    plan = plan_of(
-        gate, cases("y" * 30 + "n" * 30), elsewhere(pairs("n" * 30 + "y" * 30, "c" * 59 + "e")), 0, decided
-    )
-    [rule_plan] = plan.rules.values()
-    assert (rule_plan.items, rule_plan.pairs) == (60, 59)
-    assert {what: len(ids) for what, ids in rule_plan.faults.items() if ids} == {"in error": 1}
-
-
-def test_a_sequential_gate_settles_on_answers_that_differ() -> None:
-    """A sequential gate on all tasks settles early, with the decision of the full run."""
-    gate = gate_of(rule(max_drop=0.2), sequential=True)
-    old, new = elsewhere(pairs("yn" * 200, "c" * 400)), candidate_pairs("ny" * 200, "c" * 400)
-    run = DrawnRun(gate, new, old, **FACTS)
-    run.plan = plan_of(gate, cases("yyn" * 133 + "n"), old, 0, decided)
-    ended = run.after(300, ended=True)
-    assert ended.decision == judged(gate, new, old, **FACTS).decision == "pass", ended
-    assert (ended.items_used, ended.items_of) == (300, 400)

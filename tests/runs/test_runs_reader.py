@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.gate_results import Check, GateResult, RulePlan, RuleResult, SequentialPlan
+from pytest_llmprops.core.gate_results import Check, GateResult, RuleResult
 from pytest_llmprops.core.records import MetricRow, RecordStatus, Remark
 from pytest_llmprops.core.run_metadata import (
     GitState,
@@ -333,13 +333,6 @@ def test_metrics_of_a_stopped_run_are_kept(tmp_path: Path) -> None:
     assert run.notes == ("incomplete: 2 of 9 cases have a verdict",)
 
 
-def test_a_run_ended_by_its_gate_is_named_as_such(tmp_path: Path) -> None:
-    """Cases that a sequential gate did not need are not reported as missing."""
-    facts: dict[str, Any] = {"complete": False, "expected": 9, "sequential": {"ended": True}}
-    run = read_run(write_run(tmp_path, verdicts("cw"), **facts))
-    assert run.notes == ("stopped early by its gate: 2 of 9 cases have a verdict",)
-
-
 # what is being written
 
 
@@ -401,8 +394,7 @@ def rich_record(folder: Path) -> RunMetadata:
         not_served={"sums": {model: 3}},
         selection={"sums": {"items": 5, "of": 9}},
         remarks=(Remark(model, "sums", "a line"),),
-        sequential=SequentialPlan("g", "b", 1, True, {"sums": RulePlan(5, 5.0, {"missing": ["sums/1"]}, 5, 5.0)}),
-        gate=GateResult("pass", True, "the line", rules=(RuleResult("sums", "met", 5, (check,)),), caveats=("a",)),
+        gate=GateResult("pass", "the line", rules=(RuleResult("sums", "met", 5, (check,)),), caveats=("a",)),
         notes=("a note",),
     )  # fmt: skip
 

@@ -49,11 +49,8 @@ class Series:
 
     @property
     def starred(self) -> str:
-        """The label, with a star if the API forced a deviation, and a mark if a gate ended the run."""
-        star = "*" if self.deviations else ""
-        gate = self.run.facts.gate
-        early = gate is not None and gate.stopped_early
-        return f"{self.label}{star}{' (stopped early)' if early else ''}"
+        """The label, with a star if the API forced a deviation."""
+        return f"{self.label}{'*' if self.deviations else ''}"
 
     @cached_property
     def benchmarks(self) -> list[str]:

@@ -316,9 +316,6 @@ def _notes(run: Run) -> list[str]:
         notes.append(f"incomplete: {len(run.records)} of {expected} cases have a verdict")
     for label, model in run.facts.models.items():
         notes += [f"{label}: {phrase}" for phrase in old_replies(model.old_replies)]
-    gate = run.facts.gate
-    if gate is not None and gate.stopped_early:
-        notes.append(f"the gate ended the run early: its estimates are of {gate.items_used} items")
     for benchmark, models in run.facts.not_served.items():
         notes += [f"{n} items of {benchmark} were not served by {model}" for model, n in models.items()]
     return list(dict.fromkeys([*notes, *run.facts.notes]))

@@ -349,7 +349,7 @@ def problem_of(run: Run) -> str:
     """Return why a run does not count in tables; empty if it does."""
     if run.writing:
         return "is still being written"
-    if run.facts.stopped_by_gate or not run.facts.complete:
+    if not run.facts.complete:
         return next(iter(run.notes), "is incomplete")
     # Older records have no hashes. Everything else that is inconsistent may change the numbers.
     return next((line for line in run.problems if line != NO_HASHES_IN_SCHEMA_1), "")

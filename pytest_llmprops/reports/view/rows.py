@@ -126,7 +126,7 @@ def row_of(run: Listed, follower: Follower | None, shares: Mapping[Part, Share],
         row["counts"] = _counts(facts.summary)
         row["items"] = count(sum(r.items for r in facts.summary))
         row["cost"] = facts.cost_text
-        if not facts.complete and not facts.stopped_by_gate:
+        if not facts.complete:
             recorded = sum(r.samples for r in facts.summary)
             remarks.append(f"incomplete: {count(recorded)} of {_expected(facts)} cases have a verdict")
     if steps := shard_steps(facts):
@@ -142,7 +142,7 @@ def _state(state: str, facts: RunMetadata) -> str:
         return "running"
     if facts.finished is None:
         return "killed"
-    return "stopped early" if facts.stopped_by_gate and not facts.complete else state
+    return state
 
 
 def _expected(facts: RunMetadata) -> str:

@@ -1,1 +1,1 @@
-"""The gate: its file, the data of its rules, their checks, sequential decisions, and the decision on a run."""
+"""The gate: its file, the data of its rules, their checks, and the decision on a run."""

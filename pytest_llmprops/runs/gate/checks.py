@@ -23,6 +23,9 @@ from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.runs.gate.file import Each, Rule, wrong_side
 
+#: how messages name an interval at the level of all rules
+INTERVAL = f"{1 - ALPHA:.0%} interval"
+
 
 class Answer(NamedTuple):
     """One answered item: the shares of its samples that are correct, refused and unparsed."""
@@ -63,23 +66,17 @@ def accuracy(rule: Rule, answers: Sequence[Answer], noun: str = "item", *, spare
     scores, clusters = [a.correct for a in answers], [a.cluster for a in answers]
     total = math.fsum(scores)
     value = total / len(scores)
-    interval = mean_interval(scores, clusters, level=1 - rule.alpha)
+    interval = mean_interval(scores, clusters)
     measured = f"{with_interval(value, interval.low, interval.high)}, "
     measured += f"{total:.6g} of {len(scores)}" if noun == "item" else f"mean of {len(scores)} {noun}s"
-    if rule.basis == "point":
-        verdict: CheckVerdict = "met" if value >= rule.min_accuracy else "failed"
-        reason = ""
-    else:
-        verdict = ranked(interval.low, interval.high, at_least=rule.min_accuracy)
-        reason = ""
-        if verdict == "inconclusive":
-            from pytest_llmprops.core.bounded_mean import ClusterSample, times_to_settle
+    verdict = ranked(interval.low, interval.high, at_least=rule.min_accuracy)
+    reason = ""
+    if verdict == "inconclusive":
+        from pytest_llmprops.core.bounded_mean import ClusterSample, times_to_settle
 
-            sample = ClusterSample.of(scores, clusters)
-            times = times_to_settle(sample, rule.min_accuracy, rule.alpha / 2, least=0, most=1)
-            reason = (
-                f"the interval contains the limit; {_settled_by(times, noun, len(scores), clusters, spare)}"
-            )
+        sample = ClusterSample.of(scores, clusters)
+        times = times_to_settle(sample, rule.min_accuracy, ALPHA / 2, least=0, most=1)
+        reason = f"the interval contains the limit; {_settled_by(times, noun, len(scores), clusters, spare)}"
     return Check(
         "min_accuracy", accuracy_required(rule), measured, verdict, reason, value, interval.low, interval.high
     )
@@ -88,13 +85,7 @@ def accuracy(rule: Rule, answers: Sequence[Answer], noun: str = "item", *, spare
 def accuracy_required(rule: Rule) -> str:
     """Return the requirement of ``min_accuracy`` in words."""
     assert rule.min_accuracy is not None
-    how = "the estimate" if rule.basis == "point" else f"lower limit of the {interval_name(rule)}"
-    return f"accuracy of at least {percent(rule.min_accuracy)} ({how})"
-
-
-def interval_name(rule: Rule) -> str:
-    """Return the name of the interval at the rule's alpha: ``95% interval``."""
-    return f"{100 * (1 - rule.alpha):g}% interval"
+    return f"accuracy of at least {percent(rule.min_accuracy)} (lower limit of the {INTERVAL})"
 
 
 def _settled_by(times: float | None, noun: str, n: int, clusters: Sequence[str], spare: int | None) -> str:
@@ -139,23 +130,21 @@ def regression_required(rule: Rule) -> str:
     return f"no significant drop; a drop of {detect} or more is ruled out (80% confidence)"
 
 
-def no_regression(
-    rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tests: int, spare: int | None = None
-) -> Check:
+def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, tests: int, spare: int | None = None) -> Check:
     """Check ``no_regression``: no significant drop, and a drop of ``detect`` is ruled out.
 
     A significant gain alone does not suffice: if one cluster in ten fails wholly, a third of all samples of ten
     clusters have none of them, and may show a gain.
 
-    :param test: the test with the Holm-corrected p-value. :param alpha: the level of the test.
+    :param test: the test with the Holm-corrected p-value.
     :param tests: the number of tests that the correction is for.
     :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
-    interval = drop_interval(pairs, 1 - rule.alpha)
-    result = judge(pairs, alpha=alpha, detect=rule.detect, level=1 - rule.alpha, test=test)
+    interval = drop_interval(pairs)
+    result = judge(pairs, detect=rule.detect, test=test)
     corrected = f", Holm over {tests} rules" if tests > 1 else ""
-    test_text = f"p {p_value(result.p)} ({result.test_method}{corrected}, alpha {rule.alpha:g})"
-    measured = f"{_drop(rule, pairs, interval)}; {test_text}; {ruled_out(result.limit)}"
+    test_text = f"p {p_value(result.p)} ({result.test_method}{corrected}, alpha {ALPHA:g})"
+    measured = f"{_drop(pairs, interval)}; {test_text}; {ruled_out(result.limit)}"
     if result.conclusion == "drop":
         verdict: CheckVerdict = "failed"
         reason = f"the drop is significant: {_flips(pairs)}"
@@ -163,7 +152,7 @@ def no_regression(
         verdict, reason = "met", ""
     else:
         verdict = "inconclusive"
-        model = UnchangedModel(sample_of(pairs), alpha=alpha / tests)
+        model = UnchangedModel(sample_of(pairs), alpha=ALPHA / tests)
         advice = _pass_advice(model, "detect", rule.detect, pairs, spare)
         reason = f"a drop of {size_in_points(rule.detect)} is not ruled out by {_size(pairs)}; {advice}"
     return Check(
@@ -175,18 +164,13 @@ def _flips(pairs: Pairs) -> str:
     return f"{pairs.losses} lost and {pairs.gains} gained of {pairs.n} {pairs.noun}s"
 
 
-def change(drop: float, low: float, high: float, name: str, *, rest: str = "") -> str:
-    """Return a drop with its interval in words; a negative drop is a gain.
-
-    :param name: of the interval.
-    """
-    if drop < 0:
-        return f"gain of {size_in_points(drop)}{rest} ({name} {interval_shown(-high, -low)})"
-    return f"drop of {size_in_points(drop)}{rest} ({name} {interval_shown(low, high)})"
-
-
-def _drop(rule: Rule, pairs: Pairs, interval: Interval) -> str:
-    return f"{change(pairs.drop, interval.low, interval.high, interval_name(rule))}, {_flips(pairs)}"
+def _drop(pairs: Pairs, interval: Interval) -> str:
+    """Return a drop with its interval in words; a negative drop is a gain."""
+    low, high, _ = interval
+    word = "drop"
+    if pairs.drop < 0:
+        word, low, high = "gain", -high, -low
+    return f"{word} of {size_in_points(pairs.drop)} ({INTERVAL} {interval_shown(low, high)}), {_flips(pairs)}"
 
 
 def _pass_advice(model: UnchangedModel, key: str, limit: float, pairs: Pairs, spare: int | None) -> str:
@@ -210,7 +194,7 @@ def _size(pairs: Pairs) -> str:
 def drop_required(rule: Rule) -> str:
     """Return the requirement of ``max_drop`` in words."""
     assert rule.max_drop is not None
-    return f"drop of at most {size_in_points(rule.max_drop)} (upper limit of the {interval_name(rule)})"
+    return f"drop of at most {size_in_points(rule.max_drop)} (upper limit of the {INTERVAL})"
 
 
 def max_drop(rule: Rule, pairs: Pairs, *, spare: int | None = None) -> Check:
@@ -219,19 +203,19 @@ def max_drop(rule: Rule, pairs: Pairs, *, spare: int | None = None) -> Check:
     :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
     assert rule.max_drop is not None
-    interval = drop_interval(pairs, 1 - rule.alpha)
+    interval = drop_interval(pairs)
     verdict = ranked(-interval.high, -interval.low, at_least=-rule.max_drop)
     reason = ""
     if verdict == "failed":
         reason = f"the drop is larger: {_flips(pairs)}"
     elif verdict == "inconclusive":
-        model = UnchangedModel(sample_of(pairs), rule.alpha / 2)
+        model = UnchangedModel(sample_of(pairs), ALPHA / 2)
         reason = f"the interval of {_size(pairs)} contains the margin; "
         reason += _pass_advice(model, "max_drop", rule.max_drop, pairs, spare)
     return Check(
         "max_drop",
         drop_required(rule),
-        _drop(rule, pairs, interval),
+        _drop(pairs, interval),
         verdict,
         reason,
         pairs.drop,
@@ -239,24 +223,16 @@ def max_drop(rule: Rule, pairs: Pairs, *, spare: int | None = None) -> Check:
     )
 
 
-#: requirement -> function that says it in words, for those that are about the mean of scores
-REQUIRED: Mapping[str, Callable[[Rule], str]] = {
-    "min_accuracy": accuracy_required,
-    "max_drop": drop_required,
-    "no_regression": regression_required,
-}
-
-
 def metric(rule: Rule, row: MetricRow) -> list[Check]:
-    """Check ``min``, ``max`` or ``within`` on one row of the run's metrics."""
+    """Check ``min`` and ``max`` on one row of the run's metrics."""
     name = "/".join(n for n in (row.benchmark, row.task, row.language, row.source, row.group, row.name) if n)
     value, low, high = row.value, row.ci_low, row.ci_high
     problem = wrong_side(rule, row.name, row.direction)
     if problem or value is None:
         return [Check("metric", rule.metric, name, "invalid", problem or f"{name} is undefined in this run")]
     limits, basis = (value, value), "estimate"
-    if low is not None and high is not None and rule.basis == "interval":
-        limits, basis = (low, high), "95% interval"
+    if low is not None and high is not None:
+        limits, basis = (low, high), INTERVAL
     measured = f"{name} {number(value)}"
     if low is not None and high is not None:
         measured += f" ({number(low)} to {number(high)})"
@@ -267,20 +243,10 @@ def metric(rule: Rule, row: MetricRow) -> list[Check]:
     if rule.max is not None:
         most = rule.max
         requirements.append(("max", f"at most {most:g}", lambda a, b: ranked(-b, -a, at_least=-most)))
-    if rule.within is not None:
-        target, within = float(row.direction.partition(":")[2]), rule.within
-        text = f"within {within:g} of {target:g}"
-        requirements.append(("within", text, lambda a, b: _inside(a, b, target - within, target + within)))
     return [
         Check(kind, f"{row.name} {text} ({basis})", measured, judge(*limits), "", value, low, high)
         for kind, text, judge in requirements
     ]
-
-
-def _inside(low: float, high: float, least: float, most: float) -> CheckVerdict:
-    if least <= low and high <= most:
-        return "met"
-    return "failed" if high < least or low > most else "inconclusive"
 
 
 # Single tasks, languages and clusters: a drop on one of them may hide in the mean over all.
@@ -305,11 +271,11 @@ def no_collapse(rule: Rule, members: Mapping[Member, Pairs], p_values: Mapping[M
     if not members:
         none = f"no {rule.each} has five independent pairs"
         return Check("no_collapse", required, none, "invalid", f"{none}, so no drop could be significant")
-    worst = max(members, key=lambda m: (p_values[m] <= rule.alpha, members[m].drop))
+    worst = max(members, key=lambda m: (p_values[m] <= ALPHA, members[m].drop))
     pairs = members[worst]
-    limits = drop_interval(pairs, 1 - rule.alpha)
-    lost = [m for m in members if p_values[m] <= rule.alpha]
-    measured = f"{worst.name}: {_drop(rule, pairs, limits)}; p {p_value(p_values[worst])} (Holm)"
+    limits = drop_interval(pairs)
+    lost = [m for m in members if p_values[m] <= ALPHA]
+    measured = f"{worst.name}: {_drop(pairs, limits)}; p {p_value(p_values[worst])} (Holm)"
     if not lost:
         measured = f"largest drop of {len(members)}: {measured}" if pairs.drop > 0 else "no drop"
         return Check("no_collapse", required, measured, "met", "", pairs.drop, *limits[:2])

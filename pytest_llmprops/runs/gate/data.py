@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from pytest_llmprops.core.gate_results import SequentialPlan
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.numbers import count
 from pytest_llmprops.core.paired import Pairs
@@ -21,18 +20,15 @@ from pytest_llmprops.runs.benchmark_metadata import (
 )
 from pytest_llmprops.runs.gate.checks import Answer, Member
 from pytest_llmprops.runs.gate.file import Each, Gate, Rule
-from pytest_llmprops.runs.gate.sequential import (
-    ABSENT_HERE,
-    ABSENT_THERE,
-    IN_ERROR,
-    PARTLY,
-    Population,
-    draw_key,
-)
 from pytest_llmprops.runs.pairs import Pair, pair_records, score_pairs, with_tasks_of
 
 #: With fewer independent pairs, the p-value of a drop is above 0.05.
 FEWEST = 5
+
+#: kinds of faults of an item in a comparison
+IN_ERROR, ABSENT_HERE, ABSENT_THERE = "in error", "missing in this run", "missing in the baseline"
+#: some samples of the item are in error, others are not
+PARTLY = "partly in error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +66,18 @@ class PairingRules:
 
 @dataclass(frozen=True, slots=True)
 class RuleData:
-    """The items of one rule that were drawn so far, in the order of drawing if the gate is sequential.
+    """The items of one rule.
 
     :param answers: items with an answer; samples are averaged.
     :param units: what counts once in the accuracy: the answers, or clusters with the mean of their answers.
     :param noun: what a unit is, for messages: ``item`` or ``cluster``.
     :param pairs: items with an answer in both runs; empty if the rule does not compare.
     :param metrics: the run's rows of the rule's metric.
-    :param items: items of the full run, without the known errors.
-    :param population: the same for what the rule judges: pairs if it compares, otherwise items.
-    :param drawn: number of measured items. :param total: number of items of the full run.
-    :param faults: ids of items without all their answers in at least one run, by kind of fault. For a partial run
-        they include those that its plan knows in advance.
+    :param items: number of items of the run.
+    :param faults: ids of items without all their answers in at least one run, by kind of fault.
     :param either: number of items that at least one run has.
     :param fault_size: number of items among the faults. An item of which only some samples are in error counts as their
         share, in the run where it is larger.
-    :param drawn_fault_size: the same for the drawn items.
     :param samples: smallest number of samples of an item in this run, and in the baseline if the rule compares; None
         without items.
     :param is_weighted: whether each cluster of a benchmark counts once.
@@ -99,14 +91,10 @@ class RuleData:
     noun: str
     pairs: Sequence[Pair]
     metrics: Sequence[MetricRow]
-    items: Population
-    population: Population
-    drawn: int
-    total: int
+    items: int
     faults: Mapping[str, Sequence[str]]
     either: int
     fault_size: float
-    drawn_fault_size: float
     samples: tuple[int | None, int | None]
     is_weighted: IsWeighted
     weighs_clusters: bool
@@ -119,14 +107,11 @@ class RuleData:
         metrics: Iterable[MetricRow],
         candidate: Iterable[VerdictRecord],
         baseline: Iterable[VerdictRecord],
-        drawing: SequentialPlan | None,
         terms: PairingRules,
     ) -> RuleData:
         """Return a rule's data, given the records of a run and of its baseline.
 
-        :param metrics: rows of ``run.json``. :param drawing: the plan of a run that draws its items
-            (:func:`~pytest_llmprops.runs.gate.sequential.plan_of`).
-        :param terms: how records are paired and averaged.
+        :param metrics: rows of ``run.json``. :param terms: how records are paired and averaged.
         """
         records = list(candidate)
         own = rule.select(records)
@@ -136,50 +121,25 @@ class RuleData:
         answers = [answer for records in items.values() if (answer := _answer(records)) is not None]
         answered = {a.id for a in answers}
         unanswered = [name for name in items if name not in answered]
-        plan = None if drawing is None else drawing.rules[rule.name]
-        total = plan.items if plan is not None else len(items)
-        drawn_only = plan is not None and len(items) < total
-        paired = pair_records([r for r in others if not drawn_only or r.id in items], own, terms.decided)
-        if drawing is not None:
-            answers.sort(key=lambda a: draw_key(drawing.seed, a.id))
-            paired.pairs.sort(key=lambda p: draw_key(drawing.seed, p.key.id))
-        if drawn_only:
-            assert plan is not None
-            known = {name for names in plan.faults.values() for name in names}
-            failed = [name for name in unanswered if name not in known]
-            faults = {**plan.faults, IN_ERROR: [*plan.faults.get(IN_ERROR, ()), *failed]}
-            items_left = population = Population(total, plan.effective).without(len(unanswered))
-            if plan.pairs is not None and plan.pairs_effective is not None:
-                population = Population(plan.pairs, plan.pairs_effective).without(len(failed))
-            either = total + len(plan.faults.get(ABSENT_HERE, ()))
-        else:
-            faults = {IN_ERROR: unanswered}
-            if rule.paired:
-                keys = {IN_ERROR: paired.errors, ABSENT_HERE: paired.missing, ABSENT_THERE: paired.added}
-                faults = {what: [key.id for key in item_keys] for what, item_keys in keys.items()}
-            items_left = population = Population.of([a.cluster for a in answers])
-            if rule.paired:
-                population = Population.of([p.cluster for p in paired.pairs])
-            either = len(items) + len(faults.get(ABSENT_HERE, ()))
+        faults = {IN_ERROR: unanswered}
+        pairs: Sequence[Pair] = ()
+        if rule.paired:
+            paired = pair_records(others, own, terms.decided)
+            pairs = paired.pairs
+            keys = {IN_ERROR: paired.errors, ABSENT_HERE: paired.missing, ABSENT_THERE: paired.added}
+            faults = {what: [key.id for key in item_keys] for what, item_keys in keys.items()}
         whole = {name for names in faults.values() for name in names}
         shares = _largest(_error_shares(items), _error_shares(theirs))
         partly = {name: share for name, share in shares.items() if share and name not in whole}
         faults = {**faults, PARTLY: list(partly)}
-        drawn = items.keys() if drawn_only else items.keys() | whole
-        drawn_fault_size = len(whole & drawn) + math.fsum(partly[name] for name in partly.keys() & drawn)
         rows = [row for row in metrics if rule.metric and _row_matches(rule, row)]
         return cls(
-            rule, answers, *_units(answers, items, terms.is_weighted), paired.pairs if rule.paired else (), rows,
-            items_left, population, len(items), total, faults, either,
-            len(whole) + math.fsum(partly.values()), drawn_fault_size,
+            rule, answers, *_units(answers, items, terms.is_weighted), pairs, rows,
+            len(items), faults, len(items) + len(faults.get(ABSENT_HERE, ())),
+            len(whole) + math.fsum(partly.values()),
             (_fewest(items), _fewest({name: theirs[name] for name in theirs.keys() & items.keys()})),
             terms.is_weighted, terms.weighs_clusters(rule, records), terms.spare(own),
         )  # fmt: skip
-
-    @property
-    def partial(self) -> bool:
-        """True if some items were not drawn."""
-        return self.drawn < self.total
 
     @property
     def faulty(self) -> list[str]:
@@ -189,7 +149,7 @@ class RuleData:
     @property
     def judged(self) -> int:
         """Number of items or pairs that the checks use."""
-        return len(self.pairs) if self.rule.paired else self.drawn
+        return len(self.pairs) if self.rule.paired else self.items
 
     @property
     def comparison(self) -> Pairs:
@@ -278,8 +238,7 @@ def selection_notes(
         if selected < available and any(data.rule.concerns(name) for data in with_accuracy)
     ]
     for data in with_accuracy:
-        # Of a run that draws its items, those not drawn are no selection.
-        if data.rule.paired or data.partial or not baseline:
+        if data.rule.paired or not baseline:
             continue
         ours = {(r.benchmark, r.source, r.id) for r in data.rule.select(candidate)}
         others = data.rule.select(with_tasks_of(baseline, candidate, decided))

@@ -15,7 +15,6 @@ from pytest_llmprops.core.gate_results import (
     GateResult,
     Loss,
     RuleResult,
-    SequentialPlan,
 )
 from pytest_llmprops.core.items import PlacedItem
 from pytest_llmprops.core.numbers import percent
@@ -27,7 +26,6 @@ from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, facts_of, title_of, unknown_benchmarks
 from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.gate import checks as gate_checks
-from pytest_llmprops.runs.gate import sequential
 from pytest_llmprops.runs.gate.data import PairingRules, RuleData, members, selection_notes
 from pytest_llmprops.runs.gate.file import (
     Gate,
@@ -37,7 +35,6 @@ from pytest_llmprops.runs.gate.file import (
     tasks_apart,
     unbounded_rules,
 )
-from pytest_llmprops.runs.gate.sequential import ABSENT_HERE, fingerprint
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes
 from pytest_llmprops.runs.pairs import (
     by_item,
@@ -73,7 +70,6 @@ class RecordsAtWorst(NamedTuple):
 
     candidate: list[VerdictRecord]
     baseline: list[VerdictRecord]
-    plan: SequentialPlan | None
     unanswered: list[str]
 
 
@@ -81,47 +77,34 @@ def records_at_worst(
     rule: Rule,
     candidate: Sequence[VerdictRecord],
     baseline: Sequence[VerdictRecord],
-    plan: SequentialPlan | None,
     decided: TasksByAnswer,
 ) -> RecordsAtWorst:
     """Return a rule's records with errors and missing items counted against the candidate.
 
     Errors of the candidate and items that only the baseline has become wrong. Errors of the baseline and items that
     only the candidate has become correct for the baseline.
-
-    :param plan: the plan of a run that draws its items; the result has one without known faults.
     """
     own = rule.select(candidate)
     failed = [r.id for r in own if r.status == "error"]
     ours = [replace(r, status="wrong") if r.status == "error" else r for r in own]
     if not rule.paired:
-        return RecordsAtWorst(ours, [], plan, list(dict.fromkeys(failed)))
+        return RecordsAtWorst(ours, [], list(dict.fromkeys(failed)))
     others = rule.select(with_tasks_of(baseline, own, decided))
     failed += [r.id for r in others if r.status == "error"]
     theirs = [replace(r, status="correct") if r.status == "error" else r for r in others]
     here, there = by_item(own), by_item(others)
-    # Of a run that draws its items, only those that are not to be drawn are missing.
-    drawn_from = None if plan is None else plan.rules[rule.name]
-    absent = None if drawn_from is None else set(drawn_from.faults.get(ABSENT_HERE, ()))
     for key, records in there.items():
-        if key not in here and (absent is None or key.id in absent):
+        if key not in here:
             failed.append(key.id)
             ours += [replace(r, status="wrong") for r in records]
     for key, records in here.items():
         if key not in there:
             failed.append(key.id)
             theirs += [replace(r, status="correct") for r in records]
-    if plan is not None and drawn_from is not None:
-        more = len(absent or ())
-        items, effective = drawn_from.items + more, drawn_from.effective + more
-        every = replace(
-            drawn_from, items=items, effective=effective, faults={}, pairs=items, pairs_effective=effective
-        )
-        plan = replace(plan, rules={**plan.rules, rule.name: every})
-    return RecordsAtWorst(ours, theirs, plan, list(dict.fromkeys(failed)))
+    return RecordsAtWorst(ours, theirs, list(dict.fromkeys(failed)))
 
 
-def confirmed(rule: Rule, result: RuleResult, worst: RuleResult, unanswered: Sequence[str]) -> RuleResult:
+def confirmed(result: RuleResult, worst: RuleResult, unanswered: Sequence[str]) -> RuleResult:
     """Return the result in which a requirement is met only if it is met at worst as well.
 
     :param worst: the result on the records of :func:`records_at_worst`.
@@ -134,7 +117,7 @@ def confirmed(rule: Rule, result: RuleResult, worst: RuleResult, unanswered: Seq
     )
     checks = tuple(
         replace(check, verdict="inconclusive", reason=reason)
-        if check.verdict == "met" and has_rate(rule, check.kind) and verdicts.get(check.kind) != "met"
+        if check.verdict == "met" and check.kind in _WITH_RATE and verdicts.get(check.kind) != "met"
         else check
         for check in result.checks
     )
@@ -145,33 +128,30 @@ def confirmed(rule: Rule, result: RuleResult, worst: RuleResult, unanswered: Seq
     )
 
 
-def has_rate(rule: Rule, kind: str) -> bool:
-    """Return True if a requirement has a stated rate of wrong acceptances."""
-    return kind in _WITH_RATE and not (kind == "min_accuracy" and rule.basis == "point")
-
-
 def fitness(data: RuleData) -> list[Check]:
     """Check ``min_items``, ``repeats`` and ``max_errors``: whether there are enough answers to judge."""
     rule, checks = data.rule, []
-    n, what = data.population.items, "pairs" if rule.paired else "answered items"
+    n, what = (len(data.pairs), "pairs") if rule.paired else (len(data.answers), "answered items")
     if n < rule.min_items:
         reason = f"{n} {what} are fewer than min_items = {rule.min_items}"
         checks.append(Check("min_items", f"at least {rule.min_items} {what}", str(n), "invalid", reason))
     checks += _repeats(data)
     faulty, of = data.fault_size, data.either
-    least, most = faulty / of, min(faulty + data.total - data.drawn, of) / of
-    so_far = data.drawn_fault_size / data.drawn if data.drawn else least
-    required = f"at most {percent(rule.max_errors)} in error or missing"
-    measured = f"{percent(faulty / of)}, {faulty:.6g} of {of}"
-    verdict: CheckVerdict = "met"
-    if least > rule.max_errors:
-        verdict = "invalid"
-    elif data.partial and (so_far > rule.max_errors or (not rule.checks and most > rule.max_errors)):
-        # The items to come may bring the share of the drawn ones down again, or the share of all up.
-        verdict = "inconclusive"
-    if verdict != "met" or faulty or not rule.checks:
-        reason = {"invalid": _faults(data), "inconclusive": sequential.OPEN}.get(verdict, "")
-        checks.append(Check("max_errors", required, measured, verdict, reason, least))
+    if faulty or not rule.checks:
+        share = faulty / of
+        required = f"at most {percent(rule.max_errors)} in error or missing"
+        measured = f"{percent(share)}, {faulty:.6g} of {of}"
+        is_met = share <= rule.max_errors
+        checks.append(
+            Check(
+                "max_errors",
+                required,
+                measured,
+                "met" if is_met else "invalid",
+                "" if is_met else _faults(data),
+                share,
+            )
+        )
     return checks
 
 
@@ -261,36 +241,29 @@ def decide(
     facts: RunMetadata,
     records: Sequence[VerdictRecord],
     baseline: Run | None,
-    *,
-    running: bool = False,
     problems: Sequence[str] = (),
 ) -> GateResult:
     """Judge a run by a gate.
 
-    :param facts: the run's ``run.json``; ``sequential`` has the plan of a run that draws its items
-        (:func:`~pytest_llmprops.runs.gate.sequential.plan_of`). :param records: its verdicts.
-    :param running: the run has not ended, so it may be incomplete.
+    :param facts: the run's ``run.json``. :param records: its verdicts.
     :param problems: what is inconsistent in the run's record; those of the baseline are in ``baseline.problems``.
     """
     # A baseline with several models is rejected by why_not_comparable().
     first = baseline.models[:1] if baseline is not None else []
     theirs = [r for r in baseline.records if r.model in first] if baseline is not None else []
-    plan = _same_terms(gate, facts, theirs)
     runs = [facts] if baseline is None else [facts, baseline.facts]
     terms = PairingRules.of(*runs)
     records = with_one_task(records, terms.decided)
     gate = on_headline_tasks(gate, [*facts.summary, *records, *theirs], *runs)
-    rules = [RuleData.of(rule, facts.metrics, records, theirs, plan, terms) for rule in gate.rules]
+    rules = [RuleData.of(rule, facts.metrics, records, theirs, terms) for rule in gate.rules]
     results = _results(gate, rules, _nothing(gate, facts, records))
     if any(data.faulty for data in rules) or any(r.status == "error" for r in (*records, *theirs)):
-        results = _confirmed(gate, results, records, theirs, plan, terms)
+        results = _confirmed(gate, results, records, theirs, terms)
     selection = selection_notes(gate, facts, rules, records, theirs, terms.decided)
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
-    decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
     reasons = why_not_comparable(gate, facts, records, baseline, problems)
-    ended = plan is not None and plan.ended
-    if not (running or facts.complete or (ended and (decided or reasons))):
-        reasons.insert(len(problems), f"this run is incomplete: {_why_incomplete(facts, plan)}")
+    if not facts.complete:
+        reasons.insert(len(problems), f"this run is incomplete: {_why_incomplete(facts)}")
     reasons += gate.overlaps(records) + misplaced_rules(gate, records, *runs)
     names = dict.fromkeys(r.benchmark for r in records)
     reasons += unbounded_rules(gate, {n: known for n in names if (known := facts_of(n, *runs)) is not None})
@@ -303,31 +276,22 @@ def decide(
     decision: GateDecision = "invalid" if reasons else _DECISIONS[worst]
     lost: list[Loss] = []
     remarks: list[str] = []
-    if baseline is not None and not (running or reasons):
+    if baseline is not None and not reasons:
         comparable, remarks = _comparable(facts, baseline, {r.benchmark for r in records})
         remarks = [*remarks_on_baseline(baseline.facts, facts, sorted(comparable)), *remarks]
         lost = _losses(runs, [r for r in records if r.benchmark in comparable], theirs, terms)
-    passed = decision == "pass" or (decision == "inconclusive" and gate.inconclusive == "pass")
-    used, total = sum(r.drawn for r in rules), sum(r.total for r in rules)
-    early = used < total
     return GateResult(
         decision=decision,
-        passed=passed,
-        line=_line(decision, gate, results, reasons, lost, runs, passed=passed, is_selection=bool(selection)),
+        line=_line(decision, gate, results, reasons, lost, runs, is_selection=bool(selection)),
         file=gate.file,
         sha256=gate.sha256,
         baseline=None if baseline is None else baseline.run_id,
-        sequential=gate.sequential,
-        stopped_early=early,
-        items_used=used,
-        items_of=total,
         reasons=tuple(reasons),
         caveats=tuple(caveats(runs)),
         notes=(
-            *((f"stopped early: {used} of {total} items; estimates are of these",) if early else ()),
             *selection,
             *remarks,
-            *(() if running else _low_baselines(rules)),
+            *_low_baselines(rules),
             *unknown_benchmarks((r.benchmark for r in records), *runs),
             *(f"run {run.run_id}: {line}" for run in runs for line in added_hashes(run)),
             *(f"run {run.run_id}: {line}" for run in runs for line in fallback_notes(run.models.values())),
@@ -347,29 +311,7 @@ def _low_baselines(rules: Iterable[RuleData]) -> Iterator[str]:
             yield f"{rule.name}: the baseline has only {percent(right)} right, so there is little to lose"
 
 
-def settled(result: GateResult) -> bool:
-    """Return True if further items cannot change the decision of a run that draws its items, or are unlikely to."""
-    if result.decision in ("fail", "invalid"):
-        return True
-    return not any(rule_open(rule) for rule in result.rules)
-
-
-def rule_open(result: RuleResult) -> bool:
-    """Return True if the rule still needs items."""
-    return result.partial and result.verdict == "inconclusive"
-
-
-def _same_terms(gate: Gate, facts: RunMetadata, theirs: Sequence[VerdictRecord]) -> SequentialPlan | None:
-    """Return the plan of a run that draws its items; None if the plan is for another gate or baseline."""
-    plan = facts.sequential
-    if plan is None or (plan.gate, plan.baseline) != (gate.sha256, fingerprint(theirs)):
-        return None
-    return plan
-
-
-def _why_incomplete(facts: RunMetadata, plan: SequentialPlan | None) -> str:
-    if facts.stopped_by_gate and plan is None:
-        return "it was stopped early by another gate file or for another baseline; measure the rest"
+def _why_incomplete(facts: RunMetadata) -> str:
     lacking = next((note for note in facts.notes if NOT_MEASURED in note), None)
     if lacking is not None:
         return f"{lacking}; correct this and measure again"
@@ -391,19 +333,13 @@ def _nothing(gate: Gate, facts: RunMetadata, records: Sequence[VerdictRecord]) -
 
 def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) -> list[RuleResult]:
     tests = sum(data.rule.no_regression for data in rules)
-    bounds = sum(len(data.rule.checks) for data in rules if not data.rule.metric)
     checks_of_rules: list[list[Check]] = []
     for data in rules:
-        checks = fitness(data) if data.total else [_no_items(nothing[data.rule.name])]
+        checks = fitness(data) if data.items else [_no_items(nothing[data.rule.name])]
         if not any(c.verdict == "invalid" for c in checks):
-            if data.rule.metric:
-                checks += _metric_checks(data)
-            elif data.partial:
-                checks += _partial_checks(data, data.rule.alpha / 2 / max(bounds, 1), tests)
-            else:
-                checks += _full_checks(data)
+            checks += _metric_checks(data) if data.rule.metric else _full_checks(data)
         checks_of_rules.append(checks)
-    _add_regression_checks(gate, rules, checks_of_rules, tests)
+    _add_regression_checks(rules, checks_of_rules, tests)
     _add_collapse_checks(rules, checks_of_rules)
     return [
         RuleResult(
@@ -411,7 +347,6 @@ def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) 
             min((c.verdict for c in checks), key=ORDER.index),
             data.judged,
             tuple(checks),
-            data.partial,
         )
         for data, checks in zip(rules, checks_of_rules, strict=True)
     ]
@@ -436,7 +371,7 @@ def impossible_rules(gate: Gate, places: Iterable[PlacedItem], facts: RunMetadat
             for p in items.values()
         ]
         if records:
-            rules.append(RuleData.of(replace(rule, repeats=1), (), records, records, None, terms))
+            rules.append(RuleData.of(replace(rule, repeats=1), (), records, records, terms))
     return {
         result.name: check.reason + _best_possible(check)
         for result in _results(gate, rules, {})
@@ -457,19 +392,18 @@ def _confirmed(
     results: Sequence[RuleResult],
     records: Sequence[VerdictRecord],
     theirs: Sequence[VerdictRecord],
-    plan: SequentialPlan | None,
     terms: PairingRules,
 ) -> list[RuleResult]:
     """Return the results in which errors and missing items cannot hide failures."""
-    worst = [records_at_worst(rule, records, theirs, plan, terms.decided) for rule in gate.rules]
+    worst = [records_at_worst(rule, records, theirs, terms.decided) for rule in gate.rules]
     rules = [
-        RuleData.of(rule, (), w.candidate, w.baseline, w.plan, terms)
+        RuleData.of(rule, (), w.candidate, w.baseline, terms)
         for rule, w in zip(gate.rules, worst, strict=True)
     ]
     at_worst_results = _results(gate, rules, dict.fromkeys((rule.name for rule in gate.rules), ""))
     return [
-        confirmed(rule, result, other, w.unanswered)
-        for rule, result, other, w in zip(gate.rules, results, at_worst_results, worst, strict=True)
+        confirmed(result, other, w.unanswered)
+        for result, other, w in zip(results, at_worst_results, worst, strict=True)
     ]
 
 
@@ -479,8 +413,6 @@ def _no_items(why: str) -> Check:
 
 def _metric_checks(data: RuleData) -> list[Check]:
     rule = data.rule
-    if data.partial:
-        return [Check("metric", rule.metric, "needs all items", "inconclusive", sequential.OPEN)]
     if not data.metrics:
         return [Check("metric", rule.metric, "none", "invalid", f"the run has no metric {rule.metric} there")]
     return [check for row in data.metrics for check in gate_checks.metric(rule, row)]
@@ -499,65 +431,35 @@ def _full_checks(data: RuleData) -> list[Check]:
     return checks
 
 
-def _partial_checks(data: RuleData, rate: float, tests: int) -> list[Check]:
-    rule, checks = data.rule, []
-    if data.weighs_clusters:
-        # The bounds are for items of equal weight.
-        checks += [
-            Check(kind, required(rule), "needs all items", "inconclusive", sequential.OPEN)
-            for kind, required in gate_checks.REQUIRED.items()
-            if kind in rule.checks
-        ]
-    elif rule.paired:
-        pairs = data.comparison
-        if rule.max_drop is not None:
-            checks.append(sequential.max_drop(rule, pairs, data.population, rate))
-        if rule.no_regression:
-            alpha = rule.alpha / 2
-            checks.append(
-                sequential.no_regression(rule, pairs, data.population, rate, alpha=alpha, tests=tests)
-            )
-    if rule.min_accuracy is not None and not data.weighs_clusters:
-        checks.insert(0, sequential.accuracy(rule, data.answers, data.items, rate))
-    if rule.no_collapse:
-        required = gate_checks.collapse_required(rule)
-        checks.append(Check("no_collapse", required, "needs all items", "inconclusive", sequential.OPEN))
-    if rule.max_refused is not None:
-        checks.append(sequential.share(rule, "refused", data.answers, data.items, rate))
-    if rule.max_unparsed is not None:
-        checks.append(sequential.share(rule, "unparsed", data.answers, data.items, rate))
-    return checks
-
-
-def _add_regression_checks(
-    gate: Gate, rules: Sequence[RuleData], checks_of_rules: list[list[Check]], tests: int
-) -> None:
-    """Add the checks of all complete ``no_regression`` rules; Holm's correction needs every p-value."""
+def _add_regression_checks(rules: Sequence[RuleData], checks_of_rules: list[list[Check]], tests: int) -> None:
+    """Add the checks of all ``no_regression`` rules; Holm's correction needs every p-value."""
     tested = [
         (data, checks, drop_test(data.comparison))
         for data, checks in zip(rules, checks_of_rules, strict=True)
-        if data.rule.no_regression and not data.partial and all(c.verdict != "invalid" for c in checks)
+        if data.rule.no_regression and all(c.verdict != "invalid" for c in checks)
     ]
-    # A rule that was settled early has a p-value above alpha. Replacing it by 1 changes no other rule's verdict.
+    # A rule that is invalid counts as one without a drop.
     p_values = [test.p for _, _, test in tested] + [1.0] * (tests - len(tested))
     adjusted = holm(p_values) if tested and tests > 1 else p_values
     for (data, checks, test), p in zip(tested, adjusted, strict=False):
-        alpha = data.rule.alpha / 2 if gate.sequential else data.rule.alpha
-        rule = replace(data.rule, alpha=alpha)
         adjusted_test = test._replace(p=p)
         checks.append(
             gate_checks.no_regression(
-                rule, data.comparison, adjusted_test, alpha=alpha, tests=tests, spare=data.spare
+                data.rule,
+                data.comparison,
+                adjusted_test,
+                tests=tests,
+                spare=data.spare,
             )
         )
 
 
 def _add_collapse_checks(rules: Sequence[RuleData], checks_of_rules: list[list[Check]]) -> None:
-    """Add the checks of all complete ``no_collapse`` rules; Holm's correction is over all of their members."""
+    """Add the checks of all ``no_collapse`` rules; Holm's correction is over all of their members."""
     tested = [
         (data.rule, checks, data.members)
         for data, checks in zip(rules, checks_of_rules, strict=True)
-        if data.rule.no_collapse and not data.partial and all(c.verdict != "invalid" for c in checks)
+        if data.rule.no_collapse and all(c.verdict != "invalid" for c in checks)
     ]
     tests = [gate_checks.member_tests(scores) for _, _, scores in tested]
     adjusted = iter(holm([p for one in tests for p in one.values()]))
@@ -630,7 +532,6 @@ def _line(
     lost: Sequence[Loss],
     runs: Sequence[RunMetadata],
     *,
-    passed: bool,
     is_selection: bool,
 ) -> str:
     """Return the decision in one line.
@@ -658,10 +559,9 @@ def _line(
         if check.verdict == wanted and result.verdict == wanted
     ]
     if decision == "inconclusive":
-        accepted = ", which the gate file accepts" if passed else ""
         rule, check = decisive[0]
         also = f"; {ours} {losses}" if losses else ""
-        return f"{word}{accepted}: {rule.name}: {check.reason or check.measured}{_more(decisive)}{also}"
+        return f"{word}: {rule.name}: {check.reason or check.measured}{_more(decisive)}{also}"
     if losses and all(check.kind in _DROPS for _, check in decisive):
         return f"{word}: {ours} {losses}"
     text = f"{ours} {_failure(*decisive[0])}{_more(decisive)}"

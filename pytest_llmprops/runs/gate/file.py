@@ -1,8 +1,5 @@
 """The gate file: the conditions under which a model is accepted.
 
-inconclusive = "fail"          # or "pass"
-sequential = false             # stop as soon as the decision is settled
-
 [[rule]]
 benchmark = "homophones"
 task = "asked"
@@ -35,7 +32,6 @@ Each = Literal["task", "language", "cluster"]
 PlacedT = TypeVar("PlacedT", bound=Placed)
 NEEDS_BASELINE = "a rule with no_regression, max_drop or no_collapse needs a baseline; give one with"
 DEFAULTS: Mapping[str, Any] = {
-    "alpha": 0.05,
     "detect": 0.10,
     "max_errors": 0.01,
     "min_items": 30,
@@ -54,7 +50,6 @@ class Rule:
         (:func:`on_headline_tasks`).
     :param each: what ``no_collapse`` tests one by one: each ``task``, ``language`` or ``cluster`` of the rule.
     :param repeats: least number of samples of each item, in both runs if the rule compares.
-    :param basis: what must meet a limit: the 95% interval (``interval``) or the estimate (``point``).
     """
 
     name: str
@@ -62,9 +57,7 @@ class Rule:
     metric: str = ""
     group: str | None = None
     min_accuracy: float | None = None
-    basis: Literal["interval", "point"] = "interval"
     no_regression: bool = False
-    alpha: float = DEFAULTS["alpha"]
     detect: float = DEFAULTS["detect"]
     max_drop: float | None = None
     each: Each | None = None
@@ -76,7 +69,6 @@ class Rule:
     repeats: int = DEFAULTS["repeats"]
     min: float | None = None
     max: float | None = None
-    within: float | None = None
     apart: frozenset[tuple[str, str]] = frozenset()
 
     @property
@@ -88,7 +80,7 @@ class Rule:
     def checks(self) -> tuple[str, ...]:
         """The names of the requirements, without ``max_errors``, ``min_items`` and ``repeats``."""
         named = ("min_accuracy", "no_regression", "max_drop", "no_collapse", "max_refused", "max_unparsed")
-        values = ((name, getattr(self, name)) for name in (*named, "min", "max", "within"))
+        values = ((name, getattr(self, name)) for name in (*named, "min", "max"))
         # Not by truth value: 0 is a valid limit.
         return tuple(name for name, value in values if value is not None and value is not False)
 
@@ -121,8 +113,6 @@ class Gate:
     """A valid gate file."""
 
     rules: tuple[Rule, ...]
-    inconclusive: Literal["fail", "pass"] = "fail"
-    sequential: bool = False
     allow_mixed: bool = False
     file: str = ""
     sha256: str = ""
@@ -194,12 +184,6 @@ def _distinct(places: Iterable[Placed]) -> list[ItemPlace]:
 
 def wrong_side(rule: Rule, name: str, direction: str) -> str:
     """Return why the rule's limits do not fit a metric of this direction; empty if they do."""
-    if direction.startswith("target:"):
-        if rule.within is None or rule.min is not None or rule.max is not None:
-            return f"{name} is best at {direction.removeprefix('target:')}: use within, not min or max"
-        return ""
-    if rule.within is not None:
-        return f"{name} has no target: use min or max, not within"
     if direction == "higher" and rule.max is not None:
         return f"{name} is better the higher it is: use min, not max"
     if direction == "lower" and rule.min is not None:
@@ -230,10 +214,7 @@ def _number_that(problem: str, fits: Callable[[float], bool]) -> Callable[[Any],
 
 _share = _number_that("a fraction from 0 to 1", lambda value: 0 <= value <= 1)
 _inner_share = _number_that("a fraction above 0 and below 1", lambda value: 0 < value < 1)
-# A test that rejects equally good models in half of all runs says nothing.
-_error_rate = _number_that("a fraction above 0 and below 0.5; 0.05 is usual", lambda value: 0 < value < 0.5)
 _number = _number_that("a number", math.isfinite)
-_distance = _number_that("a number of at least 0", lambda value: 0 <= value < math.inf)
 
 
 def _count(value: Any) -> int:
@@ -269,9 +250,7 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "metric": _text,
     "group": lambda value: value if value == "" else _text(value),
     "min_accuracy": _share,
-    "basis": _one_of("interval", "point"),
     "no_regression": _flag,
-    "alpha": _error_rate,
     "detect": _inner_share,
     "max_drop": _share,
     "each": _one_of(*get_args(Each)),
@@ -283,14 +262,10 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "repeats": _count,
     "min": _number,
     "max": _number,
-    "within": _distance,
 }
 _TOP: Mapping[str, Callable[[Any], Any]] = {
-    "inconclusive": _one_of("fail", "pass"),
-    "sequential": _flag,
     "allow_mixed": _flag,
     # defaults for all rules
-    "alpha": _error_rate,
     "detect": _inner_share,
     "max_errors": _share,
     "min_items": _count,
@@ -354,11 +329,11 @@ def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], wher
         raise UsageError(
             f'{where}: no_collapse = true and each = "task" (or "language", "cluster") need each other'
         )
-    metric_checks = {"min", "max", "within"} & set(rule.checks)
+    metric_checks = {"min", "max"} & set(rule.checks)
     if rule.metric and (set(rule.checks) - metric_checks or not metric_checks):
-        raise UsageError(f"{where}: a rule on a metric takes min, max or within, and nothing else")
+        raise UsageError(f"{where}: a rule on a metric takes min or max, and nothing else")
     if (metric_checks or rule.group is not None) and not rule.metric:
-        raise UsageError(f'{where}: min, max, within and group need metric = "NAME"')
+        raise UsageError(f'{where}: min, max and group need metric = "NAME"')
     if rule.min is not None and rule.max is not None and rule.min > rule.max:
         raise UsageError(f"{where}: min {rule.min:g} is above max {rule.max:g}")
     return rule
@@ -444,7 +419,7 @@ def misplaced_rules(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) ->
         elif task in facts.accuracy_targets:
             problem = (
                 f"whose accuracy is best at {facts.accuracy_targets[task]:g}, not higher: name another task, or a"
-                " metric (within, max)"
+                " metric (min, max)"
             )
         else:
             continue

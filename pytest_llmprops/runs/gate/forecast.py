@@ -15,7 +15,7 @@ from scipy.stats import norm
 from pytest_llmprops.benchmark_registry import find_benchmark, registrations
 from pytest_llmprops.core.benchmark_checks import loaded, prepared
 from pytest_llmprops.core.bounded_mean import mean_p_value
-from pytest_llmprops.core.comparison import CONFIDENCE
+from pytest_llmprops.core.comparison import ALPHA, CONFIDENCE
 from pytest_llmprops.core.items import ItemPlace, PlacedItem
 from pytest_llmprops.core.paired import mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
@@ -210,12 +210,12 @@ def decide_rule(gate: Gate, rule: Rule, items: RuleItems, drops: Floats) -> tupl
     totals = _totals(drops, items.units, items.scale)
     if rule.no_regression:
         # Holm's first step
-        alpha = (rule.alpha / 2 if gate.sequential else rule.alpha) / sum(r.no_regression for r in gate.rules)
+        alpha = ALPHA / sum(r.no_regression for r in gate.rules)
         failed |= _p_of_drop(totals, items.sizes) <= alpha
         met &= _p_below(totals, items.sizes, rule.detect) <= 1 - CONFIDENCE
     if rule.max_drop is not None:
-        failed |= _p_below(-totals, items.sizes, -rule.max_drop) <= rule.alpha / 2
-        met &= _p_below(totals, items.sizes, rule.max_drop) <= rule.alpha / 2
+        failed |= _p_below(-totals, items.sizes, -rule.max_drop) <= ALPHA / 2
+        met &= _p_below(totals, items.sizes, rule.max_drop) <= ALPHA / 2
     if rule.no_collapse:
         failed |= _collapsed(rule, items, drops)
     if rule.min_accuracy is not None:
@@ -281,7 +281,7 @@ def _collapsed(rule: Rule, items: RuleItems, drops: Floats) -> Flags:
             p_values.append(_p_of_drop(totals, np.bincount(units, weights=scale)[np.unique(units)]))
     if not p_values:
         return np.zeros(len(drops), dtype=bool)
-    return np.asarray(np.min(p_values, axis=0) <= rule.alpha / len(p_values))
+    return np.asarray(np.min(p_values, axis=0) <= ALPHA / len(p_values))
 
 
 def _accuracy(rule: Rule, items: RuleItems, totals: Floats) -> tuple[Flags, Flags]:
@@ -291,11 +291,8 @@ def _accuracy(rule: Rule, items: RuleItems, totals: Floats) -> tuple[Flags, Flag
     """
     assert rule.min_accuracy is not None
     value = np.clip(items.accuracy - totals.sum(axis=1) / items.sizes.sum(), 0, 1)
-    if rule.basis == "point":
-        return value < rule.min_accuracy, value >= rule.min_accuracy
     n = len(items.sizes)
-    level = 1 - rule.alpha
-    known = {v: clopper_pearson(v * n, n, level=level) for v in np.unique(value).tolist()}
+    known = {v: clopper_pearson(v * n, n) for v in np.unique(value).tolist()}
     low, high = (np.array([known[v][side] for v in value.tolist()]) for side in (0, 1))
     return high < rule.min_accuracy, low >= rule.min_accuracy
 

@@ -211,18 +211,6 @@ def test_rule_may_name_any_possible_answer(run: Runner) -> None:
     assert "matches nothing" in other.output
 
 
-def test_a_sequential_rule_cannot_name_an_answer(run: Runner) -> None:
-    """A sequential rule on "no" is refused in one line, because the answers are unknown before the requests."""
-    metric = 'task = "n*"\nmetric = "label_agreement"\nmin = 0.1'
-    file = rule(run, metric, "sequential = true")
-    done = ask(run, HONEST, "-k", "oracle", "--llm-limit", "3", "-n", "2", "--llm-gate", file)
-    assert done.code == 4, done.output
-    [line] = [text for text in done.output.splitlines() if "only the answers of oracle" in text][:1]
-    assert "decide which items are no or yes" in line
-    assert "remove the rule's task or sequential = true" in line
-    assert not (run.folder / "asked").exists()
-
-
 def test_two_runs_are_compared(run: Runner) -> None:
     """`llmprops compare` shows the flipped pairs under the newer answer."""
     before = ask(run, YES, *PAIRS, "--llm-limit", "4")

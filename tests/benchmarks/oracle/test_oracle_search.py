@@ -283,25 +283,17 @@ def test_calls_of_a_search_are_bounded(project: Project, most: int) -> None:
     assert done.code == 1
 
 
-GATE = '[[rule]]\nbenchmark = "oracle"\nmin_items = 1\nbasis = "point"\nmin_accuracy = '
+GATE = '[[rule]]\nbenchmark = "oracle"\nmin_items = 1\nmin_accuracy = '
 
 
-@pytest.mark.parametrize(("least", "code", "workers"), [("0.5", 0, "0"), ("0.6", 1, "2")])
+@pytest.mark.parametrize(("least", "code", "workers"), [("0.05", 0, "0"), ("0.3", 1, "2")])
 def test_gate_ignores_searches(project: Project, least: str, code: int, workers: str) -> None:
-    """A gate ignores counterexamples, whether it passes or fails."""
+    """A gate ignores counterexamples, whether it passes or not."""
     gate = str(project.runner.write("gate.toml", GATE + least + "\n"))
     done = project("--llm-gate", gate, "-n", workers)
     assert done.code == code, done.output
-    assert done.run["gate"]["decision"] == ("fail" if code else "pass")
+    assert done.run["gate"]["decision"] == ("inconclusive" if code else "pass")
     assert done.run["searches"][0]["counterexamples"] == 2
-
-
-def test_sequential_gate_runs_no_searches(project: Project) -> None:
-    """A sequential gate runs no searches, because it saves calls."""
-    gate = str(project.runner.write("gate.toml", "sequential = true\n" + GATE + "0.5\n"))
-    done = project("--llm-gate", gate, "-rs")
-    assert "not searched: a sequential gate ends the run early" in done.output
-    assert "searches" not in done.run
 
 
 BROKEN = f"""{PAIRED}
@@ -327,7 +319,7 @@ def test_a_call_that_fails_is_an_error(project: Project) -> None:
     statuses = [{name: row["status"] for name, row in run.verdicts.items()} for run in (done, known)]
     assert statuses[0] == statuses[1]
     assert done.run["complete"] is True
-    gate = str(project.runner.write("gate.toml", GATE + "0.5\n"))
+    gate = str(project.runner.write("gate.toml", GATE + "0.05\n"))
     assert project("--llm-gate", gate).code == 0
 
 

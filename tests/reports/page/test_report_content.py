@@ -297,14 +297,6 @@ def test_deviations_are_starred(tmp_path: Path) -> None:
     assert [n.text for n in notes if n.tone == "warn"] == ["* model: the API forced no temperature."]
 
 
-def test_estimates_of_a_run_that_a_gate_ended_are_marked(tmp_path: Path) -> None:
-    """The model's name is marked wherever its numbers are shown."""
-    gate = {"decision": "fail", "line": "fail: a drop", "stopped_early": True, "items_used": 8}
-    content = report(recorded(tmp_path / "run", verdicts("add", 7, 1), gate=gate))
-    assert content.overview[0].label == content.series[0] == "model (stopped early)"
-    assert "the gate ended the run early: its estimates are of 8 items" in content.warnings
-
-
 def test_faults_of_a_run_are_listed(tmp_path: Path) -> None:
     """Incomplete and stopped runs, errors, unserved items and the record's own notes are listed."""
     run = recorded(

@@ -50,11 +50,11 @@ def hostile(tmp_path: Path) -> Path:
     ]
     check = dict.fromkeys(("kind", "required", "measured", "reason"), HOSTILE) | {"verdict": "failed"}
     gate = {
-        "decision": "fail", "passed": False, "line": f"fail: {HOSTILE}", "file": HOSTILE, "baseline": HOSTILE,
-        "stopped_early": False, "reasons": [HOSTILE], "notes": [HOSTILE], "caveats": [HOSTILE],
+        "decision": "fail", "line": f"fail: {HOSTILE}", "file": HOSTILE, "baseline": HOSTILE,
+        "reasons": [HOSTILE], "notes": [HOSTILE], "caveats": [HOSTILE],
         "losses": [{"benchmark": HOSTILE, "title": HOSTILE, "kind": "task", "name": HOSTILE, "drop": 0.3,
                     "ci_low": 0.1, "ci_high": 0.5, "p": 0.01, "pairs": 9, "lost": 5, "gained": 0}],
-        "rules": [{"name": HOSTILE, "verdict": "failed", "items": 3, "partial": False, "checks": [check]}],
+        "rules": [{"name": HOSTILE, "verdict": "failed", "items": 3, "checks": [check]}],
     }  # fmt: skip
     return recorded(
         tmp_path / "hostile",
@@ -354,7 +354,7 @@ def crowded(tmp_path: Path) -> Path:
     }
     rules = [{"name": f"rule {n}", "verdict": "met", "items": 3, "checks": [check]} for n in range(40)]
     gate = {
-        "decision": "pass", "passed": True, "line": "pass: 40 of 40 rules are met", "file": "g.toml",
+        "decision": "pass", "line": "pass: 40 of 40 rules are met", "file": "g.toml",
         "rules": rules,
     }  # fmt: skip
     records = [v for n in range(12) for v in verdicts("add", 8, 2, benchmark=f"sums{n}")]

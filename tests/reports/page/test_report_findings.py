@@ -162,17 +162,17 @@ def test_models_on_a_task_with_a_target_are_not_ranked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decision", "passed", "words"),
+    ("decision", "words"),
     [
-        ("pass", True, "PASS: all is met."),
-        ("fail", False, "FAIL: all is met."),
-        ("inconclusive", True, "INCONCLUSIVE: all is met."),
-        ("invalid", False, "INVALID: all is met."),
+        ("pass", "PASS: all is met."),
+        ("fail", "FAIL: all is met."),
+        ("inconclusive", "INCONCLUSIVE: all is met."),
+        ("invalid", "INVALID: all is met."),
     ],
 )
-def test_a_gate_comes_first(tmp_path: Path, decision: str, passed: bool, words: str) -> None:
+def test_a_gate_comes_first(tmp_path: Path, decision: str, words: str) -> None:
     """If a gate decided, its decision is the heading."""
-    gate = {"decision": decision, "passed": passed, "line": f"{decision}: all is met"}
+    gate = {"decision": decision, "line": f"{decision}: all is met"}
     assert words == title(tmp_path, verdicts("asked", 9, 1, **HOMOPHONES), gate=gate)
 
 

@@ -201,7 +201,7 @@ def test_an_unknown_number_of_cases_has_no_share(tmp_path: Path, begun: Begin, e
         {"finished": None, "models": {"model": {"price": 1}}},
         {"run_id": ""}, {"calls": {"cost_usd": 1e400}}, {"not_served": {"a": {"b": "c"}}}, {"models": {"m": "text"}},
         {"models": {"m": {"served_as": 3}}}, {"git": {"commit": None}}, {"remarks": [{}]}, {"summary": [1]},
-        {"gate": [1]}, {"notes": 3}, {"benchmarks": {"b": 1}}, {"calls": {"requests": "a"}}, {"sequential": 1},
+        {"gate": [1]}, {"notes": 3}, {"benchmarks": {"b": 1}}, {"calls": {"requests": "a"}},
         {"schema": 99},
     ],
 )  # fmt: skip

@@ -2,7 +2,7 @@
 // The parts of the page: the card of a run that goes on, the line of a run in the list, and its details.
 // All texts come from the server and reach the page by textContent.
 const STATES = {
-  running: "▶", complete: "✓", "stopped early": "✓", incomplete: "◐", killed: "✗", unreadable: "!",
+  running: "▶", complete: "✓", incomplete: "◐", killed: "✗", unreadable: "!",
 };
 const MOST_RESULTS = 4;
 
