@@ -187,6 +187,12 @@ class _Reader:
                 raise self.error(f"line {number}: not a JSON object; write one object per line")
         return rows
 
+    def _objects(self, what: str, values: list[Any]) -> Rows:
+        wrong = [number for number, value in enumerate(values, 1) if not isinstance(value, dict)]
+        if wrong:
+            raise self.error(f"{what} {wrong[0]}: not a JSON object; give the file that the tool wrote")
+        return [(f"{what} {number}", value) for number, value in enumerate(values, 1)]
+
     def _chosen(self, names: Iterable[str], what: str) -> str:
         """Return the name that ``--score`` gives, or the only one."""
         known = list(dict.fromkeys(names))
@@ -198,13 +204,13 @@ class _Reader:
 
     def _plain(self, rows: Rows) -> _Results:
         names = dict.fromkeys(name for _, row in rows for name in row)
-        column = self._chosen(names if self.score else names.keys() & SCORES, "column of scores")
+        column = self._chosen(names if self.score else names.keys() & SCORES, "score column")
         answers = []
         for place, row in rows:
             for name in ("id", column):
                 if name not in row:
                     raise self.error(f"{place}: has no {short(name)}; write null for an item without a score")
-            known = {name: row[name] for name in FIELDS if row.get(name) not in (None, "")}
+            known = {"sample": 0, **{n: row[n] for n in FIELDS if row.get(n) not in (None, "")}}
             others = {one_line(n): _number(row[n]) for n in row if n not in (*FIELDS, *SCORES, column)}
             values = {name: number for name, number in others.items() if number is not None}
             answers.append(self._answer(place, known.pop("id", ""), row[column], values=values, **known))
@@ -230,10 +236,12 @@ class _Reader:
 
     def _inspect(self, log: dict[str, Any]) -> _Results:
         """Read a log that ``inspect eval --log-format json`` or ``inspect log dump`` writes."""
-        task, samples, answers = log["eval"], _list(log.get("samples")), []
+        task, samples, answers = log["eval"], self._objects("sample", _list(log.get("samples"))), []
         name = task.get("task") or self.file.stem
-        scorer = self._chosen((n for sample in samples for n in _object(_member(sample, "scores"))), "scorer")
-        for number, sample in enumerate(samples, 1):
+        scorer = self._chosen(
+            (n for _, sample in samples for n in _object(_member(sample, "scores"))), "scorer"
+        )
+        for place, sample in samples:
             score, asked = _member(sample, "scores", scorer), _member(sample, "input")
             value, target = _member(score, "value"), _member(sample, "target")
             if isinstance(asked, list):
@@ -241,7 +249,7 @@ class _Reader:
                 asked = [(_member(message, "role"), _member(message, "content")) for message in asked]
             answers.append(
                 self._answer(
-                    f"sample {number}", f"{name}/{_member(sample, 'id')}-{_digest(asked, target)}",
+                    place, f"{name}/{_member(sample, 'id')}-{_digest(asked, target)}",
                     _INSPECT.get(value, value) if isinstance(value, str) else value, expected=target,
                     task=name,
                     given=_member(score, "answer") or _member(sample, "output", "completion"),
@@ -261,20 +269,21 @@ class _Reader:
 
     def _promptfoo(self, document: dict[str, Any]) -> _Results:
         """Read the results that ``promptfoo eval --output FILE.json`` writes."""
-        rows, answers = document["results"]["results"], []
-        providers = list(dict.fromkeys(map(_provider, rows)))
+        rows, answers = self._objects("result", document["results"]["results"]), []
+        providers = list(dict.fromkeys(_provider(row) for _, row in rows))
         if len(providers) > 1 and self.model not in providers:
             listed = first_names(map(one_line, providers), 8)
             raise self.error(f"has {len(providers)} providers; name one of them with --model ({listed})")
         provider = providers[0] if len(providers) == 1 else self.model
-        rows = [row for row in rows if _provider(row) == provider]
-        for number, row in enumerate(rows, 1):
+        for place, row in rows:
+            if _provider(row) != provider:
+                continue
             # The number of a test is no id: it changes when a test is added before it, and it counts repeats.
             test = _digest(_member(row, "testCase", "vars"), _member(row, "testCase", "assert"))
             checks = _list(_member(row, "gradingResult", "componentResults"))
             answers.append(
                 self._answer(
-                    f"result {number}", _digest(test, _member(row, "prompt", "raw")), _member(row, "success"),
+                    place, _digest(test, _member(row, "prompt", "raw")), _member(row, "success"),
                     expected=[_text(_member(check, "metadata", "renderedAssertionValue")) for check in checks],
                     given=_member(row, "response", "output"), cluster=test,
                     error=_member(row, "failureReason") == 2 and (_member(row, "error") or "no reply"),
@@ -305,11 +314,16 @@ class _Reader:
         number = 0.0 if sample is None else _number(sample)
         if number is None or number % 1 or not 0 <= number <= LAST_SAMPLE:
             raise self.error(f"{place}: sample {short(_text(sample))}: write a whole number from 0 on")
-        names = {"source": source, "cluster": cluster or item, "task": task, "language": language}
-        named: dict[str, Any] = {n: name and self.name(f"{place}: {n}", name) for n, name in names.items()}
+        names = {"id": item, "source": source, "cluster": cluster, "task": task, "language": language}
+        named: dict[str, Any] = names | {
+            what: self.name(f"{place}: {what}", name)
+            for what, name in names.items()
+            if name != "" or what == "id"
+        }
+        named["cluster"] = named["cluster"] or named["id"]
         reason = self.clean(one_line(_text(error), 500)) if error else "as the imported file says"
         return place, None if sample is None else number, VerdictRecord(
-            **named, id=self.name(f"{place}: id", item), model=self.model, benchmark="", sample=0, status=status,
+            **named, model=self.model, benchmark="", sample=0, status=status,
             score=None if error else float(status == "correct"), expected=_text(expected), given=_text(given),
             reason=reason, values=values,
         )  # fmt: skip
