@@ -205,37 +205,20 @@ def add_runs(groups: Groups) -> None:
     promote.add_argument("--allow-incomplete", action="store_true", help="accept an incomplete run")
     promote.set_defaults(command=_promote)
 
-    about = "import the results of another tool as a run, which gate, compare, report and site judge like any other"
+    about = "import results of another tool as a run that gate, compare, report and site judge like any other"
     results = commands.add_parser("import", help=about, description=about)
-    results.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE",
-        help="JSON Lines or CSV with id and score, a log of inspect_ai in JSON, samples_*.jsonl of"
-        " lm-evaluation-harness, or results of promptfoo in JSON",
-    )
+    formats = "JSON Lines or CSV with id and score; results of inspect_ai, lm-evaluation-harness or promptfoo"
+    results.add_argument("file", type=Path, metavar="FILE", help=formats)
     results.add_argument("--model", required=True, metavar="NAME", help="name of the model in tables")
-    results.add_argument(
-        "--benchmark",
-        default="",
-        metavar="NAME",
-        help="name of the benchmark (default: the task in the file, or FILE)",
-    )
-    results.add_argument(
-        "--score",
-        default="",
-        metavar="NAME",
-        help="column, scorer or METRIC,FILTER to read, if FILE has several",
-    )
-    results.add_argument(
-        "--threshold", type=float, metavar="X", help="lowest correct score, if there are others than 0 and 1"
-    )
-    results.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="folder of the run (default: reports/runs/imported-BENCHMARK-MODEL)",
-    )
+    for option, about in (
+        ("--benchmark", "name of the benchmark (default: the task in the file, or the name of the file)"),
+        ("--score", "column, scorer or METRIC,FILTER to read, if FILE has several"),
+    ):
+        results.add_argument(option, default="", metavar="NAME", help=about)
+    lowest = "lowest correct score, if there are others than 0 and 1"
+    results.add_argument("--threshold", type=float, metavar="X", help=lowest)
+    folder = "folder of the run (default: reports/runs/imported-BENCHMARK-MODEL)"
+    results.add_argument("--out", type=Path, metavar="DIR", help=folder)
     results.set_defaults(command=_import)
 
 

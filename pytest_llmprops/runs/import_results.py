@@ -238,31 +238,33 @@ class _Reader:
         """Read a log that ``inspect eval --log-format json`` or ``inspect log dump`` writes."""
         task, samples, answers = log["eval"], self._objects("sample", _list(log.get("samples"))), []
         name = task.get("task") or self.file.stem
-        scorer = self._chosen(
-            (n for _, sample in samples for n in _object(_member(sample, "scores"))), "scorer"
-        )
+        scorer = self._chosen((n for _, row in samples for n in _object(row.get("scores"))), "scorer")
         for place, sample in samples:
-            score, asked = _member(sample, "scores", scorer), _member(sample, "input")
-            value, target = _member(score, "value"), _member(sample, "target")
+            score, asked, target = (
+                _member(sample, "scores", scorer),
+                sample.get("input"),
+                sample.get("target"),
+            )
+            value = _member(score, "value")
             if isinstance(asked, list):
                 # Without the ids of messages, which are random.
                 asked = [(_member(message, "role"), _member(message, "content")) for message in asked]
             answers.append(
                 self._answer(
-                    place, f"{name}/{_member(sample, 'id')}-{_digest(asked, target)}",
-                    _INSPECT.get(value, value) if isinstance(value, str) else value, expected=target,
-                    task=name,
+                    place, f"{name}/{sample.get('id')}-{_digest(asked, target)}",
+                    _INSPECT.get(value, value) if isinstance(value, str) else value, task=name, expected=target,
                     given=_member(score, "answer") or _member(sample, "output", "completion"),
-                    sample=_member(sample, "epoch"), error=_member(sample, "error", "message"),
+                    sample=sample.get("epoch"), error=_member(sample, "error", "message"),
                 )
             )  # fmt: skip
         config, status = _member(log, "plan", "config"), log.get("status")
-        steps = [
-            [_member(step, "solver"), _member(step, "params")] for step in _list(log["plan"].get("steps"))
-        ]
+        steps = _list(log["plan"].get("steps"))
+        solvers = _text([_text(_member(step, "solver")) for step in steps])
+        # A hash, because arguments may be long, or secret.
+        arguments = _digest([_member(step, "params") for step in steps], task.get("task_args"))
         return _Results(
             "inspect_ai", name, answers,
-            {**_parameters(config), "solvers": _text(steps), "arguments": _text(task.get("task_args"))},
+            {**_parameters(config), "solvers": solvers, "arguments": arguments},
             _member(config, "seed"), _time(task.get("created")), _member(task, "packages", "inspect_ai"),
             None if status == "success" else f"the log has the status {one_line(str(status), 60)}",
         )  # fmt: skip
@@ -279,14 +281,14 @@ class _Reader:
             if _provider(row) != provider:
                 continue
             # The number of a test is no id: it changes when a test is added before it, and it counts repeats.
-            test = _digest(_member(row, "testCase", "vars"), _member(row, "testCase", "assert"))
+            test = _digest(*(_member(row, "testCase", part) for part in ("vars", "assert")))
             checks = _list(_member(row, "gradingResult", "componentResults"))
             answers.append(
                 self._answer(
-                    place, _digest(test, _member(row, "prompt", "raw")), _member(row, "success"),
+                    place, _digest(test, _member(row, "prompt", "raw")), row.get("success"),
                     expected=[_text(_member(check, "metadata", "renderedAssertionValue")) for check in checks],
                     given=_member(row, "response", "output"), cluster=test,
-                    error=_member(row, "failureReason") == 2 and (_member(row, "error") or "no reply"),
+                    error=row.get("failureReason") == 2 and (row.get("error") or "no reply"),
                 )
             )  # fmt: skip
         own = [
@@ -314,16 +316,12 @@ class _Reader:
         number = 0.0 if sample is None else _number(sample)
         if number is None or number % 1 or not 0 <= number <= LAST_SAMPLE:
             raise self.error(f"{place}: sample {short(_text(sample))}: write a whole number from 0 on")
-        names = {"id": item, "source": source, "cluster": cluster, "task": task, "language": language}
-        named: dict[str, Any] = names | {
-            what: self.name(f"{place}: {what}", name)
-            for what, name in names.items()
-            if name != "" or what == "id"
-        }
-        named["cluster"] = named["cluster"] or named["id"]
+        item = self.name(f"{place}: id", item)
+        names = {"source": source, "cluster": cluster or item, "task": task, "language": language}
+        named: dict[str, Any] = {n: v if v == "" else self.name(f"{place}: {n}", v) for n, v in names.items()}
         reason = self.clean(one_line(_text(error), 500)) if error else "as the imported file says"
         return place, None if sample is None else number, VerdictRecord(
-            **named, model=self.model, benchmark="", sample=0, status=status,
+            **named, id=item, model=self.model, benchmark="", sample=0, status=status,
             score=None if error else float(status == "correct"), expected=_text(expected), given=_text(given),
             reason=reason, values=values,
         )  # fmt: skip

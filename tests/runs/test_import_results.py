@@ -6,15 +6,18 @@ import copy
 import csv
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.runs.caveats import caveats
+from pytest_llmprops.runs.import_results import import_results
 from pytest_llmprops.runs.integrity import status_counts
 from pytest_llmprops.runs.pairs import comparable_groups, differences, pair_records
 from pytest_llmprops.runs.reader import Run, read_run
@@ -344,6 +347,37 @@ def test_a_large_file_is_refused_before_it_is_read(capsys: Capture, monkeypatch:
     """The limit is on the bytes of the file."""
     monkeypatch.setattr("pytest_llmprops.runs.import_results.LARGEST", 10)
     assert "the limit is 10" in refused(capsys, lines({"id": "a", "score": 1}))
+
+
+JUNK = (None, True, -1, 1.5, float("nan"), 10**30, "", "x\x00", "\ud800", "N", [], [1], {}, {"id": [None]})
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each object or list in a JSON document with one of its keys or indices."""
+    if isinstance(value, dict | list):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from places(value[key])
+
+
+@TOOL
+def test_a_damaged_file_is_imported_or_refused(tool: str, tmp_path: Path) -> None:
+    """After any value of a tool's file is replaced, its run is consistent, or the error is one line."""
+    random = Random(0)
+    text = FILES[tool]("new").read_text(encoding="utf-8")
+    for number in range(60):
+        rows = [json.loads(line) for line in text.splitlines()]
+        for container, key in random.sample(list(places(rows[:2])), 2):
+            container[key] = copy.deepcopy(random.choice(JUNK))
+        file, out = tmp_path / f"{number}.jsonl", tmp_path / f"run-{number}"
+        file.write_text(lines(*rows), encoding="utf-8")
+        try:
+            run = read_run(import_results(file, "new", out=out))
+        except DataError as error:
+            assert "\n" not in str(error)
+            assert not out.exists()
+        else:
+            assert [line for line in run.problems if "fewer than 2 samples" not in line] == []
 
 
 # What a file does not say
