@@ -92,8 +92,10 @@ def import_results(
     :param out: the run's folder; default: ``reports/runs/imported-BENCHMARK-MODEL``.
     :param clean: removes keys from an error message.
     :raises DataError: for an unknown format or a wrong value, with its place.
-    :raises UsageError: if the folder exists.
+    :raises UsageError: if the folder exists, or for a threshold that is not finite.
     """
+    if threshold is not None and not math.isfinite(threshold):
+        raise UsageError(f"--threshold {threshold}: give a finite number")
     reader = _Reader(file, model, score, threshold, clean)
     reader.name("--model", model)
     results = reader.results()
@@ -174,24 +176,20 @@ class _Reader:
         )
 
     def _lines(self, text: str, read: Callable[[str], Any]) -> Rows:
-        rows: Rows = []
+        rows = []
         # Not splitlines(): it would split at U+2028 and other characters that a JSON string may contain.
         for number, line in enumerate(text.split("\n"), 1):
             try:
-                row = read(line) if line.strip() else None
+                rows += [(f"line {number}", read(line))] if line.strip() else []
             except ValueError as error:
                 raise self.error(f"line {number}: not JSON: {error}; correct the line") from None
-            if isinstance(row, dict):
-                rows.append((f"line {number}", row))
-            elif line.strip():
-                raise self.error(f"line {number}: not a JSON object; write one object per line")
-        return rows
+        return self._objects(rows)
 
-    def _objects(self, what: str, values: list[Any]) -> Rows:
-        wrong = [number for number, value in enumerate(values, 1) if not isinstance(value, dict)]
-        if wrong:
-            raise self.error(f"{what} {wrong[0]}: not a JSON object; give the file that the tool wrote")
-        return [(f"{what} {number}", value) for number, value in enumerate(values, 1)]
+    def _objects(self, rows: Rows) -> Rows:
+        for place, row in rows:
+            if not isinstance(row, dict):
+                raise self.error(f"{place}: not a JSON object; give the file as it was written")
+        return rows
 
     def _chosen(self, names: Iterable[str], what: str) -> str:
         """Return the name that ``--score`` gives, or the only one."""
@@ -204,7 +202,7 @@ class _Reader:
 
     def _plain(self, rows: Rows) -> _Results:
         names = dict.fromkeys(name for _, row in rows for name in row)
-        column = self._chosen(names if self.score else names.keys() & SCORES, "score column")
+        column = self._chosen(names if self.score else sorted(names.keys() & SCORES), "score column")
         answers = []
         for place, row in rows:
             for name in ("id", column):
@@ -236,7 +234,7 @@ class _Reader:
 
     def _inspect(self, log: dict[str, Any]) -> _Results:
         """Read a log that ``inspect eval --log-format json`` or ``inspect log dump`` writes."""
-        task, samples, answers = log["eval"], self._objects("sample", _list(log.get("samples"))), []
+        task, samples, answers = log["eval"], self._objects(_numbered("sample", log.get("samples"))), []
         name = task.get("task") or self.file.stem
         scorer = self._chosen((n for _, row in samples for n in _object(row.get("scores"))), "scorer")
         for place, sample in samples:
@@ -271,7 +269,7 @@ class _Reader:
 
     def _promptfoo(self, document: dict[str, Any]) -> _Results:
         """Read the results that ``promptfoo eval --output FILE.json`` writes."""
-        rows, answers = self._objects("result", document["results"]["results"]), []
+        rows, answers = self._objects(_numbered("result", document["results"]["results"])), []
         providers = list(dict.fromkeys(_provider(row) for _, row in rows))
         if len(providers) > 1 and self.model not in providers:
             listed = first_names(map(one_line, providers), 8)
@@ -309,7 +307,7 @@ class _Reader:
     ) -> Answer:  # fmt: skip
         """Check what the file says about one sample of an item, and return it.
 
-        :param score: a number, a truth value, a word for one, or the status ``unparsed``; None for an error.
+        :param score: a number, a truth value, a word for one, ``unparsed`` or ``refused``; None for an error.
         """
         error = error or ("no score" if score is None or score == "" else "")
         status: RecordStatus = "error" if error else self._status(place, score)
@@ -327,8 +325,8 @@ class _Reader:
         )  # fmt: skip
 
     def _status(self, place: str, score: Any) -> RecordStatus:
-        if score == "unparsed":
-            return "unparsed"
+        if score == "refused" or score == "unparsed":
+            return "refused" if score == "refused" else "unparsed"
         value = _WORDS.get(score.strip().casefold() if isinstance(score, str) else "", _number(score))
         if value is None:
             raise self.error(f"{place}: the score is {short(_text(score))}; write a number, true or false")
@@ -366,9 +364,7 @@ class _Reader:
         text = str(value) if isinstance(value, str) or type(value) is int else ""
         if text.strip() and len(text) <= LONGEST_NAME and text.isprintable():
             return text
-        raise self.error(
-            f"{what} {short(_text(value))}: use a printable line of 1 to {LONGEST_NAME} characters"
-        )
+        raise self.error(f"{what} {short(_text(value))}: use one line of 1 to {LONGEST_NAME} characters")
 
 
 def _number(value: Any) -> float | None:
@@ -390,6 +386,10 @@ def _text(value: Any) -> str:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _numbered(what: str, values: Any) -> Rows:
+    return [(f"{what} {number}", value) for number, value in enumerate(_list(values), 1)]
 
 
 def _object(value: Any) -> dict[str, Any]:

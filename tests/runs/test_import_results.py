@@ -258,6 +258,8 @@ def test_json_lines_and_csv_say_the_same(capsys: Capture) -> None:
         ("Y", "correct"),
         ("n", "wrong"),
         ("1.0", "correct"),
+        ("refused", "refused"),
+        ("unparsed", "unparsed"),
         ("", "error"),
     ],
 )
@@ -302,7 +304,7 @@ def test_repeats_of_a_plain_file(capsys: Capture) -> None:
         ('{"id": "a", "score": 1}\n{"id": "b", \n', "line 2: not JSON"),
         ('{"id": "a", "score": 1}{"id": "b"}\n', "line 1: not JSON: Extra data"),
         ('{"id": "a", "score": 1}\n[1]\n', "line 2: not a JSON object"),
-        (lines({"id": "a\x1b[31m", "score": 1}), "line 1: id 'a\\x1b[31m': use a printable line"),
+        (lines({"id": "a\x1b[31m", "score": 1}), "line 1: id 'a\\x1b[31m': use one line"),
         (lines({"id": "\ud800", "score": 1}), "line 1: id"),
         (lines({"id": "a" * 201, "score": 1}), "line 1: id"),
         (lines({"id": {"a": 1}, "score": 1}), "line 1: id"),
@@ -333,6 +335,9 @@ def test_names_on_the_command_line(capsys: Capture) -> None:
     assert "no such file" in one_error(capsys, "runs", "import", "none.jsonl", "--model", "m")
     assert "has no score column 'x'; choose one with --score NAME (id, score)" in refused(
         capsys, row, "--score", "x"
+    )
+    assert "--threshold nan" in one_error(
+        capsys, "runs", "import", "results.jsonl", "--model", "m", "--threshold", "nan"
     )
     assert "--benchmark" in refused(capsys, row, "--benchmark", "a\tb")
     assert "--model" in one_error(capsys, "runs", "import", "results.jsonl", "--model", "a\x07")
