@@ -200,9 +200,7 @@ def test_pull_refuses_in_one_line(words: tuple[str, ...], tmp_path: Path, capsys
 # usage and interrupts
 
 
-@pytest.mark.parametrize(
-    "words", ["", "smell", "generate", "generate htest", "data pull", "runs import x"]
-)
+@pytest.mark.parametrize("words", ["", "smell", "generate", "generate htest", "data pull", "runs import x"])
 def test_wrong_usage_has_status_2(words: str, capsys: Capture) -> None:
     """A missing or unknown command or option is argparse's usage error."""
     with pytest.raises(SystemExit) as caught:
