@@ -55,7 +55,8 @@ $(VENV)/dev: pyproject.toml
 demo: $(VENV)/base
 	@echo "May GPT-4 replace GPT-3.5? The gate decides on their published verdicts on 200 homophones (nothing is measured)."
 	rm -rf reports/runs/imported-homophones-*
-	$(BIN)/llmprops runs import-homophones
+	for model in GPT-3.5 GPT-4; do $(BIN)/llmprops runs import data/homophones/published_verdicts.csv \
+		--benchmark homophones --model $$model --score $$model || exit; done
 	$(BIN)/llmprops gate imported-homophones-GPT-4 --baseline imported-homophones-GPT-3.5 --gate examples/gate.toml
 	$(BIN)/llmprops report imported-homophones-GPT-4 --baseline imported-homophones-GPT-3.5 \
 		--gate examples/gate.toml --out reports/demo

@@ -512,12 +512,14 @@ def _extreme_accuracy(
 def _run_notes(table: PaperTable, run: Run) -> Iterator[str]:
     """Say in which respects a run's figures are not the paper's."""
     protocol = run.facts.protocols.get(table.paper)
-    if protocol is None:
+    if table.paper not in {row.benchmark for row in run.facts.summary}:
         yield f"{run.run_id}: has no {table.paper}."
         return
-    if protocol.name != "paper":
+    if protocol is None:
+        yield f"{run.run_id}: imported from a file that does not say the protocol."
+    elif protocol.name != "paper":
         yield f"{run.run_id}: protocol {visible(protocol.name)}, not paper."
-    if protocol.is_by_likelihood:
+    if protocol is not None and protocol.is_by_likelihood:
         yield f"{run.run_id}: scored by likelihood; the paper's figures are read from text."
     sources = {row.source for row in run.facts.summary if row.benchmark == table.paper}
     if others := sorted(source for source in sources if not source.startswith("published")):

@@ -8,18 +8,16 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli.kit import (
     BASELINE,
     RUN,
     Groups,
     add_group,
-    add_registered,
     recorded,
     show_notes,
     wrote,
 )
-from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.errors import BackendError, LLMPropsError, UsageError
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.reports.tables import terminal_width
 
@@ -167,7 +165,7 @@ def _gate(options: argparse.Namespace) -> int:
 
 
 def add_runs(groups: Groups) -> None:
-    """Add ``list``, ``show``, ``export``, ``merge``, ``promote`` and the ``import-NAME`` of each benchmark with one."""
+    """Add ``list``, ``show``, ``export``, ``merge``, ``import`` and ``promote``."""
     commands = add_group(groups, "runs", "list, show, export, merge, promote and import recorded runs")
     listing = commands.add_parser("list", help="list the runs under reports/runs and baselines, newest first")
     listing.set_defaults(command=_list)
@@ -207,9 +205,21 @@ def add_runs(groups: Groups) -> None:
     promote.add_argument("--allow-incomplete", action="store_true", help="accept an incomplete run")
     promote.set_defaults(command=_promote)
 
-    for registration in registrations():
-        if registration.run_import is not None:
-            add_registered(commands, f"import-{registration.name}", registration.run_import)
+    about = "import results of another tool as a run that gate, compare, report and site judge like any other"
+    results = commands.add_parser("import", help=about, description=about)
+    formats = "JSON Lines or CSV with id and score; results of inspect_ai, lm-evaluation-harness or promptfoo"
+    results.add_argument("file", type=Path, metavar="FILE", help=formats)
+    results.add_argument("--model", required=True, metavar="NAME", help="name of the model in tables")
+    for option, about in (
+        ("--benchmark", "name of the benchmark (default: the task in the file, or the name of the file)"),
+        ("--score", "column, scorer or METRIC,FILTER to read, if FILE has several"),
+    ):
+        results.add_argument(option, default="", metavar="NAME", help=about)
+    lowest = "lowest correct score, if there are others than 0 and 1"
+    results.add_argument("--threshold", type=float, metavar="X", help=lowest)
+    folder = "folder of the run (default: reports/runs/imported-BENCHMARK-MODEL)"
+    results.add_argument("--out", type=Path, metavar="DIR", help=folder)
+    results.set_defaults(command=_import)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -259,6 +269,25 @@ def _merge(options: argparse.Namespace) -> int:
     merged = merge(list(map(recorded, options.runs)), options.out)
     show_notes(merged.notes)
     return wrote([merged.folder])
+
+
+def _import(options: argparse.Namespace) -> int:
+    from pytest_llmprops.data.files import builtin_data
+    from pytest_llmprops.models.secrets import Secrets
+    from pytest_llmprops.runs.import_results import import_results
+
+    secrets = Secrets.of_run({}, ())
+    packaged = builtin_data() / options.file
+    run = import_results(
+        packaged if packaged.is_file() and not options.file.exists() else options.file,
+        options.model,
+        benchmark=options.benchmark,
+        score=options.score,
+        threshold=options.threshold,
+        out=options.out,
+        clean=lambda text: secrets.error(BackendError(text)).message,
+    )
+    return wrote([run])
 
 
 def _promote(options: argparse.Namespace) -> int:

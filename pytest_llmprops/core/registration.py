@@ -158,7 +158,6 @@ class Registration:
     :param suite: the module or package of its test functions, which ``llmprops run NAME`` runs.
     :param commands: the group of commands ``llmprops NAME``.
     :param generate: the command ``llmprops generate NAME``.
-    :param run_import: the command ``llmprops runs import-NAME``.
     :param default_helpers: model specifications by role, for roles without ``--llm-helper``. Those whose files are on
         this machine are used: the first one of each backend.
     :param data: function that returns the folder of the benchmark's own data. Default: the folder of the file that
@@ -174,7 +173,6 @@ class Registration:
     suite: str = ""
     commands: Command | None = None
     generate: Command | None = None
-    run_import: Command | None = None
     default_helpers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     data: Reference = ""
     manifest: str = ""

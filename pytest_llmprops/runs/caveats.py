@@ -16,6 +16,8 @@ _LEFT_OUT = " left out"
 #: both names limit the same number of tokens
 _SAME = ("max_tokens sent as", "max_completion_tokens sent as")
 _HELPER = "helper:"
+#: key of ``options`` of an imported run: what its file does not say
+UNSAID = "unsaid"
 
 
 def in_words(label: str, deviation: str) -> str:
@@ -33,8 +35,14 @@ def in_words(label: str, deviation: str) -> str:
 
 
 def deviations_of(facts: RunMetadata) -> dict[tuple[str, str], str]:
-    """Return the deviations that may change replies: (helper or empty, deviation) -> the sentence."""
-    return {
+    """Return the deviations that may change replies: (helper or empty, deviation) -> the sentence.
+
+    That an imported run does not say how it was measured is one, with the key ``(UNSAID, …)``.
+    """
+    listed = facts.options.get(UNSAID)
+    unsaid = ", ".join(map(str, listed)) if isinstance(listed, list | tuple) else ""
+    sentence = f"{', '.join(facts.models)}: imported from a file that does not say, so not compared: {unsaid}"
+    return ({(UNSAID, unsaid): sentence} if unsaid else {}) | {
         (label if label.startswith(_HELPER) else "", text): in_words(label, text)
         for label, texts in facts.deviations.items()
         for text in texts
@@ -45,8 +53,12 @@ def deviations_of(facts: RunMetadata) -> dict[tuple[str, str], str]:
 def caveats(runs: Iterable[RunMetadata]) -> list[str]:
     """Return the deviations that not all of the runs have, or those of the only run, one sentence each.
 
+    What imported runs do not say is never left out: they may differ in it.
+
     An API that takes no temperature is not the user's mistake, so runs that differ only in this are comparable.
     """
     found = [deviations_of(facts) for facts in runs]
     shared = set.intersection(*map(set, found)) if len(found) > 1 else set()
-    return [sentence for own in found for key, sentence in own.items() if key not in shared]
+    return [
+        sentence for own in found for key, sentence in own.items() if key not in shared or key[0] == UNSAID
+    ]

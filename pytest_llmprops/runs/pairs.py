@@ -20,7 +20,7 @@ from pytest_llmprops.runs.benchmark_metadata import (
     facts_of,
     tasks_by_answer,
 )
-from pytest_llmprops.runs.caveats import caveats, deviations_of
+from pytest_llmprops.runs.caveats import deviations_of
 from pytest_llmprops.runs.gate.file import Gate, Rule
 from pytest_llmprops.runs.reader import Run
 
@@ -370,7 +370,8 @@ def comparable_groups(runs: Sequence[RunMetadata], benchmark: str, *, deviations
     """
 
     def fits(one: RunMetadata, other: RunMetadata) -> bool:
-        return not (differences(one, other, [benchmark]) or (deviations and caveats([one, other])))
+        alike = not deviations or deviations_of(one).keys() == deviations_of(other).keys()
+        return alike and not differences(one, other, [benchmark])
 
     numbers: dict[str, int] = {}
     groups: list[list[RunMetadata]] = []

@@ -109,7 +109,7 @@ def test_homophones_from_own_sentences(tmp_path: Path, capsys: Capture) -> None:
         ("generate homophones --lang en --n 50 --out new --sentences none.txt", "none.txt"),
         ("generate homophones --lang en --n 50 --out new --sentences few.txt", "of 50"),
         ("htest export-train --data empty --out new", "empty"),
-        ("runs import-homophones --data .", "no such file"),
+        ("runs import none.csv --model m", "none.csv: no such file"),
     ],
 )
 def test_command_refuses_in_one_line(
@@ -200,9 +200,7 @@ def test_pull_refuses_in_one_line(words: tuple[str, ...], tmp_path: Path, capsys
 # usage and interrupts
 
 
-@pytest.mark.parametrize(
-    "words", ["", "smell", "generate", "generate htest", "data pull", "runs import-homophones x"]
-)
+@pytest.mark.parametrize("words", ["", "smell", "generate", "generate htest", "data pull", "runs import x"])
 def test_wrong_usage_has_status_2(words: str, capsys: Capture) -> None:
     """A missing or unknown command or option is argparse's usage error."""
     with pytest.raises(SystemExit) as caught:

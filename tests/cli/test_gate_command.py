@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.paired import mcnemar_drop
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import one_error, output
 from tests.support.gates import flips
-from tests.support.recorded import verdicts, write_run
+from tests.support.recorded import published_run, verdicts, write_run
 from tests.support.runs import ROOT
 
 Capture = pytest.CaptureFixture[str]
@@ -184,10 +183,11 @@ def test_example_workflow_compares_with_the_baseline(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def models(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Import the published verdicts of four models; return the folder of the runs."""
     folder = tmp_path_factory.mktemp("published-runs")
-    assert len(list(import_homophones(published, folder))) == 4
+    for model in ("GPT-3.5", "GPT-4", "Ernie-3.5", "Ernie-4.0"):
+        published_run(model, folder)
     return folder
 
 

@@ -21,7 +21,14 @@ def stopped(run: Runner) -> Finished:
     first = run("--model", run.adder)
     # A killed run has not counted its calls; its log has them.
     calls = dict.fromkeys(first.run["calls"], 0)
-    facts = first.run | {"finished": None, "complete": False, "files": {}, "summary": [], "metrics": [], "calls": calls}
+    facts = first.run | {
+        "finished": None,
+        "complete": False,
+        "files": {},
+        "summary": [],
+        "metrics": [],
+        "calls": calls,
+    }
     (first.folder / "run.json").write_text(json.dumps(facts))
     (first.folder / "verdicts.jsonl").write_text("")
     run.store.replace(first.folder / "replies.sqlite")

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.paired import Pairs, drop_interval, drop_test
 from pytest_llmprops.core.records import RecordStatus, VerdictRecord
@@ -24,7 +23,7 @@ from pytest_llmprops.runs.pairs import ItemKey, pair_records, with_one_task, wit
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.summary import summary_rows
 from tests.support.gates import gate_of, judged
-from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.recorded import published_run, verdict, verdicts, write_run
 
 
 def run_of(folder: Path, statuses: str, model: str = "m", **facts: Any) -> Run:
@@ -218,10 +217,9 @@ def test_differences_are_listed(tmp_path: Path) -> None:
     assert compare([old, old]).contrasts[0].differences == ()
 
 
-def test_the_published_upgrade(published: Path, tmp_path: Path) -> None:
+def test_the_published_upgrade(tmp_path: Path) -> None:
     """On the authors' English items GPT-4 loses 1 of GPT-3.5's correct answers and gains 28."""
-    folders = {folder.name: folder for folder, _ in import_homophones(published, tmp_path)}
-    runs = [read_run(folders[f"imported-homophones-{name}"]) for name in ("GPT-3.5", "GPT-4")]
+    runs = [read_run(published_run(model, tmp_path)) for model in ("GPT-3.5", "GPT-4")]
     [contrast] = compare(runs).contrasts
     [change] = [c for c in contrast.changes if c.task_key and c.task_key.language == "en"]
     assert (change.pairs, change.lost, change.gained) == (100, 1, 28)

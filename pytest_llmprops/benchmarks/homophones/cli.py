@@ -1,9 +1,8 @@
-"""``llmprops generate homophones`` and ``llmprops runs import-homophones``."""
+"""``llmprops generate homophones``."""
 
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from pytest_llmprops.cli.kit import add_seed_and_number, show_notes, wrote
@@ -23,24 +22,6 @@ def add_generate(command: argparse.ArgumentParser) -> None:
     command.set_defaults(command=_generate)
 
 
-def add_import(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``runs import-homophones``."""
-    command.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="folder of published data (default: $LLMPROPS_DATA, or the verdicts in this package, without texts)",
-    )
-    command.add_argument(
-        "--out",
-        type=Path,
-        default=Path("reports") / "runs",
-        metavar="DIR",
-        help="folder for the runs (default: reports/runs)",
-    )
-    command.set_defaults(command=_import)
-
-
 def _generate(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.homophones.tools.english_reader import espeak_version
     from pytest_llmprops.benchmarks.homophones.tools.generation import write_homophones
@@ -55,12 +36,3 @@ def _generate(options: argparse.Namespace) -> int:
         )
         show_notes([note])
     return wrote([path])
-
-
-def _import(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
-
-    given = options.data or os.environ.get("LLMPROPS_DATA")
-    for folder, row in import_homophones(Path(given) if given else None, options.out):
-        print(f"{folder}: {row}")
-    return 0

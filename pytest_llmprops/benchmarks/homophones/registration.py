@@ -15,9 +15,5 @@ REGISTRATION = Registration(
     generate=Command(
         "generate homophone items from sentences", "pytest_llmprops.benchmarks.homophones.cli:add_generate"
     ),
-    run_import=Command(
-        "import the Y/N verdicts in the published homophone files, as one run per model",
-        "pytest_llmprops.benchmarks.homophones.cli:add_import",
-    ),
     tools={"respellings": "pytest_llmprops.benchmarks.homophones.tools.respelling:respellings"},
 )
