@@ -196,6 +196,11 @@ def task_key_of(row: Placed) -> TaskKey:
     return TaskKey(row.benchmark, row.task, row.language, row.source)
 
 
+def cluster_label(benchmark: str, source: str, cluster: str) -> str:
+    """Return a name of a cluster that no cluster of another benchmark or source has."""
+    return f"{benchmark} {source} {cluster}"
+
+
 def score_pairs(pairs: Sequence[Pair], is_weighted: IsWeighted) -> Pairs:
     """Return the scores and clusters of the pairs, as the functions of ``core`` need them.
 
@@ -207,13 +212,13 @@ def score_pairs(pairs: Sequence[Pair], is_weighted: IsWeighted) -> Pairs:
 
     averaged = [p for p in pairs if is_weighted(p.key.benchmark)]
     items = [p for p in pairs if not is_weighted(p.key.benchmark)]
-    labels = [f"{p.key.benchmark} {p.cluster}" for p in averaged]
+    labels = [cluster_label(p.key.benchmark, p.key.source, p.cluster) for p in averaged]
     baseline, clusters = cluster_means([p.baseline for p in averaged], labels)
     candidate, _ = cluster_means([p.candidate for p in averaged], labels)
     return Pairs(
         (*(p.baseline for p in items), *baseline),
         (*(p.candidate for p in items), *candidate),
-        (*(p.cluster for p in items), *clusters),
+        (*(cluster_label(p.key.benchmark, p.key.source, p.cluster) for p in items), *clusters),
         "cluster" if averaged and not items else "pair",
     )
 

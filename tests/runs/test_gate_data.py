@@ -16,7 +16,7 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.summary import metric_rows
 from tests.support.gated_runs import gate, gate_lines, model, recorded_gate
-from tests.support.gates import gate_of, judged
+from tests.support.gates import check_of, gate_of, judged
 from tests.support.recorded import verdicts, write_run
 from tests.support.runs import Runner
 
@@ -55,6 +55,24 @@ def test_missing_items_count_like_errors() -> None:
     assert judged(gate, new(lost), verdicts(with_errors(range(10)))).decision == "inconclusive"
     assert judged(gate, new(lost), verdicts(OLD)[10:]).decision == "inconclusive"
     assert judged(gate, new(OLD), verdicts(with_errors(range(10)))).decision == "pass"
+
+
+@pytest.mark.parametrize("place", ["benchmark", "source"])
+def test_equal_ids_of_two_places_are_different_items(place: str) -> None:
+    """A rule over two benchmarks, or sources, whose items have equal ids judges all of them."""
+    old = [*verdicts("c" * 100), *(replace(r, **{place: "other"}) for r in verdicts("c" * 100))]
+    # All of the first hundred right, and all of the others wrong.
+    ours = [replace(r, model="new", status="wrong" if getattr(r, place) == "other" else "correct") for r in old]
+    result = judged(gate_of({"min_accuracy": 0.4}), ours)
+    assert "50.0% (42.9 to 57.1), 100 of 200" in check_of(result, "min_accuracy").measured
+    result = judged(gate_of({"max_drop": 0.2}), ours, old)
+    assert result.rules[0].items == 200
+    assert "100 lost and 0 gained of 200 pairs" in check_of(result, "max_drop").measured
+    errors = [replace(r, status="error") if getattr(r, place) == "other" else r for r in old]
+    assert "50.0%, 100 of 200" in check_of(judged(gate_of({"min_accuracy": 0.4}), errors), "max_errors").measured
+    repeats = [replace(r, model="new") for r in old]
+    result = judged(gate_of({"min_accuracy": 0.4, "repeats": 2}), repeats)
+    assert check_of(result, "repeats").verdict == "invalid"
 
 
 def test_errors_of_samples_count_too() -> None:

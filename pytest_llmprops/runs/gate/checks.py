@@ -28,9 +28,8 @@ INTERVAL = f"{1 - ALPHA:.0%} interval"
 
 
 class Answer(NamedTuple):
-    """One answered item: the shares of its samples that are correct, refused and unparsed."""
+    """One answered item: its cluster, and the shares of its samples that are correct, refused and unparsed."""
 
-    id: str
     cluster: str
     correct: float
     refused: float

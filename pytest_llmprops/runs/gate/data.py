@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.numbers import count
@@ -20,7 +21,7 @@ from pytest_llmprops.runs.benchmark_metadata import (
 )
 from pytest_llmprops.runs.gate.checks import Answer, Member
 from pytest_llmprops.runs.gate.file import Each, Gate, Rule
-from pytest_llmprops.runs.pairs import Pair, pair_records, score_pairs, with_tasks_of
+from pytest_llmprops.runs.pairs import ItemKey, Pair, cluster_label, pair_records, score_pairs, with_tasks_of
 
 #: With fewer independent pairs, the p-value of a drop is above 0.05.
 FEWEST = 5
@@ -74,7 +75,7 @@ class RuleData:
     :param pairs: items with an answer in both runs; empty if the rule does not compare.
     :param metrics: the run's rows of the rule's metric.
     :param items: number of items of the run.
-    :param faults: ids of items without all their answers in at least one run, by kind of fault.
+    :param faults: items without all their answers in at least one run, by kind of fault.
     :param either: number of items that at least one run has.
     :param fault_size: number of items among the faults. An item of which only some samples are in error counts as their
         share, in the run where it is larger.
@@ -92,7 +93,7 @@ class RuleData:
     pairs: Sequence[Pair]
     metrics: Sequence[MetricRow]
     items: int
-    faults: Mapping[str, Sequence[str]]
+    faults: Mapping[str, Sequence[_Item]]
     either: int
     fault_size: float
     samples: tuple[int | None, int | None]
@@ -117,34 +118,32 @@ class RuleData:
         own = rule.select(records)
         # If the task depends on the answer, this run's task counts for both models.
         others = rule.select(with_tasks_of(baseline, records, terms.decided)) if rule.paired else []
-        items, theirs = _by_id(own), _by_id(others)
-        answers = [answer for records in items.values() if (answer := _answer(records)) is not None]
-        answered = {a.id for a in answers}
-        unanswered = [name for name in items if name not in answered]
-        faults = {IN_ERROR: unanswered}
+        items, theirs = _by_item(own), _by_item(others)
+        answers = {key: answer for key, records in items.items() if (answer := _answer(records)) is not None}
+        faults = {IN_ERROR: [key for key in items if key not in answers]}
         pairs: Sequence[Pair] = ()
         if rule.paired:
             paired = pair_records(others, own, terms.decided)
             pairs = paired.pairs
             keys = {IN_ERROR: paired.errors, ABSENT_HERE: paired.missing, ABSENT_THERE: paired.added}
-            faults = {what: [key.id for key in item_keys] for what, item_keys in keys.items()}
-        whole = {name for names in faults.values() for name in names}
+            faults = {what: [_item_of(key) for key in item_keys] for what, item_keys in keys.items()}
+        whole = {key for keys in faults.values() for key in keys}
         shares = _largest(_error_shares(items), _error_shares(theirs))
-        partly = {name: share for name, share in shares.items() if share and name not in whole}
+        partly = {key: share for key, share in shares.items() if share and key not in whole}
         faults = {**faults, PARTLY: list(partly)}
         rows = [row for row in metrics if rule.metric and _row_matches(rule, row)]
         return cls(
-            rule, answers, *_units(answers, items, terms.is_weighted), pairs, rows,
+            rule, list(answers.values()), *_units(answers, terms.is_weighted), pairs, rows,
             len(items), faults, len(items) + len(faults.get(ABSENT_HERE, ())),
             len(whole) + math.fsum(partly.values()),
-            (_fewest(items), _fewest({name: theirs[name] for name in theirs.keys() & items.keys()})),
+            (_fewest(items), _fewest({key: theirs[key] for key in theirs.keys() & items.keys()})),
             terms.is_weighted, terms.weighs_clusters(rule, records), terms.spare(own),
         )  # fmt: skip
 
     @property
     def faulty(self) -> list[str]:
         """Ids of all items with a fault, sorted within each kind because workers report in any order."""
-        return [name for names in self.faults.values() for name in sorted(names)]
+        return [key.id for keys in self.faults.values() for key in sorted(keys)]
 
     @property
     def judged(self) -> int:
@@ -163,23 +162,35 @@ class RuleData:
         return members(self.pairs, [self.rule.each], self.is_weighted)
 
 
-def _by_id(records: Iterable[VerdictRecord]) -> dict[str, list[VerdictRecord]]:
-    items: dict[str, list[VerdictRecord]] = {}
+class _Item(NamedTuple):
+    """One item of a rule. Items of several benchmarks or sources may have equal ids."""
+
+    benchmark: str
+    source: str
+    id: str
+
+
+def _item_of(place: VerdictRecord | ItemKey) -> _Item:
+    return _Item(place.benchmark, place.source, place.id)
+
+
+def _by_item(records: Iterable[VerdictRecord]) -> dict[_Item, list[VerdictRecord]]:
+    items: dict[_Item, list[VerdictRecord]] = {}
     for record in records:
-        items.setdefault(record.id, []).append(record)
+        items.setdefault(_item_of(record), []).append(record)
     return items
 
 
-def _error_shares(items: Mapping[str, Sequence[VerdictRecord]]) -> dict[str, float]:
-    return {name: sum(r.status == "error" for r in rs) / len(rs) for name, rs in items.items()}
+def _error_shares(items: Mapping[_Item, Sequence[VerdictRecord]]) -> dict[_Item, float]:
+    return {key: sum(r.status == "error" for r in rs) / len(rs) for key, rs in items.items()}
 
 
-def _largest(*shares: Mapping[str, float]) -> dict[str, float]:
-    names = dict.fromkeys(name for one in shares for name in one)
-    return {name: max(one.get(name, 0.0) for one in shares) for name in names}
+def _largest(*shares: Mapping[_Item, float]) -> dict[_Item, float]:
+    keys = dict.fromkeys(key for one in shares for key in one)
+    return {key: max(one.get(key, 0.0) for one in shares) for key in keys}
 
 
-def _fewest(items: Mapping[str, Sequence[VerdictRecord]]) -> int | None:
+def _fewest(items: Mapping[_Item, Sequence[VerdictRecord]]) -> int | None:
     return min(map(len, items.values()), default=None)
 
 
@@ -188,23 +199,21 @@ def _answer(records: Sequence[VerdictRecord]) -> Answer | None:
     if not statuses:
         return None
     shares = (statuses.count(status) / len(statuses) for status in ("correct", "refused", "unparsed"))
-    return Answer(records[0].id, records[0].cluster, *shares)
+    first = records[0]
+    return Answer(cluster_label(first.benchmark, first.source, first.cluster), *shares)
 
 
-def _units(
-    answers: Sequence[Answer], items: Mapping[str, Sequence[VerdictRecord]], is_weighted: IsWeighted
-) -> tuple[Sequence[Answer], str]:
+def _units(answers: Mapping[_Item, Answer], is_weighted: IsWeighted) -> tuple[Sequence[Answer], str]:
     """Return the answers, or one per cluster for a benchmark whose clusters count once, and what they are."""
-    averaged = [a for a in answers if is_weighted(items[a.id][0].benchmark)]
+    averaged = [answer for key, answer in answers.items() if is_weighted(key.benchmark)]
+    others = [answer for key, answer in answers.items() if not is_weighted(key.benchmark)]
     if not averaged:
-        return answers, "item"
-    clusters = [f"{items[a.id][0].benchmark} {a.cluster}" for a in averaged]
+        return others, "item"
+    clusters = [a.cluster for a in averaged]
     correct, labels = cluster_means([a.correct for a in averaged], clusters)
     refused, _ = cluster_means([a.refused for a in averaged], clusters)
     unparsed, _ = cluster_means([a.unparsed for a in averaged], clusters)
-    units = list(map(Answer, labels, labels, correct, refused, unparsed))
-    known = {a.id for a in averaged}
-    others = [a for a in answers if a.id not in known]
+    units = list(map(Answer, labels, correct, refused, unparsed))
     return [*others, *units], "item" if others else "cluster"
 
 
@@ -276,7 +285,7 @@ def members(pairs: Iterable[Pair], kinds: Iterable[Each], is_weighted: IsWeighte
     for member, group in groups.items():
         if member.kind == "cluster":
             baseline, candidate = (tuple(getattr(p, run) for p in group) for run in ("baseline", "candidate"))
-            scores[member] = Pairs(baseline, candidate, tuple(p.key.id for p in group))
+            scores[member] = Pairs(baseline, candidate, tuple(f"{p.key.source} {p.key.id}" for p in group))
         else:
             scores[member] = score_pairs(group, is_weighted)
     return {member: one for member, one in scores.items() if one.cluster_count >= FEWEST}
