@@ -155,8 +155,8 @@ def _gate(options: argparse.Namespace) -> int:
         with open(options.markdown, "a", encoding="utf-8") as file:
             file.write(text)
     if options.json:
-        # An escape of the console would not be JSON.
-        is_unicode = sys.stdout.encoding.lower().startswith("utf")
+        # An escape of the console would not be JSON. A text in memory has no encoding.
+        is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
         print(json.dumps(result.to_json(), ensure_ascii=not is_unicode, indent=1))
     else:
         notes = [f"note: {note}" for r in (run, baseline) if r is not None for note in r.notes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -56,6 +57,14 @@ def test_json_is_the_gate_of_run_json(capsys: Capture) -> None:
     assert {c["kind"] for c in printed["rules"][0]["checks"]} == {"max_drop", "no_regression"}
 
 
+def test_json_is_written_to_a_text_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that redirects standard output gets JSON."""
+    text = io.StringIO()
+    monkeypatch.setattr("sys.stdout", text)
+    gate("better", "--json")
+    assert json.loads(text.getvalue())["decision"] == "pass"
+
+
 def test_markdown_is_appended(tmp_path: Path) -> None:
     """``--markdown`` appends, because all steps of a CI job share one file: decision, lost tasks, before and after."""
     page = tmp_path / "summary.md"
@@ -66,7 +75,7 @@ def test_markdown_is_appended(tmp_path: Path) -> None:
     assert text.startswith("# Before\n")
     better, worse = (
         text.index("## PASS: new may replace old"),
-        text.index("## FAIL: new loses 20 points on add"),
+        text.index("## FAIL: new loses 20 points on sums (and 1 more); it loses 20 points on add"),
     )
     assert better < text.index("| add | en | builtin | 200 | 95.0%") < text.index("| 100.0%") < worse
     lost, row = text.index("Lost:", worse), text.index("| add | en | builtin | 200 | 95.0%", worse)

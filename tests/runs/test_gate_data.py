@@ -60,16 +60,21 @@ def test_missing_items_count_like_errors() -> None:
 @pytest.mark.parametrize("place", ["benchmark", "source"])
 def test_equal_ids_of_two_places_are_different_items(place: str) -> None:
     """A rule over two benchmarks, or sources, whose items have equal ids judges all of them."""
-    old = [*verdicts("c" * 100), *(replace(r, **{place: "other"}) for r in verdicts("c" * 100))]
+    other: dict[str, Any] = {place: "other"}
+    old = [*verdicts("c" * 100), *(replace(r, **other) for r in verdicts("c" * 100))]
     # All of the first hundred right, and all of the others wrong.
-    ours = [replace(r, model="new", status="wrong" if getattr(r, place) == "other" else "correct") for r in old]
+    ours = [
+        replace(r, model="new", status="wrong" if getattr(r, place) == "other" else "correct") for r in old
+    ]
     result = judged(gate_of({"min_accuracy": 0.4}), ours)
     assert "50.0% (42.9 to 57.1), 100 of 200" in check_of(result, "min_accuracy").measured
     result = judged(gate_of({"max_drop": 0.2}), ours, old)
     assert result.rules[0].items == 200
     assert "100 lost and 0 gained of 200 pairs" in check_of(result, "max_drop").measured
     errors = [replace(r, status="error") if getattr(r, place) == "other" else r for r in old]
-    assert "50.0%, 100 of 200" in check_of(judged(gate_of({"min_accuracy": 0.4}), errors), "max_errors").measured
+    assert (
+        "50.0%, 100 of 200" in check_of(judged(gate_of({"min_accuracy": 0.4}), errors), "max_errors").measured
+    )
     repeats = [replace(r, model="new") for r in old]
     result = judged(gate_of({"min_accuracy": 0.4, "repeats": 2}), repeats)
     assert check_of(result, "repeats").verdict == "invalid"

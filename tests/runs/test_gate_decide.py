@@ -531,3 +531,16 @@ def test_a_rule_on_one_of_several_possible_tasks_counts_all_items() -> None:
     gate = gate_of({"task": "yes", "no_regression": True}, {"task": "other", "no_regression": True})
     assert impossible_rules(gate, places, facts_of("new")) == {}
     assert list(impossible_rules(gate, places[:58], facts_of("new"))) == ["yes"]
+
+
+def test_the_failed_rule_comes_before_other_losses() -> None:
+    """A gate on Chinese alone fails because of Chinese; that English lost as well comes after it."""
+    old = [replace(r, language=("en", "zh")[n % 2]) for n, r in enumerate(verdicts("c" * 400))]
+    ours = [
+        replace(
+            r, model="new", status="wrong" if (n % 2 and n < 120) or (not n % 2 and n > 300) else "correct"
+        )
+        for n, r in enumerate(old)
+    ]
+    result = judged(gate_of({"language": "zh", "max_drop": 0.1}), ours, old)
+    assert result.line.startswith("FAIL: new loses 30 points on zh; it loses ")

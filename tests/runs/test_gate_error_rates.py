@@ -29,9 +29,7 @@ def _pairs(lost: list[int], gained: list[int], size: int) -> Pairs:
 def accuracy_verdict(limit: float, right: list[int], size: int) -> str:
     """Return the gate's verdict on ``min_accuracy``, given the right items of each cluster."""
     answers = [
-        Answer(str(n), float(item < count), 0.0, 0.0)
-        for n, count in enumerate(right)
-        for item in range(size)
+        Answer(str(n), float(item < count), 0.0, 0.0) for n, count in enumerate(right) for item in range(size)
     ]
     return checks.accuracy(Rule("rule", {}, min_accuracy=limit), answers).verdict
 

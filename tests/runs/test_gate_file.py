@@ -253,3 +253,14 @@ def test_metric_that_leaves_replies_out_needs_a_limit_on_their_share(
     assert all(
         'add a rule for the same selection with metric = "read_rate" and min' in line for line in lines
     )
+
+
+@pytest.mark.parametrize(
+    "limit", ["max_drop = 1", "min_accuracy = 0", "max_refused = 1.0", "max_unparsed = 1"]
+)
+def test_a_limit_that_nothing_can_miss_is_refused(tmp_path: Path, limit: str) -> None:
+    """A gate that accepts every model is a mistake."""
+    path = tmp_path / "gate.toml"
+    path.write_text(f"[[rule]]\nbenchmark = 'htest'\n{limit}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="rule 1: no run can miss"):
+        read_gate(path)

@@ -562,8 +562,10 @@ def _line(
         rule, check = decisive[0]
         also = f"; {ours} {losses}" if losses else ""
         return f"{word}: {rule.name}: {check.reason or check.measured}{_more(decisive)}{also}"
-    if losses and all(check.kind in _DROPS for _, check in decisive):
+    first = decisive[0][1]
+    if losses and first.kind == "no_collapse" and _member(first) == lost[0].name:
         return f"{word}: {ours} {losses}"
+    # The failed rule comes first: what was lost most may be another place.
     text = f"{ours} {_failure(*decisive[0])}{_more(decisive)}"
     return f"{word}: {text}" + (f"; it {losses}" if losses else "")
 
@@ -581,12 +583,17 @@ def _points(drop: float) -> str:
     return f"{100 * drop:.{0 if drop >= 0.0995 else 1}f} points"
 
 
+def _member(check: Check) -> str:
+    """Return the member that dropped most, with which a failed ``no_collapse`` begins."""
+    return check.measured.partition(": ")[0]
+
+
 def _failure(rule: Rule, check: Check) -> str:
     """Return what a model does that fails a check, in words."""
     if check.kind in _DROPS and check.value is not None:
-        # A failed no_collapse begins with the member that dropped most.
-        member = check.measured.partition(": ")[0] if check.kind == "no_collapse" else ""
-        return f"loses {_points(check.value)} on {f'{member} ({rule.name})' if member else rule.name}"
+        member = _member(check) if check.kind == "no_collapse" else ""
+        where = f"on {member} ({rule.name})" if member else f"on {rule.name}"
+        return f"loses {_points(check.value)} {where if rule.where else 'overall'}"
     if check.kind == "min_accuracy" and rule.min_accuracy is not None:
         return f"has {percent(check.value)} right on {rule.name}; at least {percent(rule.min_accuracy)} is required"
     return f"fails {rule.name}: {check.measured} (required: {check.required})"

@@ -317,6 +317,10 @@ def _parsed(
     return values
 
 
+#: the value of a requirement that every run meets
+_NEVER_MISSED = {"min_accuracy": 0, "max_drop": 1, "max_refused": 1, "max_unparsed": 1}
+
+
 def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], where: str) -> Rule:
     values = _parsed(table, _RULE, where)
     place = {name: values.pop(name) for name in PLACE if name in values}
@@ -325,6 +329,9 @@ def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], wher
     limits_errors = "max_errors" in values or "min_items" in values
     if not rule.checks and not limits_errors:
         raise UsageError(f"{where}: requires nothing; give it min_accuracy, no_regression, max_drop, …")
+    for name, most in _NEVER_MISSED.items():
+        if values.get(name) == most:
+            raise UsageError(f"{where}: no run can miss {name} = {most:g}; give a limit that one can miss")
     if rule.no_collapse is not (rule.each is not None):
         raise UsageError(
             f'{where}: no_collapse = true and each = "task" (or "language", "cluster") need each other'
