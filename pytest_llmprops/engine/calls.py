@@ -348,7 +348,7 @@ class Calls:
         except ClaimEnded:
             return None, False
         except BackendError as error:
-            if _is_unreachable(error):
+            if _is_unreachable(error, served):
                 raise self.stop(f"{label}: {error.message}") from None
             return None, error.kind in spared
         return reply, False
@@ -362,7 +362,7 @@ class Calls:
         is_trial: bool = False,
         spared: Collection[str] = (),
     ) -> Sequence[Reply]:
-        worth = _is_unreachable if is_trial else worth_retrying
+        worth = partial(_is_unreachable, served=served) if is_trial else worth_retrying
         attempt = partial(self._attempt, served, requests, Turn(), is_trial=is_trial)
         if isinstance(first, BackendError) and first.kind in LIMITED:
             self._counters.refused += 1
@@ -555,8 +555,10 @@ class Calls:
             )
 
 
-def _is_unreachable(error: BaseException) -> bool:
-    return isinstance(error, BackendError) and error.kind == "unreachable"
+def _is_unreachable(error: BaseException, served: ActiveModel) -> bool:
+    """Return True if no call reaches the server; one that has worked may close the connection of single calls."""
+    kinds = ("unreachable",) if served.breaker.has_worked else ("unreachable", "connection")
+    return isinstance(error, BackendError) and error.kind in kinds
 
 
 def _too_many(served: ActiveModel, requests: Sequence[Request]) -> bool:
