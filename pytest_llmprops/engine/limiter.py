@@ -175,7 +175,8 @@ class Limiter:
 
     def start(self, turn: Turn) -> bool:
         """Note that a call is sent; return False if the calls were paused after it got its turn."""
-        if turn.period != self._period or (self._is_away and turn is not self._probe):
+        # A refusal of a call in flight does not keep the one that tries the server.
+        if turn is not self._probe and (self._is_away or turn.period != self._period):
             return False
         turn.answered, turn.was_sent = self._answered, True
         self._open += 1

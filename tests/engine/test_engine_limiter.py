@@ -15,7 +15,7 @@ from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.limiter import MOST_REFUSALS, PATIENCE
+from pytest_llmprops.engine.limiter import MOST_REFUSALS, PATIENCE, Limiter, Turn
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import transient
@@ -245,6 +245,25 @@ def test_one_prompt_that_never_ends_is_an_error_of_its_item() -> None:
         assert wrong == [5, 39]
         assert result.broker.stopped is None
         assert result.sent["5"] <= 6
+
+
+def test_a_late_refusal_does_not_hold_the_call_that_tries_a_server() -> None:
+    """A server that restarts, and refuses a call that was in flight, is not taken for one that stays away."""
+
+    async def work() -> None:
+        limiter = Limiter("m", concurrency=2, timeout=5.0, rpm=None, stop=RunStopped, has_worked=True)
+        late, lost, probe = Turn(), Turn(), Turn()
+        for turn in (late, lost):
+            await limiter.wait(turn)
+            assert limiter.start(turn)
+        assert limiter.failed(lost, transient("unreachable"))
+        await limiter.wait(probe)
+        limiter.failed(late, transient("status 429"))
+        assert limiter.start(probe)
+        limiter.succeeded(probe)
+        assert "waiting for m, which" not in limiter.status()
+
+    run_in_virtual_time(work())
 
 
 @pytest.mark.parametrize("kind", ["connection", "status 502", "status 429", "timeout"])
