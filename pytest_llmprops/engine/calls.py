@@ -450,7 +450,10 @@ class Calls:
                 return result
             if not limiter.failed(turn, result) or is_trial:
                 return result
-            self._counters.refused += 1
+            if result.kind in LIMITED:
+                self._counters.refused += 1
+            else:
+                self._counters.retries += 1
 
     async def _in_slot(
         self, served: ActiveModel, requests: Sequence[Request], turn: Turn, lapses: int

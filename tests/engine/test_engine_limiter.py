@@ -208,6 +208,8 @@ def test_a_server_that_refuses_connections_for_a_while_is_waited_for(outage: flo
     alone = 300 * LATENCY / concurrency
     assert result.seconds < alone + outage + 12
     assert "m: the server did not answer for" in " ".join(result.broker.notes())
+    # No limit refused the calls that are sent again.
+    assert result.broker.counters.refused == 0
     # Those in flight, and one at a time meanwhile.
     assert sum(result.sent.values()) - 300 <= concurrency + 20
 
