@@ -62,7 +62,7 @@ _WITH_VALUE = (
 )  # fmt: skip
 #: files whose presence lets pytest run code, or read settings that name code
 _CODE = ("pytest.ini", "pytest.toml", ".pytest.ini", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
-_TESTS = ("test_*.py", "*/test_*.py", "*/*/test_*.py", "*_test.py")
+_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")
 
 
 class Part(NamedTuple):
@@ -174,9 +174,11 @@ def parts_of(words: Sequence[str], suites: Collection[str] = ()) -> Parts:
 def _is_suite(word: str, suites: Collection[str]) -> bool:
     name = word.partition("::")[0]
     path = Path(name)
-    return (
-        name in suites or path.suffix == ".py" or (path.is_dir() and any(any(path.glob(p)) for p in _TESTS))
-    )
+    if name in suites or path.suffix == ".py":
+        return True
+    # Only here: a record may name any folder of the machine, and those of processes vanish while they are listed.
+    is_here = path.resolve().is_relative_to(Path.cwd().resolve())
+    return is_here and any(_TEST_FILE.fullmatch(file) for *_, files in os.walk(path) for file in files)
 
 
 def repeated_words(

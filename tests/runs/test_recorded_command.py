@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,18 @@ def test_what_loads_or_writes_is_left_out(left_out: list[str]) -> None:
     words, named = repeated(["suites/", *left_out, "--llm-limit", "5"])
     assert words == ["suites/", "--llm-limit=5"]
     assert "".join(named).replace("=", "") == "".join(left_out).replace("=", "")
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("folder", ["/", "suites"])
+def test_folder_that_vanishes_while_it_is_listed(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    """A record may name ``/``, below which the folders of processes come and go."""
+
+    def vanished(path: object) -> None:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "scandir", vanished)
+    assert repeated(["--unknown", folder]) == ([], ["--unknown", folder])
 
 
 @pytest.mark.usefixtures("project")
