@@ -126,8 +126,6 @@ def _info(options: argparse.Namespace) -> int:
             print(f"  {terminal_line(model.model)}: {model.replies:,} replies, {since} to {until}")
         if not info.models:
             print("  no replies")
-        if info.runs:
-            print(f"  {info.claims:,} requests are being sent by {info.runs} runs")
         _show_notes(store)
     return 0
 

@@ -21,7 +21,6 @@ from pytest_llmprops.engine.calls import (
     ActiveModel,
     Breaker,
     Calls,
-    ClaimEnded,
     Counters,
     affordable_concurrency,
 )
@@ -72,7 +71,6 @@ class Broker:
         self.waves: Waves | None = None
 
         def stopped(reason: str) -> None:
-            self._known.stop_waiting(RunStopped(reason))
             if self.waves is not None:
                 self.waves.stop(reason)
             on_stop(reason)
@@ -83,14 +81,12 @@ class Broker:
             lambda: self.on_call(),
             stopped,
             self._known.settled,
-            self._known.lapses,
             self._secrets,
         )
         if config.engine == "batch" and config.cache != "only":
             from pytest_llmprops.engine.batch.waves import Waves
 
-            find = partial(self._known.find, claims=False)
-            self.waves = Waves(config, self._calls, self._keep_batched, self._known.stored, find)
+            self.waves = Waves(config, self._calls, self._keep_batched, self._known.stored, self._known.find)
         #: the models that a Ray cluster serves, with ``--llm-engine ray``
         self._fleets: Fleets | None = None
         if config.replicas and config.cache != "only":
@@ -296,9 +292,7 @@ class Broker:
 
     async def _find(self, model: Model, key: str, request: Request) -> Reply | None:
         try:
-            # The ledger of batches divides their requests between runs, also after this run has ended.
-            claims = self.waves is None or not self.waves.takes(model, request)
-            reply = await self._known.find(model, key, claims=claims)
+            reply = await self._known.find(model, key)
         except StoreError as error:
             raise self._stop_without_store(error) from None
         if self._is_closed:
@@ -331,11 +325,7 @@ class Broker:
 
         A task and two futures per call would take longer than everything else that the call needs.
         """
-        try:
-            result = await self._calls.at_once(served, request)
-        except BaseException:
-            self._known.release(key)
-            raise
+        result = await self._calls.at_once(served, request)
         if isinstance(result, BackendError):
             return None, result
         reply = self._counted(label, served, key, result)
@@ -354,20 +344,10 @@ class Broker:
             except BackendError as error:
                 raise self._secrets.error(error) from None
         together = served.together
-        try:
-            if together is not None and isinstance(request, Chat) and together.takes(request):
-                reply = await together.send(request)
-            else:
-                [reply] = await self._calls.replies(label, served, [request], first)
-        except ClaimEnded:
-            found = await self._find(served.model, key, request)
-            if found is None:
-                return await self._call(label, served, key, request)
-            self.counters.cache_hits += 1
-            return found
-        except BaseException:
-            self._known.release(key)
-            raise
+        if together is not None and isinstance(request, Chat) and together.takes(request):
+            reply = await together.send(request)
+        else:
+            [reply] = await self._calls.replies(label, served, [request], first)
         return await self._keep(label, served, key, reply)
 
     async def _keep(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
@@ -435,15 +415,8 @@ class Broker:
             if found is not None:
                 # From another run, in the meantime.
                 return found.thinking_tokens
-            reply: Reply | None = None
-            is_blocked = False
-            try:
-                reply, is_blocked = await self._calls.trial(
-                    label, served, request, is_last=position == len(requests)
-                )
-            finally:
-                if reply is None:
-                    self._known.release(key)
+            is_last = position == len(requests)
+            reply, is_blocked = await self._calls.trial(label, served, request, is_last=is_last)
             if reply is not None:
                 self._trials[key] = await self._keep(label, served, key, reply)
                 return reply.thinking_tokens

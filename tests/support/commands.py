@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.engine.store.base import has_ended
+from pytest_llmprops.engine.batch.ledger import has_ended
 
 
 def output(capsys: pytest.CaptureFixture[str], *words: object) -> str:

@@ -15,14 +15,13 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.worker_messages import OpenBatches
-from pytest_llmprops.engine.store.base import has_ended
 
 
 def described(batches: OpenBatches) -> str:
@@ -59,6 +58,21 @@ CREATE TABLE IF NOT EXISTS lines (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS lines_of_batch ON lines (mark);
 """
+
+
+def has_ended(pid: int) -> bool:
+    """Return True if a process of this machine has ended; False if this process cannot tell."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    # The number of a killed process is taken until its parent asks for its status, which the first process of a
+    # container may do late or never.
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].startswith(b"Z")
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from pytest_llmprops.engine.batch.ledger import (
     this_process,
 )
 from pytest_llmprops.engine.batch.pending import BatchedModel, Pending, PendingRequests, collect, shape_of
-from pytest_llmprops.engine.calls import ActiveModel, Calls, ClaimEnded
+from pytest_llmprops.engine.calls import ActiveModel, Calls
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api.batches import BatchModel, BatchState, Intent
 from pytest_llmprops.models.api.openai import normalised_url
@@ -108,9 +108,6 @@ class Submitter:
                 replies = await self._calls.replies(
                     batched.label, batched.served, [one.request for one in group]
                 ) or await self._calls.replies(batched.label, batched.served, [group[0].request])
-            except ClaimEnded:
-                # The next look submits them.
-                return
             except BackendError as error:
                 for one in group:
                     self._waiting.settle(one, error)
