@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -35,8 +34,7 @@ from pytest_llmprops.models.registry import find_backend, import_registrations
 from pytest_llmprops.models.secrets import Secrets
 
 if TYPE_CHECKING:  # imported only with --llm-engine batch or ray
-    from pytest_llmprops.engine.batch.activity import WaitingClient
-    from pytest_llmprops.engine.batch.waves import Waves
+    from pytest_llmprops.engine.batch.batches import Batches
     from pytest_llmprops.engine.replicas.fleets import Fleets
 
 
@@ -68,11 +66,11 @@ class Broker:
         self._is_flush_due = False
 
         #: serves requests with batches, with ``--llm-engine batch``
-        self.waves: Waves | None = None
+        self._batches: Batches | None = None
 
         def stopped(reason: str) -> None:
-            if self.waves is not None:
-                self.waves.stop(reason)
+            if self._batches is not None:
+                self._batches.stop(reason)
             on_stop(reason)
 
         self._calls = Calls(
@@ -84,9 +82,9 @@ class Broker:
             self._secrets,
         )
         if config.engine == "batch" and config.cache != "only":
-            from pytest_llmprops.engine.batch.waves import Waves
+            from pytest_llmprops.engine.batch.batches import Batches
 
-            self.waves = Waves(config, self._calls, self._keep_batched, self._known.stored, self._known.find)
+            self._batches = Batches(config, self._calls, self._known, self._keep_batched)
         #: the models that a Ray cluster serves, with ``--llm-engine ray``
         self._fleets: Fleets | None = None
         if config.replicas and config.cache != "only":
@@ -131,7 +129,7 @@ class Broker:
             served.is_immediate = (
                 getattr(model, "immediate", False)
                 and fleets is None
-                and self.waves is None
+                and self._batches is None
                 and self.config.rpm is None
             )
             if hasattr(model, "most_samples"):
@@ -192,15 +190,6 @@ class Broker:
             self.counters.sampled_earlier += reply.cached and reply.stored < self._started
         self._note(label, role, served, request, reply, kept=True)
         return reply
-
-    def asking(self, client: WaitingClient) -> AbstractContextManager[None]:
-        """Count a request of a process during a ``with`` block; a wave is written when all processes wait."""
-        return contextlib.nullcontext() if self.waves is None else self.waves.clients.asking(client)
-
-    def idle(self, client: WaitingClient, answers: int) -> None:
-        """Note that all cases of a process wait for replies, after it received a number of them."""
-        if self.waves is not None:
-            self.waves.clients.idle(client, answers)
 
     def _begin_list_check(self, served: ActiveModel) -> None:
         """Ask the server of an unpinned model for its list of models, once per run."""
@@ -307,8 +296,6 @@ class Broker:
         """Return the reply to one call that all equal requests in progress share."""
         if self.config.cache == "only":
             raise self.stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
-        if self.waves is not None and self.waves.takes(served.model, request):
-            self.waves.join(key)
         reply, first = self._known.unstored(key), None
         if reply is not None or key in self._in_work:
             self.counters.joined += 1
@@ -338,9 +325,13 @@ class Broker:
     async def _call(
         self, label: str, served: ActiveModel, key: str, request: Request, first: BackendError | None = None
     ) -> Reply:
-        if self.waves is not None and isinstance(request, Chat) and self.waves.takes(served.model, request):
+        if (
+            self._batches is not None
+            and isinstance(request, Chat)
+            and self._batches.takes(served.model, request)
+        ):
             try:
-                return await self.waves.reply(label, served, key, request)
+                return await self._batches.reply(label, served, key, request)
             except BackendError as error:
                 raise self._secrets.error(error) from None
         together = served.together
@@ -450,8 +441,8 @@ class Broker:
         notes = [*self._known.notes(), *self._calls.notes()]
         if self._limit_note:
             notes.insert(0, self._limit_note)
-        if self.waves is not None:
-            notes += self.waves.notes
+        if self._batches is not None:
+            notes += self._batches.notes
         if self._fleets is not None:
             notes += self._fleets.notes()
         for label, served in self._served.items():
@@ -473,7 +464,7 @@ class Broker:
             "waits_for": self._calls.waits_for(),
             "notes": self.notes(),
             "models": {**self._before, **{label: _facts(served) for label, served in self._served.items()}},
-            "batches": None if self.waves is None else self.waves.report(),
+            "batches": None if self._batches is None else self._batches.report(),
         }
 
     async def close(self) -> list[str]:
@@ -482,8 +473,8 @@ class Broker:
         Return one line per model that could not be closed.
         """
         self._is_closed = True
-        if self.waves is not None:
-            await self.waves.close()
+        if self._batches is not None:
+            await self._batches.close()
         ends = [self._in_work.close()]
         for served in self._served.values():
             if served.listed_since is not None:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request, canonical_identity, key_with
@@ -177,9 +177,6 @@ def retrying(
         reraise=True,
         sleep=sleep,
     )
-
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -391,16 +388,6 @@ class Calls:
         reason = served.breaker.failure(error, final=False)
         if reason:
             raise self.stop(f"{label}: {reason}")
-
-    async def retried(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of ``call``, which is not a request to a model, with retries.
-
-        :raises BackendError: if the last attempt fails. :raises RunStopped: if the run is stopped.
-        """
-        async for attempt in retrying(self._config.retries, self.pause):
-            with attempt:
-                return await call()
-        raise AssertionError("tenacity reraises")  # pragma: no cover
 
     async def pause(self, seconds: float) -> None:
         """Sleep until the time is over or the run is stopped."""

@@ -218,7 +218,7 @@ class Distributed:
         self._begun: dict[str, Any] = {}
 
     def pytest_configure_node(self, node: Any) -> None:
-        folder = self._controller.start_broker(int(node.workerinput["workercount"]))
+        folder = self._controller.start_broker()
         setup = WorkerSetup(
             self._controller.broker.socket,
             sorted(self._session.evaluation.in_process_labels),

@@ -108,7 +108,7 @@ class Preflight:
         from pytest_llmprops.plugin.estimate import forecast_in_child
 
         # Its process imports the packages of the models while the child collects.
-        self._controller.start_broker(len(specs))
+        self._controller.start_broker()
         calls = forecast_in_child(self._session, session)
         if calls is not None:
             self._decide(calls)
