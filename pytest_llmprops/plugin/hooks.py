@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -21,12 +22,9 @@ from pytest_llmprops.plugin.markers import unreadable_of
 from pytest_llmprops.plugin.options import resolve_options, shown_only
 from pytest_llmprops.plugin.reporting import complete_report, from_plain, run_light, shorten_failure, to_plain
 from pytest_llmprops.plugin.session import (
-    MANY_CASES,
     MESSAGES,
     LLMSession,
     drop_unused_hypothesis,
-    freeze_objects,
-    garbage_collection_paused,
     prepare_process,
     resumed,
 )
@@ -59,9 +57,8 @@ class CaseHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> Generator[None, Any, Any]:
-        with garbage_collection_paused():
-            items = yield
-            return self._session.replace_by_light(f"{collector.nodeid}::{name}", items)
+        items = yield
+        return self._session.replace_by_light(f"{collector.nodeid}::{name}", items)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
@@ -80,10 +77,8 @@ class CaseHooks:
         elif self._session.is_worker:
             self._session.settle(session, sys.exception())
         result = yield
-        # After the trial call: the modules of the SDK, which stay, are ignored in the collections at the end.
-        freeze_objects()
-        if self._session.is_worker and len(session.items) >= MANY_CASES:
-            forget_reports(session.config)
+        # The collector need not look at the items and modules again, which stay.
+        gc.freeze()
         self._session.begin(session)
         return result
 
@@ -92,9 +87,6 @@ class CaseHooks:
         result = yield
         if shown_only(session.config.option, self._session.settings):
             self._report_unreadable(session)
-        elif len(session.items) >= MANY_CASES:
-            # Otherwise pytest and Python look at all verdicts several times at the end, seconds each.
-            freeze_objects()
         return result
 
     def _report_unreadable(self, session: pytest.Session) -> None:
@@ -151,36 +143,11 @@ class CaseHooks:
         output[MESSAGES] = self._session.summary().to_json()
 
 
-class _NoReports(dict[str, list[Any]]):
-    """Lists of reports that are always empty."""
-
-    def setdefault(self, key: str, default: list[Any] | None = None) -> list[Any]:
-        return []
-
-
-class _NoStatus:
-    """Answers with neither a letter nor a word, so that the terminal reporter does not keep the id of a report."""
-
-    # First: pytest's hook for subtests keeps the id, too.
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self) -> tuple[str, str, str]:
-        return "", "", ""
-
-
-def forget_reports(config: pytest.Config) -> None:
-    """Let pytest's terminal reporter of a worker, which prints nothing, keep no report, which takes a kilobyte."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.stats = _NoReports(reporter.stats)
-        config.pluginmanager.register(_NoStatus(), "llmprops-forgotten-reports")
-
-
 def start(config: pytest.Config) -> LLMSession:
     """Create the session and register the hooks that this process needs.
 
     :raises pytest.UsageError: if an option cannot be used.
     """
-    # Imports and collection make hundreds of thousands of objects that stay.
     config.add_cleanup(prepare_process())
     worker_input = getattr(config, "workerinput", None)
     # Workers inherit the environment.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import dataclasses
 import gc
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,36 +127,6 @@ class SessionBroker:
         return problems
 
 
-# What a run with a model changes in its process, and restores at its end: garbage collection and the table of
-# loggers.
-#
-# Python's collector looks at the items of a run again and again, which takes a seventh of the time of a
-# collection of tests, and once more at the end of the run. The table of loggers is used by several threads
-# during a run.
-
-
-@contextmanager
-def garbage_collection_paused() -> Iterator[None]:
-    """Collect no garbage while objects are made that stay."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def freeze_objects() -> None:
-    """Make garbage collection rarer, and ignore the objects that exist now.
-
-    Objects without references are freed all the same. This costs some memory and saves about a tenth of a run's CPU
-    time (measured).
-    """
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 20)
-
-
 class _Loggers(dict[str, Any]):
     """The loggers by name. A thread may add one while another goes through them."""
 
@@ -169,16 +137,15 @@ class _Loggers(dict[str, Any]):
 def prepare_process() -> Callable[[], None]:
     """Prepare the process for a run, and return the function that restores it.
 
+    Python's collector would look at the items of a run again and again, a seventh of the time of a collection of tests.
+
     Pytest goes through the loggers around each phase of a test, without the lock of :mod:`logging`. A logger that an
     SDK, imported by another thread, added at that moment made an error of the case.
     """
     thresholds = gc.get_threshold()
     manager = logging.Logger.manager
-    freeze_objects()
+    gc.set_threshold(200_000, 20, 20)
     manager.loggerDict = _Loggers(manager.loggerDict)
-
-    # Python's last collection would visit all of them: 40 ms, in each worker.
-    atexit.register(gc.freeze)
 
     def restore() -> None:
         gc.unfreeze()
@@ -231,8 +198,6 @@ def resumed(config: pytest.Config, settings: RunOptions) -> RunOptions:
     return dataclasses.replace(settings, resume=True)
 
 
-#: number of cases from which pytest keeps no report of each case, which takes a kilobyte
-MANY_CASES = 20_000
 #: the entry of ``workerinput`` and ``workeroutput`` that holds this plugin's messages
 MESSAGES = "llmprops"
 
