@@ -42,6 +42,7 @@ class CaseHooks:
         #: places in benchmarks of the exceptions whose traceback was shown
         self._shown: set[str] = set()
         self._expect_failures = session.settings.failures == "xfail"
+        self._has_begun = not session.is_worker
 
     @pytest.hookimpl
     def pytest_pycollect_makemodule(
@@ -79,7 +80,8 @@ class CaseHooks:
         result = yield
         # The collector need not look at the items and modules again, which stay.
         gc.freeze()
-        self._session.begin(session)
+        if not self._session.is_worker:
+            self._session.begin(session)
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -106,6 +108,10 @@ class CaseHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if not self._has_begun:
+            # Earlier, the controller may not have decided that the run starts.
+            self._has_begun = True
+            self._session.begin(item.session)
         if isinstance(item, LightItem):
             return run_light(item, expect_failures=self._expect_failures)
         return None
@@ -195,9 +201,10 @@ def start(config: pytest.Config) -> LLMSession:
 
             register(PlanOnly(session), "llmprops-plan")
         elif controller.is_distributed:
-            from pytest_llmprops.plugin.distributed import Distributed
+            from pytest_llmprops.plugin.distributed import Distributed, limit_workers
 
-            register(Distributed(controller), "llmprops-distributed")
+            session.workers = limit_workers(config, has_batches=settings.engine == "batch")
+            register(Distributed(controller, preflight), "llmprops-distributed")
         elif not shows:
             session.evaluation.import_sdks()
         # Before the controller, which opens the record.

@@ -279,8 +279,7 @@ def header_lines(session: LLMSession) -> list[str]:
         parts.append(f"repeats {settings.repeats}")
     parts += [f"concurrency {settings.concurrency}", f"cache {settings.cache}"]
     lines = [f"llmprops: {', '.join(map(without_secrets, settings.models))} ({', '.join(parts)})"]
-    if session.dotenv:
-        lines.append(f"llmprops: {session.dotenv}")
+    lines += [f"llmprops: {line}" for line in (session.dotenv, session.workers) if line]
     lines += [f"llmprops: {line}" for line in map(hint, session.cases.model_specs().values()) if line]
     gating = session.gating
     if gating is not None:
