@@ -324,10 +324,7 @@ class LLMSession:
         from pytest_llmprops.plugin.estimate import forecast_in_worker
 
         try:
-            return {
-                label: calls.to_json()
-                for label, calls in forecast_in_worker(self.collection, self.evaluation).items()
-            }
+            calls = forecast_in_worker(self.collection, self.evaluation)
         except LLMPropsError as error:
             self.refused = str(error)
             return {}
