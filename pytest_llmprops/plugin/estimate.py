@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -32,12 +32,11 @@ from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, FREE, Price, price
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases import HELPER, Cases
+from pytest_llmprops.plugin.collection import Collection
+from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.markers import searched_by
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.reports.tables import fitted, terminal_width, without, wrapped
-
-if TYPE_CHECKING:
-    from pytest_llmprops.plugin.session import LLMSession
 
 
 def prices_of(cases: Cases) -> dict[str, Price]:
@@ -197,7 +196,7 @@ def _cost_of_trial(request: Trial) -> tuple[bool, int]:
     return not isinstance(request, Likelihood) and request.temperature != 0, len(request.prompt)
 
 
-def forecast_of(session: LLMSession, engine: Engine) -> Forecast:
+def forecast_of(collection: Collection, evaluation: Evaluation, engine: Engine) -> Forecast:
     """Return the calls of the collected cases that are still to be measured."""
     calls: dict[str, ModelCalls] = {}
     asked: list[tuple[str, Request]] = []
@@ -216,21 +215,21 @@ def forecast_of(session: LLMSession, engine: Engine) -> Forecast:
         if len(asked) == _COUNTED:
             count()
 
-    in_process = session.evaluation.in_process_labels
-    plan((case for case in session.collection.remaining if case.model not in in_process), add)
+    in_process = evaluation.in_process_labels
+    plan((case for case in collection.remaining if case.model not in in_process), add)
     count()
     return calls
 
 
-def forecast_in_worker(session: LLMSession) -> Forecast:
+def forecast_in_worker(collection: Collection, evaluation: Evaluation) -> Forecast:
     """Return the calls of a run with workers, all of which collect the same cases.
 
     :raises LLMPropsError: if the calls cannot be counted.
     """
-    config = dataclasses.replace(session.evaluation.broker_config(), run_dir=None, engine="local")
+    config = dataclasses.replace(evaluation.broker_config(), run_dir=None, engine="local")
     engine = Engine(config=config, window=1)
     try:
-        return forecast_of(session, engine)
+        return forecast_of(collection, evaluation, engine)
     except LLMPropsError:
         raise
     except Exception as fault:
@@ -242,8 +241,8 @@ def forecast_in_worker(session: LLMSession) -> Forecast:
 class PlanOnly:
     """Prints the plan instead of running the tests."""
 
-    def __init__(self, session: LLMSession) -> None:
-        self._session = session
+    def __init__(self, cases: Cases, collection: Collection, evaluation: Evaluation) -> None:
+        self._cases, self._collection, self._evaluation = cases, collection, evaluation
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -264,12 +263,12 @@ class PlanOnly:
 
     def _lines(self, items: Sequence[pytest.Item]) -> tuple[list[str], list[ContractError]]:
         """Return the plan, and what is wrong with what benchmarks say about it."""
-        collection = self._session.collection
+        collection = self._collection
         cases = [case for item in items for case in collection.cases_of(item)]
-        in_process = self._session.evaluation.in_process_labels
+        in_process = self._evaluation.in_process_labels
         rows = [*plan(c for c in cases if c.model not in in_process), *without_calls(cases, in_process)]
-        prices = prices_of(self._session.cases) | dict.fromkeys(in_process, FREE)
-        lines = plan_lines(rows, prices, self._session.settings)
+        prices = prices_of(self._cases) | dict.fromkeys(in_process, FREE)
+        lines = plan_lines(rows, prices, self._cases.settings)
         remarks, problems = plan_remarks(cases)
         lines += remarks
         searches = [

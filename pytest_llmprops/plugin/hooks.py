@@ -199,7 +199,7 @@ def start(config: pytest.Config) -> LLMSession:
         if settings.plan:
             from pytest_llmprops.plugin.estimate import PlanOnly
 
-            register(PlanOnly(session), "llmprops-plan")
+            register(PlanOnly(session.cases, session.collection, session.evaluation), "llmprops-plan")
         elif controller.is_distributed:
             from pytest_llmprops.plugin.distributed import Distributed, limit_workers
 

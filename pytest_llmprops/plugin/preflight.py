@@ -92,7 +92,7 @@ class Preflight:
 
         self._controller.start_broker()
         try:
-            forecast = forecast_of(self._session, self._session.evaluation.engine)
+            forecast = forecast_of(collection, self._session.evaluation, self._session.evaluation.engine)
         except LLMPropsError as error:
             # The store, or the cluster of --llm-engine ray, cannot be used.
             raise pytest.UsageError(str(error)) from None

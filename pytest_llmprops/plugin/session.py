@@ -324,10 +324,11 @@ class LLMSession:
         from pytest_llmprops.plugin.estimate import forecast_in_worker
 
         try:
-            return {label: calls.to_json() for label, calls in forecast_in_worker(self).items()}
+            calls = forecast_in_worker(self.collection, self.evaluation)
         except LLMPropsError as error:
             self.refused = str(error)
             return {}
+        return {label: own.to_json() for label, own in calls.items()}
 
     def _check_resumed(self) -> None:
         from pytest_llmprops.plugin.resuming import check_cases
