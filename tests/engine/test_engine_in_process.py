@@ -183,13 +183,17 @@ def test_closing_frees_the_models(here: InProcess, cutter: Cutter) -> None:
 
 def test_without_a_broker_a_stop_keeps_its_reason() -> None:
     """The first reason to stop is kept, and a model that is not served is an error."""
-    none = NoBroker()
-    none.stop("first\nline")
-    none.stop("second")
-    assert none.report()["stopped"] == "first line"
-    assert none.report()["counters"]["requests"] == 0
-    with pytest.raises(BackendError):
-        asyncio.run(none.ask("x", "subject", Segment("a")))
+
+    async def work() -> None:
+        none = NoBroker()
+        await none.stop("first\nline")
+        await none.stop("second")
+        report = await none.report()
+        assert (report["stopped"], report["counters"]["requests"]) == ("first line", 0)
+        with pytest.raises(BackendError):
+            await none.ask("x", "subject", Segment("a"))
+
+    asyncio.run(work())
 
 
 def test_fault_at_every_item_of_a_batch_stops_the_run(here: InProcess) -> None:
