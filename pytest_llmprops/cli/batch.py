@@ -95,12 +95,12 @@ def _api(entry: Entry, base_url: str, closing_models: AsyncExitStack) -> BatchAp
     :raises BackendError: if its key is missing or wrong.
     """
     from pytest_llmprops.models.api.openai import normalised_url
-    from pytest_llmprops.models.base import BackendOptions
+    from pytest_llmprops.models.base import CallOptions
     from pytest_llmprops.models.registry import find_backend, parse_spec
 
     spec = parse_spec(entry.spec)
     address = base_url if base_url and normalised_url(base_url) == entry.base_url else entry.base_url
-    model: Any = find_backend(spec.backend).factory(spec, BackendOptions(address or None))
+    model: Any = find_backend(spec.backend).factory(spec, CallOptions(address or None))
     closing_models.push_async_callback(model.aclose)
     api: BatchApi = model.batches()
     return api

@@ -46,18 +46,20 @@ class LocalBroker:
 
     def __init__(self, config: BrokerConfig, on_stop: Callable[[str], None] = lambda reason: None) -> None:
         import_registrations(config.registrations)
-        affordable_calls = affordable_concurrency(config.concurrency)
+        wanted = config.calls.concurrency
+        affordable_calls = affordable_concurrency(wanted)
         self._limit_note = ""
-        if affordable_calls < config.concurrency:
+        if affordable_calls < wanted:
             self._limit_note = (
-                f"concurrency is {affordable_calls} instead of {config.concurrency}, because the process may open"
+                f"concurrency is {affordable_calls} instead of {wanted}, because the process may open"
                 " few files; raise the limit with ulimit -n"
             )
-            config = dataclasses.replace(config, concurrency=affordable_calls)
+            calls = dataclasses.replace(config.calls, concurrency=affordable_calls)
+            config = dataclasses.replace(config, calls=calls)
         self.config = config
         self.counters = Counters(**config.earlier.get("counters", {}))
-        addresses = (config.base_url, *(spec.params.get("base_url") for spec in config.models.values()))
-        self._secrets = Secrets.of_run(config.headers, filter(None, addresses))
+        addresses = (config.calls.base_url, *(spec.params.get("base_url") for spec in config.models.values()))
+        self._secrets = Secrets.of_run(config.calls.headers, filter(None, addresses))
         #: see :class:`~pytest_llmprops.engine.session.Broker`
         self.on_call: Callable[[], None] = lambda: None
         self._started, self._started_monotonic = time.time(), time.monotonic()
@@ -112,7 +114,7 @@ class LocalBroker:
         served = self._served.get(label)
         if served is None:
             spec = self.config.models[label]
-            options = self.config.options
+            options = self.config.calls
             if fleets is not None:
                 options = dataclasses.replace(options, device=fleets.device(label))
             model = find_backend(spec.backend).factory(spec, options)

@@ -250,7 +250,7 @@ class Calls:
         self._config, self._counters = config, counters
         self._on_call, self._on_stop = on_call, on_stop
         self._stored, self._secrets = stored, secrets
-        self._slots = asyncio.Semaphore(config.concurrency)
+        self._slots = asyncio.Semaphore(config.calls.concurrency)
         self._over = asyncio.Event()
         #: by the identity of the model
         self._limiters: dict[str, Limiter] = {}
@@ -272,8 +272,8 @@ class Calls:
         if identity not in self._limiters:
             self._limiters[identity] = Limiter(
                 label,
-                concurrency=self._config.concurrency,
-                timeout=self._config.timeout,
+                concurrency=self._config.calls.concurrency,
+                timeout=self._config.calls.timeout,
                 rpm=self._config.rpm,
                 stop=self.stop,
                 has_worked=label in self._config.proven,

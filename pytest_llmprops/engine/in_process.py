@@ -18,7 +18,7 @@ from pytest_llmprops.engine.calls import Counters
 from pytest_llmprops.engine.evaluator import Case, Faults, Outcome, as_exception
 from pytest_llmprops.engine.event_loop import is_interruption
 from pytest_llmprops.engine.queues import BatchQueue, Send, ThreadWorker, queue_of, served_batch
-from pytest_llmprops.models.base import BackendOptions, Model, Result
+from pytest_llmprops.models.base import CallOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -52,7 +52,7 @@ class InProcess:
     :param specs: specifications by label.
     """
 
-    def __init__(self, specs: Mapping[str, ModelSpec], options: BackendOptions) -> None:
+    def __init__(self, specs: Mapping[str, ModelSpec], options: CallOptions) -> None:
         self._specs = dict(specs)
         self._options = options
         self._served: dict[str, InProcessModel] = {}

@@ -31,6 +31,7 @@ from pytest_llmprops.engine.event_loop import CLOSE_SECONDS, LoopThread
 from pytest_llmprops.engine.in_process import InProcess, NoBroker
 from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.engine.store.location import default_store
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -60,9 +61,8 @@ class OneModel:
         self.kinds: frozenset[Kind] = find_backend(spec.backend).kinds(spec)
         self._config = BrokerConfig(
             {self.label: spec},
-            base_url=base_url,
+            CallOptions(base_url, concurrency=concurrency),
             store=str(store or default_store()),
-            concurrency=concurrency,
             cache=cache,
         )
         self._broker: LocalBroker | None = None

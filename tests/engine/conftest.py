@@ -12,9 +12,8 @@ import pytest
 
 from pytest_llmprops.engine import calls
 from pytest_llmprops.engine.broker import LocalBroker
-from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models import registry
-from tests.support.engine_models import MakeBroker
+from tests.support.engine_models import MakeBroker, config_of
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def make_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeBroker:
     def make(model: Any, **settings: Any) -> LocalBroker:
         registry.register_model("own", lambda spec, options: model)
         settings = {"store": str(tmp_path / "replies.sqlite"), **settings}
-        return LocalBroker(BrokerConfig({"m": registry.parse_spec("own")}, **settings))
+        return LocalBroker(config_of({"m": registry.parse_spec("own")}, **settings))
 
     return make
 

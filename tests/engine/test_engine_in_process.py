@@ -17,7 +17,7 @@ from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.in_process import InProcess, NoBroker
 from pytest_llmprops.models import registry
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from tests.support.engine_models import Plain
 
 
@@ -82,7 +82,7 @@ def cutter(monkeypatch: pytest.MonkeyPatch) -> Cutter:
 @pytest.fixture
 def here(cutter: Cutter) -> InProcess:
     """Return a session with that model as ``m``."""
-    return InProcess({"m": registry.parse_spec("cutter")}, BackendOptions())
+    return InProcess({"m": registry.parse_spec("cutter")}, CallOptions())
 
 
 def cases(*texts: str, context: Any = None, benchmark: Benchmark | None = None) -> list[Case]:

@@ -18,7 +18,7 @@ from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.limiter import MOST_REFUSALS, PATIENCE, Limiter, Turn
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.fake import FakeModel
-from tests.support.engine_models import transient
+from tests.support.engine_models import config_of, transient
 from tests.support.virtual_time import run_in_virtual_time
 
 #: seconds of one call
@@ -67,7 +67,7 @@ def run(
     async def work() -> Result:
         registry.register_model("own", lambda spec, options: FakeModel(counted))
         models = {"m": registry.parse_spec("own")}
-        broker = LocalBroker(BrokerConfig(models, cache="off", **settings))
+        broker = LocalBroker(config_of(models, cache="off", **settings))
         chats = [Chat.user(str(number)) for number in range(items)]
         loop = asyncio.get_running_loop()
         started = loop.time()

@@ -19,7 +19,7 @@ from pytest_llmprops.engine.replicas import fleets as fleets_module
 from pytest_llmprops.engine.replicas.cluster import Node, Placement, Replica, place
 from pytest_llmprops.engine.replicas.fleets import MOST_LOST, Fleet, Fleets
 from pytest_llmprops.models import registry
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.spec import ModelSpec, Replicas, split_replicas
 from tests.support.engine_models import Local
 
@@ -94,7 +94,7 @@ def served(
 
     async def work() -> tuple[list[Any], list[str]]:
         spec = ModelSpec("own", "own", "own")
-        fleet = Fleet(machines, placement, spec, Local(), BackendOptions(timeout=timeout), [])  # type: ignore[arg-type]
+        fleet = Fleet(machines, placement, spec, Local(), CallOptions(timeout=timeout), [])  # type: ignore[arg-type]
         fleet.start()
 
         async def watch() -> None:

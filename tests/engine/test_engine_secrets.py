@@ -12,6 +12,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
 from tests.models.test_secrets import KEY, in_base64, is_shown
 from tests.support.engine_models import MakeBroker, Plain, ask_all
@@ -78,6 +79,8 @@ def test_letters_of_a_short_key_stay_in_errors(monkeypatch: pytest.MonkeyPatch, 
             self.send_json({}, 404)
 
     with serving(Busy) as url:
-        config = BrokerConfig({"m": parse_spec("openai:m")}, url, store=str(tmp_path / "replies.sqlite"))
+        config = BrokerConfig(
+            {"m": parse_spec("openai:m")}, CallOptions(url), store=str(tmp_path / "replies.sqlite")
+        )
         [error] = ask_all(LocalBroker(config), ["hello"]).results
     assert "Capacity exceeded for key [key]" in str(error)

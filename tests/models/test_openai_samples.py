@@ -17,6 +17,7 @@ from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.replies import chat_replies
 from pytest_llmprops.models.api.usage import shares
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, make, refuse, texts
 
@@ -40,7 +41,7 @@ def asked(stub: RunningStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     def ask(model: str, samples: Sequence[int] = range(11), prompt: str = "q", **settings: Any) -> Any:
         config = BrokerConfig(
-            {"m": parse_spec(f"openai:{model}")}, base_url=stub.url, store=str(tmp_path / "store")
+            {"m": parse_spec(f"openai:{model}")}, CallOptions(stub.url), store=str(tmp_path / "store")
         )
         broker = LocalBroker(config)
 

@@ -90,7 +90,7 @@ class Batches:
             except BackendError as error:
                 raise self._calls.stop(f"{label}: {error.message}") from None
             spec = self._config.models[label]
-            listed = price(spec.name, spec.params, self._config.prices)
+            listed = price(spec.name, spec.params, self._config.calls.prices)
             known = None if listed is None else listed.scaled(BATCH_DISCOUNT)
             model = self._models[label] = BatchedModel(label, served, api, known)
         pending = Pending(model, key, request, asyncio.get_running_loop().create_future())

@@ -21,7 +21,7 @@ from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.engine.queues import served_batch
-from pytest_llmprops.models.base import BackendOptions, Model, Result
+from pytest_llmprops.models.base import CallOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend, import_registrations
 from pytest_llmprops.models.spec import ModelSpec, Replicas
 
@@ -52,7 +52,7 @@ class Replica:
         self._model: Model | None = None
 
     def introduce(
-        self, spec: ModelSpec, options: BackendOptions, registrations: Sequence[str], folder: str
+        self, spec: ModelSpec, options: CallOptions, registrations: Sequence[str], folder: str
     ) -> tuple[str, Mapping[str, Any] | str]:
         """Create the model, without its weights. Return the machine, and what identifies the model, or why it failed.
 

@@ -22,7 +22,7 @@ from pytest_llmprops.engine.replicas.cluster import (
     place,
     reason,
 )
-from pytest_llmprops.models.base import BackendOptions, Model, Result
+from pytest_llmprops.models.base import CallOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -53,7 +53,7 @@ class Fleet:
         placement: Placement,
         spec: ModelSpec,
         model: Model,
-        options: BackendOptions,
+        options: CallOptions,
         registrations: Sequence[str],
     ) -> None:
         self._cluster, self._placement, self._timeout = cluster, placement, options.timeout
@@ -238,7 +238,7 @@ class Fleets:
 
     async def _connect(self) -> None:
         # The device is known with the cluster.
-        options = dataclasses.replace(self._config.options, device="cpu")
+        options = dataclasses.replace(self._config.calls, device="cpu")
         replicas = self._config.replicas
         for label in replicas:
             spec = self._config.models[label]
@@ -271,7 +271,7 @@ class Fleets:
         placement = self._placements[label]
         # A replica with a GPU finds it by itself, and is refused if it does not.
         options = dataclasses.replace(
-            self._config.options, device="" if placement.gpus else "cpu", cpus=max(1, round(placement.cpus))
+            self._config.calls, device="" if placement.gpus else "cpu", cpus=max(1, round(placement.cpus))
         )
         registrations, spec = self._config.registrations, self._config.models[label]
         fleet = self._fleets[label] = Fleet(self._cluster, placement, spec, model, options, registrations)

@@ -234,7 +234,7 @@ class ReplyCache:
         self._cache, self._not_before, self._on_failure = config.cache, config.not_before, on_failure
         self._stored: StoreCalls | None = None
         if config.cache != "off":
-            store = open_store(config.store, read_only=config.cache == "only", timeout=config.timeout)
+            store = open_store(config.store, read_only=config.cache == "only", timeout=config.calls.timeout)
             self._stored = StoreCalls(store)
         #: keys of the replies of this run, with --llm-cache refresh
         self._not_again: set[str] = set()

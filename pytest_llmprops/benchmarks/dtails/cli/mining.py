@@ -90,12 +90,12 @@ class ModelParser:
 def model_of(option: str, spec_text: str) -> Model:
     """Return the model for an option's spec. :raises UsageError: The model does not exist; names the option."""
     from pytest_llmprops.core.errors import UsageError
-    from pytest_llmprops.models.base import BackendOptions
+    from pytest_llmprops.models.base import CallOptions
     from pytest_llmprops.models.registry import find_backend, parse_spec
 
     try:
         spec = parse_spec(spec_text)
-        return find_backend(spec.backend).factory(spec, BackendOptions())
+        return find_backend(spec.backend).factory(spec, CallOptions())
     except UsageError as error:
         # The registry's messages name --model.
         raise UsageError(str(error).replace(f"--model {spec_text}", f"{option} {spec_text}", 1)) from None

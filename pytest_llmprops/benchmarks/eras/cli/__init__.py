@@ -55,11 +55,11 @@ def _generate(options: argparse.Namespace) -> int:
         pairs = make_pairs(paradigms, words, seed=options.seed, pairs=options.pairs, total=options.total)
         facts |= {"seed": options.seed, "pairs": options.pairs, "total": options.total}
         return wrote(write_set(options.out, pairs, paradigms, source=facts))
-    from pytest_llmprops.models.base import BackendOptions
+    from pytest_llmprops.models.base import CallOptions
     from pytest_llmprops.models.registry import find_backend, parse_spec
 
     spec = parse_spec(options.mlm)
-    model = find_backend(spec.backend).factory(spec, BackendOptions())
+    model = find_backend(spec.backend).factory(spec, CallOptions())
     score = getattr(model, "context_scores", None)
     if score is None:
         raise UsageError(

@@ -29,7 +29,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.encoder import DEFAULT_BASE,
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Segment
 from pytest_llmprops.core.segmentation import score
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.hf.classifiers import HfSegmentModel
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.hf.loading import check_packages, own_network
@@ -302,7 +302,7 @@ def load_segmenter(folder: Path) -> HfSegmentModel:
     :raises UsageError: if the folder is not a segmenter.
     """
     spec = parse_spec(f"hf:{folder}?kind=segment&batch=64")
-    model = find_backend(spec.backend).factory(spec, BackendOptions())
+    model = find_backend(spec.backend).factory(spec, CallOptions())
     if not isinstance(model, HfSegmentModel):
         raise UsageError(f"{folder} is not a segmenter")
     return model

@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
 from pytest_llmprops.core.errors import BackendError, DataError, UsageError
 from pytest_llmprops.core.requests import Segment
 from pytest_llmprops.core.texts import utf8
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.training.run import run_training
@@ -274,7 +274,7 @@ def segmented_lines(spec: str, texts: Sequence[str]) -> list[Words]:
     """
     parsed = parse_spec(spec)
     backend = find_backend(parsed.backend)
-    model = backend.factory(parsed, BackendOptions())
+    model = backend.factory(parsed, CallOptions())
     segment = getattr(model, "segment", None)
     if segment is None:
         raise UsageError(f"--segmenter {spec}: is not a segmenter; give jieba, pkuseg or hf:FOLDER")

@@ -22,7 +22,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.sentiment import (
 )
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Reply, Sentiment
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.hf.classifiers import HfSentimentModel
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.reports.kit.series import series_of
@@ -174,7 +174,7 @@ def test_joint_training_on_real_reviews(tmp_path: Path) -> None:
 
     network = load_classifier(out)
     spec = parse_spec(f"hf:{out}")
-    model = find_backend(spec.backend).factory(spec, BackendOptions())
+    model = find_backend(spec.backend).factory(spec, CallOptions())
     assert isinstance(model, HfSentimentModel)
     texts = ["老师有信心", "这本书不好"]
     replies = model.sentiment([Sentiment(text) for text in texts])
