@@ -111,9 +111,9 @@ def add_rules(commands: Groups) -> None:
     add(
         "--corpus",
         type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="parallel corpus for example sentences, English first",
+        nargs=2,
+        metavar=("EN", "TARGET"),
+        help="parallel corpus for example sentences: two files, each may be .gz",
     )
     add("--all", action="store_true", help="include concepts of XX.words without a test row")
     add("--out", type=Path, metavar="FILE", help="rules file of one language (default: rules-XX-MODEL.json)")
@@ -155,11 +155,11 @@ def _rules(options: argparse.Namespace) -> int:
 
 
 def _concepts(options: argparse.Namespace, files: DataFiles, language: str) -> list[Concept]:
-    from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import read_pairs
+    from pytest_llmprops.benchmarks.dtails.tools.corpus import read_pairs
     from pytest_llmprops.benchmarks.dtails.tools.rules_file import concepts_of
 
     paths: list[Path] = options.corpus or []
-    corpus = (lambda: read_pairs(*paths, language=language)) if paths else None
+    corpus = (lambda: (pair[1:] for pair in read_pairs(*paths))) if paths else None
     return concepts_of(files, language, every=options.all, corpus=corpus)
 
 

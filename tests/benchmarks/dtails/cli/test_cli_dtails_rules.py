@@ -147,9 +147,6 @@ def test_a_corpus_of_two_files(tmp_path: Path, data: Path, out: Path, model: str
     [prompt] = asked(tmp_path, rules=True)
     assert prompt.endswith("to help you: {'leef/lewe': ['Fish live.'], 'woon': ['She lived in Rome.']}")
     assert counts(out) == {"live": {"leef/lewe": 1, "woon": 1}}
-    prefix = tmp_path / "prefix.json"
-    assert rules(*common, "--corpus", tmp_path / "corpus", "--out", prefix) == 0
-    assert prefix.read_bytes() == out.read_bytes(), "a Moses pair is named by what its files share"
 
 
 def test_stored_replies_are_reused(tmp_path: Path, data: Path, model: str) -> None:
@@ -202,7 +199,7 @@ def test_two_concepts_with_one_spelling_fail(tmp_path: Path, capsys: pytest.Capt
     [
         (("--lang", "xx"), "--lang xx: no rows in this language; the data has af, "),
         (("--data", "nowhere"), "nowhere/dtails/en-af/expert_dataset.csv: no such file"),
-        (("--corpus", "none.en", "none.af"), "none.en: no such file"),
+        (("--corpus", "none.en", "none.af"), "none.en: cannot be read (No such file or directory)"),
         (("--max-tokens", "0"), "--max-tokens must be at least 1"),
         (("--temperature", "-1"), "--temperature"),
         (("--temperature", "nan"), "--temperature"),
