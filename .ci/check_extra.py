@@ -16,9 +16,10 @@ PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--llm-failures", "xfa
 SUITE = "pytest_llmprops.suites.test_"
 ECHO = ("--model", "fake:echo", "--llm-limit", "1", "--llm-run", "run")
 ALIGN = """
-from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.statistical import statistical
-pairs = [(("the", "cat", "sleeps"), ("die", "kat", "slaap")), (("the", "dog"), ("die", "hond"))] * 9
-assert len(list(statistical("{name}").align(pairs))) == 18
+from nltk.corpus.reader.wordnet import WordNetCorpusReader
+from pytest_llmprops.benchmarks.dtails.tools.alignment import Encoder, align
+encoder, model = Encoder.load("--aligner", "minilm")
+assert len(list(align(encoder, [["the", "cat"]], [["the", "cat"]])))
 """
 SEARCH = """
 from hypothesis import given
@@ -78,10 +79,7 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
         ("-c", "import chinese_converter, opencc, spacy_pkuseg"),
     ],
     "parse": [("-c", "import spacy, stanza; spacy.blank('en')('Two words.')")],
-    "align": [
-        ("-c", ALIGN.format(name="nltk")),
-        ("-c", f"import sys; sys.version_info > (3, 12) or exec({ALIGN.format(name='fast_align')!r})"),
-    ],
+    "align": [("-c", ALIGN)],
     "oracle": [(*PYTEST, "--pyargs", f"{SUITE}oracle", *ECHO, "-k", "pair")],
     "search": [("-c", SEARCH)],
     "allure": [
