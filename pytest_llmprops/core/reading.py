@@ -182,10 +182,11 @@ def _pattern(options: tuple[tuple[str, ...], ...]) -> tuple[re.Pattern[str], dic
             key = shape if len(shape) == 1 else shape.casefold()
             if key:
                 spelled.setdefault(key, index)
-    for key, index in list(spelled.items()):
-        # A lower-case letter is an answer too, if no option has it.
-        if len(key) == 1 and "A" <= key <= "Z":
-            spelled.setdefault(key.lower(), index)
+    # A label in lower case is an answer too, but of a shape such as P, p is another.
+    if all(any(re.fullmatch("[A-Z]", form) for form in forms) for forms in options):
+        for key, index in list(spelled.items()):
+            if re.fullmatch("[A-Z]", key):
+                spelled.setdefault(key.lower(), index)
     parts = []
     for key in sorted(spelled, key=lambda key: (-len(key), key)):
         shape = re.sub(r"(?:\\ |\\-|[ -])+", "[ -]?", re.escape(key)) if len(key) > 1 else re.escape(key)
@@ -206,7 +207,8 @@ def stated(reply: str, options: Sequence[Sequence[str]]) -> int | None:
     only option that is mentioned and not rejected. What a reply takes back ("wait, actually") does not count.
 
     :param options: The forms of each option, such as ``(("A", "positive"), ("B", "negative"))``. Words are found in any
-        case and spelling; a single letter in lower case only where it cannot be an article.
+        case and spelling. Labels such as A and B may be in lower case where they cannot be an article; other single
+        characters count as they are.
     """
     text = plain(
         reply if len(reply) <= 2 * LONGEST_END else reply[:LONGEST_END] + "\n\n" + reply[-LONGEST_END:]
