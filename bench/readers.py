@@ -44,12 +44,13 @@ from pytest_llmprops.benchmarks.eras.explicit import judge_site, read_segmentati
 from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
 from pytest_llmprops.benchmarks.homophones.reading import reading
 from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest
-from pytest_llmprops.benchmarks.htest.reading import LABELS, obeys_format, read_choice, read_label
+from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
 from pytest_llmprops.benchmarks.oracle.entities import Entity, Transformed, read_paraphrase
 from pytest_llmprops.benchmarks.oracle.extraction import normalised, read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
 from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.reading import fenced, listed, segmented, stated
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.segmentation import boundaries
 from pytest_llmprops.core.strict_json import strict_json
@@ -208,11 +209,34 @@ def _others() -> Iterator[Reader]:
         "htest letters",
         lambda reply: (
             read_label(reply),
-            read_choice(reply, LABELS, folds_case=True),
-            read_choice(reply, ("p", "b")),
-            obeys_format(reply),
+            read_option(reply, LABELS),
+            stated(reply, [(label,) for label in LABELS]),
+            stated(reply, (("p",), ("b",))),
         ),
         ("A", "Label: B", "The answer is A.", "Let us think step by step. It is a or b. Label: a"),
+    )
+    yield Reader(
+        "lists, segmentations and fences",
+        lambda reply: (listed(reply), segmented(reply, sentence), fenced(reply)),
+        (
+            "1. city: Paris\n2. date: 1964",
+            "- Huy (city)",
+            "他 在 研究/生命 的 起源",
+            "```text\nken\n```",
+            "Entities: a, b and c",
+        ),
+        (
+            "| a | b |\n|---|---|\n",
+            "1. ",
+            "- ",
+            "Wait, ",
+            "[他]",
+            "（名词）",
+            "/n ",
+            "错误：",
+            "Explanation:",
+            "<li>",
+        ),
     )
     yield Reader(
         "oracle json",
@@ -374,6 +398,7 @@ class Agreement:
     :param precision: Share of the replies read as an answer of which the label says the same.
     :param recall: Share of the replies labelled with an answer that are read as this answer.
     :param misread: (labelled row, reading) for every other reading.
+    :param skipped: Number of rows whose item is not in the data.
     """
 
     agreed: int
@@ -381,6 +406,7 @@ class Agreement:
     precision: float
     recall: float
     misread: tuple[tuple[Mapping[str, Any], Any], ...]
+    skipped: int = 0
 
 
 def agreement(rows: Iterable[Mapping[str, Any]], read: Scored, positive: Any = None) -> Agreement:
@@ -388,11 +414,13 @@ def agreement(rows: Iterable[Mapping[str, Any]], read: Scored, positive: Any = N
 
     :param positive: The label whose precision and recall count; by default every label that is an answer.
     """
-    readings = []
+    readings, skipped = [], 0
     for row in rows:
-        # Rows about data that is not here (published files, or a part of them) are left out.
-        with suppress(LookupError):
+        try:
             readings.append((row, read(row)))
+        except LookupError:
+            # Its item is in the published files only, or was replaced.
+            skipped += 1
 
     def is_answer(label: Any) -> bool:
         return label == positive if positive is not None else label not in (None, "unparsed", 0)
@@ -407,6 +435,7 @@ def agreement(rows: Iterable[Mapping[str, Any]], read: Scored, positive: Any = N
         hits / offered if offered else 1.0,
         hits / labelled if labelled else 1.0,
         tuple((row, given) for row, given in readings if given != row["label"]),
+        skipped,
     )
 
 
@@ -491,11 +520,11 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
         wrong = next(option for i, option in enumerate(shown_options) if i != right)
         text = row["reply"].replace("{R}", shown_options[right]).replace("{W}", wrong)
         text = text.replace("{ALL}", ", ".join(shown_options))
-        chosen = read_choice(answer_of(Reply(text))[0].text, shown_options).index
+        chosen = stated(answer_of(Reply(text))[0].text, [(option,) for option in shown_options])
         return None if chosen is None else "right" if chosen == right else "wrong"
 
     def label(row: Mapping[str, Any]) -> str | None:
-        chosen = read_choice(shown(row).text, LABELS, folds_case=True).index
+        chosen = stated(shown(row).text, [(label,) for label in LABELS])
         return None if chosen is None else LABELS[chosen]
 
     def sentiment(row: Mapping[str, Any]) -> str | None:
@@ -526,9 +555,17 @@ def score(bench: Bench) -> None:
         for row in labelled_replies(name, folder) if (folder / f"{name}.jsonl").exists() else ():
             groups["all"].append(row)
             groups[{"p": "plain", "m": "messy", "a": "adversarial"}[row["cls"]]].append(row)
+        if not groups:
+            bench.line(f"{name}: precision / recall, agreement", f"skipped: no file {name}.jsonl in {folder}")
         for group, members in groups.items():
             one = agreement(members, read, positive)
-            figures = f"{one.precision:.3f} / {one.recall:.3f}, {one.agreed} of {one.total}"
+            figures = (
+                f"{one.precision:.3f} / {one.recall:.3f}, {one.agreed} of {one.total}"
+                if one.total
+                else "none read"
+            )
+            if one.skipped:
+                figures += f" ({one.skipped} skipped: their items are not in the data)"
             bench.line(f"{name}, {group}: precision / recall, agreement", figures)
             if group == "all":
                 for misread, given in one.misread:

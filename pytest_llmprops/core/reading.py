@@ -275,9 +275,10 @@ def _chosen(text: str, pattern: re.Pattern[str], indexes: dict[str, int]) -> tup
 
 
 def _is_punctuation(text: str, one: _Mention) -> bool:
+    """Return True for a mark between words, such as a dash."""
     mark, before = text[one.start], text[max(0, one.start - 1) : one.start]
     is_mark = unicodedata.category(mark) == "Pd" or (mark.isascii() and not mark.isalnum())
-    return is_mark and (not before or before not in "\"'`*([{")
+    return is_mark and before == " " == text[one.stop : one.stop + 1]
 
 
 def _is_mention(text: str, match: re.Match[str], indexes: dict[str, int]) -> bool:
@@ -294,7 +295,7 @@ def _is_mention(text: str, match: re.Match[str], indexes: dict[str, int]) -> boo
     is_letter = len(form) == 1 and form.isascii() and form.isalpha()
     if (is_letter or form.casefold() == "no") and not _AFTER_ANSWER.match(after):
         return False
-    if before == "/" and form == "A" and text[max(0, match.start() - 2) : match.start() - 1] in ("N", "n"):
+    if before == "/" and text[max(0, match.start() - 2) : match.start() - 1] in ("N", "n"):
         return False
     is_lower = is_letter and form.islower() and indexes.get(form.upper()) == indexes[form]
     if not is_lower:
