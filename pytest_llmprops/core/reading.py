@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from pytest_llmprops.core.reading_words import SPACED, UNSPACED
@@ -409,7 +409,7 @@ def _decided(text: str, found: Sequence[_Mention]) -> int | None:
         gap = text[chosen[-1].stop : following.start]
         if _BUT.search(gap) and not re.search(r"[.!?\n]", gap):
             return None
-    if len({one.option for one in chosen}) > 1 or (tier <= _Tier.MENTIONED and _UNDECIDED.search(text)):
+    if len({one.option for one in chosen}) > 1 or (tier <= _Tier.CONCLUDED and _UNDECIDED.search(text)):
         return None
     return chosen[0].option
 
@@ -599,7 +599,7 @@ def _trimmed(item: str) -> str:
 
 
 #: Characters that a segmentation keeps: of scripts without spaces, and marks that end a sentence.
-_CONTENT = "\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff。！？!?"
+_CONTENT = "\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u9fff\uf900-\ufaff。｡！？!?"
 _ENDS = "。｡．.！!？?…"
 _SEPARATOR = re.compile(r"[\s/\\|｜／│┃‖,，、;；:：.．·•・‧∙\-－–—→⇒⟶>＞=＝+＋_＿▁#＃&＆^~～]|\*{4}")
 _BRACKET = re.compile(r"[\"'“”‘’「」『』《》〈〉【】〔〕()（）\[\]［］{}｛｝<＜`]")
@@ -613,7 +613,8 @@ _INTRODUCED = re.compile(
 )
 _COMMENT = re.compile(r"[ \t]{0,3}[。.]?[ \t]{0,3}(?:[（(\[][^）)\]\n]{1,12}|[是为][^，。\n]{1,12}|[✗✓])")
 _CALLED_WRONG = re.compile(
-    rf"{_any('rejects')}|{_any('first')}|错|误|初步|草稿|[改正]前|✗|\b(?:draft|wrong)\b", re.I
+    rf"{_any('first')}|错|误|不(?:正确|准确|对|应|能|可|是|要切)|而非|初步|草稿|[改正调整]前|✗|\b(?:wrong|incorrect|not|draft)\b",
+    re.I,
 )
 _CALLED_RIGHT = re.compile(
     rf"{_any('turns')}|{_any('final')}|准确|正确|应[为该]|[修改]|✓|\b(?:correct|revised)\b", re.I
@@ -633,10 +634,11 @@ def segmented(reply: str, sentence: str) -> list[str] | None:
     core = whole.rstrip(_ENDS) or whole
     if not core:
         return None
+    own = frozenset(accumulate(map(len, sentence.split())))
     text = html.unescape(reply).replace("✔", "✓").replace("✅", "✓").replace("❌", "✗")
     text = _STRUCK.sub(" ", _TOKENS.sub("", text))
     for version in (text, _GLOSS.sub("()", text)):
-        cuts = [cut for cut in _cuts(version, core) if cut.edges]
+        cuts = [cut for cut in _cuts(version, core) if cut.edges - own]
         right = [cut for cut in cuts if not _CALLED_WRONG.search(cut.name)]
         for group in (right, [cut for cut in right if _CALLED_RIGHT.search(cut.name)]):
             complete = [cut for cut in group if cut.is_complete]

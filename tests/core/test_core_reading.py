@@ -97,27 +97,119 @@ def test_lists(reply: str, expected: list[str] | None) -> None:
     assert listed(reply) == expected
 
 
+WORDS = ["学生", "留心", "机动", "的", "书"]
+SENTENCE = "".join(WORDS)
+SPACED = " ".join(WORDS)
+#: the same sentence with the canary word cut out
+OTHER_CUT = "学生 留 心机 动 的 书"
+
+
 @pytest.mark.parametrize(
-    ("reply", "expected"),
+    "separator",
+    [" ", "  ", "\u3000", "\t", "/", " / ", "//", "|", " | ", "｜", "\\", "、", "，", ", ", "; ", "·", "・", "-", "_",
+     "→", "+", "\n", "\n- ", "\n* "],
+)  # fmt: skip
+def test_separators_of_words(separator: str) -> None:
+    """Any mark between all words separates them."""
+    words = segmented(separator.join(WORDS), SENTENCE)
+    assert words == WORDS
+
+
+@pytest.mark.parametrize(
+    "form",
     [
-        ("他 在 研究 生命。", "他 在 研究 生命 。"),
-        ("好的：\n他/r 在/p 研究/v 生命/n 。/w", "他 在 研究 生命 。"),
-        ('{"words": ["他", "在", "研究", "生命", "。"]}', "他 在 研究 生命 。"),
-        ("1. 他\n2. 在\n3. 研究\n4. 生命", "他 在 研究 生命 。"),
-        ("错误：他在 研究 生命。\n正确：他 在 研究 生命 。", "他 在 研究 生命 。"),
-        ("他 在 研究 生命 。\n\n句子：我 在 家 。", "他 在 研究 生命 。"),
-        ("他在研究生命。", None),
-        ("他 很 在 研究 生命 。", None),
-        ("他 在 研究 生命 很 。", None),
-        ("他 在 研究 生命 。\n他在 研究 生命 。", None),
-        ("他，在 研究 生命。", None),
+        "“{}”", "`{}`", "**{}**", "```\n{}\n```", "```text\n{}```", "> {}", "  {}\n", "\\boxed{{{}}}",
+        "<answer>{}</answer>", "结果：{}",
+        "结果如下：\n\n{}", "## 分词\n{}", "答案是 {}", "Here you are: {}", "Of course! {}", "好的，{}",
+        "{}。", "{}.", "{} .", "{}\n\n说明：按词义切分。", "{}（共五个词）", "{} 。希望有帮助", "{}</s>",
+        "{0}\n{0}", SENTENCE + "\n{}", "原句：" + SENTENCE + " 切分：{}", SENTENCE + "→{}", "不要改动任何字。\n{}",
+        '{{"words": "{}"}}', "{}\n\n请切分下一句：\n他来了",
+    ],
+)  # fmt: skip
+def test_text_around_a_segmentation(form: str) -> None:
+    """Marks around the segmentation, text before and after it, and the sentence itself are skipped."""
+    words = segmented(form.format(SPACED), SENTENCE)
+    assert words == WORDS
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '["学生", "留心", "机动", "的", "书"]',
+        "['学生','留心','机动','的','书']",
+        '[{"word": "学生", "pos": "n"}, {"word": "留心", "pos": "v"}, {"word": "机动"},{"word": "的"},{"word": "书"}]',
+        "「学生」「留心」「机动」「的」「书」",
+        "[学生][留心][机动][的][书]",
+        "`学生` `留心` `机动` `的` `书`",
+        "1. 学生\n2. 留心\n3. 机动\n4. 的\n5. 书",
+        "1）学生 2）留心 3）机动 4）的 5）书",
+        "① 学生 ② 留心 ③ 机动 ④ 的 ⑤ 书",
+        "学生/n 留心/v 机动/a 的/u 书/n",
+        "学生_NN 留心_VV 机动_JJ 的_DEG 书_NN",
+        "学生(n)留心(v)机动(a)的(u)书(n)",
+        "学生（名词） 留心（动词） 机动（形容词） 的（助词） 书（名词）",
+        "学生 名词\n留心 动词\n机动 形容词\n的 助词\n书 名词",
+        "| 词 | 词性 |\n|---|---|\n| 学生 | 名词 |\n| 留心 | 动词 |\n| 机动 | 形容词 |\n| 的 | 助词 |\n| 书 | 名词 |",
+        "[('学生', '名词'), ('留心', '动词'), ('机动', '形容词'), ('的', '助词'), ('书', '名词')]",
+        "（学生，名词）（留心，动词）（机动，形容词）（的，助词）（书，名词）",
+        "学生 (student) 留心 (mind) 机动 (mobile) 的 书 (book)",
+        "学生 - xuésheng\n留心 - liúxīn\n机动 - jīdòng\n的 - de\n书 - shū",
     ],
 )
-def test_segmentations(reply: str, expected: str | None) -> None:
-    """Words are separated by anything that is not part of the sentence; a changed sentence is not read."""
-    words = segmented(reply, "他在研究生命。")
-    joined = None if words is None else " ".join(words)
-    assert joined in (expected, expected and expected.replace(" 。", "。"))
+def test_words_that_are_quoted_numbered_or_tagged(reply: str) -> None:
+    """Quotes, numbers, parts of speech and translations of the words are skipped."""
+    words = segmented(reply, SENTENCE)
+    assert words == WORDS
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"初步切分：{OTHER_CUT}\n最终切分：{SPACED}",
+        f"错误：{OTHER_CUT}；正确：{SPACED}",
+        f"{OTHER_CUT}\n这样不对，应为：\n{SPACED}",
+        f"{OTHER_CUT}（错误）\n{SPACED}",
+        f"修改前：{OTHER_CUT}；修改后：{SPACED}",
+        f"✗ {OTHER_CUT}\n✓ {SPACED}",
+        f"Draft: {OTHER_CUT}\nFinal: {SPACED}",
+    ],
+)
+def test_one_of_several_segmentations_is_called_right(reply: str) -> None:
+    """If a reply calls one segmentation right or the others wrong, that one counts."""
+    assert segmented(reply, SENTENCE) == WORDS
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "", SENTENCE, f"切分：{SENTENCE}\n{SENTENCE}", f"{SPACED}\n{OTHER_CUT}", f"{SPACED} 或者 {OTHER_CUT}",
+        "学生 留心 机动 的", "学生 留心 機动 的 书", "学生 留心 机动 书", "好 学生 留心 机动 的 书",
+        "好学生 留心 机动 的 书",
+        "学生 留心 机动 的 书 吧", "好\n学生\n留心\n机动\n的\n书", '["好", "学生", "留心", "机动", "的", "书"]',
+        "学生/n 留心/v 机动/a 的/u 书/n 吧/y", "学生 留心 ， 机动 的 书", "学生留心，机动的书", "学生“留心”机动的书",
+        f"不应切分为：{OTHER_CUT}", "学生：名词\n留心：动词", "The student minds the mobile book.",
+        f"学生留心 {'means that the student minds something ' * 3} 机动的书",
+    ],
+)  # fmt: skip
+def test_changed_uncut_and_several_segmentations_are_unread(reply: str) -> None:
+    """The characters must be the sentence's, with a boundary, and one version of it."""
+    assert segmented(reply, SENTENCE) is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [("他 来 了 。", "他 来 了 。"), ("他 来 了。", "他 来 了。"), ("他 来 了", "他 来 了 。"),
+     ("他 来 了.", "他 来 了。"), ("他 来 了 .", "他 来 了 。"), ("他/来/了｡", "他 来 了。")],
+)  # fmt: skip
+def test_the_final_full_stop(reply: str, words: str) -> None:
+    """The full stop may be missing or a dot; it is a word of its own unless it is written next to the last word."""
+    assert segmented(reply, "他来了。") == words.split()
+
+
+def test_marks_of_the_sentence_are_words() -> None:
+    """Quotes and slashes that belong to the sentence do not separate its words."""
+    assert segmented("“ 好 ” 他 说 “ 行 ”", "“好”他说“行”") == list("“好”他说“行”")
+    assert segmented("一 1/2 的", "一1/2的") == ["一", "1/2", "的"]
 
 
 @pytest.mark.parametrize(
