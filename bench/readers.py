@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,8 +41,8 @@ from pytest_llmprops.benchmarks.dtails.rejections import Variations
 from pytest_llmprops.benchmarks.dtails.rules import read_rules_reply
 from pytest_llmprops.benchmarks.eras.chat_sentiment import read_answer as read_sentiment
 from pytest_llmprops.benchmarks.eras.explicit import judge_site, read_segmentation
-from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
-from pytest_llmprops.benchmarks.homophones.reading import reading
+from pytest_llmprops.benchmarks.homophones.reading import Match
+from pytest_llmprops.benchmarks.homophones.reading import judge as judge_homophone
 from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest
 from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
 from pytest_llmprops.benchmarks.oracle.entities import Entity, Transformed, read_paraphrase
@@ -60,6 +60,7 @@ from pytest_llmprops.data.files import DataFolder, builtin_data
 if TYPE_CHECKING:
     from bench.suite import Bench
 
+MATCHES: tuple[Match, ...] = ("line", "contains")
 ROOT = Path(__file__).resolve().parent.parent
 #: replies that somebody wrote and labelled before a reader saw them
 LABELLED = ROOT / "fixtures" / "replies"
@@ -116,39 +117,30 @@ def _rows(path: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines() if line]
 
 
-def _rule_pieces(document: object, language: str) -> tuple[str, ...]:
-    """Return the literal words in the rules of a language: what a slow pattern needs to go on."""
-    assert isinstance(document, dict)
-    rules = (rule for section in document.values() if isinstance(section, list) for rule in section)
-    patterns = [rule["pattern"] for rule in rules if isinstance(rule, dict) and rule["language"] == language]
-    words = {
-        word
-        for pattern in patterns
-        for word in re.findall(r"[^\W_][\w' ]{1,12}", re.sub(r"\\.|\(\?P<\w+>", " ", pattern))
-    }
-    return tuple(sorted(words))
-
-
 def _homophones() -> Iterator[Reader]:
-    document = json.loads((ROOT / "data/homophones/reading_rules.json").read_text(encoding="utf-8"))
-    rules = read_rules(DataFolder(builtin_data(), "builtin"))
-    for language in ("en", "zh", "es"):
-        rows = [row for row in labelled_replies("homophones/labelled_replies") if row["language"] == language]
-        samples = tuple(str(row["reply"]) for row in rows)
-        answers, word, sentence = rows[0]["answers"], str(rows[0]["word"]), str(rows[0]["sentence"])
-        assert isinstance(answers, list)
-        pieces = (
-            *answers, *(f'"{answer}"' for answer in answers), word, sentence, *_rule_pieces(document, language),
-            *(f"{piece},{answers[0]}," for piece in ("为", "是", "or", "o", "not")),
-        )  # fmt: skip
-        for match in ("word", "contains"):
-
-            def read(reply: str, match: str = match, language: str = language,
-                     facts: tuple[list[str], str, str] = (answers, word, sentence)) -> object:  # fmt: skip
-                accepted, homophone, shown = facts
-                return reading(reply, accepted, match, language, rules, word=homophone, sentence=shown)
-
-            yield Reader(f"homophones {language} {match}", read, samples, pieces)
+    samples = (
+        'It means "candle".',
+        "I cannot tell.",
+        "Not a candle.\nANSWER: cinder",
+        "含义是“蜡烛”。",
+        "Es una vela.",
+    )
+    pieces = ("candle", "ANSWER: ", "not candle, ", '"candle" or ', "without context", "不是蜡烛", "蜡烛")
+    fields = {
+        "word": "kanndul",
+        "sentence": "A kanndul.",
+        "answers": ("candle",),
+        "function_word": False,
+        "dialect": "",
+    }
+    item = Item("homophones/fuzzed", "asked", "en", "builtin", fields=fields)
+    for match in MATCHES:
+        yield Reader(
+            f"homophones {match}",
+            lambda reply, match=match: judge_homophone(item, Reply(reply), {}, match, question="?", asks=1),  # type: ignore[misc]
+            samples,
+            pieces,
+        )
 
 
 def _dtails() -> Iterator[Reader]:
@@ -443,27 +435,28 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
     """Return the reader of each file of labelled replies, and its positive label (see :func:`agreement`)."""
     from pytest_llmprops.benchmarks.dtails.benchmark import Dtails
     from pytest_llmprops.benchmarks.eras.paradigms import parse_builtin
-    from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
-    from pytest_llmprops.benchmarks.homophones.reading import judge
+    from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about
     from pytest_llmprops.core.reasoning import answer_of
 
     def shown(row: Mapping[str, Any]) -> Reply:
         return answer_of(Reply(row["reply"]))[0]
 
     builtin = DataFolder(builtin_data(), "builtin")
-    rules = read_rules(builtin)
     homophones: dict[str, Item] = {}
     for folder in (*([DataFolder(published, "published")] if published else []), builtin):
-        homophones |= {item["word"]: item for item in Homophones().load(folder).items if item.task == "asked"}
+        part = Homophones().load(folder)
+        homophones |= {item["word"]: item for item in part.items if item.task == "asked"}
+    simplified = part.context
 
-    def homophone(row: Mapping[str, Any], match: Literal["word", "contains"]) -> str:
+    def homophone(row: Mapping[str, Any]) -> str:
         item = homophones.get(row["item"])
         if item is None:
             # The item was replaced after the reply was written, so that the row has its fields.
             own = {"word": row["item"], "sentence": row["sentence"], "answers": tuple(row["answers"])}
             fields = {**own, "function_word": False, "dialect": ""}
             item = Item("homophones/replaced", "asked", row["language"], "builtin", fields=fields)
-        status = judge(item, shown(row), rules, match, asks=1).status
+        question = ask_about(item)
+        status = judge_homophone(item, shown(row), simplified, "line", question=question, asks=1).status
         return {"correct": "C", "refused": "R"}.get(status, "W")
 
     choices = {item.id.removeprefix("dtails/"): item for item in Dtails().load(builtin).items}
@@ -531,7 +524,7 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
         return {"positive": "A", "negative": "B"}.get(read_sentiment(shown(row).text) or "")
 
     return {
-        "homophones": (lambda row: homophone(row, "word"), "C"),
+        "homophones": (homophone, "C"),
         "dtails-select": (select, None),
         "dtails-translate": (translate, None),
         "eras-explicit": (cut, "correct"),

@@ -226,6 +226,13 @@ def stated(reply: str, options: Sequence[Sequence[str]]) -> int | None:
     return _chosen(rest if values else text, pattern, indexes)[0]
 
 
+def rejects(reply: str, forms: Sequence[str]) -> bool:
+    """Return True if a reply rejects one of these forms each time that it mentions one ("it is not A")."""
+    pattern, indexes = _pattern((tuple(forms),))
+    found = _mentions(plain(reply), pattern, indexes)
+    return bool(found) and all(one.is_rejected for one in found)
+
+
 def without_continuation(text: str, answer: re.Pattern[str]) -> str:
     """Return a text up to the line after its first ``answer`` in which a base model goes on with another question."""
     first = answer.search(text)
@@ -249,6 +256,14 @@ def _answers(value: Any) -> Iterator[str]:
 
 def _chosen(text: str, pattern: re.Pattern[str], indexes: dict[str, int]) -> tuple[int | None, bool]:
     """Return the option that a plain text chooses, and whether it mentions any."""
+    text = _marked_up(text, pattern)
+    found = _mentions(text, pattern, indexes)
+    _reject_joined(text, found)
+    return _decided(text, found), bool(found)
+
+
+def _marked_up(text: str, pattern: re.Pattern[str]) -> str:
+    """Return a text with words instead of the marks and tags that have a meaning, and without the others."""
     text = _ANSWER_TAG.sub(" answer: ", text.replace("[x]", "✓").replace("[ ]", "✗"))
     text = _ROW.sub(lambda match: match[0].replace("|", "\n"), text)
     first, mark = pattern.search(text), _MARK.search(text)
@@ -256,9 +271,12 @@ def _chosen(text: str, pattern: re.Pattern[str], indexes: dict[str, int]) -> tup
         # Ticks and crosses come before or after all options.
         words = (" not: ", " answer: ") if mark.start() < first.start() else (" is wrong.", " is correct.")
         text = re.sub(" *✗", words[0], re.sub(" *✓", words[1], text))
-    text = _AFFIRMS.sub(
-        lambda match: " " * len(match[0]), _LATEX.sub("", _TAG.sub("", _LINE_TAG.sub("\n", text)))
-    )
+    return _LATEX.sub("", _TAG.sub("", _LINE_TAG.sub("\n", text)))
+
+
+def _mentions(text: str, pattern: re.Pattern[str], indexes: dict[str, int]) -> list[_Mention]:
+    """Return the mentions of options, each with its tier."""
+    text = _AFFIRMS.sub(lambda match: " " * len(match[0]), text)
     found = [
         _Mention(indexes[_key(match[0])], match.start(), match.end())
         for match in pattern.finditer(text)
@@ -270,8 +288,7 @@ def _chosen(text: str, pattern: re.Pattern[str], indexes: dict[str, int]) -> tup
     if not all(_is_punctuation(text, one) for one in found):
         found = [one for one in found if not _is_punctuation(text, one)]
     _judge(text, found)
-    _reject_joined(text, found)
-    return _decided(text, found), bool(found)
+    return found
 
 
 def _is_punctuation(text: str, one: _Mention) -> bool:
