@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import random
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -25,7 +26,6 @@ from pytest_llmprops.benchmarks.eras.paradigms import (
     to_json,
 )
 from pytest_llmprops.benchmarks.eras.sentences import PAPER_SIZE, capacity, fill_seeded, make_pair, shares
-from pytest_llmprops.benchmarks.eras.tools.mining import dictionary
 from pytest_llmprops.core.errors import DataError
 
 DATA = Path(__file__).parents[3] / "data" / "eras"
@@ -48,7 +48,14 @@ def words() -> dict[str, tuple[str, ...]]:
 
 @cache
 def jieba_words() -> frozenset[str]:
-    return frozenset(dictionary())
+    with warnings.catch_warnings():
+        # jieba has invalid escapes and imports pkg_resources.
+        warnings.simplefilter("ignore")
+        import jieba
+    jieba.setLogLevel("ERROR")
+    tokenizer = jieba.Tokenizer()
+    tokenizer.initialize()
+    return frozenset(word for word, frequency in tokenizer.FREQ.items() if frequency)
 
 
 def each() -> pytest.MarkDecorator:
