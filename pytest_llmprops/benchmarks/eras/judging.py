@@ -30,9 +30,14 @@ from pytest_llmprops.benchmarks.eras.implicit import (
     is_wrong,
     occluded,
 )
-from pytest_llmprops.benchmarks.eras.items import EXPLICIT, Context, sentences_in_script
+from pytest_llmprops.benchmarks.eras.items import (
+    EXPLICIT,
+    Context,
+    SentencePair,
+    known_boundaries,
+    sentences_in_script,
+)
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair, known_boundaries
 from pytest_llmprops.benchmarks.eras.settings import ErasSettings
 from pytest_llmprops.core.benchmark import Ask, Serve
 from pytest_llmprops.core.errors import BackendError, RunStopped
@@ -114,7 +119,7 @@ class Cutting:
 
     :param site_cuts: Number of boundaries inside the site, 0 to 2. :param words: Number of words.
     :param characters: Length of the sentence. :param gold: Number of boundaries that the paradigm determines (see
-        :func:`~pytest_llmprops.benchmarks.eras.sentences.known_boundaries`). :param gold_cut: How many of them are cut.
+        :func:`~pytest_llmprops.benchmarks.eras.items.known_boundaries`). :param gold_cut: How many of them are cut.
     """
 
     site_cuts: int

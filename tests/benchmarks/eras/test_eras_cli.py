@@ -17,11 +17,17 @@ import pytest
 
 from pytest_llmprops.benchmarks.eras import cli as command
 from pytest_llmprops.benchmarks.eras.cli import add_generate
+from pytest_llmprops.benchmarks.eras.items import SentencePair
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
 from pytest_llmprops.benchmarks.eras.report import read_accuracies
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair, threshold
 from pytest_llmprops.benchmarks.eras.tools import generation as generate_eras
-from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, read_set, write_set
+from pytest_llmprops.benchmarks.eras.tools.generation import (
+    load_templates,
+    make_pairs,
+    read_set,
+    threshold,
+    write_set,
+)
 from pytest_llmprops.cli.kit import Command
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, UsageError

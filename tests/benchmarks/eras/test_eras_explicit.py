@@ -21,8 +21,7 @@ from pytest_llmprops.benchmarks.eras.explicit import (
     read_segmentation,
     retry_prompt,
 )
-from pytest_llmprops.benchmarks.eras.items import Context
-from pytest_llmprops.benchmarks.eras.sentences import known_boundaries
+from pytest_llmprops.benchmarks.eras.items import Context, known_boundaries
 from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.items import Item

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmarks.eras.items import fill_seeded, make_pair
 from pytest_llmprops.benchmarks.eras.paradigms import (
     PUBLISHED_INDICES,
     SENTIMENTS,
@@ -25,7 +26,7 @@ from pytest_llmprops.benchmarks.eras.paradigms import (
     parse_slot_words,
     to_json,
 )
-from pytest_llmprops.benchmarks.eras.sentences import PAPER_SIZE, capacity, fill_seeded, make_pair, shares
+from pytest_llmprops.benchmarks.eras.tools.generation import PAPER_SIZE, capacity, shares
 from pytest_llmprops.core.errors import DataError
 
 DATA = Path(__file__).parents[3] / "data" / "eras"

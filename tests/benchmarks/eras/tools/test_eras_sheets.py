@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair
+from pytest_llmprops.benchmarks.eras.items import SentencePair
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs
 from pytest_llmprops.benchmarks.eras.tools.sheets import (
     draw_groups,

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair, fill_seeded
+from pytest_llmprops.benchmarks.eras.items import SentencePair, fill_seeded
 from pytest_llmprops.benchmarks.eras.tools import traditional
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates
 from pytest_llmprops.benchmarks.eras.tools.traditional import (
