@@ -78,7 +78,7 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
     ],
     "anthropic": [("-c", "import anthropic; anthropic.AsyncAnthropic(api_key='none').messages.batches.results")],
     "litellm": [("-c", "from pytest_llmprops.models.api.litellm import load_litellm; load_litellm().acompletion")],
-    "generate": [(*LLMPROPS, "generate", "homophones", "--lang", "en", "--n", "2", "--out", "new")],
+    "generate": [(*LLMPROPS, "generate", "htest", "--task", "rhyme", "--n", "2", "--out", "new")],
     "zh": [
         (*LLMPROPS, "generate", "homophones", "--lang", "zh", "--n", "2", "--out", "new"),
         (*PYTEST, "--pyargs", f"{SUITE}eras", "--model", "jieba", "--llm-limit", "1", "-k", "explicit"),

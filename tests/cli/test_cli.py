@@ -68,6 +68,7 @@ def test_generate_htest_excludes_other_folders(tmp_path: Path, capsys: Capture) 
     assert htest_texts(tmp_path / "other seed", tasks=("palindrome", "rhyme")) != texts[0]
 
 
+@ESPEAK.needed
 @pytest.mark.parametrize("language", ["en", "es", "zh"])
 def test_generated_homophones_can_be_loaded(language: str, tmp_path: Path, capsys: Capture) -> None:
     """`generate homophones` writes one file, which loads as a generated set of all three tasks."""
@@ -86,11 +87,8 @@ def test_generated_homophones_can_be_loaded(language: str, tmp_path: Path, capsy
 @ESPEAK.needed
 def test_homophones_from_own_sentences(tmp_path: Path, capsys: Capture) -> None:
     """`--sentences` replaces the built-in sentences with the user's."""
-    own, sentences = (
-        tmp_path / "own.txt",
-        ["The farmer carried a heavy bucket.", "My brother painted the kitchen."],
-    )
-    own.write_text("\n\n".join(sentences), encoding="utf-8")
+    own, sentences = tmp_path / "own.txt", ["The farmer carried a bucket.", "My cat had a kitten."]
+    own.write_text(f"{sentences[0]}\tfarmer\n\n{sentences[1]}\tkitten\n", encoding="utf-8")
     out = tmp_path / "set"
     output(capsys, "generate", "homophones", "--lang", "en", "--n", 2, "--sentences", own, "--out", out)
     asked = [i for i in generated(Homophones(), out).items if i.task == "asked"]
@@ -107,7 +105,10 @@ def test_homophones_from_own_sentences(tmp_path: Path, capsys: Capture) -> None:
         ("generate htest --n -2 --out new", "-2"),
         ("generate htest --task rhyme --n 2 --out few.txt", "few.txt"),
         ("generate homophones --lang en --n 50 --out new --sentences none.txt", "none.txt"),
-        ("generate homophones --lang en --n 50 --out new --sentences few.txt", "of 50"),
+        (
+            "generate homophones --lang en --n 50 --out new --sentences few.txt",
+            "line 1: write sentence<TAB>answer",
+        ),
         ("htest export-train --data empty --out new", "empty"),
         ("runs import none.csv --model m", "none.csv: no such file"),
     ],

@@ -283,6 +283,12 @@ SUITE_TABLES = [
 OWN = {"accuracy", "accuracy_lower_bound", "unparsed_rate_lower_bound"}
 
 
+def test_letter_geometry_is_measured_once() -> None:
+    """Letter Geometry has no examples, so of the four commands of Table 6 only the first one measures it."""
+    commands = papers.suite_runs(named("htest/table-6"))
+    assert ["not letter_geometry" in command for command in commands] == [False, True, True, True]
+
+
 @pytest.mark.parametrize("table", SUITE_TABLES, ids=lambda table: table.id)
 def test_every_htest_table_is_measured_and_resumed(
     table: PaperTable, capsys: Capture, tmp_path: Path

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 import unicodedata
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 from pytest_llmprops.benchmarks.eras.implicit import CHAT_MASK, PairScores, Score
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.reading import stated
 from pytest_llmprops.core.requests import Chat, Reply
 
 Way = Literal["auto", "logprobs", "sampling"]
@@ -145,131 +144,20 @@ async def _by_sampling(texts: Sequence[str], ask: Ask, samples: int) -> ChatScor
     return ChatScores(kept, status, "sampling", number, sum(refused), unread, tuple(r.text for r in replies))
 
 
-# A letter or a word that names an answer. The English article "A" is not the letter.
-_NAME = re.compile(
-    r"(?P<other>正负|正反|褒贬|中性|中立|两者|\b(?i:neutral|mixed|both)\b|(?<![A-Za-z0-9])C(?![A-Za-z0-9]))"
-    r"|(?P<positive>正面|正向|积极|褒义?|\b(?i:positive)\b|(?<![A-Za-z0-9])(?<!N/)A(?![A-Za-z0-9+级型类股]"
-    r"| (?!(?:is|as|and|or|but|because|since|rather|not|instead|for)\b)[a-z]))"
-    r"|(?P<negative>负面|负向|消极|贬义?|\b(?i:negative)\b|(?<![A-Za-z0-9])B(?![A-Za-z0-9级型类股]))"
+#: The two answers and a third one, as a reply may name them.
+_FORMS = (
+    ("A", "正面", "正向", "积极", "褒义", "positive"),
+    ("B", "负面", "负向", "消极", "贬义", "negative"),
+    ("C", "中性", "中立", "正负", "褒贬", "neutral", "mixed"),
 )
-#: Before a name, in the same clause.
-_NEGATION = re.compile(
-    r"(?:[不非没无未]|除了|排除|看似|乍一?看|表面|与其说)[^，。；！？,.;!?\n]{0,8}$"
-    r"|(?:\b(?:not|no|nor|neither|cannot|less|than|without|instead of)\b|n't)[^，。；！？,.;!?\n]{0,16}$"
-    r"|(?:虽然|尽管|\b(?:although|though|while|despite)\b)[^，。；！？,.;!?\n]*$",
-    re.IGNORECASE,
-)
-#: These only look like negations.
-_AFFIRMATION = re.compile(
-    r"不仅|不但|不只|不光|不得不|不难|不错|不过|不如|不同|毫无疑问|无疑|无论|非常|\b(?:not only|no doubt)\b",
-    re.IGNORECASE,
-)
-#: After a name: it is rejected or asked about.
-_REJECTION = re.compile(
-    r"\W{0,2}(?:选?项)?(?:并|就|都|是)?(?:错误?|有误|不(?:合适|对|正确|成立|符合|恰当)"
-    r"|is (?:not (?:correct|right)|wrong|incorrect))"
-    r"|[^。，,.\n]{0,10}\?",
-    re.IGNORECASE,
-)
-#: The options of the question.
-_OPTIONS = re.compile(r"A\W{1,3}正面\W{0,4}B\W{1,3}负面")
-#: Where a base model goes on with another question.
-_NEXT_QUESTION = re.compile(r"\n\s*(?:句子|问题|下面这句话)\s*[:：]?")
-_LINE_START = re.compile(r"\n[^\w\n]*$")
-#: Between two names: the reply chooses neither of them.
-_ALTERNATIVE = re.compile(
-    r"的?\W{0,3}(?:或者?|和|与|及|以及|还是|/|、|\b(?:or|and|nor)\b)\W{0,3}(?:选项)?", re.IGNORECASE
-)
-# Before a name that a reply states as its answer: in so many words, or as a property of the sentence.
-_STATED = r"\W{0,6}(?:(?:应该?|就)?[是为选]|is|would be|text)?\W{0,6}$"
-_ANSWERED = re.compile(
-    r"(?:答案?|回答|选(?!项)择?|结论|结果|\b(?:answer|choose|choice|select|pick|boxed))" + _STATED,
-    re.IGNORECASE,
-)
-_DESCRIBED = re.compile(r"(?:选项|情感|倾向|\b(?:option|label|sentiment))" + _STATED, re.IGNORECASE)
-_UNDECIDED = re.compile(
-    r"无法|不能判断|不能确定|难以|不确定|取决于|抱歉|如果"
-    r"|\b(?:(?:cannot|can't) (?:be )?(?:determine|tell|say|answer|help)|unable|unclear|sorry|if\b)",
-    re.IGNORECASE,
-)
-#: A letter in lower case that is the whole reply or the stated answer.
-_LOWER_CASE = re.compile(
-    r"(?:^|(?:answer|choice|option|label|答案?|选项?|选择)(?: is|是|为)?)\W{0,4}[ab](?=\W{0,4}(?:$|\n))",
-    re.IGNORECASE,
-)
-#: Length of the text before a name that may negate it or state it.
-_BEFORE = 40
-
-
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """An answer that a reply names (``other`` for a third one), its place, and the text since the last name."""
-
-    answer: str
-    start: int
-    end: int
-    before: str
 
 
 def read_answer(text: str) -> Answer | None:
-    """Return the answer of a sampled reply, a letter or a word; None for both, neither or only a negated one.
-
-    An answer that the reply states counts first, then one that it begins with, then the only one that it names.
-    """
-    plain = _OPTIONS.sub(" ", unicodedata.normalize("NFKC", text)).strip()
-    plain = _NEXT_QUESTION.split(plain)[0].strip() or plain
-    if (whole := _answer_of(plain)) is not None:
+    """Return the answer of a sampled reply, a letter or a word; None for both, neither or only a negated one."""
+    if (whole := _answer_of(text)) is not None:
         return whole
-    plain = _LOWER_CASE.sub(lambda match: match[0].upper(), plain)
-    names = _asserted(plain)
-    pairs = [(a, b, plain[a.end : b.start]) for a, b in pairwise(names)]
-    offered = {
-        name for a, b, gap in pairs if a.answer != b.answer and _ALTERNATIVE.fullmatch(gap) for name in (a, b)
-    }
-    # "A. 负面" names two answers at once.
-    joined = {a: b.answer for a, b, gap in pairs if re.fullmatch(r"[^\w\n]{0,4}", gap)}
-    groups = [
-        [name for name in names if name not in offered and _ANSWERED.search(name.before)],
-        _leading(plain, names, offered),
-        [name for name in names if name not in offered and _DESCRIBED.search(name.before)],
-    ]
-    for group in groups:
-        answers = {answer for name in group for answer in (name.answer, joined.get(name, name.answer))}
-        if answers:
-            return _only(answers)
-    return None if _UNDECIDED.search(plain) else _only({name.answer for name in names})
-
-
-def _only(answers: Collection[str]) -> Answer | None:
-    return "positive" if answers == {"positive"} else "negative" if answers == {"negative"} else None
-
-
-def _asserted(plain: str) -> list[_Name]:
-    """Return the answers that a reply names and does not negate."""
-    names: list[_Name] = []
-    end, is_negated = 0, False
-    for match in _NAME.finditer(plain):
-        before = plain[max(end, match.start() - _BEFORE) : match.start()]
-        # In "not A or B", both are negated.
-        is_negated = _NEGATION.search(_AFFIRMATION.sub("", before)) is not None or (
-            is_negated and _ALTERNATIVE.fullmatch(before) is not None
-        )
-        end = match.end()
-        if not is_negated and not _REJECTION.match(plain, end):
-            names.append(_Name(str(match.lastgroup), match.start(), end, before))
-    return names
-
-
-def _leading(plain: str, names: Sequence[_Name], offered: Container[_Name]) -> list[_Name]:
-    """Return the answer that a reply begins with, and those that other lines begin with; [] without the first."""
-    lines = [
-        name
-        for name in names
-        if _LINE_START.search("\n" * (name.start == len(name.before)) + name.before)
-        and not plain[name.end : name.end + 1].isalnum()
-    ]
-    is_first = bool(lines) and lines[0] not in offered and not re.search(r"\w", plain[: lines[0].start])
-    return lines if is_first else []
+    chosen = stated(text, _FORMS)
+    return "positive" if chosen == 0 else "negative" if chosen == 1 else None
 
 
 def read_logprobs(reply: Reply) -> Score | None:

@@ -12,14 +12,13 @@ So a sentence without any boundary is right, and so is one in which every charac
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from itertools import accumulate, pairwise
 from typing import Literal
 
 from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
 from pytest_llmprops.core.metrics import Metric, Place
+from pytest_llmprops.core.reading import segmented
 from pytest_llmprops.core.segmentation import with_whitespace
 from pytest_llmprops.core.statistics import mean_interval
 
@@ -91,13 +90,11 @@ class ChatSegmentation:
 
 EMPTY = "the reply is empty"
 UNSEGMENTED = "the reply is the sentence without a space between its words"
-SEVERAL = "the reply has several different segmentations of the sentence"
-OTHER = "the reply is not the sentence with spaces between its words"
+OTHER = "the reply is not the sentence with spaces between its words, or has several versions of it"
 _IN_CHINESE = {
     EMPTY: "回答是空的",
     UNSEGMENTED: "句子没有切分",
-    SEVERAL: "有几种不同的切分",
-    OTHER: "其中没有原句的切分",
+    OTHER: "其中没有原句的切分，或者有几种不同的切分",
 }
 
 
@@ -106,205 +103,13 @@ def retry_prompt(problem: str, text: str) -> str:
     return RETRY.format(problem=_IN_CHINESE[problem], text=text)
 
 
-#: Marks that may end a sentence. A reply may leave out the full stop or write a dot.
-_FINAL = "。｡．.！!？?…"
-# Characters that are skipped in a reply, unless the sentence contains them: spaces, separators, quotes, brackets,
-# digits (numbering) and Latin letters (part-of-speech tags, glosses, JSON keys). Chinese characters and marks that
-# end a sentence are kept, so that an added one is noticed.
-_KEPT = re.compile(
-    r"[^\x00-\x20\x22-\x3e\x40-\u036f\u1e00-\u1eff\u2000-\u2bff\u3000\u3001\u3003\u3004\u3006\u3008-\u303f\u30fb"
-    r"\ufe00-\ufe0f\ufeff\uff02-\uff1e\uff20-\uff60\uff62-\uff65\U0001f000-\U0001faff]+"
-)
-_SEPARATOR = re.compile(r"[\s/\\|｜／│┃‖,，、;；:：.．·•・‧∙\-－–—→⇒⟶>＞=＝+＋_＿▁#＃&＆^~～]|\*{4}")
-_COMMA = re.compile(r"[,，、;；:：]")
-_TAG = re.compile(r"[A-Za-z0-9]+")
-_BRACKET = re.compile(r"[\"'“”‘’「」『』《》〈〉【】〔〕()（）\[\]［］{}｛｝<＜`]")
-#: Marks between other text and a segmentation: before it and after it.
-_OPENED = re.compile(r"[:：→⇒⟶>＞=＝\"'“‘「『《【(（\[［{｛<`*\n]")
-_CLOSED = re.compile(r"[.．→⇒⟶\"'”’」』》】)）\]］}｝<(（`*\n]")
-#: A dot instead of the full stop.
-_DOT = re.compile(r"[\s/|,，、\"']*[.．]")
-#: Longest text between two characters of a sentence, such as a JSON object per word.
-_LONGEST_GAP = 80
-#: Fewer words per character than this: commas are not separators, the model added them to the sentence.
-_FEWEST_WORDS = 0.3
-#: An explanation in brackets after a word, or the Chinese name of a part of speech.
-_GLOSS = re.compile(
-    r"(?:(?<=[\u4e00-\u9fff*`。])|(?<=[\u4e00-\u9fff*`。]\s))[（(\[【<][^（）()\[\]【】<>\n]{1,30}[)）\]】>]"
-    r"|(?<=[\s/|:：\-–—_\"'，,])[\u4e00-\u9fff]{0,4}(?:词|标点|符号|人名|地名)(?=[\s/|,，;；\"'。)）\]}]|$)"
-)
-# How a reply calls one of several segmentations, before it or directly after it.
-_REJECTED = re.compile(
-    r"错误|错的|有误|误切|不正确|不准确|不对|不应|不能|不可|不是|而非|初步|草稿|[改正]前|调整前|✗|✘|❌|\b(?:wrong|incorrect|not|draft)\b",
-    re.IGNORECASE,
-)
-_CHOSEN = re.compile(
-    r"最终|最后|正确|准确|修正|更正|改正|纠正|修改|调整|改为|应为|应该|应当|答案|✓|✔|✅|\b(?:final|correct|corrected|revised)\b",
-    re.IGNORECASE,
-)
-_CLAUSE_END = re.compile(r"[。！？!?；;，,\n]")
-#: An introduction without a colon, with the space after it.
-_INTRODUCTION = re.compile(
-    r"(?:如下|结果|句子|答案|切分|分词|切|分)[是为成]?\W*$|(?:好的|当然|可以|没问题|明白了?|收到)[,，]\s*$"
-)
-_COMMENT = re.compile(
-    r"[ \t]{0,3}[。.]?[ \t]{0,3}(?:[（(\[][^）)\]\n]{1,12}|[是为][^，。\n]{1,12}|[✗✘❌✓✔✅])"
-)
-#: Length of the text before a segmentation that may call it right or wrong.
-_LABEL = 40
-
-
 def read_segmentation(reply: str, text: str) -> ChatSegmentation:
-    """Read the segmentation of ``text`` in a chat model's reply, whatever is between the words and around them.
-
-    Words may be separated by spaces, line ends, slashes, bars or commas; they may be quoted, numbered or tagged. The
-    reply may introduce, repeat or explain the segmentation. The final full stop may be missing. Not read: a sentence
-    with other characters, one without separators, and different segmentations unless the reply calls one of them
-    right. Whitespace in ``text`` is a separate word.
-    """
-    characters = "".join(text.split())
-    core = characters.rstrip(_FINAL) or characters
-    if not core or not reply.strip(" \t\r\n\u3000`\"'"):
+    """Read the segmentation of ``text`` in a chat model's reply. Whitespace in ``text`` is a separate word."""
+    if words := segmented(reply, text):
+        return ChatSegmentation(tuple(with_whitespace(words, text)))
+    if not any(map(str.isalnum, reply)):
         return ChatSegmentation((), EMPTY)
-    # Boundaries at the sentence's own whitespace are no work of the model.
-    own = frozenset(accumulate(map(len, text.split())))
-    is_whole = False
-    for version in (reply, _GLOSS.sub("()", reply)):
-        cuts = list(_cuts(version, core, characters[len(core) :]))
-        segmented = [cut for cut in cuts if cut.edges - own] or [cut for cut in cuts if cut.before_final]
-        is_whole = is_whole or any(cut.is_complete and not cut.edges - own for cut in cuts)
-        chosen = _chosen(segmented)
-        if chosen is not None:
-            return ChatSegmentation(_words(chosen, core, text))
-        if len(segmented) > 1:
-            return ChatSegmentation((), SEVERAL)
-    if is_whole and len(core) == 1:
-        return ChatSegmentation((characters,))
-    return ChatSegmentation((), UNSEGMENTED if is_whole else OTHER)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """One occurrence of a sentence in a reply.
-
-    :param edges: Positions of the boundaries inside the sentence without its final mark.
-    :param before_final: There is a boundary before the reply's final mark. :param has_final: There is such a mark.
-    :param is_complete: Nothing is added before or after the sentence. :param label: What the reply calls it.
-    """
-
-    edges: frozenset[int]
-    before_final: bool
-    has_final: bool
-    is_complete: bool
-    label: str
-
-
-def _cuts(reply: str, core: str, final: str) -> Iterator[_Cut]:
-    """Yield the occurrences of a sentence in a reply, with anything that is skipped between its characters.
-
-    :param core: The sentence without whitespace and without its ``final`` mark.
-    """
-    own = "".join(set(_KEPT.sub("", core)))
-    kept = re.compile(f"{_KEPT.pattern}|[{re.escape(own)}]+") if own else _KEPT
-    places = [place for run in kept.finditer(reply) for place in range(*run.span())]
-    content = "".join([reply[place] for place in places])
-    places.append(len(reply))
-    end, start = 0, content.find(core)
-    while start >= 0:
-        stop = start + len(core)
-        edges, shapes = _edges([reply[a + 1 : b] for a, b in pairwise(places[start:stop])])
-        before = reply[places[start - 1] + 1 if start else 0 : places[start]]
-        after = reply[places[stop - 1] + 1 : places[stop]]
-        following = content[stop : stop + 1]
-        has_final = bool(following) and following in ("。", "｡", final)
-        # A word that is separated like the sentence's own words was added to the sentence.
-        is_begun = (
-            start == 0
-            or content[start - 1] in _FINAL
-            or _is_outside(before, shapes, _OPENED)
-            or _INTRODUCTION.search(reply[max(0, places[start] - _LABEL) : places[start]]) is not None
-        )
-        is_ended = not following or has_final or _is_outside(after, shapes, _CLOSED)
-        if edges is not None:
-            dot = None if has_final else _DOT.match(after)
-            space = after if dot is None else after[: dot.end() - 1]
-            has_final = has_final or dot is not None
-            label = _label(reply[max(end, places[start] - _LABEL) : places[start]])
-            comment = _COMMENT.match(reply, places[stop - 1] + 1)
-            is_cut = has_final and bool(_separates(space))
-            end = comment.end() if comment else places[stop - 1] + 1
-            yield _Cut(
-                edges, is_cut, has_final, is_begun and is_ended, label + reply[places[stop - 1] + 1 : end]
-            )
-        start = content.find(core, stop)
-
-
-def _edges(gaps: Sequence[str]) -> tuple[frozenset[int] | None, frozenset[str]]:
-    """Return the boundaries among the gaps between a sentence's characters, and the shapes of these gaps.
-
-    The boundaries are None if a gap has something that is neither a separator nor emphasis.
-    """
-    known = {gap: _separates(gap) for gap in set(gaps)}
-    edges = [place for place, gap in enumerate(gaps, 1) if known[gap]]
-    shapes = frozenset(_shape(gap) for gap, is_boundary in known.items() if is_boundary)
-    if None in known.values():
-        return None, shapes
-    plain = [gap for gap in known if known[gap] and not _TAG.search(gap)]
-    with_comma = sum(_COMMA.search(gap) is not None for gap in plain)
-    # Commas at some places only, or at a few, belong to the sentence: the model added them.
-    is_changed = 0 < with_comma < len(plain) or (
-        with_comma > 0 and len(edges) + 1 < _FEWEST_WORDS * (len(gaps) + 1)
-    )
-    tags = [_TAG.findall(gap) for gap in gaps]
-    letters = {tag[0].upper() for tag in tags if len(tag) == 1}
-    # Characters tagged with their position in a word (B, M, E, S or B, I, O) are not words of one character.
-    is_by_character = len(edges) == len(gaps) and letters <= set("BMESIO") and bool(letters & set("MEI"))
-    return (None if is_changed or is_by_character else frozenset(edges)), shapes
-
-
-def _separates(gap: str) -> bool | None:
-    """Return True if a gap is a word boundary, False if it is not, None if it cannot be in a segmented sentence."""
-    brackets = len(_BRACKET.findall(gap))
-    if len(gap) > _LONGEST_GAP:
-        return None
-    if _SEPARATOR.search(gap) or brackets > 1:
-        return True
-    return None if brackets or _TAG.search(gap) else False
-
-
-def _shape(gap: str) -> str:
-    """Return a gap with equal letters, digits and runs of spaces."""
-    return re.sub(r"[ \t\u3000\xa0]+", " ", re.sub(r"[A-Za-z]+", "x", re.sub(r"[0-9]+", "0", gap)))
-
-
-def _is_outside(gap: str, shapes: Container[str], mark: re.Pattern[str]) -> bool:
-    return mark.search(gap) is not None and _shape(gap) not in shapes
-
-
-def _label(text: str) -> str:
-    """Return the last clause of the text before a segmentation."""
-    clauses = [clause for clause in _CLAUSE_END.split(text) if re.search(r"[^\W\d_]|[✗✘❌✓✔✅]", clause)]
-    return clauses[-1] if clauses else ""
-
-
-def _chosen(cuts: Sequence[_Cut]) -> _Cut | None:
-    """Return the only segmentation that is not rejected, or the only one of them that is called right."""
-    remaining = [cut for cut in cuts if not _REJECTED.search(cut.label)]
-    for group in (remaining, [cut for cut in remaining if _CHOSEN.search(cut.label)]):
-        complete = [cut for cut in group if cut.is_complete]
-        if complete and len({cut.edges for cut in group}) == 1:
-            return complete[-1]
-    return None
-
-
-def _words(cut: _Cut, core: str, text: str) -> tuple[str, ...]:
-    words = [core[a:b] for a, b in pairwise(sorted(cut.edges | {0, len(core)}))]
-    final = "".join(text.split())[len(core) :]
-    if final and (cut.before_final or not cut.has_final):
-        words.append(final)
-    elif final:
-        words[-1] += final
-    return tuple(with_whitespace(words, text))
+    return ChatSegmentation((), UNSEGMENTED if text in reply else OTHER)
 
 
 @dataclass(frozen=True, slots=True)
