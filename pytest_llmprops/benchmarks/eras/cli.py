@@ -258,8 +258,8 @@ async def _scores(
     texts: Sequence[str], spec: ModelSpec, base_url: str | None, *, chat: bool
 ) -> tuple[list[Score | None], list[str]]:
     """Return the score of each text, None without one, and the messages of the failed calls."""
-    from pytest_llmprops.benchmarks.eras.chat_sentiment import score_pair
     from pytest_llmprops.benchmarks.eras.implicit import Score
+    from pytest_llmprops.benchmarks.eras.sentiment import score_pair
     from pytest_llmprops.core.requests import Sentiment
     from pytest_llmprops.engine.session import OneModel
 

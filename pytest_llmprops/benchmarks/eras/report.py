@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS, count
+from pytest_llmprops.benchmarks.eras.explicit import NEXT
+from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS, PairResult, count
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT
-from pytest_llmprops.benchmarks.eras.judging import NEXT, facts_of, pair_result
+from pytest_llmprops.benchmarks.eras.paradigms import facts_of
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import interval as limits
@@ -519,5 +520,5 @@ def _paradigm_cells(records: Sequence[VerdictRecord], task: str) -> list[Cell]:
         return [
             percent_cell(sum(r.values[name] for r in records) / len(records)) for name in ("test", "control")
         ]
-    counts = count(pair_result(record.values) for record in records)
+    counts = count(PairResult.of(record.values) for record in records)
     return [percent_cell(counts.accuracy), percent_cell(counts.difference / 100)]
