@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair
-from pytest_llmprops.benchmarks.eras.tools.annotation import (
+from pytest_llmprops.benchmarks.eras.items import SentencePair
+from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs
+from pytest_llmprops.benchmarks.eras.tools.sheets import (
     draw_groups,
     judge,
     position,
@@ -21,7 +22,6 @@ from pytest_llmprops.benchmarks.eras.tools.annotation import (
     triples_of,
     write_sheets,
 )
-from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs
 from pytest_llmprops.core.errors import DataError, UsageError
 
 Rows = list[dict[str, str]]

@@ -1,4 +1,4 @@
-"""The ERAS commands of `llmprops`: generated sets, sheets, candidates, sentiment accuracy, and errors in one line."""
+"""The ERAS commands of `llmprops`: generated sets, sheets, accuracy on reviews, and errors in one line."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ import pytest
 
 from pytest_llmprops.benchmarks.eras import cli as command
 from pytest_llmprops.benchmarks.eras.cli import add_generate
+from pytest_llmprops.benchmarks.eras.items import SentencePair
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
-from pytest_llmprops.benchmarks.eras.report.sentiment import accuracies_by_corpus
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair, threshold
+from pytest_llmprops.benchmarks.eras.report import read_accuracies
 from pytest_llmprops.benchmarks.eras.tools import generation as generate_eras
-from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, read_set, write_set
-from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
+from pytest_llmprops.benchmarks.eras.tools.generation import (
+    load_templates,
+    make_pairs,
+    read_set,
+    threshold,
+    write_set,
+)
 from pytest_llmprops.cli.kit import Command
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, UsageError
@@ -214,8 +219,8 @@ def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path) -> None:
         call("generate", "eras", "--pairs", "1", "--mlm", "fake:echo", "--out", str(tmp_path))
 
 
-def test_annotate_score_and_mine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The commands of `llmprops eras` write sheets, read filled ones and print candidates."""
+def test_annotate_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands of `llmprops eras` write sheets and read filled ones."""
     assert call("eras", "annotate", "--out", str(tmp_path), "--annotators", "2", "--per-paradigm", "1") == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
     for file in tmp_path.glob("annotator_*.csv"):
@@ -224,15 +229,6 @@ def test_annotate_score_and_mine(tmp_path: Path, capsys: pytest.CaptureFixture[s
         file.write_text("\n".join([lines[0], *(line[:-2] + "1,2,3" for line in lines[1:])]), encoding="utf-8")
     assert call("eras", "score", str(tmp_path)) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["pairs", "78"]
-    pytest.importorskip("jieba")
-    (tmp_path / "lexicon.csv").write_text("用心,0.8,5,0,0,0,0\n心虚,-0.8,0,0,5,0,0\n", encoding="utf-8")
-    assert call("eras", "mine", "--lexicon", str(tmp_path / "lexicon.csv")) == 0
-    assert [line.split("\t")[:2] for line in capsys.readouterr().out.splitlines()[1:]] == [
-        ["用心虚", "left"],
-        ["用心虚", "right"],
-    ]
-    with pytest.raises(UsageError, match="--top"):
-        call("eras", "mine", "--lexicon", "x", "--top", "0")
 
 
 def test_annotate_takes_a_generated_set(tmp_path: Path) -> None:
@@ -256,30 +252,17 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-def labelled(folder: Path) -> Path:
-    return write_reviews(folder / "reviews.tsv", ("很好", 1), ("不好", 0), ("不错", 1))
-
-
-def test_sentiment_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`eras sentiment-accuracy` counts a model's correct answers, says how they were obtained, and writes rows."""
-    out = tmp_path / "rows.json"
-    model = "fake:constant?text=A"
-    assert run("eras", "sentiment-accuracy", labelled(tmp_path), "--model", model, "--out", out) == 0
-    line = capsys.readouterr().out
-    assert line.startswith("reviews.tsv: 66.7 [")
-    assert "3 texts by sampling" in line
-    [row] = json.loads(out.read_text(encoding="utf-8"))
-    assert (row["correct"], row["n"], row["errors"], row["scored_by"]) == (2, 3, 0, ["sampling"])
+def run_of(folder: Path, *specs: str) -> Path:
+    """Write a run of models with these specifications, which are also their labels."""
+    records = [replace(implicit(1, 0.4, 0.6), model=spec) for spec in specs]
+    return write(folder / "run", records, models={spec: {"spec": spec} for spec in specs})
 
 
 def test_sentiment_accuracy_of_a_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--run` measures all models of a run on the downloaded test files, and the report finds the rows."""
-    models = {name: {"spec": f"fake:constant?text={name}"} for name in "AB"}
-    folder = write(
-        tmp_path / "run", [replace(implicit(1, 0.4, 0.6), model=name) for name in "AB"], models=models
-    )
+    """All models of a run are measured on the downloaded test files, and the report finds the rows."""
+    folder = run_of(tmp_path, "fake:constant?text=A", "fake:constant?text=B")
     monkeypatch.delenv("LLMPROPS_DATA", raising=False)
     assert run("eras", "sentiment-accuracy", "--run", folder) == 2
     assert "`llmprops data pull training --dest DIR` and set LLMPROPS_DATA=DIR" in one_error(capsys)
@@ -287,13 +270,12 @@ def test_sentiment_accuracy_of_a_run(
     monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path))
     assert run("eras", "sentiment-accuracy", "--run", folder) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(" [")[0] for line in lines] == [
+    assert [line.partition(" [")[0].partition("text=")[2] for line in lines] == [
         "A, chnsenticorp/test.tsv: 66.7", "B, chnsenticorp/test.tsv: 33.3",
     ]  # fmt: skip
-    found = {name: accuracies_by_corpus(folder, name) for name in "AB"}
-    assert {name: rows["ChnSentiCorp"]["accuracy"] for name, rows in found.items()} == {
-        "A": pytest.approx(2 / 3), "B": pytest.approx(1 / 3),
-    }  # fmt: skip
+    assert lines[0].endswith("] on 3 reviews")
+    accuracies = [read_accuracies(folder, f"fake:constant?text={name}") for name in "AB"]
+    assert accuracies == [{"ChnSentiCorp": pytest.approx(2 / 3)}, {"ChnSentiCorp": pytest.approx(1 / 3)}]
 
 
 @needs_train
@@ -306,19 +288,18 @@ def test_long_reviews_are_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     network = BertForSequenceClassification.from_pretrained(folder, id2label=names)
     network.save_pretrained(folder)
     file = write_reviews(tmp_path / "reviews.tsv", ("老师有信心", 1), ("学生的书" * 9, 0), ("的" * 14, 0))
-    assert run("eras", "sentiment-accuracy", file, "--model", f"hf:{folder}") == 0
-    assert "on 3 texts by classifier (1 cut to 512 tokens)" in capsys.readouterr().out
-    encoder = Encoder(str(folder), window=512)
-    assert encoder.fitting("学生的书" * 9) == "学生的书学生的书学生的书学生"
+    assert run("eras", "sentiment-accuracy", file, "--run", run_of(tmp_path, f"hf:{folder}")) == 0
+    assert "on 3 reviews, 1 cut to 512 tokens" in capsys.readouterr().out
 
 
 def test_model_without_answers_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A model that never answers, or that is a segmenter, gives a one-line error instead of an accuracy."""
+    file = write_reviews(tmp_path / "reviews.tsv", ("很好", 1), ("不好", 0))
     for model, said in (
-        ("fake:constant?text=嗯", "no text could be scored: no answer was read"),
-        ("maxmatch:words.txt", "sentiment classifier"),
+        ("fake:constant?text=嗯", "reviews.tsv: no text was scored: no answer was read"),
+        ("maxmatch:words.txt", "neither a sentiment classifier nor a chat model"),
     ):
-        assert run("eras", "sentiment-accuracy", labelled(tmp_path), "--model", model) == 2
+        assert run("eras", "sentiment-accuracy", file, "--run", run_of(tmp_path, model)) == 2
         assert said in one_error(capsys)
 
 
@@ -326,14 +307,14 @@ def test_model_without_answers_is_an_error(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     "words",
     [
-        ("segmenter", "--data", "x", "--base", "small"),
+        ("segmenter", "--data", "x"),
         ("sentiment", "--data", "x"),
-        ("wwm", "--corpus", "x", "--segmenter", "jieba"),
+        ("table", "1", "--data", "x", "--source", "builtin"),
     ],
 )
 def test_options_of_a_training_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     """The options of `eras train` reach the training, which refuses a wrong one in one line."""
-    assert run("eras", "train", *words, "--held-out", 2, "--out", tmp_path / "out") == 2
-    assert "--held-out must be between 0 and 1, not 2.0" in one_error(capsys)
+    assert run("eras", "train", *words, "--batch", 0, "--out", tmp_path / "out") == 2
+    assert "--batch must be at least 1, not 0" in one_error(capsys)

@@ -1,4 +1,4 @@
-"""ERAS in the report: tables 1 and 2 with the paper's rows, figures, one example pair, and trained models."""
+"""ERAS in the report: tables 1 and 2 with the paper's rows, figures, one example pair, and paradigms."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.report.segmenters import chosen_pair, segmentations
-from pytest_llmprops.benchmarks.eras.report.sentiment import NAME, read_accuracies
+from pytest_llmprops.benchmarks.eras.report import ACCURACIES, chosen_pair, read_accuracies
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.figures import draw
-from pytest_llmprops.reports.kit.series import series_of
-from pytest_llmprops.reports.kit.trained import CURVE, RECORD, Training, read_training
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
 from tests.support.eras_records import explicit, implicit, write
@@ -59,8 +56,11 @@ def test_table_1_has_the_papers_rows(tmp_path: Path) -> None:
     assert [printed[n] for n in ("Test", "Control", "Difference", "Left: test", "Right: test")] == [
         "64.1", "100.0", "35.9", "82.6", "37.5",
     ]  # fmt: skip
-    assert printed["Items from"] == "the paper"
-    assert len(rows) == 8
+    assert {name: row["Items from"] for name, row in rows.items() if name != "model"} == {
+        **dict.fromkeys(("AS (hant)", "CityU (yue)", "Jieba"), "the paper, traditional"),
+        **dict.fromkeys(("PKU", "MSR", "PKUSEG"), "the paper, simplified"),
+        "MaxMatch": "the paper",
+    }
 
 
 def test_warnings_come_first(tmp_path: Path) -> None:
@@ -103,11 +103,10 @@ def test_one_pair_is_shown(tmp_path: Path) -> None:
 def test_example_is_the_pair_that_most_models_miss() -> None:
     """The example is the pair that the most models get wrong only in the test sentence."""
     other = [explicit(1, 1, 0, 1), explicit(2, 0, 0, 1), explicit(2, 1, 1, 1)]
-    assert chosen_pair([PAIRS]) == "eras/explicit/02/00001"
-    assert chosen_pair([PAIRS, other]) == "eras/explicit/02/00000"
-    assert chosen_pair([[explicit(1, 0, 1, 1)]]) == "eras/explicit/01/00000"
-    assert chosen_pair([[]]) is None
-    assert segmentations(replace(explicit(1, 0, 1, 1), given="甲|乙 / 丙")) == ("甲|乙", "丙")
+    assert chosen_pair(PAIRS) == "eras/explicit/02/00001"
+    assert chosen_pair([*PAIRS, *other]) == "eras/explicit/02/00000"
+    assert chosen_pair([explicit(1, 0, 1, 1)]) == "eras/explicit/01/00000"
+    assert chosen_pair([]) is None
 
 
 def test_branching_figure_has_measured_and_printed_models(tmp_path: Path) -> None:
@@ -131,7 +130,15 @@ def test_paradigms_are_listed(tmp_path: Path) -> None:
     more = [replace(r, model="other") for r in (explicit(1, 0, 0, 1), explicit(2, 0, 1, 1))]
     rows = table(section(write(tmp_path, [*PAIRS, *more])), "Paradigms")
     assert (rows["eras/02"]["model: test"], rows["eras/02"]["other: test"]) == ("0.0", "100.0")
+    assert rows["eras/02"]["model: control"] == "50.0"
+    assert (rows["eras/02"]["Site"], rows["eras/02"]["Branching"]) == ("留|心机, never 留心", "right")
     assert rows["eras/04"]["other: test"] == "–"
+
+
+def test_classifiers_have_their_own_columns(tmp_path: Path) -> None:
+    """A paradigm's row has the share of correct pairs and the difference of a classifier."""
+    row = table(section(write(tmp_path, SCORED)), "Paradigms")["eras/01"]
+    assert (row["model: accuracy"], row["model: difference"], row["Site"]) == ("0.0", "40.0", "–")
 
 
 SCORED = [implicit(1, 0.2, 0.6), implicit(2, 0.9, 0.4), implicit(4, 0.1, 0.2)]
@@ -140,7 +147,7 @@ SCORED = [implicit(1, 0.2, 0.6), implicit(2, 0.9, 0.4), implicit(4, 0.1, 0.2)]
 def accuracies(folder: Path, **changed: object) -> None:
     numbers = {"accuracy": 0.9, "ci_low": 0.8, "ci_high": 0.95, "n": 100}
     row = {"model": "model", "file": "ChnSentiCorp_test.tsv", **numbers}
-    (folder / NAME).write_text(json.dumps([row | changed]), encoding="utf-8")
+    (folder / ACCURACIES).write_text(json.dumps([row | changed]), encoding="utf-8")
 
 
 def test_table_2_has_the_papers_rows(tmp_path: Path) -> None:
@@ -152,6 +159,7 @@ def test_table_2_has_the_papers_rows(tmp_path: Path) -> None:
     assert rows["model"]["Ties"] == "0.0"
     assert (rows["model"]["Diff. +/-"], rows["model"]["Diff. -/+"]) == ("40.0", "-20.0")
     assert (rows["model"]["ChnSentiCorp"], rows["model"]["ASAP"]) == ("90.0", "–")
+    assert rows["Humans"]["Items from"] == "the paper"
     assert [rows["Humans"][n] for n in ("Accuracy", "GPER", "Necessity")] == ["50.6", "8.7", "–"]
     assert rows["RoBERTa-110M"] == {
         "Model": "RoBERTa-110M", "Items from": "the paper", "GPER": "45.4", "Accuracy": "41.7", "Necessity": "77.9",
@@ -201,113 +209,6 @@ def test_figure_5_needs_labelled_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"model": "model"}]', '{"a": 1}'])
 def test_damaged_accuracies_are_one_line(tmp_path: Path, text: str) -> None:
     """A file that the command did not write is a one-line error that names it."""
-    (tmp_path / NAME).write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=NAME):
+    (tmp_path / ACCURACIES).write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=ACCURACIES):
         read_accuracies(tmp_path, "model")
-
-
-TRAINING = {
-    "complete": True,
-    "description": {
-        "title": "Word segmenter trained on pku_training.utf8",
-        "base": "google-bert/bert-base-chinese",
-        "data": [["training", "pku_training.utf8", "ab12", 10], ["test", "pku_test_gold.utf8", "cd34", 2]],
-    },
-    "scores": [
-        {"file": "pku_test_gold.utf8", "f1": 0.965, "f1_low": 0.96, "f1_high": 0.97, "oov_recall": 0.85},
-        {"file": "held-out part", "f1": 0.97},
-    ],
-}
-CURVE_TEXT = """step,epoch,seconds,learning_rate,loss,f1,oov_recall
-20,0.1,3.5,1e-05,1.5,,
-40,0.2,7.0,2e-05,0.5,,
-40,0.2,7.0,,,0.9,0.5
-60,0.3,9.0,1e-05,0.25,,
-60,0.3,9.0,,,0.95,0.6
-"""
-
-
-def trained(folder: Path, curve: str = CURVE_TEXT, record: object = TRAINING) -> Path:
-    """Write the files of a trained model that a report reads."""
-    folder.mkdir()
-    (folder / CURVE).write_text(curve, encoding="utf-8")
-    (folder / RECORD).write_text(json.dumps(record), encoding="utf-8")
-    return folder
-
-
-def run_of(tmp_path: Path, spec: str) -> Path:
-    """Write a run of a model with this specification and of one off the shelf."""
-    records = [explicit(1, 0, 1, 1), explicit(2, 0, 0, 1), explicit(1, 0, 0, 1, model="jieba")]
-    return write(tmp_path / "run", records, models={"model": {"spec": spec}, "jieba": {"spec": "jieba"}})
-
-
-def training_of(tmp_path: Path, spec: str) -> Training | None:
-    return read_training(series_of([read_run(run_of(tmp_path, spec))])[0])
-
-
-def test_trained_model_has_its_scores_and_curve(tmp_path: Path) -> None:
-    """The table has one row per scored file, and the figure the losses and the scores of the held-out part."""
-    folder = trained(tmp_path / "model")
-    shown = section(run_of(tmp_path, f"hf:{folder}?dtype=float32"))
-    [table] = [b for b in shown.blocks if isinstance(b, Table) and b.title == "Trained models"]
-    assert [[cell.text for cell in row] for row in table.rows] == [
-        ["model", "pku_training.utf8", "google-bert/bert-base-chinese", "pku_test_gold.utf8",
-         "F1 96.5% (96.0 to 97.0)", "85.0%"],
-        ["model", "pku_training.utf8", "google-bert/bert-base-chinese", "held-out part", "F1 97.0%", "–"],
-    ]  # fmt: skip
-    [figure] = [b for b in shown.blocks if isinstance(b, Figure) and b.title == "Learning curves"]
-    losses, scores = figure.draw().axes
-    assert [tuple(xy) for xy in losses.lines[0].get_xydata()] == [(20, 1.5), (40, 0.5), (60, 0.25)]
-    assert [tuple(xy) for xy in scores.lines[0].get_xydata()] == [(40, 0.9), (60, 0.95)]
-    assert losses.get_ylim()[0] == 0
-    svg, _ = draw(figure.draw)
-    assert ">F1 (held out)<" in svg
-    assert "mathdefault" not in svg, "labels are plain text"
-
-
-def test_trained_model_is_beside_the_others(tmp_path: Path) -> None:
-    """The figure of branching has trained models, those off the shelf and the paper's, in this order."""
-    folder = trained(tmp_path / "model")
-    shown = section(run_of(tmp_path, f"hf:{folder}"))
-    svg, _ = draw(next(b for b in shown.blocks if isinstance(b, Figure)).draw)
-    places = [svg.index(f">{text}<") for text in ("Trained", "Off the shelf", "The paper")]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize(
-    "spec", ["hf:/no/such/folder", "hf:google-bert/bert-base-chinese", "jieba", "", "hf:", "hf:\0"]
-)
-def test_model_without_its_folder_has_no_curve(tmp_path: Path, spec: str) -> None:
-    """Without the folder there is no curve and no error."""
-    assert training_of(tmp_path, spec) is None
-    titles = [b.title for b in section(tmp_path / "run").blocks if isinstance(b, Figure | Table)]
-    assert "Trained models" not in titles
-    assert "Learning curves" not in titles
-
-
-@pytest.mark.parametrize("record", [[], {}, {"description": 1}, {"description": {}, "scores": "x"}])
-def test_other_records_are_not_shown_or_empty(tmp_path: Path, record: object) -> None:
-    """A file of the same name from another program is no error."""
-    training = training_of(tmp_path, f"hf:{trained(tmp_path / 'model', record=record)}")
-    assert training is None or (training.data, training.scores) == ((), ())
-
-
-def test_damaged_lines_of_a_curve_are_left_out(tmp_path: Path) -> None:
-    """Lines without a step, with text or with an infinite loss are left out."""
-    curve = "step,loss,f1\n1,2,\nx,1,\n2,inf,\n3,,0.5\n4\n5,1,0.75\n"
-    training = training_of(tmp_path, f"hf:{trained(tmp_path / 'model', curve)}")
-    assert training is not None
-    assert list(training.losses) == [(1, 2), (5, 1)]
-    assert list(training.held_out) == [(3, 0.5), (5, 0.75)]
-
-
-def test_a_curve_is_bounded(tmp_path: Path) -> None:
-    """Of a long curve, evenly chosen points are drawn, with the last one; a huge file is not read."""
-    lines = "".join(f"{step},1\n" for step in range(10_001))
-    training = training_of(tmp_path, f"hf:{trained(tmp_path / 'model', 'step,loss' + chr(10) + lines)}")
-    assert training is not None
-    assert 400 < len(training.losses) <= 500
-    assert list(training.losses[-1]) == [10_000, 1]
-    with open(tmp_path / "model" / CURVE, "a", encoding="utf-8") as file:
-        file.write("1,1\n" * 2_500_000)
-    assert read_training(series_of([read_run(tmp_path / "run")])[0]) is None

@@ -1,7 +1,7 @@
-"""A chat model's sentiment: the log probabilities of two answers, or the share of repeated samples.
+"""Sentiment of pairs, by a classifier or a chat model: log probabilities of two answers, or repeated samples.
 
-The question offers two letters, because a letter is one token in every tokenizer; 正面 and 负面 are not. A
-letter's position may bias all answers in one direction, but then it shifts all four sentences of a pair equally.
+The question to a chat model offers two letters, because a letter is one token in every tokenizer; 正面 and 负面 are
+not. A letter's position may bias all answers in one direction, but then it shifts all four sentences of a pair equally.
 """
 
 from __future__ import annotations
@@ -10,14 +10,27 @@ import asyncio
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pytest_llmprops.benchmarks.eras.implicit import CHAT_MASK, PairScores, Score
+from pytest_llmprops.benchmarks.eras.implicit import (
+    CHAT_MASK,
+    MODEL_MASK,
+    PairScores,
+    Score,
+    is_tie,
+    is_wrong,
+    occluded,
+)
+from pytest_llmprops.benchmarks.eras.items import SentencePair
+from pytest_llmprops.benchmarks.eras.paradigms import paradigm_values
+from pytest_llmprops.benchmarks.eras.settings import ErasSettings
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.reading import stated
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Chat, Reply, Sentiment
+from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.verdicts import Verdict
 
 Way = Literal["auto", "logprobs", "sampling"]
 Answer = Literal["positive", "negative"]
@@ -216,3 +229,74 @@ def _sum(values: Iterable[float]) -> float | None:
         return None
     peak = max(logs)
     return peak + math.log(math.fsum(math.exp(value - peak) for value in logs))
+
+
+def judge_scores(pair: SentencePair, texts: tuple[str, str], scores: PairScores, way: str) -> Verdict:
+    """Return the verdict on a pair's four scores; ``way`` says how they were measured.
+
+    :param texts: Both sentences, as sent; kept as evidence, because the scores do not show them.
+    """
+    paradigm = pair.paradigm
+    wrong = is_wrong(paradigm.sentiment, scores)
+    side = "below" if paradigm.true_class == "+" else "above"
+    relation = f"{side} the" if wrong else "the same as the" if is_tie(scores) else f"not {side} the"
+    reason = f"the test sentence scores {relation} control sentence ({way})"
+    return Verdict(
+        "wrong" if wrong else "correct",
+        f"test not {side} control ({paradigm.sentiment})",
+        f"test {scores.test.positive:.6f}, control {scores.control.positive:.6f}",
+        reason,
+        float(not wrong),
+        {**scores.values(), **paradigm_values(paradigm)},
+        _sentences(texts),
+    )
+
+
+def _sentences(texts: tuple[str, str]) -> dict[str, JSON]:
+    return {"test": texts[0], "control": texts[1]}
+
+
+def judge_chat_scores(pair: SentencePair, texts: tuple[str, str], result: ChatScores) -> Verdict:
+    """Return the verdict on a chat model's scores of the four sentences; for ``texts`` see :func:`judge_scores`."""
+    way = NOTES[result.way]
+    if result.status == "scored":
+        verdict = judge_scores(pair, texts, PairScores(*result.scores), way)
+        return replace(verdict, values={**verdict.values, **result.values()})
+    side = "below" if pair.paradigm.true_class == "+" else "above"
+    reason = "a content filter refused" if result.status == "refused" else "no answer could be read"
+    return Verdict(
+        result.status,
+        f"test not {side} control ({pair.paradigm.sentiment})",
+        " / ".join(dict.fromkeys(text.strip() for text in result.replies))[:400],
+        f"{reason} for at least one sentence of the pair ({way})",
+        values={**result.values(), **paradigm_values(pair.paradigm)},
+        evidence=_sentences(texts),
+    )
+
+
+def read_scores(replies: Sequence[Reply]) -> PairScores:
+    """Return the scores in a sentiment classifier's four replies: test, control, and both occluded.
+
+    :raises BackendError: for a reply without a score.
+    """
+    try:
+        return PairScores(*(Score(float(r.value["positive"]), float(r.value["log_odds"])) for r in replies))
+    except (KeyError, TypeError, ValueError) as error:
+        raise BackendError(f"the model returned no sentiment score: {error}", kind="model") from None
+
+
+async def measure_implicit(
+    pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings
+) -> Verdict:
+    """Return the verdict on the sentiment of both sentences, as they are and occluded.
+
+    :param texts: Both sentences in the script of the settings.
+    """
+    classifier = "sentiment" in ask.kinds
+    mask = MODEL_MASK if classifier else CHAT_MASK
+    sentences = [*texts, *(occluded(text, pair.site_start, pair.paradigm.branching, mask) for text in texts)]
+    if classifier:
+        replies = await asyncio.gather(*(ask(Sentiment(text)) for text in sentences))
+        return judge_scores(pair, texts, read_scores(replies), "by the classifier")
+    result = await score_pair(sentences, ask, way=settings.chat_score, samples=settings.samples)
+    return judge_chat_scores(pair, texts, result)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pytest_llmprops.benchmarks.eras.implicit import human_baseline
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair
+from pytest_llmprops.benchmarks.eras.items import SentencePair
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder
