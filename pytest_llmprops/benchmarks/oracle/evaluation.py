@@ -22,7 +22,6 @@ from pytest_llmprops.benchmarks.oracle.items import (
 )
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
-from pytest_llmprops.benchmarks.oracle.neutral_edits import EDITS, neutral_edits
 from pytest_llmprops.benchmarks.oracle.nulls import (
     null_values,
     own_paraphrase,

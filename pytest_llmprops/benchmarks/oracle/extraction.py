@@ -721,9 +721,7 @@ def samples_of(text: str, replies: Iterable[Reply]) -> Samples:
     return Samples(text, tuple(readings), refused, planned)
 
 
-async def extract(
-    text: str, oracle: Oracle, samples: int, *, first: int = 0
-) -> Samples:
+async def extract(text: str, oracle: Oracle, samples: int, *, first: int = 0) -> Samples:
     """Extract the entities of one sentence, ``samples`` times at once.
 
     :param first: number of the first sample. Other numbers are new replies to the same question.

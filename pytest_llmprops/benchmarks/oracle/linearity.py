@@ -9,9 +9,9 @@ outcome        the answer about a sentence
 =============  ======================================================================================================
 accepted       every test passed, and the extraction is faithful; or there are no entities, and none is labelled
 unfaithful     every test passed, but some replaced name is not found
-rejected       a test failed; or there are no entities, but some are labelled or written like names
+rejected       a test failed; or there are none or too few entities for a test, but some are labelled or look like names
 untested       there are no entities, and neither labels nor the sentence tell if that is right
-unmeasurable   the entities cannot be tested: more than 12, none with a replacement, or one where a test needs two
+unmeasurable   too few of the entities can be replaced for a test that can fail
 unparsed       no reply about the original sentence could be read as a list
 refused        a content filter withheld every reply about the original sentence, or those of each failed test
 =============  ======================================================================================================
@@ -50,6 +50,7 @@ from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, fill
 from pytest_llmprops.benchmarks.oracle.settings import NO_POWER, OracleSettings, bound_of
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules
 from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Synonym
+from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import READ_BY, without_empty
 
@@ -256,16 +257,18 @@ class LinearityChecker:
         if not con_o:
             refused = original.refused == len(original.readings)
             why = "a content filter refused" if refused else original.readings[0].problem
-            values = {"accepted": 0.0, "samples": float(len(original.readings)), "unread": float(original.unread)}
+            values = {
+                "accepted": 0.0,
+                "samples": float(len(original.readings)),
+                "unread": float(original.unread),
+            }
             stopped = Acceptance(False, "refused" if refused else "unparsed", why, evidence, None, values)
             return Prepared(Subject(sentence.text, (), ()), original, stopped, values, evidence)
         answer = locate(original.first_with(names), sentence.text)
         candidates = [entity for entity in answer if entity.spans]
-        chosen: tuple[Synonym, ...] = ()
-        if len(candidates) <= MOST_ENTITIES:
-            generator = Generator(sentence.text, oracle, self.rules, self.pool, pool_seed, self.settings)
-            chosen = await generator.synonyms(answer)
-        subject = Subject(sentence.text, answer, tuple(s for s in chosen if s.text))
+        generator = Generator(sentence.text, oracle, self.rules, self.pool, pool_seed, self.settings)
+        chosen = await generator.synonyms(answer)
+        subject = Subject(sentence.text, answer, tuple(s for s in chosen if s.text)[:MOST_ENTITIES])
         values = answer_values(original, subject, sentence.labels)
         evidence = without_empty({**evidence, "entities": _entity_rows(answer, chosen)})
         prepared = Prepared(subject, original, None, values, evidence)
@@ -320,19 +323,17 @@ def _nothing_to_test(
         accepted = outcome == "accepted"
         values |= {"accepted": float(accepted), "no_entities": 1.0}
         return Acceptance(accepted, outcome, why, prepared.evidence, None, values)
-    too_few = subject.m == 1 and settings.rule == "majority"
-    if subject.m and not too_few:
+    needed = 2 if settings.rule == "majority" else 1
+    if subject.m >= needed:
         return None
-    if too_few:
-        why = "one entity can be tested, and a test that can fail needs two"
-    elif candidates > MOST_ENTITIES:
-        why = f"{candidates} entities, and at most {MOST_ENTITIES} can be tested"
-    elif candidates:
-        why = f"none of {candidates} entities has a valid replacement"
-    else:
-        why = f"none of {len(subject.answer)} entities is in the sentence"
-    values |= {"accepted": 0.0, "unmeasurable": 1.0}
-    return Acceptance(False, "unmeasurable", why, prepared.evidence, None, values)
+    found = f"{candidates} of {counted(len(subject.answer), 'entity', 'entities')} in the sentence"
+    values |= {"accepted": 0.0}
+    if sentence.labels is not None and candidates < min(needed, len(sentence.labels)):
+        # Otherwise a model could avoid every test with a single entity.
+        why = f"{found}, but labelled: {_listed(sentence.labels)}"
+        return Acceptance(False, "rejected", why, prepared.evidence, None, values)
+    why = f"{found}, {subject.m} with a replacement; a test that can fail needs {needed}"
+    return Acceptance(False, "unmeasurable", why, prepared.evidence, None, {**values, "unmeasurable": 1.0})
 
 
 def _no_entities(sentence: Sentence) -> tuple[str, str]:
@@ -452,6 +453,8 @@ Kind = Literal["multi-form", "weak", "assumed knowledge", "synonym fault", "unex
 KINDS: tuple[Kind, ...] = get_args(Kind)
 #: the share of replies with an entity that is always, rarely (an example of the paper, figure 8) and never found
 ALWAYS, RARE, NEVER = 9 / 11, 5 / 11, 2 / 11
+#: the least change of the share of replies with an entity that names another entity as its cause
+_CHANGE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,7 +525,8 @@ def _culprit(i: int, sentences: Sequence[tuple[int, Samples]], subject: Subject)
     if not kinds:
         kinds = {"unexplained": _by_replaced(i, counts, subject)}
     elif "assumed knowledge" in kinds:
-        kinds["assumed knowledge"] = _by_replaced(i, counts, subject)
+        kept = [one for one in counts if not one.x >> i & 1]
+        kinds["assumed knowledge"] = _by_replaced(i, kept, subject)
     synonym = subject.synonyms[i]
     ordered = tuple(kind for kind in KINDS if kind in kinds)
     return Culprit(synonym.entity.name, synonym.text, ordered, "; ".join(kinds[kind] for kind in ordered))
@@ -561,8 +565,9 @@ def _kinds(i: int, counts: Sequence[_Found]) -> dict[Kind, str]:
 
 
 def _by_replaced(i: int, counts: Sequence[_Found], subject: Subject) -> str:
-    """Return the other entity whose replacement changes most how often entity ``i`` is found, with the counts."""
-    best, text = 0.0, f"found in {sum(one.found for one in counts)} of {sum(one.of for one in counts)} replies"
+    """Return how often entity ``i`` is found, by the other entity whose replacement changes that most, if one does."""
+    text = f"found in {sum(one.found for one in counts)} of {sum(one.of for one in counts)} replies"
+    best = _CHANGE
     for j in (j for j in range(subject.m) if j != i):
         shares, words = [], []
         for bit in (1, 0):

@@ -32,6 +32,8 @@ FIRST_REPLICATED = 500_000
 REPLICATIONS = 5
 #: of these, how many may not repeat it
 _MOST_FAILED = 1
+#: samples of each sentence in a replication
+_AGAIN = 3
 #: the share of a measurement's calls that a search may take
 _SHARE = 4
 #: Requests of a search on a pair. A pair takes at least five calls with an answer of no, and a search is made on every
@@ -73,7 +75,7 @@ class LinearitySearch:
     On the measured vectors, f is known: it is the complement of the vector. Any other vector is asked about once, and
     where that is not its complement, twice more; f(x) then has the majority of each bit.
 
-    :param most: maximum number of requests, without those that look at a vector again.
+    :param most: maximum number of requests; only a vector that is looked at again may exceed it, by two.
     """
 
     prepared: Prepared
@@ -116,6 +118,7 @@ class LinearitySearch:
         value = _majority(first, self.subject)
         if value == complement(z, self.size):
             return value
+        self.asked += 2
         more = await self.replies.fresh(z, 1, 2)
         both = Samples(first.text, first.readings + more.readings, first.refused + more.refused)
         return _majority(both, self.subject)
@@ -145,9 +148,8 @@ class LinearitySearch:
 
     async def _repeats(self, x: int, y: int, bits: int, number: int) -> bool:
         """Return True if the test fails again on one of the same bits, by the majority of new samples."""
-        size = self.replies.settings.samples
-        first = FIRST_REPLICATED + number * size
-        fresh = await asyncio.gather(*(self.replies.fresh(z, first, size) for z in (x, y, x ^ y)))
+        first = FIRST_REPLICATED + number * _AGAIN
+        fresh = await asyncio.gather(*(self.replies.fresh(z, first, _AGAIN) for z in (x, y, x ^ y)))
         return bool(self._failing([_majority(samples, self.subject) for samples in fresh]) & bits)
 
 
