@@ -485,7 +485,7 @@ def _own_value(
             return accuracy, n
         if name == "standard_error":
             return (accuracy * (1 - accuracy) / n) ** 0.5, n
-        counted = sum(row.samples - row.errors for row in measured)
+        counted = sum(row.samples - row.errors - row.untested for row in measured)
         return sum(row.unparsed for row in measured) / counted, n
     names = [f"authors_{name}", name, f"sentiment_{name}"]
     group = setting.replace("overall", "")
