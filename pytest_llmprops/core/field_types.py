@@ -12,10 +12,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Le, MaxLen
 
-RecordStatus = Literal["correct", "wrong", "refused", "unparsed", "error"]
+RecordStatus = Literal["correct", "wrong", "refused", "unparsed", "untested", "error"]
 RECORD_STATUSES: tuple[RecordStatus, ...] = get_args(RecordStatus)
 #: the counts of a summary row, in the order of statuses that every table keeps
-COUNTS = ("correct", "wrong", "refused", "unparsed", "errors")
+COUNTS = ("correct", "wrong", "refused", "unparsed", "untested", "errors")
+#: the statuses that are no answer, and in no denominator
+UNANSWERED: frozenset[str] = frozenset({"untested", "error"})
 
 #: characters of a name: of a model, an item, a file
 NAME = 10_000

@@ -115,6 +115,7 @@ class SummaryRow:
     wrong: Count
     refused: Count
     unparsed: Count
+    untested: Count = field(default=0, kw_only=True)
     accuracy: Number | None
     ci_low: Number | None
     ci_high: Number | None
@@ -129,7 +130,7 @@ class SummaryRow:
         # A record from before there were repeats.
         if self.samples < 0:
             object.__setattr__(self, "samples", self.items)
-            object.__setattr__(self, "answered", self.items - self.errors)
+            object.__setattr__(self, "answered", self.items - self.errors - self.untested)
 
     @property
     def has_repeats(self) -> bool:
