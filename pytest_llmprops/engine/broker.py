@@ -447,8 +447,6 @@ class LocalBroker:
         notes = [*self._known.notes(), *self._calls.notes()]
         if self._limit_note:
             notes.insert(0, self._limit_note)
-        if self._batches is not None:
-            notes += self._batches.notes
         if self._fleets is not None:
             notes += self._fleets.notes()
         for label, served in self._served.items():
