@@ -1,6 +1,7 @@
 """Calls to models, with limits on concurrency, rate and budget, and with retries.
 
-The retry policy is in :mod:`~pytest_llmprops.engine.calls`; ``models/api/errors.py`` classifies the errors of servers.
+``models/api/errors.py`` classifies the errors of servers: it sets ``transient`` and ``retry_after`` of a
+:class:`~pytest_llmprops.core.errors.BackendError`.
 """
 
 from __future__ import annotations
@@ -123,11 +124,6 @@ def _open_files() -> int:
             return sum(1 for _ in Path(folder).iterdir())
     return 0
 
-
-# The retry policy: which failed calls are repeated, how often, and after what wait.
-#
-# ``models/api/errors.py`` classifies the errors of servers: it sets ``transient`` and ``retry_after`` of a
-# :class:`~pytest_llmprops.core.errors.BackendError`. ``engine/calls.py`` makes the calls and repeats them.
 
 #: seconds before the first retry; each further wait is twice as long, up to the longest
 FIRST_WAIT = 0.2
