@@ -293,9 +293,6 @@ class SQLiteStore:
         except sqlite3.DatabaseError as error:
             raise self._error(error) from None
 
-    def stop_waiting(self) -> None:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`; a file is never waited for."""
-
     def prune(self, *, before: float, model: str | None) -> int:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
         label = None if model is None else safe_label(model)
