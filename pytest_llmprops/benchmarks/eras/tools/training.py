@@ -59,8 +59,8 @@ _MARKS = "。！？!?；;，、,：:）)》」』”"
 _MOST_UNKNOWN = 0.05
 #: Share and maximum number of held-out lines or reviews. With more, evaluations take longer than the training.
 _HELD_OUT, _MOST_HELD_OUT = 0.05, 2000
-#: The smallest window: some characters of text and the tokens around them.
-_LEAST_WINDOW = 8
+#: Maximum number of tokens of a segmented line and of a review.
+LINE_WINDOW, REVIEW_WINDOW = 256, 512
 #: Texts per batch of an evaluation.
 _BATCH = 64
 _DROPOUT = 0.1
@@ -85,7 +85,7 @@ def character_labels(words: Words) -> list[int]:
 def fitting(text: str, characters: CharacterTokens, *, window: int) -> Iterator[str]:
     """Divide a text into parts of at most ``window`` tokens with the special ones, if possible after punctuation.
 
-    :raises UsageError: if the window is too small for a character.
+    :raises UsageError: if a character does not fit.
     """
     start = 0
     while start < len(text):
@@ -94,7 +94,7 @@ def fitting(text: str, characters: CharacterTokens, *, window: int) -> Iterator[
             end += 1
         if end == start:
             raise UsageError(
-                f"--window {window}: too small for the character {text[start]!r}; use a larger one"
+                f"a row of {window} tokens has no room for {text[start]!r}; give a base that takes longer rows"
             )
         if end < len(text):
             end = max(text.rfind(mark, start, end) for mark in _MARKS) + 1 or end
@@ -157,12 +157,10 @@ class Encoder:
     :param name: a folder or a repository of the hub.
     :param window: maximum number of tokens of a row; less if the encoder takes fewer.
     :param option: the option that names it, for messages.
-    :raises UsageError: if it cannot be loaded, or the window is too small.
+    :raises UsageError: if it cannot be loaded.
     """
 
     def __init__(self, name: str, *, window: int, option: str = "--base ") -> None:
-        if window < _LEAST_WINDOW:
-            raise UsageError(f"--window must be at least {_LEAST_WINDOW}, not {window}")
         self.name, self._option = name, option
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
@@ -282,12 +280,11 @@ class JointNetwork(nn.Module):
     The labels of a batch say which head it trains: one label per text, or one per token.
 
     :param classifier: a sequence classifier of transformers.
-    :param weight: factor of the loss of the token head; that of the sentiment head is 1.
     """
 
-    def __init__(self, classifier: Any, *, weight: float) -> None:
+    def __init__(self, classifier: Any) -> None:
         super().__init__()
-        self.classifier, self.weight, self.config = classifier, weight, classifier.config
+        self.classifier, self.config = classifier, classifier.config
         self.dropout = nn.Dropout(_DROPOUT)
         self.segmentation = nn.Linear(classifier.config.hidden_size, len(LABELS))
         nn.init.normal_(self.segmentation.weight, std=float(getattr(self.config, "initializer_range", 0.02)))
@@ -313,7 +310,7 @@ class JointNetwork(nn.Module):
         loss = cross_entropy(
             logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction=reduction
         )
-        return TokenClassifierOutput(loss=self.weight * loss / (1 if items is None else items), logits=logits)
+        return TokenClassifierOutput(loss=loss / (1 if items is None else items), logits=logits)
 
 
 class SentimentTask:
@@ -323,7 +320,7 @@ class SentimentTask:
     epoch is one pass over the reviews.
 
     :param chosen_by: the reviews whose accuracy chooses the best checkpoint.
-    :param lines: segmented lines; none for sentiment only. :param weight: factor of the loss of segmentation.
+    :param lines: segmented lines; none for sentiment only.
     """
 
     metric = "accuracy"
@@ -334,10 +331,8 @@ class SentimentTask:
         reviews: Sequence[Review],
         chosen_by: Sequence[Review],
         lines: Sequence[Words] = (),
-        *,
-        weight: float = 1.0,
     ) -> None:
-        self._encoder, self._chosen_by, self._weight = encoder, chosen_by, weight
+        self._encoder, self._chosen_by = encoder, chosen_by
         self._is_joint = bool(lines)
         self.collate = encoder.collate
         self.rows: list[Row] = [
@@ -345,7 +340,7 @@ class SentimentTask:
             for ids, review in zip(self._ids(reviews), reviews, strict=True)
         ]
         self.rows += labelled_rows(
-            lines, encoder.characters, window=min(encoder.window, 256), source=_SEGMENTATION
+            lines, encoder.characters, window=min(encoder.window, LINE_WINDOW), source=_SEGMENTATION
         )
 
     def _ids(self, reviews: Sequence[Review], *, is_cut: bool = True) -> list[list[int]]:
@@ -357,7 +352,7 @@ class SentimentTask:
     def network(self) -> Any:
         """Return the base with a new classifier, and with a second head for joint training."""
         classifier = self._encoder.network(transformers.AutoModelForSequenceClassification, CLASSES)
-        return JointNetwork(classifier, weight=self._weight) if self._is_joint else classifier
+        return JointNetwork(classifier) if self._is_joint else classifier
 
     def evaluate(self, network: Any) -> Mapping[str, float]:
         """Return the accuracy on the held-out reviews."""
@@ -395,13 +390,11 @@ class SegmenterOptions:
 
     :param data: a segmented file. :param base: a folder or repository of a pre-trained encoder.
     :param tests: segmented gold files to score. Their lines are left out of the training data.
-    :param window: maximum number of tokens of a row; longer lines are divided after punctuation.
     """
 
     data: Path
     base: str
     tests: Sequence[Path] = ()
-    window: int = 256
 
 
 def train_segmenter(options: SegmenterOptions, settings: Settings, out: Path, *, say: Say = print) -> None:
@@ -410,7 +403,7 @@ def train_segmenter(options: SegmenterOptions, settings: Settings, out: Path, *,
     :raises DataError: if a file cannot be used. :raises UsageError: if an option cannot be used.
     """
     data, tests = read_segmented(options.data), [read_segmented(file) for file in options.tests]
-    encoder = Encoder(options.base, window=options.window)
+    encoder = Encoder(options.base, window=LINE_WINDOW)
     for corpus in (data, *tests):
         check_characters(corpus.name, map("".join, corpus.lines), encoder)
     tested = {sentence(line) for test in tests for line in test.lines}
@@ -461,15 +454,11 @@ class SentimentOptions:
     :param data: a folder with reviews (:func:`~pytest_llmprops.benchmarks.eras.tools.reviews.review_files`).
     :param base: a folder or repository of a pre-trained encoder.
     :param cws: segmented file for joint training with word segmentation; None without.
-    :param cws_weight: factor of the loss of segmentation; that of sentiment is 1.
-    :param window: maximum number of tokens of a review; a longer one is cut at its end.
     """
 
     data: Path
     base: str
     cws: Path | None = None
-    cws_weight: float = 1.0
-    window: int = 512
 
 
 def train_sentiment(options: SentimentOptions, settings: Settings, out: Path, *, say: Say = print) -> None:
@@ -477,10 +466,8 @@ def train_sentiment(options: SentimentOptions, settings: Settings, out: Path, *,
 
     :raises DataError: if a file cannot be used. :raises UsageError: if an option cannot be used.
     """
-    if options.cws_weight <= 0:
-        raise UsageError(f"--cws-weight must be above 0, not {options.cws_weight}")
     parts = review_files(options.data)
-    encoder = Encoder(options.base, window=options.window)
+    encoder = Encoder(options.base, window=REVIEW_WINDOW)
     corpora = [] if options.cws is None else [read_segmented(options.cws)]
     lines = [line for corpus in corpora for line in corpus.lines]
     for corpus in corpora:
@@ -488,7 +475,7 @@ def train_sentiment(options: SentimentOptions, settings: Settings, out: Path, *,
     for file in (*parts["training"], *parts["test"]):
         check_characters(file.name, (review.text for review in file.reviews), encoder)
     training, chosen_by = _training_reviews(options.data, parts, settings.seed)
-    task = SentimentTask(encoder, training, chosen_by, lines, weight=options.cws_weight)
+    task = SentimentTask(encoder, training, chosen_by, lines)
 
     def scored(folder: Path) -> Sequence[Mapping[str, object]]:
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -524,12 +511,12 @@ def train_sentiment(options: SentimentOptions, settings: Settings, out: Path, *,
             "training reviews that are also test reviews are left out",
             *(
                 "joint training: a batch of reviews and one of segmented lines in turn; an epoch is one of the reviews;"
-                f" the loss of segmentation counts {options.cws_weight:g} times that of sentiment"
+                " both losses count the same"
                 for _ in joint
             ),
         ],
         notes=[f"{len(chosen_by):,} reviews are held out, chosen with the seed"],
-        options={"window": encoder.window, "cws_weight": options.cws_weight if joint else None},
+        options={"window": encoder.window},
     )
     run_training(task, settings, out, facts, score=scored, say=say)
 
