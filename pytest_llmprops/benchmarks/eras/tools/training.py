@@ -410,6 +410,10 @@ def train_segmenter(options: SegmenterOptions, settings: Settings, out: Path, *,
     kept = [line for line in data.lines if sentence(line) not in tested]
     training, chosen_by = held_out(kept, settings.seed)
     task = SegmenterTask(encoder, training, chosen_by)
+    notes = [f"{len(chosen_by):,} training lines are held out, chosen with the seed"]
+    if tests:
+        dropped = len(data.lines) - len(kept)
+        notes.append(f"{dropped:,} training lines are left out: they are lines of a test file")
 
     def scored(folder: Path) -> Sequence[Mapping[str, object]]:
         spec = parse_spec(f"hf:{folder}?kind=segment&batch={_BATCH}")
@@ -438,10 +442,7 @@ def train_segmenter(options: SegmenterOptions, settings: Settings, out: Path, *,
             "training lines that are also lines of a test file are left out",
             "each character gets its most probable label; no search over sequences of labels",
         ],
-        notes=[
-            f"{len(data.lines) - len(kept):,} training lines are left out: they are lines of a test file",
-            f"{len(chosen_by):,} training lines are held out, chosen with the seed",
-        ],
+        notes=notes,
         options={"window": encoder.window},
     )
     run_training(task, settings, out, facts, score=scored, say=say)
