@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -166,12 +167,16 @@ class Encoder:
         transformers.logging.disable_progress_bar()
         config = self._loaded(transformers.AutoConfig)
         self.tokenizer = self._loaded(transformers.AutoTokenizer)
-        self.characters = CharacterTokens(self.tokenizer, name=f"{option}{name}", fold=True)
         positions = int(getattr(config, "max_position_embeddings", 0) or window)
         if "roberta" in str(config.model_type):
             # RoBERTa models count positions from the padding token's index + 1.
             positions -= int(config.pad_token_id or 0) + 1
         self.window = min(window, positions, int(self.tokenizer.model_max_length or window))
+
+    @cached_property
+    def characters(self) -> CharacterTokens:
+        """The tokens of single characters, as segmenters read them."""
+        return CharacterTokens(self.tokenizer, name=f"{self._option}{self.name}", fold=True)
 
     def _loaded(self, loader: Any, **changes: Any) -> Any:
         try:
