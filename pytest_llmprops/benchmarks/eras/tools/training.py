@@ -348,11 +348,10 @@ class SentimentTask:
             lines, encoder.characters, window=min(encoder.window, LINE_WINDOW), source=_SEGMENTATION
         )
 
-    def _ids(self, reviews: Sequence[Review], *, is_cut: bool = True) -> list[list[int]]:
+    def _ids(self, reviews: Sequence[Review]) -> list[list[int]]:
         texts = [review.text for review in reviews]
-        return list(
-            self._encoder.tokenizer(texts, truncation=is_cut, max_length=self._encoder.window)["input_ids"]
-        )
+        rows = self._encoder.tokenizer(texts, truncation=True, max_length=self._encoder.window)
+        return list(rows["input_ids"])
 
     def network(self) -> Any:
         """Return the base with a new classifier, and with a second head for joint training."""
@@ -379,10 +378,6 @@ class SentimentTask:
                 for index, odds in zip(chosen, (logits[:, 1] - logits[:, 0]).tolist(), strict=True):
                     scores[index] = Score(probability(odds), odds)
         return [scores[index] for index in range(len(rows))]
-
-    def number_cut(self, reviews: Sequence[Review]) -> int:
-        """Return how many reviews have more tokens than the window."""
-        return sum(len(ids) > self._encoder.window for ids in self._ids(reviews, is_cut=False))
 
     def save(self, network: Any, folder: Path) -> None:
         """Write the sentiment classifier for ``hf:FOLDER``; the head for segmentation is not written."""
@@ -488,12 +483,9 @@ def train_sentiment(options: SentimentOptions, settings: Settings, out: Path, *,
         network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).to(device).eval()
         rows = []
         for test in parts["test"]:
-            result, cut = (
-                accuracy(test.reviews, task.scores(network, test.reviews)),
-                task.number_cut(test.reviews),
-            )
+            result = accuracy(test.reviews, task.scores(network, test.reviews))
             numbers = {"accuracy": result.value, "accuracy_low": result.low, "accuracy_high": result.high}
-            rows.append({"file": test.name, **numbers, "n": result.n, "cut": cut})
+            rows.append({"file": test.name, **numbers, "n": result.n})
             say(f"{test.name}: accuracy {result.value:.4f} [{result.low:.4f}, {result.high:.4f}]")
         return rows
 

@@ -349,7 +349,7 @@ def test_joint_training(tmp_path: Path) -> None:
     train_sentiment(options, settings_of(epochs=20, learning_rate=1e-2, evaluations=3), out, say=say)
     record = json.loads((out / "training.json").read_text(encoding="utf-8"))
     [test, held_out] = record["scores"]
-    assert (test["file"], test["n"], test["cut"]) == ("chnsenticorp/test.tsv", 3, 0)
+    assert (test["file"], test["n"]) == ("chnsenticorp/test.tsv", 3)
     assert test["accuracy"] == held_out["accuracy"] == 1
     assert any(line.startswith("chnsenticorp/test.tsv: accuracy 1.0000 [") for line in said)
     assert record["training"]["lines"] == len(PRAISE) + len(BLAME) - 1 + 60
@@ -370,11 +370,10 @@ def test_joint_training(tmp_path: Path) -> None:
     assert served == pytest.approx([score.log_odds for score in scores], abs=1e-4)
 
 
-def test_long_reviews_are_cut_and_counted(tmp_path: Path) -> None:
+def test_long_reviews_are_cut(tmp_path: Path) -> None:
     """A review of more tokens than the window keeps its beginning and its last special token."""
     encoder = encoder_of(tmp_path, window=8)
     task = SentimentTask(encoder, PRAISE, BLAME)
-    assert task.number_cut([Review("学" * 50, True), Review("学", True)]) == 1
     assert max(len(row.ids) for row in task.rows) == 8
     short, long = task.scores(task.network().eval(), [Review("学" * n, True) for n in (6, 50)])
     assert short == long
