@@ -198,7 +198,8 @@ def test_a_whole_training(tmp_path: Path) -> None:
     }  # fmt: skip
     record = json.loads((out / "training.json").read_text(encoding="utf-8"))
     assert record["complete"] is True
-    assert record["training"]["steps"] == 3 * 9
+    # Of 80 lines, 10 are in the gold file and 4 (5% of the others) are held out.
+    assert (record["training"]["lines"], record["training"]["steps"]) == (66, 3 * 9)
     [gold_score, held_out] = record["scores"]
     assert (gold_score["file"], held_out["file"]) == ("gold.utf8", "held-out part")
     assert gold_score["f1_low"] <= gold_score["f1"] <= gold_score["f1_high"]
