@@ -166,7 +166,7 @@ def _train(options: argparse.Namespace) -> int:
     def written(runs: Sequence[Path]) -> None:
         tables[:] = [_write_tables(runs, options.out)]
 
-    run_experiment(experiment, settings, options.out, written=written, plan=options.plan)
+    run_experiment(experiment, settings, options.out, written=written)
     for table in tables:
         heads = tuple(name for name, _ in table.columns)
         print_table([heads, *(tuple(cell.text for cell in row) for row in table.rows)])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
+from pytest_llmprops.benchmarks.homophones.function_words import FUNCTION_WORDS
 from pytest_llmprops.benchmarks.homophones.tools.chinese import syllables
 from pytest_llmprops.benchmarks.homophones.tools.published import EDITIONS, Row, columns_of, own_sources
 from pytest_llmprops.benchmarks.homophones.tools.respelling import VOICES, distance, pronounced
@@ -94,10 +94,10 @@ def test_items_are_well_formed(lang: str) -> None:
 @spelt
 def test_function_words_are_marked(lang: str) -> None:
     """The column ``function_word`` is that of the word lists, which have single lower-case words."""
-    words = read_rules(DataFolder(builtin_data(), "builtin")).words
-    assert {word for word in words.function[lang] if not word.isalpha() or word != word.lower()} == set()
+    words = FUNCTION_WORDS[lang]
+    assert {word for word in words if not word.isalpha() or word != word.lower()} == set()
     for row in rows(lang):
-        assert row["function_word"] == str(int(words.is_function_word(answer(row, lang), lang))), row
+        assert row["function_word"] == str(int(answer(row, lang).casefold() in words)), row
 
 
 @spelt
