@@ -78,9 +78,9 @@ def _add_people(commands: Groups) -> None:
 
 
 def _annotate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.htest.tools.annotation import read_examples, write_sheets
+    from pytest_llmprops.benchmarks.htest.tools.annotation import examples_in, write_sheets
 
-    examples = read_examples(options.data)
+    examples = examples_in(options.data)
     return wrote(write_sheets(options.out, examples, seed=options.seed, ks=options.k))
 
 
@@ -226,7 +226,7 @@ def _export_train(options: argparse.Namespace) -> int:
 
 def _excluded(folders: Sequence[Path]) -> set[str]:
     """Return the texts of all H-TEST items in folders of data."""
-    from pytest_llmprops.benchmarks.htest.benchmark import text_of
+    from pytest_llmprops.benchmarks.htest.items import text_of
     from pytest_llmprops.data.files import DataFolder
 
     exclude: set[str] = set()

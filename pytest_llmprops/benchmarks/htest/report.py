@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
-from pytest_llmprops.benchmarks.htest.benchmark import FEWEST_READ, GEOMETRY, TASKS, HTest
+from pytest_llmprops.benchmarks.htest.benchmark import FEWEST_READ, HTest
+from pytest_llmprops.benchmarks.htest.items import GEOMETRY, TASKS
 from pytest_llmprops.core.paired import holm, mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import PublishedResult, find

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import binomtest
 
-from pytest_llmprops.benchmarks.htest.benchmark import TASKS
+from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.benchmarks.htest.report import (
     Condition,
     conditions,

@@ -14,8 +14,8 @@ from html import escape
 from pathlib import Path
 from typing import NoReturn
 
-from pytest_llmprops.benchmarks.htest.benchmark import TASKS, Example, HTest, few_shot, read_rows
-from pytest_llmprops.benchmarks.htest.reading import LABELS
+from pytest_llmprops.benchmarks.htest.benchmark import HTest
+from pytest_llmprops.benchmarks.htest.items import TASKS, Example, few_shot, read_examples
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short
@@ -54,19 +54,14 @@ class Person:
     rules: Mapping[str, bool]
 
 
-def read_examples(data: Path | None) -> dict[str, list[Example]]:
+def examples_in(data: Path | None) -> dict[str, Sequence[Example]]:
     """Return the (text, label) examples of each task.
 
     :param data: Folder with ``htest/*_dev.jsonl``; None for the built-in ones.
     :raises DataError: If a file is missing or malformed.
     """
     files = DataFolder(builtin_data(), "builtin") if data is None else DataFolder(data, "published")
-    return {
-        task: [
-            (row.text, LABELS[row.answer]) for row in read_rows(files, f"htest/{task}_dev.jsonl", options=2)
-        ]
-        for task in TASKS
-    }
+    return {task: read_examples(files, task) for task in TASKS}
 
 
 def write_sheets(

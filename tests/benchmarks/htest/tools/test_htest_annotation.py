@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.benchmark import TASKS, few_shot
-from pytest_llmprops.benchmarks.htest.tools.annotation import read_examples, read_sheets, write_sheets
+from pytest_llmprops.benchmarks.htest.items import TASKS, few_shot
+from pytest_llmprops.benchmarks.htest.tools.annotation import examples_in, read_sheets, write_sheets
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, UsageError
 from tests.support.commands import one_error, output
@@ -24,7 +24,7 @@ Rows = list[dict[str, str]]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with the sheets and pages of two annotators, with 4 and 14 examples."""
-    write_sheets(tmp_path / "study", read_examples(None), seed=1, ks=[4, 14])
+    write_sheets(tmp_path / "study", examples_in(None), seed=1, ks=[4, 14])
     return tmp_path / "study"
 
 
@@ -53,7 +53,7 @@ def fill(folder: Path, number: int, change: Callable[[dict[str, str], str], Any]
 
 def test_a_page_has_the_examples_of_the_models(folder: Path) -> None:
     """Each list has the first k / 2 examples of each label, as a prompt has; the tasks are shuffled and unnamed."""
-    examples, sheets = read_examples(None), json.loads((folder / "key.json").read_text("utf-8"))["sheets"]
+    examples, sheets = examples_in(None), json.loads((folder / "key.json").read_text("utf-8"))["sheets"]
     orders = [sheet["tasks"] for sheet in sheets.values()]
     assert [sorted(order) for order in orders] == [sorted(TASKS)] * 2
     assert orders[0] != orders[1] != list(TASKS)
@@ -155,6 +155,6 @@ def test_wrong_requests_write_nothing(
         assert message in one_error(capsys, "htest", "annotate", "--out", tmp_path / "new", "--k", k)
     assert not (tmp_path / "new").exists()
     with pytest.raises(UsageError, match="has sheets already"):
-        write_sheets(folder, read_examples(None), seed=1, ks=[4])
+        write_sheets(folder, examples_in(None), seed=1, ks=[4])
     assert main(["htest", "annotate", "--out", str(tmp_path / "four")]) == 0
     assert len(list((tmp_path / "four").iterdir())) == 9
