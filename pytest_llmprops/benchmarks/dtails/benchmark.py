@@ -23,7 +23,6 @@ from pytest_llmprops.core.verdicts import Verdict
 
 _ASSUMED = (
     "lists of variations, sentences and the prompt for rules are written as by the authors' code, without escapes",
-    "the system prompt is put before the user prompt, for every model",
     "similarity counts from 0.7 inclusive, as in the authors' code (the text says that it exceeds 0.7)",
     "of equally similar variations, the first in the list counts, as in the authors' code",
     "of several forms in a translation, the first in the list counts, as in the authors' code",

@@ -11,6 +11,7 @@ from typing import Literal
 from pytest_llmprops.benchmarks.dtails.context import HELPER, NONE, SELF, Context, DtailsSettings
 from pytest_llmprops.benchmarks.dtails.items import TRANSLATE
 from pytest_llmprops.benchmarks.dtails.prompts import (
+    Prompt,
     language_name,
     retried,
     scored_selection,
@@ -103,8 +104,8 @@ def _rule(reading: Reading) -> str:
     return reading.how if reading.index is not None else reading.problem.partition(":")[0]
 
 
-def _chat(prompt: str, settings: DtailsSettings, run: int = 0) -> Chat:
-    return Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens, sample=run)
+def _chat(prompt: Prompt, settings: DtailsSettings, run: int = 0) -> Chat:
+    return Chat(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens, sample=run)
 
 
 async def _words(text: str, language: str, ask: Ask, tokenizer: str) -> tuple[list[str], bool, str]:

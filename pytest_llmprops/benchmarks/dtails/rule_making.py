@@ -154,7 +154,7 @@ async def make_rules(
     prompt = rule_generation(concept, variations, language_name(language), sentences)
     problem = ""
     for number in range(TRIES):
-        reply = await ask(Chat.user(prompt, temperature=temperature, max_tokens=max_tokens))
+        reply = await ask(Chat(prompt, temperature=temperature, max_tokens=max_tokens))
         if reply.finish_reason == "content_filter":
             return RulesOutcome(None, "a content filter refused", number + 1, refused=True)
         parsed = read_rules_reply(reply.text, variations)
