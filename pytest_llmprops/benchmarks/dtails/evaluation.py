@@ -30,8 +30,7 @@ from pytest_llmprops.benchmarks.dtails.reading import (
     read_selection,
     read_translation,
 )
-from pytest_llmprops.benchmarks.dtails.rule_making import RulesOutcome, make_rules
-from pytest_llmprops.benchmarks.dtails.rules import ConceptRules
+from pytest_llmprops.benchmarks.dtails.rules import TRIES, ConceptRules, RulesOutcome, make_rules
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
@@ -434,9 +433,7 @@ def _without_rules(item: Item, outcome: RulesOutcome, more: dict[str, float], ru
 
     ``rules = self`` measures choices with the model's own rules, so no run counts as right.
     """
-    reason = (
-        f"its rules for {item['concept']!r} could not be read in {outcome.tries} tries: {outcome.problem}"
-    )
+    reason = f"its rules for {item['concept']!r} could not be read in {TRIES} tries: {outcome.problem}"
     if outcome.refused:
         reason = f"a content filter refused its rules for {item['concept']!r}"
     values = {"variations": float(len(item["variations"])), **more}

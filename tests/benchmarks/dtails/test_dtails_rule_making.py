@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails import prompts
-from pytest_llmprops.benchmarks.dtails.context import Context, concept_sentences
-from pytest_llmprops.benchmarks.dtails.rows import parse_rows
-from pytest_llmprops.benchmarks.dtails.rule_making import (
+from pytest_llmprops.benchmarks.dtails.context import Context
+from pytest_llmprops.benchmarks.dtails.items import parse_rows
+from pytest_llmprops.benchmarks.dtails.rules import (
     choose_sentences,
+    concept_sentences,
     english_tokens,
     sentence_key,
 )
