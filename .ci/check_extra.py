@@ -36,7 +36,14 @@ except StoreError as error:
 else:
     raise AssertionError("no server is there")
 """
-SEGMENTED = "open('words.utf8', 'w', encoding='utf-8').write('今天  天气  好  。\\n' * 40)"
+SEGMENTED = """
+from transformers import BertConfig, BertModel, BertTokenizer
+open('words.utf8', 'w', encoding='utf-8').write('今天  天气  好  。\\n' * 40)
+tokens = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *'今天气好。']
+BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}).save_pretrained('base')
+sizes = {'hidden_size': 8, 'intermediate_size': 8, 'num_hidden_layers': 1, 'num_attention_heads': 1}
+BertModel(BertConfig(vocab_size=len(tokens), **sizes)).save_pretrained('base')
+"""
 TRAIN = [
     "eras",
     "train",
@@ -44,7 +51,7 @@ TRAIN = [
     "--data",
     "words.utf8",
     "--base",
-    "small",
+    "base",
     "--epochs",
     "1",
     "--out",
@@ -72,7 +79,7 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
     ],
     "anthropic": [("-c", "import anthropic; anthropic.AsyncAnthropic(api_key='none').messages.batches.results")],
     "litellm": [("-c", "from pytest_llmprops.models.api.litellm import load_litellm; load_litellm().acompletion")],
-    "generate": [(*LLMPROPS, "generate", "homophones", "--lang", "en", "--n", "2", "--out", "new")],
+    "generate": [(*LLMPROPS, "generate", "htest", "--task", "rhyme", "--n", "2", "--out", "new")],
     "zh": [
         (*LLMPROPS, "generate", "homophones", "--lang", "zh", "--n", "2", "--out", "new"),
         (*PYTEST, "--pyargs", f"{SUITE}eras", "--model", "jieba", "--llm-limit", "1", "-k", "explicit"),
@@ -102,9 +109,8 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
     "ray": [("-c", "import grpc, ray; ray.remote; ray.init")],
     "train": [
         ("-c", SEGMENTED),
-        (*LLMPROPS, *TRAIN, "--plan"),
         (*LLMPROPS, *TRAIN),
-        ("-c", "import peft, snownlp, torchcrf"),
+        ("-c", "import peft"),
     ],
     "docs": [("-m", "mkdocs", "--version"), ("-c", "import griffe_sphinx, material, mkdocstrings_handlers.python")],
     "all": [("-c", "import hypothesis, jinja2, litellm, torch")],
