@@ -79,7 +79,7 @@ async def translate(item: Item, ask: Ask, settings: DtailsSettings, more: dict[s
     # A translation without a variation is wrong, as in the paper, but nothing was read.
     more |= {"parsed": float(reading.index is not None), READ_ALIKE: float(not other)}
     verdict = _translation_verdict(item, reply, reading, name, more)
-    said = without_empty({READ_BY: _rule(reading), OTHER_READING: other})
+    said = without_empty({READ_BY: _how_read(reading), OTHER_READING: other})
     return replace(verdict, evidence={**verdict.evidence, **said})
 
 
@@ -98,7 +98,7 @@ def _other_reading(readings: Readings, settings: DtailsSettings, shown: Sequence
     return "" if own == other else "none" if other is None else variation_name(shown[other])
 
 
-def _rule(reading: Reading) -> str:
+def _how_read(reading: Reading) -> str:
     """Return how a reply was read, or why no variation was."""
     return reading.how if reading.index is not None else reading.problem.partition(":")[0]
 
@@ -295,7 +295,7 @@ def judge_choices(
     reason = first.reason if len(choices) == 1 else f"right in {right} of {len(choices)} runs: {first.reason}"
     chosen = [choice.chosen for choice in choices if choice.chosen is not None]
     other = next((choice.other for choice in choices if choice.other), "")
-    said = without_empty({READ_BY: _rule(first.reading), OTHER_READING: other})
+    said = without_empty({READ_BY: _how_read(first.reading), OTHER_READING: other})
     evidence = _evidence(item, [choice.order for choice in choices], chosen, rules)
     answer, score = _answer(item, choices), right / len(choices)
     return Verdict(status, variation_name(item["label"]), answer, reason, score, values, {**evidence, **said})
@@ -382,7 +382,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, settings: DtailsSetti
         return await translate(item, ask, settings, more)
     rules: ConceptRules | None = None
     if settings.rules != NONE:
-        outcome = await _rules(item, context, ask, settings)
+        outcome = await _rules_for(item, context, ask, settings)
         more["rules_read"] = float(outcome.rules is not None)
         if outcome.rules is None:
             return _without_rules(item, outcome, more, settings.runs)
@@ -398,7 +398,7 @@ def _order(item: Item, context: Context, seed: int, run: int) -> tuple[int, ...]
     return shown_order(len(item["variations"]), seed, item.base_id, run, context.slots.get(item.base_id))
 
 
-async def _rules(item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:
+async def _rules_for(item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:
     """Return the rules of a file, or have the model under test or the helper write them.
 
     :raises BackendError: The helper's rules cannot be read, which is no fault of the model under test.

@@ -87,7 +87,7 @@ def selection(
         f"{_question(concept, sentence, variations, rules)} Carefully explain your reasoning first and then enclose"
         " your final answer like this ```answer```.",
     )
-    return (Message("system", _rules(concept, language, rules)), user) if rules else (user,)
+    return (Message("system", _given_rules(concept, language, rules)), user) if rules else (user,)
 
 
 def scored_selection(
@@ -107,7 +107,7 @@ def scored_selection(
     """
     end = "\nAnswer:" if is_base else " Answer with the translation and nothing else."
     question = _question(concept, sentence, variations, rules) + end
-    return f"{_rules(concept, language, rules)}\n{question}" if rules else question
+    return f"{_given_rules(concept, language, rules)}\n{question}" if rules else question
 
 
 def _question(concept: str, sentence: str, variations: Variations, rules: str) -> str:
@@ -118,7 +118,7 @@ def _question(concept: str, sentence: str, variations: Variations, rules: str) -
     )
 
 
-def _rules(concept: str, language: str, rules: str) -> str:
+def _given_rules(concept: str, language: str, rules: str) -> str:
     return f'Here are rules for how to translate "{concept}" in {language}:{rules}'
 
 
