@@ -135,24 +135,26 @@ def check_rules(selected: Sequence[Item], context: Context) -> None:
         return
     missing: dict[str, Item] = {}
     for item in selected:
+        file = context.rules.get(item.language)
         if item.task != SELECT:
             continue
-        if item.language not in context.rules:
-            known = sorted(context.rules)
-            raise UsageError(
-                f"dtails.rules={setting}: rules for {', '.join(known)}, not for '{item.language}'; add that language's"
-                f" file (after a comma), or select with -k dtails/{known[0]}"
-            )
-        if context.rules[item.language].find(item["concept"], item["variations"], item["pos"]) is None:
+        if file is None or file.find(item["concept"], item["variations"], item["pos"]) is None:
             missing.setdefault(item.cluster, item)
-    if missing:
-        first = next(iter(missing.values()))
-        names = ", ".join(map(variation_name, first["variations"]))
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    if not missing:
+        return
+    first = next(iter(missing.values()))
+    if first.language not in context.rules:
+        known = sorted(context.rules)
         raise UsageError(
-            f"dtails.rules={setting}: no rules for {short(first['concept'])} with the variations {short(names)}{more};"
-            f" make them with `llmprops dtails rules --lang {first.language}`"
+            f"dtails.rules={setting}: rules for {', '.join(known)}, not for '{first.language}'; add that language's"
+            f" file (after a comma), or select with -k dtails/{known[0]}"
         )
+    names = ", ".join(map(variation_name, first["variations"]))
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    raise UsageError(
+        f"dtails.rules={setting}: no rules for {short(first['concept'])} with the variations {short(names)}{more};"
+        f" make them with `llmprops dtails rules --lang {first.language}`"
+    )
 
 
 def _sentences(every: Sequence[Item], files: DataFiles) -> dict[str, Sentences]:
