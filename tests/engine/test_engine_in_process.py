@@ -105,7 +105,7 @@ def test_outcomes_come_in_order_and_batches_fit(here: InProcess, cutter: Cutter)
     assert [o.verdict.given for o in outcomes if o.verdict] == [f"t{n}" for n in range(10)]
     assert cutter.batches == [4, 4, 2]
     assert here.use()["m"].requests == 10
-    assert here.use()["m"].served_as == ["cutter 1"]
+    assert here.use()["m"].served_as == ("cutter 1",)
 
 
 def test_items_of_two_sources_keep_their_context(here: InProcess) -> None:
