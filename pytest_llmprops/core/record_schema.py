@@ -553,10 +553,14 @@ CHECK = Fields(
     {"reason": _TEXT, **_all(("value", "ci_low", "ci_high"), OrNull(_NUMBER))},
 )
 RULE = Fields({"name": _NAME, "verdict": _VERDICT, "items": _COUNT, "checks": Several(CHECK)}, {})
-LOSS = Fields(
+ChangeKind = Literal["all", "benchmark", "task", "language", "part", "cluster"]
+ChangeWord = Literal["worse", "better", "no clear difference", "not judged"]
+CHANGE = Fields(
     {
-        **_all(("benchmark", "title", "kind", "name"), _NAME),
-        **_all(("drop", "ci_low", "ci_high", "p"), _NUMBER),
+        **_all(("benchmark", "title", "name"), _NAME),
+        "kind": Text(one_of=get_args(ChangeKind)),
+        "word": Text(one_of=get_args(ChangeWord)),
+        **_all(("difference", "ci_low", "ci_high", "p"), _NUMBER),
         **_all(("pairs", "lost", "gained"), _COUNT),
     }
 )
@@ -568,7 +572,8 @@ GATE = Fields(
         "baseline": OrNull(_NAME),
         **_all(("reasons", "caveats", "notes"), Several(_TEXT)),
         "rules": Several(RULE),
-        "losses": Several(LOSS),
+        "chance": OrNull(_NUMBER),
+        "changes": Several(CHANGE),
     },
 )
 
