@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.items import Item
     from pytest_llmprops.core.metrics import Metric, by_place, rate
     from pytest_llmprops.core.protocols import NamedSettings, Protocol
+    from pytest_llmprops.core.reading import fenced, listed, segmented, stated
     from pytest_llmprops.core.records import VerdictRecord
     from pytest_llmprops.core.registration import BenchmarkMetadata, Command, Registration
     from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
-    from pytest_llmprops.core.searches import EditedBenchmark, Edits, EditSettings, Variant
     from pytest_llmprops.core.verdicts import Verdict
     from pytest_llmprops.models.base import BackendOptions
     from pytest_llmprops.models.fake import FakeModel
@@ -56,9 +56,6 @@ _MODULES = {
     "DataError": "core.errors",
     "DataFiles": "core.benchmark",
     "Decision": "notebook",
-    "EditSettings": "core.searches",
-    "EditedBenchmark": "core.searches",
-    "Edits": "core.searches",
     "FakeModel": "models.fake",
     "Item": "core.items",
     "Loaded": "core.benchmark",
@@ -75,17 +72,20 @@ _MODULES = {
     "Searched": "core.benchmark",
     "Usage": "core.requests",
     "UsageError": "core.errors",
-    "Variant": "core.searches",
     "Verdict": "core.verdicts",
     "VerdictRecord": "core.records",
     "by_place": "core.metrics",
     "compare": "notebook",
     "decide": "notebook",
+    "fenced": "core.reading",
+    "listed": "core.reading",
     "measure": "notebook",
     "rate": "core.metrics",
     "read_run": "notebook",
     "register_benchmark": "benchmark_registry",
     "register_model": "models.registry",
+    "segmented": "core.reading",
+    "stated": "core.reading",
 }
 
 __all__ = [
@@ -106,9 +106,6 @@ __all__ = [
     "DataError",
     "DataFiles",
     "Decision",
-    "EditSettings",
-    "EditedBenchmark",
-    "Edits",
     "FakeModel",
     "Item",
     "Loaded",
@@ -125,18 +122,21 @@ __all__ = [
     "Searched",
     "Usage",
     "UsageError",
-    "Variant",
     "Verdict",
     "VerdictRecord",
     "__version__",
     "by_place",
     "compare",
     "decide",
+    "fenced",
+    "listed",
     "measure",
     "rate",
     "read_run",
     "register_benchmark",
     "register_model",
+    "segmented",
+    "stated",
 ]
 
 

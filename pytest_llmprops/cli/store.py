@@ -1,9 +1,8 @@
-"""``store`` and ``batch``: stored replies, and batches of a provider."""
+"""``store``: stored replies."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import time
 from contextlib import closing
@@ -19,66 +18,12 @@ if TYPE_CHECKING:
     from pytest_llmprops.engine.store.base import Store
 
 
-def add_batch(groups: Groups) -> None:
-    """Add ``batch status``, ``collect`` and ``cancel``."""
-    commands = add_group(groups, "batch", "show, collect or cancel the batches that runs submitted")
-    for name, about in (
-        ("status", "show the open batches"),
-        ("collect", "store the replies of batches that are over, as the next run would"),
-        ("cancel", "cancel the open batches; lines that were run are paid for, and can be collected"),
-    ):
-        command = commands.add_parser(name, help=about, description=about)
-        command.add_argument(
-            "--llm-store",
-            metavar="FILE",
-            help="file of the reply store (default: in the user's cache directory)",
-        )
-        command.add_argument(
-            "--llm-base-url",
-            default="",
-            metavar="URL",
-            help="the models' server, if its address has a user and a password, which no file has",
-        )
-        if name == "collect":
-            command.add_argument(
-                "files", nargs="*", type=Path, metavar="FILE", help="downloaded output file, with --model"
-            )
-            command.add_argument("--model", metavar="SPEC", help="model that gave the replies in the files")
-        command.set_defaults(command=_run, name=name)
-
-
-def _run(options: argparse.Namespace) -> int:
-    from pytest_llmprops.engine.batch.ledger import ledger_path
-    from pytest_llmprops.engine.store.location import default_store, is_url
-
-    has_files = bool(getattr(options, "files", None))
-    if has_files and not options.model:
-        raise UsageError("batch collect FILE: name the model that gave the replies with --model SPEC")
-    store = options.llm_store or str(default_store())
-    # A ledger without its store may still have batches that cost money.
-    exists = is_url(store) or Path(store).is_file() or ledger_path(store).is_file()
-    if not (exists or has_files):
-        raise UsageError(f"{store}: no such file; name the reply store of the runs with --llm-store FILE")
-    print("\n".join(map(terminal_line, asyncio.run(_lines(options, store)))))
-    return 0
-
-
-async def _lines(options: argparse.Namespace, store: str) -> list[str]:
-    from pytest_llmprops.engine.batch.commands import BatchCommands
-
-    async with BatchCommands(store, options.llm_base_url) as commands:
-        if getattr(options, "files", None):
-            return commands.read(options.files, options.model)
-        work = {"status": commands.status, "cancel": commands.cancel, "collect": commands.collect}
-        return await work[options.name]()
-
-
 STORE = "file or postgresql:// URL (default: the same as pytest)"
 
 
 def add_store(groups: Groups) -> None:
-    """Add ``store info``, ``prune`` and ``copy``."""
-    commands = add_group(groups, "store", "show, prune and copy stores of replies")
+    """Add ``store info`` and ``store prune``."""
+    commands = add_group(groups, "store", "show and prune stores of replies")
     info = commands.add_parser("info", help="show the size of a store and its replies by model")
     info.add_argument("store", nargs="?", metavar="STORE", help=STORE)
     info.set_defaults(command=_info)
@@ -89,10 +34,6 @@ def add_store(groups: Groups) -> None:
     )
     prune.add_argument("--model", metavar="LABEL", help="only replies of this model, as info shows it")
     prune.set_defaults(command=_prune)
-    copy = commands.add_parser("copy", help="copy replies that the other store lacks, or that are newer")
-    copy.add_argument("source", metavar="FROM", help="file or postgresql:// URL")
-    copy.add_argument("target", metavar="TO", help="file or postgresql:// URL")
-    copy.set_defaults(command=_copy)
 
 
 def _opened(location: str | None, *, read_only: bool = False) -> Store:
@@ -130,8 +71,6 @@ def _info(options: argparse.Namespace) -> int:
             print(f"  {terminal_line(model.model)}: {model.replies:,} replies, {since} to {until}")
         if not info.models:
             print("  no replies")
-        if info.runs:
-            print(f"  {info.claims:,} requests are being sent by {info.runs} runs")
         _show_notes(store)
     return 0
 
@@ -153,20 +92,6 @@ def _prune(options: argparse.Namespace) -> int:
         deleted = store.prune(before=before, model=options.model)
         print(f"{terminal_line(store.place)}: {deleted:,} replies deleted")
         _show_notes(store)
-    return 0
-
-
-def _copy(options: argparse.Namespace) -> int:
-    from pytest_llmprops.engine.store.location import copy_replies, open_store
-
-    target_place = _location(options.target)
-    with (
-        closing(_opened(options.source, read_only=True)) as source,
-        closing(open_store(target_place)) as target,
-    ):
-        copied, known = copy_replies(source, target)
-        print(f"{terminal_line(target.place)}: {copied:,} replies copied, {known:,} were there")
-        _show_notes(target)
     return 0
 
 

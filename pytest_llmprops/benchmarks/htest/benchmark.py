@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
-from pytest_llmprops.benchmarks.htest.reading import (
-    LABELS,
-    Choice,
-    obeys_format,
-    read_choice,
-    read_label,
-    read_option,
-)
-from pytest_llmprops.core.benchmark import Ask, DataFiles, Loaded
+from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.reading import stated
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Scores, is_base
-from pytest_llmprops.core.searches import EditedBenchmark, EditSettings
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, Verdict
-
-if TYPE_CHECKING:
-    from pytest_llmprops.benchmarks.htest.edits import HTestEdits
 
 # The prompts of the paper (section 3, appendices B, D and G) in the wording of its published code.
 
@@ -168,7 +158,7 @@ _ID_PREFIXES = {"published": "p", "generated": "g"}
 
 
 @dataclass(frozen=True, slots=True)
-class HTestSettings(EditSettings):
+class HTestSettings:
     """How an item is measured.
 
     :param k: Number of few-shot examples, half of them A.
@@ -191,14 +181,13 @@ class HTestSettings(EditSettings):
     answer: Literal["text", "likelihood"] = "text"
 
     def __post_init__(self) -> None:
-        EditSettings.__post_init__(self)
         if self.cot and self.answer == "likelihood":
             raise ValueError("cot needs answer = text, because a chain of thought is text")
         if min(self.max_tokens, self.geometry_max_tokens) < 1 or self.temperature < 0:
             raise ValueError("max_tokens must be at least 1 and temperature at least 0")
 
 
-class HTest(EditedBenchmark):
+class HTest(Benchmark):
     """Ten A/B tasks that are easy for anyone who can see and hear text, and Letter Geometry."""
 
     judges_filtered = True
@@ -225,14 +214,12 @@ class HTest(EditedBenchmark):
     }
     sizes = {"small": dict.fromkeys(task_about, 30), "standard": dict.fromkeys(task_about, 100)}
     metric_directions = {
-        **EditedBenchmark.metric_directions,
         "adjusted_accuracy": "higher",
         "read_rate": "higher",
         "format_rate": "higher",
         "normalised_accuracy": "higher",
     }
     bounded_metrics = {"adjusted_accuracy": "read_rate"}
-    edited_tasks = frozenset(TASKS)
     kinds = frozenset({"chat", "completion", "likelihood"})
     protocols = {
         "paper": NamedSettings(
@@ -285,28 +272,7 @@ class HTest(EditedBenchmark):
         settings = protocol.settings
         if item.task == GEOMETRY:
             return await _geometry(item, ask, settings)
-        verdict = await _classified(item, item["text"], _examples(item, context, settings), ask, settings)
-        return await self.with_edit(verdict, item, context, ask, protocol)
-
-    async def edits(
-        self,
-        item: Item,
-        context: Mapping[str, Sequence[Example]],
-        ask: Ask,
-        protocol: Protocol[HTestSettings],
-    ) -> HTestEdits:
-        # Most runs measure no edits.
-        from pytest_llmprops.benchmarks.htest.edits import HTestEdits
-
-        settings = protocol.settings
-
-        async def ask_about(text: str, examples: Sequence[Example], ask: Ask) -> Verdict:
-            return await _classified(item, text, examples, ask, settings)
-
-        return HTestEdits(item.task, item["text"], _examples(item, context, settings), ask_about)
-
-    def edit_requests(self, settings: HTestSettings) -> int:
-        return 2 if settings.cot else 1
+        return await _classified(item, item["text"], _examples(item, context, settings), ask, settings)
 
     def caption(self, item: Item) -> str:
         return f"{item['text']} → {item['options'][item['answer']]}"
@@ -332,7 +298,6 @@ class HTest(EditedBenchmark):
             yield rate(place, "read_rate", [bool(r.values.get("parsed")) for r in members], "higher")
             formatted = [bool(r.values.get("format")) for r in members]
             yield rate(place, "format_rate", formatted, "higher")
-        yield from super().metrics(records)
 
 
 def _examples(
@@ -404,16 +369,12 @@ async def _geometry(item: Item, ask: Ask, settings: HTestSettings) -> Verdict:
     reply = await ask(
         Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.geometry_max_tokens)
     )
-    by_letter, by_paper = read_choice(reply.text, options), read_option(reply.text, options)
-    is_bare = by_paper is not None
-    return _verdict(item, reply, options, settings, by_letter, by_paper, is_bare)
+    return _verdict(item, reply, options, settings, read_option(reply.text, options))
 
 
 def _judge(item: Item, reply: Reply, settings: HTestSettings, evidence: Mapping[str, str]) -> Verdict:
     label = read_label(reply.text)
-    by_letter = read_choice(reply.text, LABELS, folds_case=True)
-    by_paper = None if label is None else LABELS.index(label)
-    return _verdict(item, reply, LABELS, settings, by_letter, by_paper, obeys_format(reply.text), evidence)
+    return _verdict(item, reply, LABELS, settings, None if label is None else LABELS.index(label), evidence)
 
 
 def _verdict(
@@ -421,23 +382,22 @@ def _verdict(
     reply: Reply,
     options: Sequence[str],
     settings: HTestSettings,
-    by_letter: Choice,
     by_paper: int | None,
-    is_bare: bool,
     evidence: Mapping[str, str] | None = None,
 ) -> Verdict:
     """Return the verdict by the rule of the settings. ``values`` say whether both rules read the same."""
-    chosen = by_letter.index if settings.match == "letter" else by_paper
-    rule = by_letter.rule if settings.match == "letter" else "the paper's rule"
+    by_letter = stated(reply.text, [(option,) for option in options])
+    chosen, other, rule = by_letter, by_paper, "stated choice"
+    if settings.match == "paper":
+        chosen, other, rule = by_paper, by_letter, "the paper's rule"
     expected = options[item["answer"]]
     if reply.finish_reason == "content_filter":
         values = {"parsed": 0.0, "format": 0.0}
         return _unread(reply, expected, values, evidence)
-    values = {"parsed": float(chosen is not None), "format": float(is_bare)}
-    values[READ_ALIKE] = float(by_letter.index == by_paper)
+    values = {"parsed": float(chosen is not None), "format": float(reply.text.strip() in options)}
+    values[READ_ALIKE] = float(chosen == other)
     evidence = {**(evidence or {}), READ_BY: rule}
-    if by_letter.index != by_paper:
-        other = by_paper if settings.match == "letter" else by_letter.index
+    if chosen != other:
         evidence[OTHER_READING] = "none" if other is None else options[other]
     if chosen is None:
         return _unread(reply, expected, values, evidence)
