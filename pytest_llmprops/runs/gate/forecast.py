@@ -61,7 +61,7 @@ class RuleForecast:
 
     :param clusters: number of clusters or independent items. :param repeats: samples per item.
     :param churn: share of the samples that an unchanged model loses between two runs, and gains.
-    :param rates: by true drop, in the order of :data:`DROPS`; empty if the rule cannot be simulated.
+    :param rates: by true drop; empty if the rule cannot be simulated.
     """
 
     name: str
@@ -125,6 +125,7 @@ def forecast(
     *,
     churn: float = CHURN,
     repeats: int | None = None,
+    drops: Sequence[float] = DROPS,
 ) -> Forecast:
     """Return how often the gate would pass, fail and be inconclusive.
 
@@ -133,12 +134,13 @@ def forecast(
     :param records: the verdicts of a baseline, or items without verdicts.
     :param churn: used for a baseline without repeats. With repeats, it is that of two samples of an item.
     :param repeats: samples per item of the candidate and the baseline; by default those of the records.
+    :param drops: true drops of the candidates; the first is 0.
     """
     records = [r for r in records if not isinstance(r, VerdictRecord) or r.status not in UNANSWERED]
     gate = on_headline_tasks(gate, records, facts)
     terms = PairingRules.of(facts)
     items = {rule.name: rule_items(rule.select(records), terms, churn, repeats) for rule in gate.rules}
-    simulated = [_simulate(gate, items, drop) for drop in DROPS]
+    simulated = [_simulate(gate, items, drop) for drop in drops]
     rules = tuple(
         RuleForecast(
             rule.name, own.items, own.units, own.repeats, own.churn, own.calls,
