@@ -19,7 +19,7 @@ import numpy as np
 from bench.process import parsed
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.records.files import run_metadata
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.gate.file import Gate, Rule
 from pytest_llmprops.runs.reader import Run
@@ -86,7 +86,8 @@ def _verdicts(model: str, setup: Setup, right: np.ndarray) -> list[VerdictRecord
     return [
         VerdictRecord(
             model, "sums", f"t{n * setup.rules // setup.items}", "en", "builtin", f"sums/{n}",
-            f"c{n // setup.size}", sample, "correct" if is_right else "wrong", None, "", "", "",
+            f"c{n // setup.size}", "correct" if is_right else "wrong", float(is_right), "", "", "", {}, (),
+            sample=sample,
         )
         for n, samples in enumerate(right.tolist())
         for sample, is_right in enumerate(samples)
@@ -102,7 +103,7 @@ def decisions(
     )
     gate = gate_of(setup, margin)
     facts = [
-        RunMetadata.from_json({"complete": True, "started": started, "models": {model: {}}}, f"run-{model}")
+        run_metadata({"complete": True, "started": started, "models": {model: {}}}, f"run-{model}")
         for model, started in (("new", "2026-01-02"), ("old", "2026-01-01"))
     ]
     for _ in range(upgrades):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Literal
 
-from pytest_llmprops.core.record_schema import ChangeKind as ChangeKind
-from pytest_llmprops.core.record_schema import ChangeWord as ChangeWord
-from pytest_llmprops.core.record_schema import CheckVerdict as CheckVerdict
-from pytest_llmprops.core.record_schema import GateDecision as GateDecision
+from pytest_llmprops.core.field_types import Count, Name, Number, Text
 
-T = TypeVar("T")
+CheckVerdict = Literal["met", "failed", "inconclusive", "invalid"]
+GateDecision = Literal["pass", "fail", "inconclusive", "invalid"]
+ChangeKind = Literal["all", "benchmark", "task", "language", "part", "cluster"]
+ChangeWord = Literal["worse", "better", "no clear difference", "not judged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +22,23 @@ class Check:
     ``value`` and its limits are fractions, or in the metric's own unit; None if there is no value.
     """
 
-    kind: str
-    required: str
-    measured: str
+    kind: Name
+    required: Text
+    measured: Text
     verdict: CheckVerdict
-    reason: str = ""
-    value: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
+    reason: Text = ""
+    value: Number | None = None
+    ci_low: Number | None = None
+    ci_high: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
     """The result of one rule."""
 
-    name: str
+    name: Name
     verdict: CheckVerdict
-    items: int
+    items: Count
     checks: tuple[Check, ...]
 
 
@@ -53,18 +53,18 @@ class MemberChange:
     :param lost: number of pairs that scored lower.
     """
 
-    benchmark: str
-    title: str
+    benchmark: Name
+    title: Name
     kind: ChangeKind
-    name: str
+    name: Name
     word: ChangeWord
-    difference: float
-    ci_low: float
-    ci_high: float
-    p: float
-    pairs: int
-    lost: int
-    gained: int
+    difference: Number
+    ci_low: Number
+    ci_high: Number
+    p: Number
+    pairs: Count
+    lost: Count
+    gained: Count
 
     @property
     def where(self) -> str:
@@ -87,15 +87,15 @@ class GateResult:
     """
 
     decision: GateDecision
-    line: str = ""
-    file: str = ""
-    sha256: str = ""
-    baseline: str | None = None
-    reasons: tuple[str, ...] = ()
-    caveats: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    line: Text = ""
+    file: Name = ""
+    sha256: Name = ""
+    baseline: Name | None = None
+    reasons: tuple[Text, ...] = ()
+    caveats: tuple[Text, ...] = ()
+    notes: tuple[Text, ...] = ()
     rules: tuple[RuleResult, ...] = ()
-    chance: float | None = None
+    chance: Number | None = None
     changes: tuple[MemberChange, ...] = ()
 
     @property
@@ -116,19 +116,6 @@ class GateResult:
         """True if the decision is ``pass``; an inconclusive gate does not pass."""
         return self.decision == "pass"
 
-    @classmethod
-    def from_json(cls, gate: Mapping[str, Any]) -> GateResult:
-        rules = tuple(
-            _read(RuleResult, {**rule, "checks": tuple(_read(Check, check) for check in rule["checks"])})
-            for rule in gate.get("rules", ())
-        )
-        changes = tuple(_read(MemberChange, change) for change in gate.get("changes", ()))
-        texts = {name: tuple(gate.get(name, ())) for name in ("reasons", "caveats", "notes")}
-        return _read(cls, {**gate, **texts, "rules": rules, "changes": changes})
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 #: exit code by decision
 EXIT_CODES: Mapping[GateDecision, int] = {"pass": 0, "fail": 1, "inconclusive": 6, "invalid": 7}
@@ -137,8 +124,3 @@ EXIT_CODES: Mapping[GateDecision, int] = {"pass": 0, "fail": 1, "inconclusive": 
 def exit_code(result: GateResult | None) -> int:
     """Return the exit code of a decision; None stands for a gate that was not decided."""
     return EXIT_CODES["invalid" if result is None else result.decision]
-
-
-def _read(kind: type[T], row: Mapping[str, Any]) -> T:
-    """Return a dataclass from the fields that it has; fields of later versions are ignored."""
-    return kind(**{f.name: row[f.name] for f in fields(kind) if f.name in row})  # type: ignore[arg-type]

@@ -130,7 +130,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
             {
                 **task_key._asdict(),
                 "columns": {
-                    c.letter: None if (row := c.row(task_key)) is None else row.to_json()
+                    c.letter: None if (row := c.row(task_key)) is None else asdict(row)
                     for c in comparison.columns
                 },
             }

@@ -11,6 +11,7 @@ import pytest
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.numbers import point_range, points
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.records.files import from_plain, plain
 from pytest_llmprops.reports.compare import terminal_lines
 from pytest_llmprops.reports.gate import gate_lines
 from pytest_llmprops.reports.kit.generic import change_cells
@@ -50,7 +51,7 @@ def pair_of_runs(rng: np.random.Generator, folder: Path, *, is_unchanged: bool) 
                     status = "correct" if is_right else "wrong"
                     into.append(replace(first, model=model, status=status, sample=sample))
     old, new = (
-        Run(folder, facts_of(model, summary=[row.to_json() for row in summary_rows(rows)]), tuple(rows))
+        Run(folder, facts_of(model, summary=[plain(row) for row in summary_rows(rows)]), tuple(rows))
         for model, rows in zip(("old", "new"), records, strict=True)
     )
     return old, new
@@ -110,7 +111,7 @@ def check_agreement(old: Run, new: Run) -> GateResult:
                 numbers = f"{points(part.difference)} ({point_range(part.ci_low, part.ci_high)}), {part.word}"
                 assert change_cells(measured, place)[0].text == numbers
     assert any(line.startswith("  LOST") for line in gate_lines(result)) == bool(result.losses)
-    return GateResult.from_json(result.to_json())
+    return from_plain(GateResult, plain(result))
 
 
 @pytest.mark.timeout(600)
