@@ -43,7 +43,8 @@ from pytest_llmprops.benchmarks.eras.explicit import judge_site, read_segmentati
 from pytest_llmprops.benchmarks.eras.sentiment import read_answer as read_sentiment
 from pytest_llmprops.benchmarks.homophones.reading import Match
 from pytest_llmprops.benchmarks.homophones.reading import judge as judge_homophone
-from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest
+from pytest_llmprops.benchmarks.htest.benchmark import HTest
+from pytest_llmprops.benchmarks.htest.items import GEOMETRY
 from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
 from pytest_llmprops.benchmarks.oracle.entities import Entity, Transformed, read_paraphrase
 from pytest_llmprops.benchmarks.oracle.extraction import normalised, read_list

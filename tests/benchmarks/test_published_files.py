@@ -17,7 +17,8 @@ from pytest_llmprops.benchmarks.eras.paradigms import parse_published
 from pytest_llmprops.benchmarks.eras.tools.corpora import read_reviews, read_segmented
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.homophones.items import masked
-from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest, read_rows
+from pytest_llmprops.benchmarks.htest.benchmark import HTest
+from pytest_llmprops.benchmarks.htest.items import GEOMETRY, read_rows
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.benchmark_checks import loaded
