@@ -149,13 +149,6 @@ def test_exact_states_name_a_test() -> None:
             assert ("(" in table.test) == (table.state != "exact"), "a partial test says of which part"
 
 
-def test_page_has_the_list(capsys: Capture, tmp_path: Path) -> None:
-    """The tables of docs/papers.md are those of the list."""
-    output(capsys, "papers", "--out", tmp_path)
-    page = (ROOT / "docs" / "papers.md").read_text("utf-8")
-    assert page.endswith((tmp_path / "table.md").read_text("utf-8"))
-
-
 def test_unknown_state_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture) -> None:
     """A state that is none of the three is one line with the table."""
     (tmp_path / "published_results").mkdir()

@@ -1,6 +1,6 @@
 """Word senses of English words in context: the WordNet gloss that is nearest to the word, by an encoder.
 
-The paper disambiguates with EWISER, a trained model; docs/dtails-extract.md has the measured accuracies. NLTK reads
+The paper disambiguates with EWISER, a trained model; docs/research.md has the measured accuracies. NLTK reads
 WordNet's dictionary files (wndb(5WN)) from Debian's wordnet-base or its own data. Nothing is downloaded.
 """
 
