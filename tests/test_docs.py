@@ -47,10 +47,7 @@ PAGES = [
 
 
 #: pages that name no llmprops command
-WITHOUT_COMMANDS = {
-    "allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "record-evidence.md",
-    "report-kit.md", "write-model.md",
-}  # fmt: skip
+WITHOUT_COMMANDS = {"allure.md", "api.md", "glossary.md", "performance.md", "record-evidence.md", "report-kit.md"}
 
 
 #: the page whose blocks are all files or TOML
@@ -249,7 +246,7 @@ def test_outputs_of_runs(
     assert _is_shown(comparison, capsys.readouterr().out)
 
 
-# ---- the code in README.md and docs/write-model.md
+# ---- the code in README.md and docs/models.md
 
 
 def _blocks(path: Path, language: str) -> list[str]:
@@ -293,8 +290,8 @@ def test_options_work_with_the_benchmark_of_the_readme(capitals: Runner) -> None
 
 
 def test_model_example_of_the_docs_runs(run: Runner) -> None:
-    """The model registered in docs/write-model.md answers, also with workers."""
-    code, _ = _blocks(ROOT / "docs" / "write-model.md", "python")
+    """The model registered in docs/models.md answers, also with workers."""
+    code, _ = _blocks(ROOT / "docs" / "models.md", "python")
     run.sums(3)
     run.write("conftest.py", code)
     done = run("--model", "shout:any", "-n", "2")
@@ -302,10 +299,10 @@ def test_model_example_of_the_docs_runs(run: Runner) -> None:
 
 
 def test_packaged_backend_of_the_docs_checks_its_package() -> None:
-    """The backend in docs/write-model.md refuses a missing package and an unknown parameter."""
-    _, code = _blocks(ROOT / "docs" / "write-model.md", "python")
+    """The backend in docs/models.md refuses a missing package and an unknown parameter."""
+    _, code = _blocks(ROOT / "docs" / "models.md", "python")
     module = types.ModuleType("packaged")
-    exec(compile(code, "docs/write-model.md", "exec"), module.__dict__)
+    exec(compile(code, "docs/models.md", "exec"), module.__dict__)
     for name, said in (("voice", "needs the package 'shouting'"), ("pitch", "pitch")):
         with pytest.raises(UsageError, match=said):
             module.BACKEND.check(

@@ -228,7 +228,7 @@ def checked_model(model: Any) -> Model:
     """
     problem = _model_problem(model)
     if problem:
-        raise ContractError(f"the model that its factory returned {problem}; see docs/write-model.md")
+        raise ContractError(f"the model that its factory returned {problem}; see docs/models.md")
     checked: Model = model
     return checked
 

@@ -67,7 +67,7 @@ def test_unusable_model_is_one_line(model: object, said: str) -> None:
     message = str(caught.value)
     assert said in message
     assert message.startswith("the model that its factory returned ")
-    assert message.endswith("; see docs/write-model.md")
+    assert message.endswith("; see docs/models.md")
     assert "\n" not in message
 
 

@@ -224,8 +224,8 @@ def test_mistake_of_a_user_is_one_line(run: Runner, api: Api, mistake: Mistake) 
 
 
 def test_table_of_the_docs_is_that_of_the_personalities() -> None:
-    """docs/models-apis.md has the table of ``fixtures/apis.py``."""
-    assert table() in (ROOT / "docs" / "models-apis.md").read_text(encoding="utf-8"), table()
+    """docs/models.md has the table of ``fixtures/apis.py``."""
+    assert table() in (ROOT / "docs" / "models.md").read_text(encoding="utf-8"), table()
 
 
 # ---- servers that nobody here wrote
