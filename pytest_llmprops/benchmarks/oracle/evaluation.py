@@ -25,17 +25,13 @@ from pytest_llmprops.benchmarks.oracle.items import (
 )
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
-from pytest_llmprops.benchmarks.oracle.nulls import (
-    null_values,
-    own_paraphrase,
-    random_checker,
-    self_consistency,
-)
+from pytest_llmprops.benchmarks.oracle.nulls import PREFIX, shallow
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
 from pytest_llmprops.benchmarks.oracle.pair_search import PAIR_PROPERTIES
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.benchmarks.oracle.replies import ask_answer, sentences_prompt
+from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.search import linearity_search
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
@@ -179,7 +175,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
             item["first"], oracle, ParaphraseChecker(settings, align), rng, settings.askings
         )
         return _verdict(acceptance)
-    pair = Pair(item["first"], item["second"], item["label"], item.fields.get("phrases"))
+    pair = Pair(item["first"], item["second"], item["label"])
     if item.task == CONSISTENCY:
         return _verdict(await self_consistency(pair, oracle, settings.askings))
     if item.task == RANDOM:
@@ -192,7 +188,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
         return verdict
     pairs = ParaphraseChecker(settings, align)
     acceptance = await pairs.check(pair, oracle, rng)
-    values = await null_values(pair, pairs, rng)
+    values = {PREFIX + name: number for name, number in shallow(*pair.sentences).items()}
     if settings.edits:
         values |= await _edit_values(pair, align, oracle, protocol.rng(item.id, 1))
     verdict = _verdict(acceptance, values)

@@ -30,6 +30,6 @@ DIRECTIONS = {
     "accepted_precision": "higher", "right_acceptance_rate": "higher", "wrong_acceptance_rate": "lower",
     "coverage": "higher", "source_revealed_rate": "lower", "null_coverage": "none",
     "null_precision": "none", "null_acceptance_rate": "none", "null_faithful_rate": "none", "potential_rate": "none",
-    "confirmed_rate": "higher", "self_alignment_rate": "none", "consistency_rate": "higher",
+    "confirmed_rate": "higher", "consistency_rate": "higher",
     "edit_acceptance_rate": "lower", "self_denial_rate": "lower",
 }  # fmt: skip

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
+from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle import pair_evidence
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, PhrasePair
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
-from pytest_llmprops.benchmarks.oracle.items import items
 from pytest_llmprops.benchmarks.oracle.pair_evidence import (
     Pair,
     PairEvidence,
@@ -31,7 +31,6 @@ from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.paraphrase_oracles import (
     CAT,
     DOG,
@@ -146,8 +145,7 @@ def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
 
 
 def test_every_question_about_builtin_pairs_has_a_label() -> None:
-    """phrases.jsonl has the questions that the default helpers lead to, whatever the answers are, and no others."""
-    pairs = [i for i in items(DataFolder(builtin_data(), "builtin")) if i.task in ("yes", "no")]
+    """The labelled phrases are those that the default helpers ask about, whatever the answers are, and no others."""
     try:
         helpers = Helpers({"parse": None, "embed": None})
     except UsageError as missing:
@@ -165,8 +163,8 @@ def test_every_question_about_builtin_pairs_has_a_label() -> None:
         }
 
     try:
-        for item in pairs:
-            labelled = {(first, second) for first, second, _ in item["phrases"]}
+        for item in known_oracles.pairs_of():
+            labelled = {*known_oracles.phrases().get(item.id.rpartition("/")[2], ())}
             assert asyncio.run(questions(item["first"], item["second"])) == labelled, item.id
     finally:
         helpers.close()

@@ -209,19 +209,15 @@ class RiskLine:
     risk: float
 
 
-def risk_plot(
-    lines: Sequence[RiskLine], nulls: Mapping[str, tuple[float, float]], curve: Sequence[tuple[float, float]]
-) -> Plot:
+def risk_plot(lines: Sequence[RiskLine], nulls: Mapping[str, tuple[float, float]]) -> Plot:
     """Draw the share of wrong answers against coverage: of all answers, and of the accepted ones.
 
-    :param nulls: coverage and risk of each oracle that knows nothing. :param curve: the same of word overlap, by
-        threshold.
+    :param nulls: coverage and risk of each oracle that knows nothing.
     """
     figure = new_figure(WIDTH, 3.6)
     axes = figure.add_axes(margins(figure, left=0.75, right=0.3, top=0.15, bottom=0.6))
     share_axis(axes, "x")
     share_axis(axes, "y")
-    axes.plot([x for x, _ in curve], [y for _, y in curve], color=MUTED, linewidth=1, alpha=0.6)
     labels = []
     for name, (x, y) in nulls.items():
         axes.plot(x, y, marker="x", color=MUTED, linestyle="none")

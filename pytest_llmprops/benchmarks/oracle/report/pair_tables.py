@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pytest_llmprops.benchmarks.oracle.items import NO, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
-from pytest_llmprops.benchmarks.oracle.metrics import OVERLAP, Pairs
+from pytest_llmprops.benchmarks.oracle.nulls import Pairs
 from pytest_llmprops.benchmarks.oracle.report.figures import RiskLine, risk_plot
 from pytest_llmprops.benchmarks.oracle.report.tables import (
     DASH,
@@ -89,10 +89,9 @@ def accepted_table(measured: Measured) -> Table:
                 rows.append((Cell(f"{s.starred}: {row.group}"), where, *cells, DASH, DASH))
     names = ("Accepted", "Right of accepted", "Accepted of right", "Accepted of wrong")
     note = (
-        "An acceptance alone says little: oracles that know nothing are accepted, too. They answer the same pairs, and"
-        " are tested with the model's own paraphrases; the perfect judge knows the labels of pairs and phrases. What is"
-        " right of the accepted answers counts, and means something only where it is clearly above that of each"
-        " oracle that knows nothing."
+        "An acceptance alone says little: oracles that know nothing are accepted, too. They answer the same pairs,"
+        " confirm every phrase and know their own paraphrases. What is right of the accepted answers counts, and means"
+        " something only where it is clearly above that of each of them at the same coverage."
     )
     return Table("Accepted answers on pairs", headings(("Oracle", "Pairs from"), names), tuple(rows), note)
 
@@ -100,22 +99,18 @@ def accepted_table(measured: Measured) -> Table:
 def risk_figure(measured: Measured) -> list[Figure]:
     """Return the figure of risk against coverage; none without labels."""
     lines: list[RiskLine] = []
-    curve: list[tuple[float, float]] = []
     nulls: dict[str, tuple[float, float]] = {}
     for s in measured.series:
         pairs = Pairs([r.values for r in measured.first_samples(s, [YES, NO])])
         model = pairs.model if pairs.values else None
         if model is None or model.precision is None:
             continue
-        wrong = sum(v["said_yes"] != v["label"] for v in pairs.values) / len(pairs.values)
-        lines.append(RiskLine(s.starred, s.index, wrong, model.coverage, 1 - model.precision))
-        if not nulls:
-            for played in pairs.nulls:
-                if played.precision is not None and not played.name.startswith(OVERLAP):
-                    nulls[played.name] = played.coverage, 1 - played.precision
-            curve = sorted(
-                (p.coverage, 1 - p.precision) for p in pairs.overlap_judges if p.precision is not None
-            )
+        lines.append(RiskLine(s.starred, s.index, 1 - model.agrees, model.coverage, 1 - model.precision))
+        nulls = nulls or {
+            null.name: (null.coverage, 1 - null.precision)
+            for null in pairs.nulls
+            if null.precision is not None
+        }
     if not lines:
         return []
     named = ", ".join(
@@ -127,9 +122,9 @@ def risk_figure(measured: Measured) -> list[Figure]:
             "oracle-risk",
             "Wrong among the accepted answers on pairs",
             f"Share of wrong answers among all answers and among the accepted ones. {named}.",
-            lambda: risk_plot(lines, nulls, curve),
+            lambda: risk_plot(lines, nulls),
             "Each line leads from all answers (coverage 100%) to the accepted ones; a checker that is worth something"
-            " leads down. Grey: oracles that know nothing; the grey line is word overlap at every threshold.",
+            " leads down. Grey: oracles that know nothing.",
         )
     ]
 
@@ -137,16 +132,14 @@ def risk_figure(measured: Measured) -> list[Figure]:
 def prover_table(measured: Measured) -> Table:
     """Return the prover's part of an acceptance, and the model's."""
     rows: list[Row] = []
-    for s, place in _each(measured, PAIRS, "self_alignment_rate"):
+    for s, place in _each(measured, PAIRS, "potential_rate"):
         cells = [own(measured, s, "potential_rate", place, f"label {label}") for label in ("yes", "no")]
         cells += [own(measured, s, "confirmed_rate", (YES, *place[1:]))]
-        cells += [own(measured, s, "self_alignment_rate", place)]
         rows.append((Cell(s.starred), Cell(visible(place[2])), *cells))
     names = (
         "Alignable, labelled yes",
         "Alignable, labelled no",
         "Says yes, alignable: confirmed",
-        "Aligned with itself",
     )
     note = "Alignable pairs are those for which the prover finds phrases before the model is asked."
     return Table("The prover", headings(("Model", "Pairs from"), names), tuple(rows), note)
