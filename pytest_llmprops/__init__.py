@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.records import VerdictRecord
     from pytest_llmprops.core.registration import BenchmarkMetadata, Command, Registration
     from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
-    from pytest_llmprops.core.searches import EditedBenchmark, Edits, EditSettings, Variant
     from pytest_llmprops.core.verdicts import Verdict
     from pytest_llmprops.models.base import BackendOptions
     from pytest_llmprops.models.fake import FakeModel
@@ -56,9 +55,6 @@ _MODULES = {
     "DataError": "core.errors",
     "DataFiles": "core.benchmark",
     "Decision": "notebook",
-    "EditSettings": "core.searches",
-    "EditedBenchmark": "core.searches",
-    "Edits": "core.searches",
     "FakeModel": "models.fake",
     "Item": "core.items",
     "Loaded": "core.benchmark",
@@ -75,7 +71,6 @@ _MODULES = {
     "Searched": "core.benchmark",
     "Usage": "core.requests",
     "UsageError": "core.errors",
-    "Variant": "core.searches",
     "Verdict": "core.verdicts",
     "VerdictRecord": "core.records",
     "by_place": "core.metrics",
@@ -106,9 +101,6 @@ __all__ = [
     "DataError",
     "DataFiles",
     "Decision",
-    "EditSettings",
-    "EditedBenchmark",
-    "Edits",
     "FakeModel",
     "Item",
     "Loaded",
@@ -125,7 +117,6 @@ __all__ = [
     "Searched",
     "Usage",
     "UsageError",
-    "Variant",
     "Verdict",
     "VerdictRecord",
     "__version__",

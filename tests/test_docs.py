@@ -49,7 +49,7 @@ PAGES = [
 #: pages that name no llmprops command
 WITHOUT_COMMANDS = {
     "allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "record-evidence.md",
-    "report-kit.md", "searches.md", "write-model.md",
+    "report-kit.md", "write-model.md",
 }  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def test_commands_are_accepted(page: Path) -> None:
 
 
 #: number of blocks with an output, each of which a test compares with what is printed
-OUTPUTS = {"README.md": 1, "extending.md": 2, "gate.md": 2, "runs.md": 3, "searches.md": 1}
+OUTPUTS = {"README.md": 1, "extending.md": 2, "gate.md": 2, "runs.md": 3}
 
 
 def _outputs(page: Path) -> list[str]:
@@ -224,10 +224,10 @@ def test_every_output_is_compared() -> None:
     assert {page.name: number for page in pages if (number := len(_outputs(page)))} == OUTPUTS
 
 
-def test_outputs_of_runs_and_searches(
+def test_outputs_of_runs(
     run: Runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The plan, the summary, the comparison and the search are those of the pages' commands."""
+    """The plan, the summary and the comparison are those of the pages' commands."""
     plan, summary, comparison = _outputs(ROOT / "docs" / "runs.md")
     monkeypatch.chdir(run.folder)
     monkeypatch.setenv("COLUMNS", "120")
@@ -243,10 +243,6 @@ def test_outputs_of_runs_and_searches(
     assert _is_shown(summary, first)
     assert main(["compare", "second", "--baseline", "first"]) == 0
     assert _is_shown(comparison, capsys.readouterr().out)
-    page = ROOT / "docs" / "searches.md"
-    [search] = _outputs(page)
-    [search_command] = re.findall(r"^    pytest (.*=correct.*)$", page.read_text("utf-8"), re.M)
-    assert _is_shown(search, run(*shlex.split(search_command), "-q").output)
 
 
 # ---- the code in README.md and docs/write-model.md

@@ -77,8 +77,8 @@ STORE = "file or postgresql:// URL (default: the same as pytest)"
 
 
 def add_store(groups: Groups) -> None:
-    """Add ``store info``, ``prune`` and ``copy``."""
-    commands = add_group(groups, "store", "show, prune and copy stores of replies")
+    """Add ``store info`` and ``store prune``."""
+    commands = add_group(groups, "store", "show and prune stores of replies")
     info = commands.add_parser("info", help="show the size of a store and its replies by model")
     info.add_argument("store", nargs="?", metavar="STORE", help=STORE)
     info.set_defaults(command=_info)
@@ -89,10 +89,6 @@ def add_store(groups: Groups) -> None:
     )
     prune.add_argument("--model", metavar="LABEL", help="only replies of this model, as info shows it")
     prune.set_defaults(command=_prune)
-    copy = commands.add_parser("copy", help="copy replies that the other store lacks, or that are newer")
-    copy.add_argument("source", metavar="FROM", help="file or postgresql:// URL")
-    copy.add_argument("target", metavar="TO", help="file or postgresql:// URL")
-    copy.set_defaults(command=_copy)
 
 
 def _opened(location: str | None, *, read_only: bool = False) -> Store:
@@ -153,20 +149,6 @@ def _prune(options: argparse.Namespace) -> int:
         deleted = store.prune(before=before, model=options.model)
         print(f"{terminal_line(store.place)}: {deleted:,} replies deleted")
         _show_notes(store)
-    return 0
-
-
-def _copy(options: argparse.Namespace) -> int:
-    from pytest_llmprops.engine.store.location import copy_replies, open_store
-
-    target_place = _location(options.target)
-    with (
-        closing(_opened(options.source, read_only=True)) as source,
-        closing(open_store(target_place)) as target,
-    ):
-        copied, known = copy_replies(source, target)
-        print(f"{terminal_line(target.place)}: {copied:,} replies copied, {known:,} were there")
-        _show_notes(target)
     return 0
 
 

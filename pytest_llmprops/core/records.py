@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple, Self, cast
 
@@ -120,56 +120,6 @@ class VerdictRecord:
 
 
 _REPEATED = ("model", "benchmark", "task", "language", "source", "cluster", "status")
-
-
-class KeyPlaces:
-    """Where the line of each key is in a file, in 16 bytes per slot; a dictionary takes 120 bytes for each key.
-
-    A run of a million cases has a key of each case in memory. The keys themselves are not stored, only their hashes.
-
-    :param expected: number of keys for which there is room at the start.
-    """
-
-    def __init__(self, expected: int = 20_000) -> None:
-        self._count = 0
-        self._make(1 << max(10, (2 * expected - 1).bit_length()))
-
-    def _make(self, slots: int) -> None:
-        # Memory of zeros, which the system provides when it is used.
-        self._hashes = memoryview(bytearray(8 * slots)).cast("Q")
-        self._places = memoryview(bytearray(8 * slots)).cast("Q")
-        self._mask = slots - 1
-
-    def of(self, key: Hashable) -> Iterator[int]:
-        """Yield the places of all keys with the hash of ``key``, in any order. Two keys seldom have the same hash."""
-        hashed = _hashed(key)
-        slot = hashed & self._mask
-        while found := self._hashes[slot]:
-            if found == hashed:
-                yield self._places[slot]
-            slot = (slot + 1) & self._mask
-
-    def add(self, key: Hashable, place: int) -> None:
-        """Add a key. Its place is a number from 0 to 2 ** 64 - 1, such as an offset in bytes."""
-        self._count += 1
-        if 3 * self._count > 2 * len(self._hashes):
-            hashes, places = self._hashes, self._places
-            self._make(2 * len(hashes))
-            for slot, hashed in enumerate(hashes):
-                if hashed:
-                    self._put(hashed, places[slot])
-        self._put(_hashed(key), place)
-
-    def _put(self, hashed: int, place: int) -> None:
-        slot = hashed & self._mask
-        while self._hashes[slot]:
-            slot = (slot + 1) & self._mask
-        self._hashes[slot], self._places[slot] = hashed, place
-
-
-def _hashed(key: Hashable) -> int:
-    # 0 marks a free slot.
-    return hash(key) & 0xFFFF_FFFF_FFFF_FFFF or 1
 
 
 @dataclass(frozen=True, slots=True)

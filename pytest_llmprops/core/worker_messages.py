@@ -134,6 +134,8 @@ class WorkerSetup:
     :param in_process: labels of the models that each worker serves itself.
     :param run_dir: folder of the run record, where a worker reports what it collected.
     :param phases: what the controller's plugins may need.
+    :param counts: this worker counts the calls of the run for the controller.
+    :param resumed_from: Unix time at which a resumed run began; None for a new run.
     """
 
     socket: str | None
@@ -141,6 +143,8 @@ class WorkerSetup:
     run_dir: str
     kept: AlreadyMeasured = AlreadyMeasured()
     phases: PhasesRead = PhasesRead()
+    counts: bool = False
+    resumed_from: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -149,6 +153,8 @@ class WorkerSetup:
             "run_dir": self.run_dir,
             "kept": [list(self.kept.cases), list(self.kept.searches)],
             "phases": [self.phases.ends, self.phases.teardown],
+            "counts": self.counts,
+            "resumed_from": self.resumed_from,
         }
 
     @classmethod
@@ -161,6 +167,8 @@ class WorkerSetup:
             data["run_dir"],
             AlreadyMeasured(cases, searches),
             PhasesRead(*data["phases"]),
+            data["counts"],
+            data["resumed_from"],
         )
 
 

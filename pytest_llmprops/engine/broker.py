@@ -64,7 +64,7 @@ class Broker:
         #: called before each call to a model, when the store does not have a reply
         self.on_call: Callable[[], None] = lambda: None
         self._started, self._started_monotonic = time.time(), time.monotonic()
-        self._known = ReplyCache(config)
+        self._known = ReplyCache(config, self._stop_without_store)
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
         self._is_flush_due = False
 
@@ -266,6 +266,9 @@ class Broker:
             except OSError as error:
                 self._stop_without_log(error)
 
+    def _stop_without_store(self, error: Exception) -> RunStopped:
+        return self.stop(f"{error}; the replies so far are kept; llmprops retry resumes the run")
+
     def _stop_without_log(self, error: OSError) -> RunStopped:
         return self.stop(f"requests.jsonl cannot be written: {error.strerror}")
 
@@ -297,7 +300,7 @@ class Broker:
             claims = self.waves is None or not self.waves.takes(model, request)
             reply = await self._known.find(model, key, claims=claims)
         except StoreError as error:
-            raise self.stop(f"{error}; the replies so far are kept; llmprops retry resumes the run") from None
+            raise self._stop_without_store(error) from None
         if self._is_closed:
             raise asyncio.CancelledError
         if reply is None or not isinstance(request, Chat):
@@ -484,7 +487,7 @@ class Broker:
         return list(dict.fromkeys(notes))
 
     async def settled(self) -> None:
-        """Wait until the replies so far are stored or set aside, but not for long."""
+        """Wait until the replies so far are stored or cannot be stored, but not for long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._known.settled()

@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.records import KeyPlaces
 from pytest_llmprops.core.request_records import chat_line, discarded_line, line_of
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Request
 from pytest_llmprops.core.strict_json import encoded
@@ -34,7 +33,8 @@ class RequestLog:
         path = folder / "requests.jsonl"
         self._file = open(path, "a", encoding="utf-8", errors="replace")
         _cut_incomplete_line(path)
-        self._written = KeyPlaces()
+        #: the keys of the requests that this run has written
+        self._written: set[str] = set()
         #: (id, text) of the prefixes that the next request may have, the latest used first
         self._prefixes: list[tuple[str, str]] = []
         self._last = ""
@@ -57,10 +57,9 @@ class RequestLog:
         :param model: the label of the model. :param cost: what the run paid, in USD; None if it is unknown or not paid.
         :raises OSError: on a full disk.
         """
-        # Two keys with the same hash are less likely than a damaged disk.
-        if any(True for _ in self._written.of(reply.key)):
+        if reply.key in self._written:
             return
-        self._written.add(reply.key, 0)
+        self._written.add(reply.key)
         note = "" if kept else NOT_KEPT
         if isinstance(request, Chat):
             line = chat_line(role, request, reply, self._contents(request), note=note, model=model, cost=cost)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -129,20 +129,26 @@ def _path(run_dir: Path, worker: str) -> Path:
     return run_dir / f".collected-{worker}.json"
 
 
-def report_collection(run_dir: Path, worker: str, facts: CollectionMetadata | None) -> None:
-    """Write the facts for the controller; None if the worker refused to start.
+class CollectionReport(NamedTuple):
+    """What a worker tells the controller about its cases.
+
+    :param calls: label -> calls of the run, as plain values; empty from workers that do not count them.
+    """
+
+    facts: CollectionMetadata
+    calls: Mapping[str, Mapping[str, Any]]
+
+
+def report_collection(run_dir: Path, worker: str, report: CollectionReport | None) -> None:
+    """Write a report for the controller; None if the worker refused to start.
 
     :raises OSError: on a full disk.
     """
-    write_text(_path(run_dir, worker), "" if facts is None else json.dumps(facts.to_json()))
+    text = "" if report is None else json.dumps([report.facts.to_json(), report.calls])
+    write_text(_path(run_dir, worker), text)
 
 
-def has_reported(run_dir: Path, worker: str) -> bool:
-    """Return True if a worker has reported and its report was not taken."""
-    return _path(run_dir, worker).exists()
-
-
-def take_collection(run_dir: Path, worker: str) -> CollectionMetadata | None:
+def take_collection(run_dir: Path, worker: str) -> CollectionReport | None:
     """Return what a worker reported, and remove its file; None if the worker refused to start."""
     path = _path(run_dir, worker)
     try:
@@ -150,7 +156,10 @@ def take_collection(run_dir: Path, worker: str) -> CollectionMetadata | None:
         path.unlink()
     except FileNotFoundError:
         return None
-    return CollectionMetadata.from_json(json.loads(text)) if text else None
+    if not text:
+        return None
+    facts, calls = json.loads(text)
+    return CollectionReport(CollectionMetadata.from_json(facts), calls)
 
 
 def remove_reports(run_dir: Path) -> None:

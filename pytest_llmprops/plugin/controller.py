@@ -23,13 +23,11 @@ from pytest_llmprops.plugin.markers import load_benchmarks
 from pytest_llmprops.plugin.options import shown_only
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.reporting import detach
-from pytest_llmprops.plugin.session import MANY_CASES, LLMSession, SessionBroker
+from pytest_llmprops.plugin.session import LLMSession, SessionBroker
 from pytest_llmprops.plugin.terminal import (
     Progress,
     Terminal,
-    count_reports,
     header_lines,
-    lists_reports,
     write_not_served,
     write_summary,
 )
@@ -154,8 +152,6 @@ class Controller:
         self._other_failures = 0
         #: a worker ended without its summary
         self.lost_worker = False
-        #: pytest keeps no report of each case, which takes a kilobyte
-        self._forgets_reports = False
         self._refused: str | None = None
         #: no model serves any of the selected items
         self._serves_nothing = False
@@ -215,10 +211,6 @@ class Controller:
         ):
             self.recording.open(collection)
             self._start_progress(collection.items)
-            is_large = collection.items >= MANY_CASES
-            self._forgets_reports = is_large and not lists_reports(self.config)
-            if self._forgets_reports:
-                count_reports(self.config.pluginmanager, self.terminal)
 
     def _start_progress(self, total: int) -> None:
         """Show the progress line if the output is a terminal."""
@@ -232,8 +224,8 @@ class Controller:
 
     # ---- while it runs
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Iterator[None]:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         message = detach(report)
         if report.failed and not (message is not None and message.by_model):
             self._other_failures += 1
@@ -242,9 +234,6 @@ class Controller:
             # Between writing a line and noting it, a signal would leave a record that does not fit its hash.
             with self._interrupts.deferred():
                 self.recording.add(message)
-        yield
-        if self._forgets_reports:
-            self.terminal.forget(report, message, self.config.pluginmanager.get_plugin("terminalreporter"))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._other_failures += report.failed

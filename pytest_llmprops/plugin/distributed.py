@@ -1,12 +1,10 @@
-"""Runs with xdist workers: the broker's process, the setup of workers, and the schedule of cases."""
+"""Runs with xdist workers: their number, what they are sent and report, and the schedule of cases."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, SupportsIndex, cast
 
 import pytest
@@ -14,51 +12,12 @@ from xdist.scheduler import LoadScopeScheduling
 
 from pytest_llmprops.core.worker_messages import WorkerSetup, WorkerSummary
 from pytest_llmprops.engine.planning import batch_of
-from pytest_llmprops.plugin.collection import has_reported, take_collection
+from pytest_llmprops.plugin.collection import take_collection
 from pytest_llmprops.plugin.controller import Controller
+from pytest_llmprops.plugin.estimate import ModelCalls
 from pytest_llmprops.plugin.light_items import phases_read
+from pytest_llmprops.plugin.preflight import Preflight
 from pytest_llmprops.plugin.session import MESSAGES, drop_unused_hypothesis
-
-# The start of workers, one after another where there are more workers than processors.
-#
-# A worker needs about 0.8 s of CPU time before it sends its first request. Workers that start at once share
-# the processors, so all of them begin late, and then the processors are idle until the model has answered. If
-# as many workers start as there are processors, the model answers the first workers while the others start.
-
-_POLL_SECONDS = 0.02
-
-
-class WorkerStarts:
-    """Counts the workers that have started and not yet collected.
-
-    :param at_once: maximum number of such workers.
-    """
-
-    def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
-        #: pytest-xdist's nodes, of which the first may have collected
-        self._starting: list[Any] = []
-
-    def begin(self, node: Any, run_dir: Path) -> None:
-        """Wait until another worker may start, and count ``node`` as starting."""
-        while len(self._starting) >= self._at_once:
-            self._starting = [one for one in self._starting if not _has_started(one, run_dir)]
-            if len(self._starting) >= self._at_once:
-                time.sleep(_POLL_SECONDS)
-        self._starting.append(node)
-
-    def end(self, node: Any) -> None:
-        """Count ``node`` as started."""
-        if node in self._starting:
-            self._starting.remove(node)
-
-
-def _has_started(node: Any, run_dir: Path) -> bool:
-    """Return True if a worker has collected, or has ended without it."""
-    channel = getattr(node, "channel", None)
-    # pytest-xdist could not start a worker without a channel.
-    is_ended = channel is None or channel.isclosed()
-    return is_ended or has_reported(run_dir, node.workerinput["workerid"])
 
 
 def usable_processors() -> int:
@@ -66,6 +25,20 @@ def usable_processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def limit_workers(config: pytest.Config, *, has_batches: bool) -> str:
+    """Start at most one worker per processor; return the line that says so, empty if all are started.
+
+    :param has_batches: all cases wait for the same batches, so that one worker is enough.
+    """
+    most, wanted = 1 if has_batches else usable_processors(), len(config.option.tx)
+    if not config.option.numprocesses or wanted <= most:
+        return ""
+    config.option.tx = config.option.tx[:most]
+    why = "for all batches" if has_batches else "per processor"
+    started = "one worker" if most == 1 else f"{most} workers, one"
+    return f"-n {wanted}: starts {started} {why}; cases wait for the model, so more would not be faster"
 
 
 class NodeIds(list[str]):
@@ -208,40 +181,54 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
 
 class Distributed:
-    """The hooks of a controller with workers."""
+    """The hooks of a controller with workers.
 
-    def __init__(self, controller: Controller) -> None:
+    :param preflight: decides, with the calls that the first worker counts, before any worker has a case.
+    """
+
+    def __init__(self, controller: Controller, preflight: Preflight) -> None:
         self._controller, self._session = controller, controller.session
-        self._starts = WorkerStarts(usable_processors())
+        self._preflight = preflight
+        #: the worker that counts the calls, until it has reported them
+        self._counting: Any = None
         self._scheduling: BatchScheduling | None = None
         #: case -> the worker that has reported its setup
         self._begun: dict[str, Any] = {}
 
     def pytest_configure_node(self, node: Any) -> None:
         folder = self._controller.start_broker(int(node.workerinput["workercount"]))
+        evaluation = self._session.evaluation
+        counts = self._scheduling is None and self._counting is None
+        if counts and self._preflight.is_needed and evaluation.needs_broker:
+            self._counting = node
         setup = WorkerSetup(
             self._controller.broker.socket,
-            sorted(self._session.evaluation.in_process_labels),
+            sorted(evaluation.in_process_labels),
             str(folder.absolute()),
             self._session.kept,
             phases_read(self._session.config),
+            counts=node is self._counting,
+            resumed_from=evaluation.resumed_from,
         )
         node.workerinput[MESSAGES] = setup.to_json()
-        # The worker collects when this hook has returned.
-        self._starts.begin(node, folder)
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BatchScheduling:
         self._scheduling = BatchScheduling(config, log)
         return self._scheduling
 
     def pytest_xdist_node_collection_finished(self, node: Any) -> None:
-        self._starts.end(node)
-        recording = self._controller.recording
-        collection = take_collection(recording.prepare(), node.workerinput["workerid"])
-        if collection is not None:
-            self._controller.begin(collection)
-        elif self._scheduling is not None:
+        report = take_collection(self._controller.recording.prepare(), node.workerinput["workerid"])
+        if node is self._counting:
+            self._counting = None
+        if report is None:
+            assert self._scheduling is not None
             self._scheduling.is_refused = True
+            return
+        if report.calls:
+            calls = {label: ModelCalls.from_json(own) for label, own in report.calls.items()}
+            self._preflight.decide(calls)
+        if self._counting is None:
+            self._controller.begin(report.facts)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -261,6 +248,10 @@ class Distributed:
                 del self._begun[report.nodeid]
 
     def pytest_testnodedown(self, node: Any) -> None:
+        if node is self._counting:
+            raise pytest.UsageError(
+                "the calls of the run could not be counted: the worker was lost that collected them; use -n 0"
+            )
         output = getattr(node, "workeroutput", None) or {}
         if MESSAGES in output:
             self._controller.summaries.append(WorkerSummary.from_json(output[MESSAGES]))

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
-import os
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from pytest_llmprops.core.benchmark_checks import checked_plan_remarks, checked_search_calls
 from pytest_llmprops.core.contracts import fault_line
-from pytest_llmprops.core.errors import ContractError, LLMPropsError
+from pytest_llmprops.core.errors import ContractError, LLMPropsError, UsageError
 from pytest_llmprops.core.numbers import count, counted
-from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Completion, Likelihood, Request, Usage, sizes
+from pytest_llmprops.core.requests import (
+    BATCH_DISCOUNT,
+    Chat,
+    Completion,
+    Likelihood,
+    Request,
+    Usage,
+    request_from_json,
+    request_to_json,
+    sizes,
+)
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import SECONDS_PER_CALL, Planned, cost, plan, total_calls
@@ -24,13 +32,11 @@ from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, FREE, Price, price
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases import HELPER, Cases
+from pytest_llmprops.plugin.collection import Collection
+from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.markers import searched_by
 from pytest_llmprops.plugin.options import RunOptions
-from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.reports.tables import fitted, terminal_width, without, wrapped
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
 
 
 def prices_of(cases: Cases) -> dict[str, Price]:
@@ -125,9 +131,6 @@ def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: R
     return [title, *rows_shown, note, *dated]
 
 
-# The calls that a run needs: counted before its first call, in this process or in a child of it.
-
-
 #: prompts of which one must have a reply before the run begins: a gateway may block one of them
 TRIALS = 3
 #: a request that one call checks a model with
@@ -172,10 +175,18 @@ class ModelCalls:
         tokens = round(self.prompt_characters / CHARACTERS_PER_TOKEN)
         return price.of(Usage(tokens, self.completion_tokens + self.calls * self.thinking_tokens))
 
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, with which a worker tells its controller."""
+        return {**dataclasses.asdict(self), "trials": [request_to_json(trial) for trial in self.trials]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ModelCalls:
+        """Read the values that :meth:`to_json` returns."""
+        return cls(**{**data, "trials": [request_from_json(trial) for trial in data["trials"]]})
+
 
 #: number of requests that are looked up in the store at once; their prompts are in memory
 _COUNTED = 1_000
-_FAILED = "the calls of the run could not be counted:"
 #: model label -> its calls
 Forecast = Mapping[str, ModelCalls]
 
@@ -185,7 +196,7 @@ def _cost_of_trial(request: Trial) -> tuple[bool, int]:
     return not isinstance(request, Likelihood) and request.temperature != 0, len(request.prompt)
 
 
-def forecast_of(session: LLMSession, engine: Engine) -> Forecast:
+def forecast_of(collection: Collection, evaluation: Evaluation, engine: Engine) -> Forecast:
     """Return the calls of the collected cases that are still to be measured."""
     calls: dict[str, ModelCalls] = {}
     asked: list[tuple[str, Request]] = []
@@ -204,87 +215,34 @@ def forecast_of(session: LLMSession, engine: Engine) -> Forecast:
         if len(asked) == _COUNTED:
             count()
 
-    in_process = session.evaluation.in_process_labels
-    plan((case for case in session.collection.remaining if case.model not in in_process), add)
+    in_process = evaluation.in_process_labels
+    plan((case for case in collection.remaining if case.model not in in_process), add)
     count()
     return calls
 
 
-def forecast_in_child(session: LLMSession, pytest_session: pytest.Session) -> Forecast | None:
-    """Collect in a fork of this process, and return the calls; None if no case will be run.
+def forecast_in_worker(collection: Collection, evaluation: Evaluation) -> Forecast:
+    """Return the calls of a run with workers, all of which collect the same cases.
 
-    With workers, the controller collects nothing. If it did, pytest would report everything twice. A fork needs no
-    second import of pytest, and nothing remains of it.
-
-    :raises pytest.UsageError: if an option does not fit the items, or the child fails.
+    :raises LLMPropsError: if the calls cannot be counted.
     """
-    # A run without workers needs no child.
-    import multiprocessing
-
-    context = multiprocessing.get_context("fork")
-    receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_collect, args=(sending, session, pytest_session))
-    process.start()
-    sending.close()
+    config = dataclasses.replace(evaluation.broker_config(), run_dir=None, engine="local")
+    engine = Engine(config=config, window=1)
     try:
-        result = receiving.recv()
-    except EOFError:
-        process.join()
-        result = [f"{_FAILED} the process that collects ended with status {process.exitcode}; use -n 0"]
-    except BaseException:
-        process.kill()
+        return forecast_of(collection, evaluation, engine)
+    except LLMPropsError:
         raise
+    except Exception as fault:
+        raise UsageError(f"the calls of the run could not be counted: {fault_line(fault)}") from None
     finally:
-        receiving.close()
-        process.join()
-    if isinstance(result, list):
-        raise pytest.UsageError(*result)
-    calls: Forecast | None = result
-    return calls
-
-
-def _collect(channel: Connection, session: LLMSession, pytest_session: pytest.Session) -> None:
-    _silence(session.config)
-    gc.disable()
-    result: Forecast | list[str] | None = None
-    try:
-        pytest_session.perform_collect()
-        # Workers run what can be collected, also after collection errors.
-        if session.collection.remaining:
-            config = dataclasses.replace(session.evaluation.broker_config(), run_dir=None, engine="local")
-            engine = Engine(config=config, window=1)
-            result = forecast_of(session, engine)
-            engine.close()
-    except pytest.UsageError as error:
-        result = list(map(str, error.args))
-    except LLMPropsError as error:
-        result = [str(error)]
-    except BaseException as fault:
-        result = [f"{_FAILED} {fault_line(fault)}"]
-    channel.send(result)
-    # Without the handlers of the controller's exit.
-    os._exit(0)
-
-
-def _silence(config: pytest.Config) -> None:
-    """Send the output of this process nowhere, also that of pytest's terminal reporter."""
-    capture = config.pluginmanager.get_plugin("capturemanager")
-    if capture is not None:
-        # Its files are those of the controller.
-        capture.stop_global_capturing()
-    null = os.open(os.devnull, os.O_RDWR)
-    for number in range(3):
-        os.dup2(null, number)
-    if capture is not None:
-        capture.start_global_capturing()
-        capture.suspend_global_capture()
+        engine.close()
 
 
 class PlanOnly:
     """Prints the plan instead of running the tests."""
 
-    def __init__(self, session: LLMSession) -> None:
-        self._session = session
+    def __init__(self, cases: Cases, collection: Collection, evaluation: Evaluation) -> None:
+        self._cases, self._collection, self._evaluation = cases, collection, evaluation
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -305,12 +263,12 @@ class PlanOnly:
 
     def _lines(self, items: Sequence[pytest.Item]) -> tuple[list[str], list[ContractError]]:
         """Return the plan, and what is wrong with what benchmarks say about it."""
-        collection = self._session.collection
+        collection = self._collection
         cases = [case for item in items for case in collection.cases_of(item)]
-        in_process = self._session.evaluation.in_process_labels
+        in_process = self._evaluation.in_process_labels
         rows = [*plan(c for c in cases if c.model not in in_process), *without_calls(cases, in_process)]
-        prices = prices_of(self._session.cases) | dict.fromkeys(in_process, FREE)
-        lines = plan_lines(rows, prices, self._session.settings)
+        prices = prices_of(self._cases) | dict.fromkeys(in_process, FREE)
+        lines = plan_lines(rows, prices, self._cases.settings)
         remarks, problems = plan_remarks(cases)
         lines += remarks
         searches = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -21,12 +22,9 @@ from pytest_llmprops.plugin.markers import unreadable_of
 from pytest_llmprops.plugin.options import resolve_options, shown_only
 from pytest_llmprops.plugin.reporting import complete_report, from_plain, run_light, shorten_failure, to_plain
 from pytest_llmprops.plugin.session import (
-    MANY_CASES,
     MESSAGES,
     LLMSession,
     drop_unused_hypothesis,
-    freeze_objects,
-    garbage_collection_paused,
     prepare_process,
     resumed,
 )
@@ -44,6 +42,7 @@ class CaseHooks:
         #: places in benchmarks of the exceptions whose traceback was shown
         self._shown: set[str] = set()
         self._expect_failures = session.settings.failures == "xfail"
+        self._has_begun = not session.is_worker
 
     @pytest.hookimpl
     def pytest_pycollect_makemodule(
@@ -59,9 +58,8 @@ class CaseHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> Generator[None, Any, Any]:
-        with garbage_collection_paused():
-            items = yield
-            return self._session.replace_by_light(f"{collector.nodeid}::{name}", items)
+        items = yield
+        return self._session.replace_by_light(f"{collector.nodeid}::{name}", items)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
@@ -80,11 +78,10 @@ class CaseHooks:
         elif self._session.is_worker:
             self._session.settle(session, sys.exception())
         result = yield
-        # After the trial call: the modules of the SDK, which stay, are ignored in the collections at the end.
-        freeze_objects()
-        if self._session.is_worker and len(session.items) >= MANY_CASES:
-            forget_reports(session.config)
-        self._session.begin(session)
+        # The collector need not look at the items and modules again, which stay.
+        gc.freeze()
+        if not self._session.is_worker:
+            self._session.begin(session)
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -92,9 +89,6 @@ class CaseHooks:
         result = yield
         if shown_only(session.config.option, self._session.settings):
             self._report_unreadable(session)
-        elif len(session.items) >= MANY_CASES:
-            # Otherwise pytest and Python look at all verdicts several times at the end, seconds each.
-            freeze_objects()
         return result
 
     def _report_unreadable(self, session: pytest.Session) -> None:
@@ -114,6 +108,10 @@ class CaseHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if not self._has_begun:
+            # Earlier, the controller may not have decided that the run starts.
+            self._has_begun = True
+            self._session.begin(item.session)
         if isinstance(item, LightItem):
             return run_light(item, expect_failures=self._expect_failures)
         return None
@@ -151,36 +149,11 @@ class CaseHooks:
         output[MESSAGES] = self._session.summary().to_json()
 
 
-class _NoReports(dict[str, list[Any]]):
-    """Lists of reports that are always empty."""
-
-    def setdefault(self, key: str, default: list[Any] | None = None) -> list[Any]:
-        return []
-
-
-class _NoStatus:
-    """Answers with neither a letter nor a word, so that the terminal reporter does not keep the id of a report."""
-
-    # First: pytest's hook for subtests keeps the id, too.
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self) -> tuple[str, str, str]:
-        return "", "", ""
-
-
-def forget_reports(config: pytest.Config) -> None:
-    """Let pytest's terminal reporter of a worker, which prints nothing, keep no report, which takes a kilobyte."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.stats = _NoReports(reporter.stats)
-        config.pluginmanager.register(_NoStatus(), "llmprops-forgotten-reports")
-
-
 def start(config: pytest.Config) -> LLMSession:
     """Create the session and register the hooks that this process needs.
 
     :raises pytest.UsageError: if an option cannot be used.
     """
-    # Imports and collection make hundreds of thousands of objects that stay.
     config.add_cleanup(prepare_process())
     worker_input = getattr(config, "workerinput", None)
     # Workers inherit the environment.
@@ -226,11 +199,12 @@ def start(config: pytest.Config) -> LLMSession:
         if settings.plan:
             from pytest_llmprops.plugin.estimate import PlanOnly
 
-            register(PlanOnly(session), "llmprops-plan")
+            register(PlanOnly(session.cases, session.collection, session.evaluation), "llmprops-plan")
         elif controller.is_distributed:
-            from pytest_llmprops.plugin.distributed import Distributed
+            from pytest_llmprops.plugin.distributed import Distributed, limit_workers
 
-            register(Distributed(controller), "llmprops-distributed")
+            session.workers = limit_workers(config, has_batches=settings.engine == "batch")
+            register(Distributed(controller, preflight), "llmprops-distributed")
         elif not shows:
             session.evaluation.import_sdks()
         # Before the controller, which opens the record.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -27,7 +26,7 @@ _LESS = "measure fewer items with --llm-size small or --llm-limit N"
 
 
 class Preflight:
-    """The hooks of the controller before the first case and the first worker."""
+    """The checks of the controller before the first call."""
 
     def __init__(self, config: pytest.Config, controller: Controller) -> None:
         self._config, self._controller = config, controller
@@ -79,13 +78,13 @@ class Preflight:
             if missing and not (cache == "reuse" and holds_replies(config.store, label)):
                 raise UsageError(missing)
 
-    # ---- between collection and the first case or worker
+    # ---- between collection and the first case
 
     # Last, to print after "collected"; the controller, which opens the record, is registered later and comes later.
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         collection = self._session.collection
-        if self._controller.is_distributed or not self._is_needed:
+        if self._controller.is_distributed or not self.is_needed:
             return
         if not collection.remaining or collection.only_collects(session):
             return
@@ -93,34 +92,20 @@ class Preflight:
 
         self._controller.start_broker()
         try:
-            forecast = forecast_of(self._session, self._session.evaluation.engine)
+            forecast = forecast_of(collection, self._session.evaluation, self._session.evaluation.engine)
         except LLMPropsError as error:
             # The store, or the cluster of --llm-engine ray, cannot be used.
             raise pytest.UsageError(str(error)) from None
-        self._decide(forecast)
-
-    # First, because pytest-xdist's terminal reporter leaves its line open.
-    @pytest.hookimpl(optionalhook=True, tryfirst=True)
-    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
-        session = self._controller.main_session
-        if session is None or not self._is_needed or not self._session.evaluation.needs_broker:
-            return
-        from pytest_llmprops.plugin.estimate import forecast_in_child
-
-        # Its process imports the packages of the models while the child collects.
-        self._controller.start_broker(len(specs))
-        calls = forecast_in_child(self._session, session)
-        if calls is not None:
-            self._decide(calls)
+        self.decide(forecast)
 
     @property
-    def _is_needed(self) -> bool:
+    def is_needed(self) -> bool:
         """True if the run has a limit, or may call a model over a network."""
         settings = self._session.settings
         has_limit = settings.max_calls is not None or settings.max_cost is not None
         return has_limit or (bool(self._remote) and settings.cache != "only")
 
-    def _decide(self, forecast: Forecast) -> None:
+    def decide(self, forecast: Forecast) -> None:
         """Print the calls and the cost; refuse the run, or make one call to each model and ask for a confirmation."""
         calls = sum(own.calls for own in forecast.values())
         stored = sum(own.stored for own in forecast.values())

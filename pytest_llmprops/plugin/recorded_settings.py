@@ -19,7 +19,7 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import shell_line, terminal_line
-from pytest_llmprops.engine.store.location import UNSAVED, is_url
+from pytest_llmprops.engine.store.location import is_url
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.options import RunOptions
@@ -42,11 +42,11 @@ _PLAIN = re.compile(r"[\w -]*")
 class Doubt(NamedTuple):
     """What the record asks for.
 
-    :param what: a phrase. :param option: the word with which the user asks for it; empty if no option does.
+    :param what: a phrase. :param option: the word with which the user asks for it.
     """
 
     what: str
-    option: str = ""
+    option: str
 
 
 def confirm_recorded(config: pytest.Config, settings: RunOptions) -> None:
@@ -66,10 +66,9 @@ def confirm_recorded(config: pytest.Config, settings: RunOptions) -> None:
     answer = answer_of(config, "\n".join([*map(terminal_line, lines), "llmprops: continue? [y/N] "]))
     if answer is None:
         whats = "; ".join(doubt.what for doubt in doubts)
-        options = shell_line(*dict.fromkeys(doubt.option for doubt in doubts if doubt.option))
-        fix = f"add {options}" if options else "confirm it on a terminal"
-        text = f"{folder}: {whats}; your own settings do not say so. If you want it, "
-        raise pytest.UsageError(terminal_line(text) + fix)
+        text = f"{folder}: {whats}; your own settings do not say so. If you want it, add "
+        options = shell_line(*dict.fromkeys(doubt.option for doubt in doubts))
+        raise pytest.UsageError(terminal_line(text) + options)
     if answer.strip().lower() not in ("y", "yes"):
         pytest.exit("llmprops: not confirmed; nothing was sent", returncode=pytest.ExitCode.INTERRUPTED)
 
@@ -94,10 +93,6 @@ class _Recorded:
         yield from self._params()
         yield from self._places()
         yield from self._limits()
-        replies = self._folder / UNSAVED
-        if replies.exists():
-            copy = shell_line("llmprops", "store", "copy", str(replies))
-            yield Doubt(f"its replies would be copied into your store, as by '{copy} STORE'")
 
     def _own(self, option: str) -> list[str]:
         """Return the values of an option that the ini file names."""

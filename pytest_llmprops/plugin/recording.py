@@ -207,20 +207,11 @@ class Recording:
                         session.settings.run, list(session.cases.models), project_folder(self._config)
                     )
                     if session.earlier is None
-                    else self._resumed(session.earlier.run.folder)
+                    else session.earlier.run.folder
                 )
             except LLMPropsError as error:
                 raise pytest.UsageError(str(error)) from None
         return session.evaluation.run_dir
-
-    def _resumed(self, folder: Path) -> Path:
-        """Store the replies that the resumed run could not store, so that they are not paid for again."""
-        config = self._session.evaluation.broker_config()
-        if config.cache in ("reuse", "refresh"):
-            from pytest_llmprops.engine.store.location import store_unsaved
-
-            self.notes += store_unsaved(folder, config.store)
-        return folder
 
     def open(self, collection: CollectionMetadata) -> None:
         """Write the first ``run.json``, with what was collected, so that a run that is killed can be resumed.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import dataclasses
 import gc
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +24,7 @@ from pytest_llmprops.core.worker_messages import (
 from pytest_llmprops.engine.evaluator import Unit
 from pytest_llmprops.engine.planning import batch_of
 from pytest_llmprops.plugin.cases import Cases
-from pytest_llmprops.plugin.collection import Collection, report_collection
+from pytest_llmprops.plugin.collection import Collection, CollectionReport, report_collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
 from pytest_llmprops.plugin.light_items import phases_read
 from pytest_llmprops.plugin.options import RunOptions
@@ -129,36 +127,6 @@ class SessionBroker:
         return problems
 
 
-# What a run with a model changes in its process, and restores at its end: garbage collection and the table of
-# loggers.
-#
-# Python's collector looks at the items of a run again and again, which takes a seventh of the time of a
-# collection of tests, and once more at the end of the run. The table of loggers is used by several threads
-# during a run.
-
-
-@contextmanager
-def garbage_collection_paused() -> Iterator[None]:
-    """Collect no garbage while objects are made that stay."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def freeze_objects() -> None:
-    """Make garbage collection rarer, and ignore the objects that exist now.
-
-    Objects without references are freed all the same. This costs some memory and saves about a tenth of a run's CPU
-    time (measured).
-    """
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 20)
-
-
 class _Loggers(dict[str, Any]):
     """The loggers by name. A thread may add one while another goes through them."""
 
@@ -169,16 +137,15 @@ class _Loggers(dict[str, Any]):
 def prepare_process() -> Callable[[], None]:
     """Prepare the process for a run, and return the function that restores it.
 
+    Python's collector would look at the items of a run again and again, a seventh of the time of a collection of tests.
+
     Pytest goes through the loggers around each phase of a test, without the lock of :mod:`logging`. A logger that an
     SDK, imported by another thread, added at that moment made an error of the case.
     """
     thresholds = gc.get_threshold()
     manager = logging.Logger.manager
-    freeze_objects()
+    gc.set_threshold(200_000, 20, 20)
     manager.loggerDict = _Loggers(manager.loggerDict)
-
-    # Python's last collection would visit all of them: 40 ms, in each worker.
-    atexit.register(gc.freeze)
 
     def restore() -> None:
         gc.unfreeze()
@@ -231,8 +198,6 @@ def resumed(config: pytest.Config, settings: RunOptions) -> RunOptions:
     return dataclasses.replace(settings, resume=True)
 
 
-#: number of cases from which pytest keeps no report of each case, which takes a kilobyte
-MANY_CASES = 20_000
 #: the entry of ``workerinput`` and ``workeroutput`` that holds this plugin's messages
 MESSAGES = "llmprops"
 
@@ -253,6 +218,8 @@ class LLMSession:
         setup = None if worker_input is None else WorkerSetup.from_json(worker_input[MESSAGES])
         #: the variables from a ``.env`` file, for the header
         self.dotenv = ""
+        #: why fewer workers than asked for are started, for the header
+        self.workers = ""
         is_distributed = self.is_worker or config.getoption("dist", "no") != "no"
         # A resumed run has the helpers of its record.
         self.cases = Cases(settings, helpers_ahead=is_distributed or settings.resume)
@@ -275,6 +242,8 @@ class LLMSession:
         if worker_input is not None:
             self.evaluation.processes = int(worker_input["workercount"])
         self._searching: Searching | None = None
+        if setup is not None:
+            self.evaluation.resumed_from = setup.resumed_from
         #: why the run may not start, set after collection; None if it may
         self.refused: str | None = None
         if not self.is_worker:
@@ -336,15 +305,30 @@ class LLMSession:
     def _report_collection(self, session: pytest.Session, folder: Path) -> None:
         """Report what was collected, or that this worker refuses to start, as it does on a full disk."""
         try:
-            facts = self.collection.facts() if self.refused is None else None
-            report_collection(folder, self.worker_id, facts)
+            calls = self._counted()
+            report = CollectionReport(self.collection.facts(), calls) if self.refused is None else None
+            report_collection(folder, self.worker_id, report)
         except OSError as error:
             from pytest_llmprops.runs.record import unusable
 
             self.refused = str(unusable(folder, error))
             session.items.clear()
-            # An empty file takes no disk space. Without it, the controller would wait before it starts more workers.
+            # An empty file takes no disk space.
             report_collection(folder, self.worker_id, None)
+
+    def _counted(self) -> dict[str, dict[str, Any]]:
+        """Return the calls of the run as plain values, if this worker counts them; note why it cannot."""
+        assert self.setup is not None
+        if self.refused is not None or not (self.setup.counts and self.collection.remaining):
+            return {}
+        from pytest_llmprops.plugin.estimate import forecast_in_worker
+
+        try:
+            calls = forecast_in_worker(self.collection, self.evaluation)
+        except LLMPropsError as error:
+            self.refused = str(error)
+            return {}
+        return {label: own.to_json() for label, own in calls.items()}
 
     def _check_resumed(self) -> None:
         from pytest_llmprops.plugin.resuming import check_cases
@@ -361,9 +345,6 @@ class LLMSession:
     def begin(self, session: pytest.Session) -> None:
         """Begin to evaluate the cases that this process will report."""
         if not self.collection.remaining or self.collection.only_collects(session):
-            return
-        if self._worker_input is None and self.config.getoption("dist", "no") != "no":
-            # The controller collects to plan the run; its workers evaluate the cases.
             return
         if self._worker_input is None:
             begin_alone(session.items, self.collection, self.evaluation)

@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -197,8 +197,6 @@ class Terminal:
         self._statuses: dict[str, str] = {}
         #: node id -> whether the search ended with an error
         self._searches: dict[str, bool] = {}
-        #: category -> the report that pytest keeps for all cases; see :meth:`forget`
-        self._kept: dict[str, pytest.TestReport] = {}
         #: node ids of items that cannot be searched
         self._not_searched: set[str] = set()
 
@@ -219,24 +217,6 @@ class Terminal:
             self.progress.count("searched", {})
         if status:
             self.progress.count(status, message.group.counts if message.group else None)
-
-    def forget(self, report: pytest.TestReport, message: CaseReport | None, reporter: Any) -> None:
-        """Let pytest's terminal reporter keep one report for all cases that ended alike; it only counts them.
-
-        Errors, which it shows at the end, are kept.
-
-        :param reporter: pytest's terminal reporter; None with ``-p no:terminal``.
-        """
-        has_verdict = message is not None and report.nodeid in self._statuses
-        if reporter is None or not (has_verdict or report.passed):
-            return
-        for category, reports in reporter.stats.items():
-            if reports and reports[-1] is report:
-                first = self._kept.setdefault(category, report)
-                reports[-1] = first
-                # The report of a teardown, which some plugins need, leaves the status of the case.
-                if first is not report and report.when == "call":
-                    self._statuses.pop(report.nodeid, None)
 
     def clear_progress(self) -> None:
         """Remove the progress line."""
@@ -287,51 +267,6 @@ class Terminal:
                 stats["failed"] = failed
 
 
-def lists_reports(config: pytest.Config) -> bool:
-    """Return True if pytest shows something of each report at the end: passed or expected failures, or durations."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    shown = set(getattr(reporter, "reportchars", "")) & set("pPxX")
-    return bool(shown or config.option.durations or config.getini("console_output_style") == "times")
-
-
-class _Number(set[Any]):
-    """The number of reported cases, in the place of the set of their ids (400 bytes each), of which pytest shows it."""
-
-    def __init__(self, ids: Set[Any]) -> None:
-        super().__init__()
-        self._number, self._last = len(ids), None
-
-    def add(self, nodeid: Any) -> None:
-        # A failed teardown is reported after the call of the same case.
-        self._number += nodeid != self._last
-        self._last = nodeid
-
-    def __len__(self) -> int:
-        return self._number
-
-
-class _LightStatus:
-    """Answers for light items before pytest's hook for subtests, which keeps the id of each report."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self, report: Any) -> Any:
-        # Only reports of light items have no keywords; these items have no subtests.
-        return None if getattr(report, "keywords", True) else self._terminal.shown(report)
-
-
-def count_reports(plugins: pytest.PytestPluginManager, terminal: Terminal) -> None:
-    """Make pytest count the cases of a large run instead of keeping their ids."""
-    plugins.register(_LightStatus(terminal), "llmprops-light-status")
-    reporter = plugins.get_plugin("terminalreporter")
-    ids = getattr(reporter, "_progress_nodeids_reported", None)
-    # Before version 9.2, pytest adds the id of a case twice.
-    if isinstance(ids, set) and not hasattr(reporter, "pytest_runtest_logfinish"):
-        setattr(reporter, "_progress_nodeids_reported", _Number(ids))  # noqa: B010
-
-
 def header_lines(session: LLMSession) -> list[str]:
     """Return the lines of pytest's header."""
     settings = session.settings
@@ -344,8 +279,7 @@ def header_lines(session: LLMSession) -> list[str]:
         parts.append(f"repeats {settings.repeats}")
     parts += [f"concurrency {settings.concurrency}", f"cache {settings.cache}"]
     lines = [f"llmprops: {', '.join(map(without_secrets, settings.models))} ({', '.join(parts)})"]
-    if session.dotenv:
-        lines.append(f"llmprops: {session.dotenv}")
+    lines += [f"llmprops: {line}" for line in (session.dotenv, session.workers) if line]
     lines += [f"llmprops: {line}" for line in map(hint, session.cases.model_specs().values()) if line]
     gating = session.gating
     if gating is not None:

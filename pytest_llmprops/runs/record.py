@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.record_schema import FILES
-from pytest_llmprops.core.records import KeyPlaces, SearchCounts, SearchRecord, VerdictKey, VerdictRecord
+from pytest_llmprops.core.records import SearchCounts, SearchRecord, VerdictKey, VerdictRecord
 from pytest_llmprops.core.run_metadata import GitState, RunMetadata
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS, file_hashes, problems, run_json
@@ -212,7 +212,7 @@ def unusable(folder: Path, error: OSError) -> UsageError:
 class RunRecord:
     """The record of a run in progress. Verdicts are flushed one by one; ``run.json`` is replaced atomically.
 
-    The verdicts are not kept in memory: a run of a million cases would need gigabytes.
+    The verdicts are not kept in memory, only where the last one of each item and sample begins in the file.
     """
 
     def __init__(self, folder: Path, facts: RunMetadata, kept: Sequence[VerdictRecord] | None = None) -> None:
@@ -226,7 +226,7 @@ class RunRecord:
         self.replaced: list[VerdictRecord] = []
         #: number of items and samples that have a verdict
         self.count = 0
-        self._places = KeyPlaces(facts.expected or 0)
+        self._places: dict[VerdictKey, int] = {}
         self._digest = hashlib.sha256()
         #: bytes of the file that have complete lines
         self._size = 0
@@ -291,12 +291,10 @@ class RunRecord:
 
     def _latest(self, key: VerdictKey) -> VerdictRecord | None:
         """Return the last verdict with this key; None if there is none, or if it cannot be read any more."""
-        places = list(self._places.of(key))
-        for place in sorted(places, reverse=True) if places else ():
+        place = self._places.get(key)
+        if place is not None:
             with suppress(ValueError):
-                record = VerdictRecord.from_json(json.loads(self._line_at(place)))
-                if record.key == key:
-                    return record
+                return VerdictRecord.from_json(json.loads(self._line_at(place)))
         return None
 
     def _line_at(self, place: int) -> bytes:
@@ -323,7 +321,7 @@ class RunRecord:
         self.count += len(records)
 
     def _note(self, key: VerdictKey, line: bytes) -> None:
-        self._places.add(key, self._size)
+        self._places[key] = self._size
         self._size += len(line)
         self._digest.update(line)
 

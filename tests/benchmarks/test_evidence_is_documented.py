@@ -74,28 +74,6 @@ def test_htest_homophones_and_eras(run: Runner) -> None:
         assert names <= documented(name)
 
 
-def test_edited_items(run: Runner) -> None:
-    """An edited item has the keys of its benchmark in the table of the page, and no other."""
-    names = ("htest", "homophones", "dtails", "eras")
-    suites = [str(ROOT / "suites" / f"test_{name}.py") for name in names]
-    run.write("says_a.py", "def reply(chat):\n    return 'A'\n")
-    edits = [part for name in names for part in ("--llm-set", f"{name}.edits=true")]
-    done = run(
-        *suites, "--rootdir", str(run.folder), "--model", f"fake:call?file={run.folder / 'says_a.py'}", *edits,
-        "--llm-limit", "1", "-k", "uppercase or (en and asked) or (af/know and not translate) or explicit/01",
-    )  # fmt: skip
-    section = PAGE.split("# Evidence\n")[1].split("\n## ")[0]
-    rows = {
-        name: set(re.findall(r"`(\w+)`", row)) for name, row in re.findall(r"\| `(\w+)` \|(.+)\|", section)
-    }
-    assert {*rows} == {*names}
-    assert {"edited", "edits", "status", "given"} <= documented("Evidence")
-    for record in read_run(done.folder).records:
-        edited = record.evidence["edited"]
-        assert isinstance(edited, Mapping)
-        assert {*edited} - {"edits", "status", "given"} == rows[record.benchmark]
-
-
 def test_dtails(tmp_path: Path) -> None:
     """Choices with rules and a clue, and translations with a reference, have exactly the documented keys."""
     [chosen, translated] = dtails_runs.items("know", ("weet", "ken"), ["weet"], tasks=("select", "translate"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.store.base import Row
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
@@ -20,14 +20,15 @@ from pytest_llmprops.models.api.prices import Price
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.backends import make
 from tests.support.engine_models import MakeBroker, ask_all, kinds
+from tests.support.stores import fill
 
 
 def _slow_store(monkeypatch: pytest.MonkeyPatch) -> None:
     put_many = SQLiteStore.put_many
 
-    def slowly(self: SQLiteStore, rows: Collection[Row], **options: Any) -> int:
+    def slowly(self: SQLiteStore, rows: Collection[Row]) -> None:
         time.sleep(0.05)
-        return put_many(self, rows, **options)
+        put_many(self, rows)
 
     monkeypatch.setattr(SQLiteStore, "put_many", slowly)
 
@@ -141,25 +142,17 @@ def test_a_rate_spaces_the_calls(make_broker: MakeBroker) -> None:
     assert time.monotonic() - start >= 0.1
 
 
-def test_replies_that_cannot_be_stored_are_set_aside(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """They are in a store in the folder of the run, and the notes say so once the store is settled."""
-    run_dir, path = tmp_path / "run", tmp_path / "replies.sqlite"
-    run_dir.mkdir()
-    broker = make_broker(FakeModel({"": "x"}), run_dir=str(run_dir))
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute(
-            "CREATE TRIGGER full BEFORE INSERT ON replies BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
-        )
+def test_a_store_that_takes_no_reply_stops_the_run(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """The replies so far reach their cases; the run then stops, and a note counts what is not stored."""
+    broker = make_broker(FakeModel({"": "x"}))
+    fill(tmp_path / "replies.sqlite")
 
     async def work() -> list[str]:
         await asyncio.gather(*(broker.ask("m", "subject", Chat.user(text)) for text in "ab"))
         await broker.settled()
-        notes = broker.notes()
+        with pytest.raises(RunStopped, match="disk is full; the replies so far are kept; llmprops retry"):
+            await broker.ask("m", "subject", Chat.user("c"))
         await broker.close()
-        return notes
+        return broker.notes()
 
-    [note] = asyncio.run(work())
-    aside = run_dir / "replies.sqlite"
-    assert note.endswith(
-        f"disk is full; 2 replies are in {aside} instead: llmprops store copy {aside} {path}"
-    )
+    assert asyncio.run(work()) == ["2 replies are not stored; another run pays for them again"]

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from bench.stub_server import RunningStub
-from pytest_llmprops.cli.main import main
 from pytest_llmprops.engine.store.base import LEASE_SECONDS
 from tests.support.commands import until
 from tests.support.postgres import PostgresServer
@@ -94,55 +93,42 @@ def test_a_server_that_comes_back_in_time_changes_nothing(
         server.start()
         done = running.result(60)
     assert (done.run["complete"], len(done.verdicts)) == (True, 200)
-    assert not (done.folder / "replies.sqlite").exists()
     assert stub.stats()["requests"] == 200
     assert run(*options(stub, server.url())).run["calls"]["cache_hits"] == 200
 
 
-@pytest.mark.parametrize("is_back", [False, True])
-def test_a_lost_server_is_replaced_by_a_file(
-    run: Runner, start_stub: Start, server: PostgresServer, is_back: bool, capsys: pytest.CaptureFixture[str]
+def test_a_server_that_stays_away_stops_the_run(
+    run: Runner, start_stub: Start, server: PostgresServer, workers: str
 ) -> None:
-    """A run goes on without its server, and its replies are copied to the server when that is back, or by the user."""
+    """After ``--llm-timeout``, the run stops with one line; the run that resumes it repeats the calls in flight."""
     run.sums(300)
-    run.write(
-        "conftest.py",
-        "from pytest_llmprops.engine.store import reply_cache\nreply_cache.BEAT_SECONDS = 0.5\n",
-    )
     url = server.url()
     stub = start_stub(delay=0.1)
+    arguments = options(stub, url, "--llm-concurrency", "8", "--llm-timeout", "1", "-n", workers)
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run, *options(stub, url, "--llm-concurrency", "8", "--llm-timeout", "1"))
+        running = pool.submit(run, *arguments)
         until(lambda: stub.stats()["answered"] >= 40)
         server.kill()
-        until(lambda: stub.stats()["answered"] >= 100)
-        if is_back:
-            server.start()
-        done = running.result(60)
-    assert (done.run["complete"], len(done.verdicts)) == (True, 300)
-    assert "Traceback" not in done.output
-    aside = done.folder / "replies.sqlite"
-    output = " ".join(done.output.split())
-    assert f"reply store {url}: " in output
-    assert aside.exists() is not is_back
-    if is_back:
-        assert "replies were kept in a file until the server was back" in output
-    else:
-        assert f"llmprops store copy {aside} {url}" in output
-        server.start()
-        assert main(["store", "copy", str(aside), url]) == 0
-    assert run(*options(stub, url)).run["calls"]["cache_hits"] == 300
-    assert stub.stats()["requests"] == 300
+        stopped = running.result(60)
+    assert (stopped.code, stopped.run["complete"]) == (2, False)
+    assert "Traceback" not in stopped.output
+    assert f"reply store {url}: " in stopped.run["stopped"]
+    assert "llmprops retry resumes the run" in stopped.run["stopped"]
+    assert stub.stats()["answered"] < 300
+    server.start()
+    done = run(*arguments, "--llm-run", str(stopped.folder), "--llm-resume")
+    assert len(stopped.verdicts) == 300, done.output
+    stats = stub.stats()
+    assert stats["requests"] - stats["distinct"] <= 8
 
 
-def test_an_interrupted_run_keeps_what_its_lost_server_did_not_take(
+def test_an_interrupted_run_does_not_wait_for_its_server(
     run: Runner, start_stub: Start, server: PostgresServer
 ) -> None:
-    """Ctrl-C does not wait for the server. The run that is resumed stores the replies and sends nothing twice."""
+    """Ctrl-C ends the run although its server is lost; the run that resumes it repeats the calls in flight."""
     run.sums(200)
-    url = server.url()
     stub = start_stub(delay=0.1)
-    arguments = options(stub, url, "--llm-concurrency", "8")
+    arguments = options(stub, server.url(), "--llm-concurrency", "8")
     started = run.start(*arguments)
     until(lambda: stub.stats()["answered"] >= 40)
     server.kill()
@@ -152,13 +138,9 @@ def test_an_interrupted_run_keeps_what_its_lost_server_did_not_take(
     stopped = started.end(30)
     assert time.monotonic() - begun < 20
     assert (stopped.code, stopped.run["complete"]) == (2, False)
-    aside = stopped.folder / "replies.sqlite"
-    assert aside.exists()
     server.start()
     run(*arguments, "--llm-run", str(stopped.folder), "--llm-resume")
     assert len(stopped.verdicts) == 200
-    assert not aside.exists()
-    # The end of the session cuts off the calls in flight.
     stats = stub.stats()
     assert stats["requests"] - stats["distinct"] <= 8
 

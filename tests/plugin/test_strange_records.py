@@ -248,16 +248,6 @@ def test_other_reaching_settings_are_asked_about(run: Runner, words: tuple[str, 
     assert KEY not in done.output
 
 
-def test_replies_of_a_record_are_not_copied_into_the_users_store(run: Runner) -> None:
-    """A store in the folder of a record may have any reply to any request of the user's other runs."""
-    first = recorded(run)
-    (first.folder / "replies.sqlite").write_bytes(run.store.read_bytes())
-    done = retry(run, str(first.folder))
-    assert done.code == 4, done.output
-    assert f"as by 'llmprops store copy {first.folder / 'replies.sqlite'} STORE'" in done.output
-    assert (first.folder / "replies.sqlite").exists()
-
-
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 1), ("n\n", 2)])
 def test_a_terminal_is_asked(
     run: Runner, stranger: Stranger, answer: str, code: int, monkeypatch: pytest.MonkeyPatch

@@ -13,13 +13,12 @@ from pytest_llmprops.benchmarks.dtails.context import (
     with_rules,
 )
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
-from pytest_llmprops.core.benchmark import Ask, DataFiles, Loaded
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Kind
-from pytest_llmprops.core.searches import EditedBenchmark, Edits
 from pytest_llmprops.core.verdicts import Verdict
 
 _ASSUMED = (
@@ -37,7 +36,7 @@ _ASSUMED = (
 )
 
 
-class Dtails(EditedBenchmark):
+class Dtails(Benchmark):
     """Measures whether a model chooses the right one of several translations of a word in a sentence."""
 
     name = "dtails"
@@ -50,7 +49,6 @@ class Dtails(EditedBenchmark):
         TRANSLATE: "The model translates the sentence. Which of the words does its translation use?",
     }
     metric_directions = {
-        **EditedBenchmark.metric_directions,
         "frequency_baseline": "none",
         # k is the number of variations; each row has its own.
         "position_rate": "target:1/k",
@@ -66,7 +64,6 @@ class Dtails(EditedBenchmark):
         "parser_rate": "none",
         "normalised_accuracy": "higher",
     }
-    edited_tasks = frozenset({SELECT})
     judges_filtered = True
     kinds = frozenset({"chat", "likelihood", "translate"})
     roles = frozenset({"parse", "rules"})
@@ -106,19 +103,7 @@ class Dtails(EditedBenchmark):
     ) -> Verdict:
         from pytest_llmprops.benchmarks.dtails.evaluation import evaluate
 
-        verdict = await evaluate(item, context, ask, protocol.settings, seed=protocol.seed)
-        return await self.with_edit(verdict, item, context, ask, protocol)
-
-    async def edits(
-        self, item: Item, context: Context, ask: Ask, protocol: Protocol[DtailsSettings]
-    ) -> Edits | str:
-        from pytest_llmprops.benchmarks.dtails.evaluation import edits_of
-
-        return await edits_of(item, context, ask, protocol.settings, seed=protocol.seed)
-
-    def edit_requests(self, settings: DtailsSettings) -> int:
-        # A reply that does not follow the template is asked for again.
-        return 1 if settings.answer == "likelihood" else 2
+        return await evaluate(item, context, ask, protocol.settings, seed=protocol.seed)
 
     def caption(self, item: Item) -> str:
         return f"{item['concept']} → {item['label'][0]}: {item['target'] or item['sentence']}"
@@ -128,11 +113,9 @@ class Dtails(EditedBenchmark):
         from pytest_llmprops.benchmarks.dtails.metrics import metric_rows
 
         yield from metric_rows(records)
-        yield from super().metrics(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Yield a remark for each list length at which the choice depends on the order, and one on edits."""
+        """Yield a remark for each list length at which the choice depends on the order."""
         from pytest_llmprops.benchmarks.dtails.metrics import remarks
 
         yield from remarks(records)
-        yield from super().remarks(records)

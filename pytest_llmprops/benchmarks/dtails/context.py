@@ -13,7 +13,6 @@ from pytest_llmprops.benchmarks.dtails.rows import Row
 from pytest_llmprops.core.benchmark import DataFiles, Loaded
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.searches import EditSettings
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.dtails.prompts import Variations
@@ -60,7 +59,7 @@ Sentences = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class DtailsSettings(EditSettings):
+class DtailsSettings:
     """How an item is measured.
 
     :param rules: ``none``; ``self``: the model under test writes the rules; ``helper``: the helper ``rules`` writes
@@ -86,7 +85,6 @@ class DtailsSettings(EditSettings):
     match: Literal["paper", "word"] = "word"
 
     def __post_init__(self) -> None:
-        EditSettings.__post_init__(self)
         if not 1 <= self.runs <= 20:
             raise ValueError("runs must be from 1 to 20")
         if self.max_tokens < 1 or self.rule_max_tokens < 1 or not 0 <= self.temperature < math.inf:

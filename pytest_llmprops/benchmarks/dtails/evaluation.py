@@ -37,7 +37,6 @@ from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Likelihood, Parse, Reply, Scores, Translate, is_base
-from pytest_llmprops.core.searches import Edits
 from pytest_llmprops.core.texts import TOKENIZER, unicode_words
 from pytest_llmprops.core.verdicts import (
     OTHER_READING,
@@ -353,33 +352,6 @@ async def evaluate(item: Item, context: Context, ask: Ask, settings: DtailsSetti
 
 def _order(item: Item, context: Context, seed: int, run: int) -> tuple[int, ...]:
     return shown_order(len(item["variations"]), seed, item.base_id, run, context.slots.get(item.base_id))
-
-
-async def edits_of(
-    item: Item, context: Context, ask: Ask, settings: DtailsSettings, *, seed: int
-) -> Edits | str:
-    """Return the edits of a choice, or why it cannot be asked for.
-
-    :raises BackendError: if the rules of the model could not be asked for.
-    """
-    # Most runs measure no edits.
-    from pytest_llmprops.benchmarks.dtails.edits import DtailsEdits
-
-    text = ""
-    if settings.rules != NONE:
-        rules = (await _rules(item, context, ask, settings)).rules
-        if rules is None:
-            return f"its rules for {item['concept']!r} could not be read"
-        text = shown_rules(rules.texts())
-
-    async def ask_about(sentence: str, order: tuple[int, ...], ask: Ask) -> Verdict:
-        edited = replace(item, fields={**item.fields, "sentence": sentence})
-        return judge_choices(
-            edited, [await choose(edited, ask, settings, order, run=0, rules=text)], None, {}
-        )
-
-    names = tuple(variation_name(forms) for forms in item["variations"])
-    return DtailsEdits(item["sentence"], item["concept"], names, _order(item, context, seed, 0), ask_about)
 
 
 async def _rules(item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:

@@ -12,14 +12,13 @@ from pytest_llmprops.benchmarks.eras.settings import (
     IMPLICIT_TASK,
     ErasSettings,
 )
-from pytest_llmprops.core.benchmark import Ask, DataFiles, Loaded, Serve
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Serve
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Kind
-from pytest_llmprops.core.searches import EditedBenchmark, Edits
 from pytest_llmprops.core.verdicts import Verdict
 
 #: With more pairs than this in one task, a paradigm is one pytest case.
@@ -34,7 +33,7 @@ _ASSUMED = (
 )
 
 
-class Eras(EditedBenchmark):
+class Eras(Benchmark):
     """Chinese garden path sentences: does a model segment them as their meaning requires?"""
 
     name = "eras"
@@ -47,7 +46,6 @@ class Eras(EditedBenchmark):
         IMPLICIT: "Does a word of the wrong segmentation change the sentiment? If not, half the pairs are wrong.",
     }
     metric_directions = {
-        **EditedBenchmark.metric_directions,
         **EXPLICIT_TASK,
         "canary_token_rate": "lower",
         "canary_swallowed_rate": "lower",
@@ -68,8 +66,7 @@ class Eras(EditedBenchmark):
     weighting = "cluster"
     # A model without garden path errors ranks test and control by chance (section 4.1).
     accuracy_targets = {IMPLICIT: 0.5}
-    presentation = EditedBenchmark.presentation | {"case"}
-    edited_tasks = frozenset({EXPLICIT})
+    presentation = frozenset({"case"})
     protocols = {
         "paper": NamedSettings(ErasSettings(samples=20, rule="paper"), assumed=_ASSUMED),
         "quick": NamedSettings(
@@ -102,27 +99,13 @@ class Eras(EditedBenchmark):
     ) -> Verdict:
         from pytest_llmprops.benchmarks.eras.judging import evaluate
 
-        verdict = await evaluate(item, context, ask, protocol.settings)
-        return await self.with_edit(verdict, item, context, ask, protocol)
-
-    async def edits(
-        self, item: Item, context: Context, ask: Ask, protocol: Protocol[ErasSettings]
-    ) -> Edits | str:
-        from pytest_llmprops.benchmarks.eras.edits import ErasEdits
-
-        if not context.slot_words:
-            return "a generated set has no lists of slot words"
-        return ErasEdits(item["pair"], context, protocol.settings)
-
-    def edit_requests(self, settings: ErasSettings) -> int:
-        # A chat model is asked again if its reply cannot be read.
-        return 2
+        return await evaluate(item, context, ask, protocol.settings)
 
     def evaluate_all(
         self, items: Sequence[Item], context: Context, serve: Serve, protocol: Protocol[ErasSettings]
     ) -> Sequence[Verdict | BackendError] | None:
-        """Return the verdicts of a segmenter in this process; None for other items, and with edits."""
-        if protocol.settings.edits or any(item.task != EXPLICIT for item in items):
+        """Return the verdicts of a segmenter in this process; None for other items."""
+        if any(item.task != EXPLICIT for item in items):
             return None
         from pytest_llmprops.benchmarks.eras.judging import evaluate_all
 
@@ -136,11 +119,9 @@ class Eras(EditedBenchmark):
         from pytest_llmprops.benchmarks.eras.metrics import metric_rows
 
         yield from metric_rows(records)
-        yield from super().metrics(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Yield warnings about accuracies that mean nothing (degenerate segmentations, only ties), and on edits."""
+        """Yield warnings about accuracies that mean nothing (degenerate segmentations, only ties)."""
         from pytest_llmprops.benchmarks.eras.metrics import remarks
 
         yield from remarks(records)
-        yield from super().remarks(records)

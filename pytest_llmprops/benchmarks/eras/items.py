@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_llmprops.benchmarks.eras.paradigms import (
@@ -48,12 +48,10 @@ class Context:
     :param convert: Converter to traditional characters: the tool ``traditional`` of the registration.
     :param mlm_score: How a masked language model's scores chose the slot words of a generated set; empty
         if no model chose them.
-    :param slot_words: The words of each slot, by its name; empty for a generated set.
     """
 
     convert: Convert
     mlm_score: str = ""
-    slot_words: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def load_items(files: DataFiles) -> Loaded:
@@ -81,7 +79,7 @@ def load_items(files: DataFiles) -> Loaded:
         pairs = _filled(paradigms, words, "builtin")
     return Loaded(
         _items(pairs, source, _ID_PREFIXES.get(files.source, "")),
-        Context(files.tool("traditional"), mlm_score, words),
+        Context(files.tool("traditional"), mlm_score),
     )
 
 

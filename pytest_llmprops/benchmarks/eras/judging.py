@@ -427,33 +427,6 @@ async def _explicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settin
     return judge_chat(pair, texts, (answers[0], answers[1]), settings.rule)
 
 
-async def judge_test_sentence(
-    pair: SentencePair, context: Context, ask: Ask, settings: ErasSettings
-) -> Verdict:
-    """Return the verdict on the test sentence of a pair alone, which decides the pair's verdict.
-
-    :raises BackendError: if a call could not be made.
-    """
-    text, _ = sentences_in_script(pair, settings.script, context)
-    site = text[pair.site_start : pair.site_start + 3]
-    expected = expected_cut(site, pair.paradigm)
-    if "segment" in ask.kinds:
-        words: Sequence[str] = (await ask(Segment(text))).value
-    else:
-        answer = await segmented(text, ask, settings)
-        words = answer.words
-        if not words:
-            status: Literal["refused", "unparsed"] = "refused" if answer.is_filtered else "unparsed"
-            return Verdict(status, expected, answer.reply.text.strip(), answer.problem)
-    outcome, _ = judged_site(words, text, pair, settings.rule)
-    return Verdict.check(
-        outcome.right,
-        expected=expected,
-        given=marked_segmentation(words, pair, outcome),
-        reason=_reason(outcome, pair, site, len(words), len(text)),
-    )
-
-
 async def _implicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings) -> Verdict:
     classifier = "sentiment" in ask.kinds
     mask = MODEL_MASK if classifier else CHAT_MASK

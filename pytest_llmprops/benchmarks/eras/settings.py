@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_llmprops.core.searches import EditSettings
-
 #: ``difference`` is control minus test, as in the paper's tables
 EXPLICIT_TASK: Mapping[str, str] = {
     "test_accuracy": "higher",
@@ -40,7 +38,7 @@ AUTHORS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ErasSettings(EditSettings):
+class ErasSettings:
     """How pairs are measured and reported.
 
     :param script: ``simplified``, or the converter to traditional characters.
@@ -61,6 +59,5 @@ class ErasSettings(EditSettings):
     max_tokens: int = 256
 
     def __post_init__(self) -> None:
-        EditSettings.__post_init__(self)
         if self.samples < 1 or self.max_tokens < 1 or self.temperature < 0:
             raise ValueError("samples and max_tokens must be at least 1 and temperature at least 0")

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MASK, WORD_ONLY, items, masked
 from pytest_llmprops.benchmarks.homophones.reading_rules import Rules, parse_rules
-from pytest_llmprops.core.benchmark import Ask, DataFiles, Loaded
-from pytest_llmprops.core.errors import DataError, MissingExtra, RunStopped
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
+from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.core.searches import EditedBenchmark, EditSettings
 from pytest_llmprops.core.verdicts import Verdict
-
-if TYPE_CHECKING:
-    from pytest_llmprops.benchmarks.homophones.edits import HomophoneEdits
 
 RULES = "homophones/reading_rules.json"
 #: Traditional characters, each followed by its simplified form: every character of Big5 that OpenCC (Apache-2.0,
@@ -39,7 +35,7 @@ _FEWEST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class HomophonesSettings(EditSettings):
+class HomophonesSettings:
     """How an item is measured.
 
     :param match: What makes a reply correct. ``contains`` is the paper's rule (section 6.4): the answer occurs anywhere
@@ -55,14 +51,13 @@ class HomophonesSettings(EditSettings):
     max_tokens: int | None = 256
 
     def __post_init__(self) -> None:
-        EditSettings.__post_init__(self)
         if not 1 <= self.asks <= 10:
             raise ValueError("asks must be from 1 to 10")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ValueError("max_tokens must be at least 1, or none")
 
 
-class Homophones(EditedBenchmark):
+class Homophones(Benchmark):
     """Find the word that is meant by a homophone in a sentence. Two controls give only one of the clues."""
 
     judges_filtered = True
@@ -77,10 +72,8 @@ class Homophones(EditedBenchmark):
     }
     controls = frozenset({CONTEXT_ONLY, WORD_ONLY})
     roles = frozenset()
-    edited_tasks = frozenset({ASKED})
     sizes = {"small": dict.fromkeys(task_about, 30), "standard": dict.fromkeys(task_about, 100)}
     metric_directions = {
-        **EditedBenchmark.metric_directions,
         "several_answers_rate": "lower",
         "first_ask_accuracy": "higher",
         "accuracy": "higher",
@@ -105,43 +98,10 @@ class Homophones(EditedBenchmark):
         rules = read_rules(files)
         return Loaded(tuple(items(files, rules.words)), rules)
 
-    def prepared(self, part: Loaded, files: DataFiles, settings: HomophonesSettings) -> Loaded:
-        if not settings.edits and settings.search == "none":
-            return part
-        return Loaded(part.items, replace(part.context, respellings=files.tool("respellings")))
-
     async def evaluate(
         self, item: Item, context: Rules, ask: Ask, protocol: Protocol[HomophonesSettings]
     ) -> Verdict:
-        verdict = await _asked(item, context, ask, protocol.settings)
-        return await self.with_edit(verdict, item, context, ask, protocol)
-
-    async def edits(
-        self, item: Item, context: Rules, ask: Ask, protocol: Protocol[HomophonesSettings]
-    ) -> HomophoneEdits:
-        """Return the edits of an item.
-
-        :raises RunStopped: if a package is missing that spells words.
-        """
-        # Most runs measure no edits.
-        from pytest_llmprops.benchmarks.homophones.edits import HomophoneEdits
-
-        async def ask_about(item: Item, ask: Ask) -> Verdict:
-            return await _asked(item, context, ask, protocol.settings)
-
-        spellings: Sequence[str] = ()
-        if context.respellings is not None:
-            try:
-                spellings = context.respellings(
-                    item["answers"][0], item["word"], item["sentence"], item.language
-                )
-            except MissingExtra as error:
-                # Without it, the edits would depend on what is installed.
-                raise RunStopped(f"homophones.edits, homophones.search: {error}") from None
-        return HomophoneEdits(item, spellings, ask_about)
-
-    def edit_requests(self, settings: HomophonesSettings) -> int:
-        return settings.asks
+        return await _asked(item, context, ask, protocol.settings)
 
     def caption(self, item: Item) -> str:
         return f"{item['word']} → {item['answers'][0]}"
@@ -163,11 +123,9 @@ class Homophones(EditedBenchmark):
                 hits = [r.status == "correct" for r in members if r.values.get(key) == flag]
                 if hits:
                     yield rate(place, "accuracy", hits, "higher", group=group)
-        yield from super().metrics(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Yield warnings: most replies name no answer, or several, so accuracy may say little; then on edits."""
-        yield from super().remarks(records)
+        """Yield warnings: most replies name no answer, or several, so accuracy may say little."""
         asked = [r for r in records if r.task == ASKED and "answers_named" in r.values]
         if len(asked) < _FEWEST:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
@@ -149,7 +149,6 @@ class Rules:
         ``word``, its own meaning, in a group ``own``, or, only after a contrast, another word in a group ``turn``.
     :param not_answers: Words that are never candidates ("typo", "something").
     :param phrases: The patterns of :data:`PHRASES`, by name.
-    :param respellings: Returns other spellings of an answer's sound, for edited items: the tool of that name.
     """
 
     echo: tuple[Rule, ...]
@@ -166,7 +165,6 @@ class Rules:
     not_answers: frozenset[str]
     phrases: Mapping[str, Rule]
     words: Words
-    respellings: Callable[[str, str, str, str], Sequence[str]] | None
 
     def phrase(self, name: str) -> re.Pattern[str]:
         """Return a pattern of :data:`PHRASES`."""
@@ -209,7 +207,6 @@ def parse_rules(document: object, traditional: str, *, compiles: bool = True) ->
         not_answers=frozenset(unicodedata.normalize("NFC", word.casefold()) for word in not_answers),
         phrases=phrases,
         words=_words(_section(document, "words", dict), traditional),
-        respellings=None,
     )
 
 

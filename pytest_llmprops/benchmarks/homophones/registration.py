@@ -15,5 +15,4 @@ REGISTRATION = Registration(
     generate=Command(
         "generate homophone items from sentences", "pytest_llmprops.benchmarks.homophones.cli:add_generate"
     ),
-    tools={"respellings": "pytest_llmprops.benchmarks.homophones.tools.respelling:respellings"},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from pytest_llmprops.benchmarks.htest.reading import (
     LABELS,
@@ -14,18 +14,14 @@ from pytest_llmprops.benchmarks.htest.reading import (
     read_label,
     read_option,
 )
-from pytest_llmprops.core.benchmark import Ask, DataFiles, Loaded
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Scores, is_base
-from pytest_llmprops.core.searches import EditedBenchmark, EditSettings
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, Verdict
-
-if TYPE_CHECKING:
-    from pytest_llmprops.benchmarks.htest.edits import HTestEdits
 
 # The prompts of the paper (section 3, appendices B, D and G) in the wording of its published code.
 
@@ -168,7 +164,7 @@ _ID_PREFIXES = {"published": "p", "generated": "g"}
 
 
 @dataclass(frozen=True, slots=True)
-class HTestSettings(EditSettings):
+class HTestSettings:
     """How an item is measured.
 
     :param k: Number of few-shot examples, half of them A.
@@ -191,14 +187,13 @@ class HTestSettings(EditSettings):
     answer: Literal["text", "likelihood"] = "text"
 
     def __post_init__(self) -> None:
-        EditSettings.__post_init__(self)
         if self.cot and self.answer == "likelihood":
             raise ValueError("cot needs answer = text, because a chain of thought is text")
         if min(self.max_tokens, self.geometry_max_tokens) < 1 or self.temperature < 0:
             raise ValueError("max_tokens must be at least 1 and temperature at least 0")
 
 
-class HTest(EditedBenchmark):
+class HTest(Benchmark):
     """Ten A/B tasks that are easy for anyone who can see and hear text, and Letter Geometry."""
 
     judges_filtered = True
@@ -225,14 +220,12 @@ class HTest(EditedBenchmark):
     }
     sizes = {"small": dict.fromkeys(task_about, 30), "standard": dict.fromkeys(task_about, 100)}
     metric_directions = {
-        **EditedBenchmark.metric_directions,
         "adjusted_accuracy": "higher",
         "read_rate": "higher",
         "format_rate": "higher",
         "normalised_accuracy": "higher",
     }
     bounded_metrics = {"adjusted_accuracy": "read_rate"}
-    edited_tasks = frozenset(TASKS)
     kinds = frozenset({"chat", "completion", "likelihood"})
     protocols = {
         "paper": NamedSettings(
@@ -285,28 +278,7 @@ class HTest(EditedBenchmark):
         settings = protocol.settings
         if item.task == GEOMETRY:
             return await _geometry(item, ask, settings)
-        verdict = await _classified(item, item["text"], _examples(item, context, settings), ask, settings)
-        return await self.with_edit(verdict, item, context, ask, protocol)
-
-    async def edits(
-        self,
-        item: Item,
-        context: Mapping[str, Sequence[Example]],
-        ask: Ask,
-        protocol: Protocol[HTestSettings],
-    ) -> HTestEdits:
-        # Most runs measure no edits.
-        from pytest_llmprops.benchmarks.htest.edits import HTestEdits
-
-        settings = protocol.settings
-
-        async def ask_about(text: str, examples: Sequence[Example], ask: Ask) -> Verdict:
-            return await _classified(item, text, examples, ask, settings)
-
-        return HTestEdits(item.task, item["text"], _examples(item, context, settings), ask_about)
-
-    def edit_requests(self, settings: HTestSettings) -> int:
-        return 2 if settings.cot else 1
+        return await _classified(item, item["text"], _examples(item, context, settings), ask, settings)
 
     def caption(self, item: Item) -> str:
         return f"{item['text']} → {item['options'][item['answer']]}"
@@ -332,7 +304,6 @@ class HTest(EditedBenchmark):
             yield rate(place, "read_rate", [bool(r.values.get("parsed")) for r in members], "higher")
             formatted = [bool(r.values.get("format")) for r in members]
             yield rate(place, "format_rate", formatted, "higher")
-        yield from super().metrics(records)
 
 
 def _examples(

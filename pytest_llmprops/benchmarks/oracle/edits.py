@@ -20,9 +20,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_llmprops.benchmarks.oracle.neutral_edits import MONTHS
 from pytest_llmprops.benchmarks.oracle.phrases import NUMBER_WORDS, Argument, arguments
 from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Span, Tree
-from pytest_llmprops.core.neutral_edits import MONTHS
 
 KINDS = ("numbers", "roles", "negation")
 _APPROXIMATE = re.compile(

@@ -25,6 +25,7 @@ from pytest_llmprops.benchmarks.oracle.items import (
 )
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
+from pytest_llmprops.benchmarks.oracle.neutral_edits import EDITS, neutral_edits
 from pytest_llmprops.benchmarks.oracle.nulls import PREFIX, shallow
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
 from pytest_llmprops.benchmarks.oracle.pair_search import PAIR_PROPERTIES
@@ -40,7 +41,6 @@ from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, token_vectors
 from pytest_llmprops.core.benchmark import Ask, Measured, Searched
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.neutral_edits import EDITS, neutral_edits
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import PLANNED, Embed, Parse, Reply
 from pytest_llmprops.core.verdicts import READ_BY, Verdict

@@ -23,6 +23,7 @@ from rapidfuzz.distance import Levenshtein
 
 from pytest_llmprops.benchmarks.oracle.edits import KINDS, minimal_edits
 from pytest_llmprops.benchmarks.oracle.items import EDIT, NO, SELF, SYMMETRY, TRANSITIVITY, YES
+from pytest_llmprops.benchmarks.oracle.neutral_edits import EDITS, edited, neutral_edits
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairCounterexample, PairEvidence
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.benchmarks.oracle.replies import Answer, ask_answer, ask_paraphrases, sentences_prompt
@@ -30,7 +31,6 @@ from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.trees import Span
 from pytest_llmprops.benchmarks.oracle.trust import usable
 from pytest_llmprops.core.benchmark import Counterexample
-from pytest_llmprops.core.neutral_edits import EDITS, edited, neutral_edits
 from pytest_llmprops.core.searches import FIRST_REPLICATED, ReplicatedSearch
 from pytest_llmprops.core.texts import unicode_words
 
@@ -236,7 +236,7 @@ def _length(contradiction: Contradiction) -> tuple[int, int]:
 #                    them equivalent to both (*triangular evidence*, as in ``trust``). The second sentence may also be a
 #                    minimal edit of the first, which is known to say something else.
 # ``yes``            If the model says that two sentences are equivalent, it still does after neutral edits
-#                    (``core/neutral_edits.py``).
+#                    (``benchmarks/oracle/neutral_edits.py``).
 # ``symmetry``       The answer about two sentences is the same in the other order.
 # ``transitivity``   If a and b, and b and c, are equivalent, then so are a and c.
 # ``edit``           A sentence and its minimal edit (``edits.minimal_edits``) are not equivalent.

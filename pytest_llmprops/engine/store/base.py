@@ -17,7 +17,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
-from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.strict_json import parsed_json
 
@@ -72,10 +71,6 @@ BEAT_SECONDS = 15.0
 #: the version of the tables
 VERSION = 1
 _PLAIN_KEY = re.compile(r"[!-~]{1,200}")
-
-
-class ServerLost(StoreError):
-    """The server of a store cannot be reached."""
 
 
 class Row(NamedTuple):
@@ -138,11 +133,8 @@ class Store(Protocol):
     def state(self) -> object:
         """Return a value that is the same as before only if no other process has changed the store since."""
 
-    def put_many(self, rows: Collection[Row], *, only_newer: bool = False) -> int:
-        """Store replies and end this process's claims on them. Return the number of replies that were stored.
-
-        :param only_newer: keep a stored reply that is as new as the given one, or newer.
-        """
+    def put_many(self, rows: Collection[Row]) -> None:
+        """Store replies and end this process's claims on them."""
 
     def claim(self, keys: Collection[str]) -> set[str]:
         """Return the ``keys`` that this process has claimed: those without a claim of another process that runs."""
@@ -167,10 +159,7 @@ class Store(Protocol):
     def info(self) -> StoreInfo:
         """Return what the store holds."""
 
-    def page(self, after: str, rows: int) -> Sequence[Row]:
-        """Return up to ``rows`` rows in the order of their keys, from the first key behind ``after``."""
-
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Do not wait for a lost server any longer; unlike the other methods, called from any thread."""
 
     def prune(self, *, before: float, model: str | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
@@ -18,7 +18,6 @@ from pytest_llmprops.engine.store.base import (
     ModelReplies,
     Owner,
     Row,
-    ServerLost,
     StoreInfo,
     replies_of,
     safe_key,
@@ -33,10 +32,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: seconds before each further attempt after the connection is lost; the last one also before those that follow
 RECONNECT_WAITS = (0.2, 1.0, 3.0)
-#: seconds that a lost server is waited for, unless a run waits longer
-PATIENCE = 5.0
-#: seconds for an attempt to reach a server without which the run goes on
-_SHORT_TIMEOUT = 2
+#: seconds to wait for a lost server outside of a run
+RECONNECT_SECONDS = 5.0
 #: the encodings of a database that can hold every text; SQL_ASCII, of a server in the C locale, keeps any bytes
 _ENCODINGS = ("UTF8", "SQL_ASCII")
 #: libpq's settings where the URL has none: a server that is gone is noticed within half a minute
@@ -74,12 +71,12 @@ class DatabaseServer:
 
     :param url: ``postgresql://...``. :param place: the URL without its password.
     :param read_only: do not create or migrate the tables.
-    :param patience: seconds that a lost server is waited for.
+    :param timeout: seconds to wait for a server that is lost.
     :raises MissingExtra: if psycopg is not installed.
     :raises StoreError: if the server does not accept the connection, or the tables cannot be used.
     """
 
-    def __init__(self, url: str, place: str, *, read_only: bool, patience: float) -> None:
+    def __init__(self, url: str, place: str, *, read_only: bool, timeout: float) -> None:
         try:
             import psycopg
             from psycopg import conninfo
@@ -95,7 +92,7 @@ class DatabaseServer:
         self._password = str(given.get("password") or "")
         # In the encoding of an SQL_ASCII database, psycopg returns bytes for texts.
         self._settings: dict[str, Any] = {**_DEFAULTS, **given, "client_encoding": "utf8"}
-        self._patience, self._hurry = patience, threading.Event()
+        self._timeout, self._is_closing = timeout, threading.Event()
         self._db: psycopg.Connection[Any] | None = None
         #: why the server cannot be used any more; None while it can
         self._failure: StoreError | None = None
@@ -132,23 +129,20 @@ class DatabaseServer:
             raise StoreError(f"reply store {self._place}: has no tables; run once without --llm-cache only")
         return version
 
-    def _connect(self, **settings: Any) -> psycopg.Connection[Any]:
+    def _connect(self) -> psycopg.Connection[Any]:
         # No prepared statements: poolers such as PgBouncer may give each statement another connection.
-        return self._psycopg.connect(
-            autocommit=True, prepare_threshold=None, **{**self._settings, **settings}
-        )
+        return self._psycopg.connect(autocommit=True, prepare_threshold=None, **self._settings)
 
-    def _error(self, error: Exception, kind: type[StoreError] = StoreError) -> StoreError:
+    def _error(self, error: Exception) -> StoreError:
         text = terminal_line(" ".join(str(error).split())) or type(error).__name__
         if self._password:
             text = text.replace(self._password, "***")
-        return kind(f"reply store {self._place}: {text}")
+        return StoreError(f"reply store {self._place}: {text}")
 
     def run(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
         """Return the result of ``work``, which is repeated if the connection is lost.
 
-        :raises ServerLost: if the server does not come back in time; later calls then fail at once.
-        :raises StoreError: if it refuses a statement.
+        :raises StoreError: if it refuses a statement, or does not come back in time; later calls then fail at once.
         """
         if self._failure is not None:
             raise self._failure
@@ -164,28 +158,19 @@ class DatabaseServer:
                 self.close()
                 if first is None:
                     # Its message says more than those of the attempts to connect again.
-                    first, until = error, time.monotonic() + self._patience
-                if self._hurry.is_set() or time.monotonic() >= until:
+                    first, until = error, time.monotonic() + self._timeout
+                if self._is_closing.is_set() or time.monotonic() >= until:
                     break
-                self._hurry.wait(min(wait, max(0.0, until - time.monotonic())))
+                self._is_closing.wait(min(wait, max(0.0, until - time.monotonic())))
             except psycopg.Error as error:
                 raise self._error(error) from None
         assert first is not None
-        self._failure = self._error(first, ServerLost)
+        self._failure = self._error(first)
         raise self._failure
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Do not wait for a lost server any longer."""
-        self._hurry.set()
-
-    def is_back(self) -> bool:
-        """Try once to reach a lost server, and return whether it can be used again."""
-        try:
-            self._db = self._connect(connect_timeout=_SHORT_TIMEOUT)
-        except self._psycopg.Error:
-            return False
-        self._failure = None
-        return True
+        self._is_closing.set()
 
     def _version(self) -> int:
         """Return the version of the tables; 0 if there are none."""
@@ -226,10 +211,9 @@ _GET: LiteralString = "SELECT key, reply FROM llmprops_replies WHERE key = ANY(%
 _PUT = """
 WITH given AS (SELECT * FROM unnest(%s::text[], %s::float8[], %s::text[], %s::text[])),
 ended AS (DELETE FROM llmprops_claims WHERE owner = %s AND key = ANY(%s))
-INSERT INTO llmprops_replies AS old (key, stored, model, reply) SELECT * FROM given
+INSERT INTO llmprops_replies (key, stored, model, reply) SELECT * FROM given
 ON CONFLICT (key) DO UPDATE SET stored = excluded.stored, model = excluded.model, reply = excluded.reply
 """
-_ONLY_NEWER = "WHERE excluded.stored > old.stored"
 # The first condition keeps a run that waits from locking the rows of the others.
 _CLAIM = """
 INSERT INTO llmprops_claims AS old (key, owner) SELECT key, %(me)s FROM unnest(%(keys)s::text[]) AS given (key)
@@ -256,31 +240,28 @@ SELECT model, count(*), min(stored), max(stored) FROM llmprops_replies GROUP BY 
 """
 _SIZE = "SELECT pg_total_relation_size('llmprops_replies')"
 _CLAIMS = "SELECT count(DISTINCT owner), count(*) FROM llmprops_claims JOIN llmprops_processes ON id = owner"
-_PAGE = """
-SELECT key, stored, model, reply FROM llmprops_replies WHERE key > %s ORDER BY key LIMIT %s
-"""
 _PRUNE = "DELETE FROM llmprops_replies WHERE stored < %s AND (%s::text IS NULL OR model = %s)"
 
 
 class PostgresStore:
     """A :class:`~pytest_llmprops.engine.store.base.Store` on a server, through one connection.
 
-    A lost connection is opened again a few times. Leases are measured by the clock of the server.
+    A lost connection is opened again. Leases are measured by the clock of the server.
 
     :param url: ``postgresql://...``; what it leaves out comes from libpq's environment variables and files.
     :param place: the URL without its password. :param read_only: use the tables as they are.
-    :param patience: seconds that a lost server is waited for; all methods then raise ServerLost.
+    :param timeout: seconds to wait for a server that is lost; all methods then raise StoreError.
     :raises MissingExtra: if psycopg is not installed.
     :raises StoreError: if the server does not accept the connection, or the tables cannot be used.
     """
 
-    def __init__(self, url: str, place: str, *, read_only: bool = False, patience: float = PATIENCE) -> None:
+    def __init__(self, url: str, place: str, *, read_only: bool, timeout: float) -> None:
         self.notes: list[str] = []
         self.place = place
         self._owner = Owner()
         self._has_claimed = False
-        self._server = DatabaseServer(url, place, read_only=read_only, patience=patience)
-        self.hurry, self.is_back = self._server.hurry, self._server.is_back
+        self._server = DatabaseServer(url, place, read_only=read_only, timeout=timeout)
+        self.stop_waiting = self._server.stop_waiting
 
     def _run(self, query: LiteralString, values: Any = None) -> list[tuple[Any, ...]]:
         return self._server.run(lambda db: db.execute(query, values).fetchall())
@@ -299,16 +280,13 @@ class PostgresStore:
         """See :class:`~pytest_llmprops.engine.store.base.Store`; a server does not tell."""
         return object()
 
-    def put_many(self, rows: Collection[Row], *, only_newer: bool = False) -> int:
+    def put_many(self, rows: Collection[Row]) -> None:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
         # A statement takes each key once. The order of the keys keeps two runs from waiting for each other.
         last = {row.key: row for row in (row._replace(key=safe_key(row.key)) for row in rows)}
-        stored = 0
         for part in statements([last[key] for key in sorted(last)]):
             columns = [list(column) for column in zip(*part, strict=True)]
-            query = f"{_PUT}{_ONLY_NEWER}" if only_newer else _PUT
-            stored += self._change(query, (*columns, self._owner.id, columns[0]))
-        return stored
+            self._change(_PUT, (*columns, self._owner.id, columns[0]))
 
     def claim(self, keys: Collection[str]) -> set[str]:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
@@ -366,10 +344,6 @@ class PostgresStore:
         models = [ModelReplies(*row) for row in self._run(_MODELS)]
         [[size]], [[runs, claims]] = self._run(_SIZE), self._run(_CLAIMS)
         return StoreInfo(self._server.version, size, models, runs, claims)
-
-    def page(self, after: str, rows: int) -> Sequence[Row]:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        return [Row(*row) for row in self._run(_PAGE, (after, rows))]
 
     def prune(self, *, before: float, model: str | None) -> int:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""

@@ -12,15 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import methodcaller
-from pathlib import Path
 from typing import TypeVar
 
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.store.base import BEAT_SECONDS, LEASE_SECONDS, Store, row_of
-from pytest_llmprops.engine.store.location import UNSAVED, open_store
-from pytest_llmprops.engine.store.sqlite import SQLiteStore
+from pytest_llmprops.engine.store.location import open_store
 from pytest_llmprops.models.base import Model
 
 # The thread that calls a store, so that a slow disk or server does not hold up the event loop.
@@ -123,7 +121,7 @@ class _Put:
     model: str
     reply: Reply
     #: called when the reply is stored, or with the error if it cannot be
-    done: Callable[[str, Reply, Exception | None], None]
+    done: Callable[[Reply, Exception | None], None]
     #: those who wait until this reply and those before it are stored or cannot be stored
     settling: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -224,15 +222,15 @@ class StoreCalls:
         :raises StoreError: if it cannot be stored.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.put_soon(key, model, reply, lambda model, reply, error: _resolve(future, None, error))
+        self.put_soon(key, model, reply, lambda reply, error: _resolve(future, None, error))
         await future
 
     def put_soon(
-        self, key: str, model: str, reply: Reply, done: Callable[[str, Reply, Exception | None], None]
+        self, key: str, model: str, reply: Reply, done: Callable[[Reply, Exception | None], None]
     ) -> None:
         """Store a reply and end the claim on its request, without waiting for it.
 
-        :param done: called on the loop with ``model``, ``reply``, and the error if the reply cannot be stored.
+        :param done: called on the loop with ``reply``, and the error if it cannot be stored.
         """
         self._last_put = _Put(key, model, reply, done)
         self._puts.append(self._last_put)
@@ -306,7 +304,7 @@ class StoreCalls:
 
     def _finish(self, job: _Job) -> None:
         for put in job.puts:
-            put.done(put.model, put.reply, job.put_error)
+            put.done(put.reply, job.put_error)
             for future in put.settling:
                 _resolve(future, None, None)
             if put is self._last_put:
@@ -349,7 +347,7 @@ class StoreCalls:
         for find in self._held:
             find.future.cancel()
         self._held = []
-        self.store.hurry()
+        self.store.stop_waiting()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 if self._is_busy:
@@ -382,16 +380,15 @@ _COUNTED = 1_000
 class ReplyCache:
     """Finds and keeps replies as ``--llm-cache`` says. All methods run in one event loop.
 
+    :param on_failure: called when the store does not take a reply.
     :raises StoreError: if the store cannot be opened.
     """
 
-    def __init__(self, config: BrokerConfig) -> None:
-        self._cache, self._not_before, self._run_dir = config.cache, config.not_before, config.run_dir
+    def __init__(self, config: BrokerConfig, on_failure: Callable[[Exception], object]) -> None:
+        self._cache, self._not_before, self._on_failure = config.cache, config.not_before, on_failure
         self._stored: StoreCalls | None = None
         if config.cache != "off":
-            reads = config.cache == "only"
-            aside = None if reads or self._run_dir is None else Path(self._run_dir) / UNSAVED
-            store = open_store(config.store, read_only=reads, patience=config.timeout, aside=aside)
+            store = open_store(config.store, read_only=config.cache == "only", timeout=config.timeout)
             self._stored = StoreCalls(store)
         #: keys of the replies of this run, with --llm-cache refresh
         self._not_again: set[str] = set()
@@ -399,9 +396,8 @@ class ReplyCache:
         self._recent: OrderedDict[str, Reply] = OrderedDict()
         #: key -> reply that the store takes while the run goes on
         self._unstored: dict[str, Reply] = {}
-        self._unsaved: SQLiteStore | None = None
-        self._unsaved_count = self._lost = 0
-        self._unsaved_reason = ""
+        #: number of replies that the store did not take
+        self._lost = 0
 
     @property
     def has_store(self) -> bool:
@@ -435,7 +431,7 @@ class ReplyCache:
         return 0.0 if model.pinned else self._not_before
 
     async def keep(self, label: str, reply: Reply) -> None:
-        """Keep a reply under its key. A store that does not take it does not end the run, which has the reply."""
+        """Keep a reply under its key. If the store does not take it, the case still gets its reply."""
         if self._stored is None:
             self._keep_recent(reply)
             return
@@ -444,8 +440,7 @@ class ReplyCache:
         try:
             await self._stored.put(reply.key, label, reply)
         except StoreError as error:
-            self._unsaved_reason = self._unsaved_reason or str(error)
-            self._set_aside(label, reply)
+            self._lose(error)
 
     def keep_soon(self, label: str, reply: Reply) -> None:
         """Keep a reply under its key, without waiting until it is stored."""
@@ -457,11 +452,14 @@ class ReplyCache:
         self._unstored[reply.key] = reply
         self._stored.put_soon(reply.key, label, reply, self._note_stored)
 
-    def _note_stored(self, label: str, reply: Reply, error: Exception | None) -> None:
+    def _note_stored(self, reply: Reply, error: Exception | None) -> None:
         self._unstored.pop(reply.key, None)
         if error is not None:
-            self._unsaved_reason = self._unsaved_reason or str(error)
-            self._set_aside(label, reply)
+            self._lose(error)
+
+    def _lose(self, error: Exception) -> None:
+        self._lost += 1
+        self._on_failure(error)
 
     def unstored(self, key: str) -> Reply | None:
         """Return the reply of :meth:`keep_soon` with this key, until it is stored."""
@@ -473,26 +471,13 @@ class ReplyCache:
             self._recent.popitem(last=False)
 
     async def settled(self) -> None:
-        """Wait until the replies so far are stored, or set aside."""
+        """Wait until the replies so far are stored or cannot be stored."""
         if self._stored is not None:
             await self._stored.settled()
 
     def lapses(self) -> int:
         """Return how often all claims so far have ended, because the process or its machine was suspended."""
         return 0 if self._stored is None else self._stored.lapses
-
-    def _set_aside(self, label: str, reply: Reply) -> None:
-        """Keep a reply that was paid for in the run's folder."""
-        try:
-            if self._run_dir is None:
-                self._lost += 1
-                return
-            if self._unsaved is None:
-                self._unsaved = SQLiteStore(Path(self._run_dir) / UNSAVED)
-            self._unsaved.put_many([row_of(reply.key, label, reply)])
-            self._unsaved_count += 1
-        except StoreError:
-            self._lost += 1
 
     def release(self, key: str) -> None:
         """Let other runs send a request that got no reply."""
@@ -531,23 +516,14 @@ class ReplyCache:
         """Return notes for the summary."""
         if self._stored is None:
             return []
-        store, notes = self._stored.store, list(self._stored.store.notes)
+        notes = list(self._stored.store.notes)
         if self._stored.awaited:
             notes.append(f"{self._stored.awaited} replies came from another run that used the same store")
-        if self._unsaved_count:
-            assert self._unsaved is not None
-            path = self._unsaved.path
-            notes.append(
-                f"{self._unsaved_reason}; {self._unsaved_count} replies are in {path} instead:"
-                f" llmprops store copy {path} {store.place}"
-            )
         if self._lost:
-            notes.append(f"{self._unsaved_reason}; {self._lost} replies are not stored")
+            notes.append(f"{self._lost} replies are not stored; another run pays for them again")
         return notes
 
     async def close(self) -> None:
-        """Store what is left and close the stores."""
+        """Store what is left and close the store."""
         if self._stored is not None:
             await self._stored.close()
-        if self._unsaved is not None:
-            self._unsaved.close()

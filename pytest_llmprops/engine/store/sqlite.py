@@ -289,24 +289,15 @@ class SQLiteStore:
             # The statements with the replies decide whether the store can be used.
             return object()
 
-    def put_many(self, rows: Collection[Row], *, only_newer: bool = False) -> int:
+    def put_many(self, rows: Collection[Row]) -> None:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        upsert = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)"
-        if only_newer:
-            upsert = (
-                "INSERT INTO replies VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET stored = excluded.stored,"
-                " model = excluded.model, reply = excluded.reply WHERE excluded.stored > replies.stored"
-            )
         safe = [row if (name := safe_key(row.key)) == row.key else row._replace(key=name) for row in rows]
         try:
             with self._changing() as db:
-                before = db.total_changes
-                db.executemany(upsert, safe)
-                stored = db.total_changes - before
+                db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", safe)
                 self._end_claims([row.key for row in safe])
         except sqlite3.DatabaseError as error:
             raise self._error(error) from None
-        return stored
 
     def claim(self, keys: Collection[str]) -> set[str]:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
@@ -415,20 +406,13 @@ class SQLiteStore:
         size = sum(file.stat().st_size for file in files if file.exists())
         return StoreInfo(version, size, [ModelReplies(*row) for row in models], runs, claims)
 
-    def page(self, after: str, rows: int) -> Sequence[Row]:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        found = self._read(
-            "SELECT key, stored, model, reply FROM replies WHERE key > ? ORDER BY key LIMIT ?", after, rows
-        )
-        return [Row(*row) for row in found]
-
     def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise self._error(error) from None
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """See :class:`~pytest_llmprops.engine.store.base.Store`; a file is never waited for."""
 
     def prune(self, *, before: float, model: str | None) -> int:

@@ -106,7 +106,7 @@ def test_facts_of_the_benchmark() -> None:
     assert BENCHMARK.kinds_of("implicit", ErasSettings()) == {"sentiment", "chat"}
     assert BENCHMARK.kinds == {"segment", "sentiment", "chat"}
     assert BENCHMARK.accuracy_targets == {"implicit": 0.5}
-    assert BENCHMARK.presentation == {"case", "edits", "search", "shrink_calls", "replications"}
+    assert BENCHMARK.presentation == {"case"}
     for name in ("samples", "max_tokens"):
         with pytest.raises(ValueError, match="at least 1"):
             ErasSettings(**{name: 0})  # type: ignore[arg-type]

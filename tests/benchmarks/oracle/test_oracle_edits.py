@@ -11,14 +11,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from pytest_llmprops.benchmarks.oracle import neutral_edits as module
 from pytest_llmprops.benchmarks.oracle.covering import align_covering
 from pytest_llmprops.benchmarks.oracle.edits import minimal_edits
 from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
+from pytest_llmprops.benchmarks.oracle.neutral_edits import EDITS, edited, neutral_edits
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
 from pytest_llmprops.benchmarks.oracle.trees import Parsed, Tree
-from pytest_llmprops.core import neutral_edits as module
-from pytest_llmprops.core.neutral_edits import EDITS, edited, neutral_edits
 from tests.support.backends import LIBRARIES
 from tests.support.paraphrase_oracles import parsed
 from tests.support.runs import ROOT

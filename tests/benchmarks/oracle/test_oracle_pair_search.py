@@ -20,13 +20,13 @@ from fixtures.strategies import choices
 from pytest_llmprops.benchmarks.oracle.edits import KINDS
 from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
 from pytest_llmprops.benchmarks.oracle.items import EDIT, SELF, SYMMETRY, TRANSITIVITY, items
+from pytest_llmprops.benchmarks.oracle.neutral_edits import _SPELLINGS
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairCounterexample
 from pytest_llmprops.benchmarks.oracle.pair_search import PAIR_PROPERTIES, PART, NoSearch, PairSearch
 from pytest_llmprops.benchmarks.oracle.phrases import NUMBER_WORDS
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
 from pytest_llmprops.core.benchmark import Counterexample
-from pytest_llmprops.core.neutral_edits import _SPELLINGS
 from pytest_llmprops.core.searches import FIRST_REPLICATED
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data

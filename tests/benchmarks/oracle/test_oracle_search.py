@@ -457,6 +457,12 @@ def test_without_hypothesis(project: Project) -> None:
     assert done.run["complete"] is True
 
 
+def test_named_search_without_items_says_so(project: Project) -> None:
+    """With ``search=none``, a run that names a search says why nothing is searched."""
+    done = project("-rs", "-k", "search", search="none")
+    assert "not searched: oracle has no item to search under these settings" in done.output
+
+
 def test_plan_says_what_it_leaves_out(project: Project) -> None:
     """The plan counts only the measurement, and says how many requests a search may take."""
     done = project("--llm-plan", samples=3, shrink_calls=70, replications=4)

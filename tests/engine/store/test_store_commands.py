@@ -1,4 +1,4 @@
-"""`llmprops store info`, `prune` and `copy`."""
+"""`llmprops store info` and `prune`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.engine.store.location import default_store, open_store
-from tests.support.stores import REPLY, get, put
+from tests.support.stores import REPLY, put
 
 DAY = 86400.0
 
@@ -74,39 +74,11 @@ def test_prune_deletes_what_it_is_told(capsys: pytest.CaptureFixture[str], path:
     assert output(capsys, "prune", path, "--model", "m1") == [f"{path}: 2 replies deleted"]
 
 
-def test_copy_adds_what_is_missing_or_newer(
-    capsys: pytest.CaptureFixture[str], path: str, tmp_path: Path
-) -> None:
-    """A newer reply of the target stays; a second copy changes nothing; the source is not written."""
-    target = str(tmp_path / "new.sqlite")
-    with closing(open_store(target)) as store:
-        put(store, "a", replace(REPLY, text="newer", stored=time.time() + 10))
-    before = Path(path).read_bytes()
-    assert output(capsys, "copy", path, target) == [f"{target}: 2 replies copied, 1 were there"]
-    assert output(capsys, "copy", path, target) == [f"{target}: 0 replies copied, 3 were there"]
-    assert Path(path).read_bytes() == before
-    with closing(open_store(target)) as store:
-        found = {key: get(store, key) for key in "abc"}
-    assert [reply.text for reply in found.values() if reply] == ["newer", REPLY.text, REPLY.text]
-
-
-def test_copy_to_a_server_and_back(
-    capsys: pytest.CaptureFixture[str], path: str, tmp_path: Path, database: str
-) -> None:
-    """A local store moves to a server and back without a change."""
-    assert output(capsys, "copy", path, database) == [f"{database}: 3 replies copied, 0 were there"]
-    assert output(capsys, "info", database)[1].startswith("  m1: 2 replies")
-    target = str(tmp_path / "back.sqlite")
-    assert output(capsys, "copy", database, target) == [f"{target}: 3 replies copied, 0 were there"]
-    with closing(open_store(path)) as one, closing(open_store(target)) as two:
-        assert one.page("", 9) == two.page("", 9)
-
-
-def test_wrong_places_are_one_line(capsys: pytest.CaptureFixture[str], path: str, tmp_path: Path) -> None:
+def test_wrong_places_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A missing source and a wrong URL are one line; nothing is created, and no password is shown."""
     missing = tmp_path / "missing.sqlite"
-    assert f"{missing}: no such file" in one_error(capsys, "copy", str(missing), path)
+    assert f"{missing}: no such file" in one_error(capsys, "info", str(missing))
     assert not missing.exists()
     assert "geheim" not in one_error(capsys, "info", "postgresql://u:ge heim@h/geheim")
     hidden = "postgresql://u:***@h/db"
-    assert f"{hidden}: has *** in place of a password" in one_error(capsys, "copy", path, hidden)
+    assert f"{hidden}: has *** in place of a password" in one_error(capsys, "prune", hidden, "--model", "m")

@@ -23,7 +23,7 @@ from pytest_llmprops.engine.store.reply_cache import StoreCalls
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import MakeBroker, ask_all
-from tests.support.stores import REPLY, age_claims, put
+from tests.support.stores import REPLY, age_claims, fill, put
 
 Open = Callable[[], Store]
 
@@ -226,40 +226,27 @@ def _claims(path: Path) -> int:
         return store.info().claims
 
 
-def test_replies_that_cannot_be_stored_are_set_aside(
-    make_broker: MakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("problem", ["full", "locked"])
+def test_a_store_that_takes_no_reply_stops_the_run(
+    make_broker: MakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
 ) -> None:
-    """If the store takes no replies, the run goes on, and the replies are in a store in its folder."""
+    """The call in flight gets its reply, which is not stored; then the run stops and says how to resume."""
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
-    run_dir, path = tmp_path / "run", tmp_path / "replies.sqlite"
-    run_dir.mkdir()
+    path = tmp_path / "replies.sqlite"
     model = FakeModel(lambda chat: chat.prompt.upper())
-    ask_all(make_broker(model), ["before"])
+    broker = make_broker(model)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        asked = ask_all(make_broker(model, run_dir=str(run_dir)), ["a", "b", "before"])
-        other.execute("COMMIT")
-    assert asked.texts == ["A", "B", "BEFORE"]
-    aside = run_dir / "replies.sqlite"
-    assert asked.broker.notes()[1:] == [
-        f"reply store {path}: database is locked; 2 replies are in {aside} instead: llmprops store copy {aside} {path}"
-    ]
-    again = ask_all(make_broker(model, store=str(aside), cache="only"), ["a", "b"])
-    assert again.texts == ["A", "B"]
-    assert len(model.requests) == 3
-
-
-def test_replies_that_are_lost_are_counted(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """Without a run folder, the summary says how many replies are not stored."""
-    broker = make_broker(FakeModel(lambda chat: "x"))
-    with closing(sqlite3.connect(tmp_path / "replies.sqlite")) as db, db:
-        db.execute(
-            "CREATE TRIGGER full BEFORE INSERT ON replies BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
-        )
-    asked = ask_all(broker, ["a", "b"])
-    assert asked.texts == ["x", "x"]
-    [note] = broker.notes()
-    assert note.endswith("disk is full; 2 replies are not stored")
+        if problem == "full":
+            fill(path)
+        else:
+            other.execute("BEGIN IMMEDIATE")
+        asked = ask_all(broker, ["a"])
+    assert asked.texts == ["A"]
+    why = "disk is full" if problem == "full" else "database is locked"
+    assert broker.stopped == (
+        f"reply store {path}: {why}; the replies so far are kept; llmprops retry resumes the run"
+    )
+    assert broker.notes()[-1] == "1 replies are not stored; another run pays for them again"
 
 
 def test_a_store_that_cannot_be_read_stops_the_run(make_broker: MakeBroker, tmp_path: Path) -> None:

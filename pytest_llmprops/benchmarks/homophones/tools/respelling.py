@@ -29,7 +29,6 @@ from pytest_llmprops.benchmarks.homophones.tools.english_reader import (
 )
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     Phonemes,
-    dialect,
     sound_distance,
     sound_tables,
 )
@@ -51,10 +50,9 @@ SHARE_LENGTHENED = 0.1
 GENERATED_DISTANCE = 0.05
 """Largest phoneme distance of a generated word. It is stricter than for the built-in words, because nobody
 checks generated words, and small enough that no sound can be replaced by a very different one."""
-LEAST_LIKELIHOOD: Mapping[str, float] = MappingProxyType({"alone": 0.6, "espeak": 0.3, "edits": 0.4})
-"""Lowest probability that the dictionary reader reads an English respelling as its answer: without espeak-ng, if
-espeak-ng, too, pronounces both alike, and in edits of items. With 0.6, half of the items would have no edited spelling.
-"""
+LEAST_LIKELIHOOD: Mapping[str, float] = MappingProxyType({"alone": 0.6, "espeak": 0.3})
+"""Lowest probability that the dictionary reader reads an English respelling as its answer: without espeak-ng, and if
+espeak-ng, too, pronounces both alike."""
 ODD_SPELLING = 0.75
 """Factor per spelling that Spanish does not use (*kh*, *ss*): it is used where nothing better is different enough."""
 LETTERS_PER_EXTRA_LETTER = 4
@@ -241,7 +239,7 @@ def _homophones() -> Mapping[Phonemes, Collection[str]]:
 
 
 @cache
-def english(use: Literal["alone", "espeak", "edits"]) -> Language:
+def english(use: Literal["alone", "espeak"]) -> Language:
     """Return how English words are respelled, after training the dictionary reader (about two seconds).
 
     A respelling is not a word or a form of one. The reader reads it as the answer with a probability of at least
@@ -360,58 +358,6 @@ def respell(
     # The word breaks ties, so that the result does not depend on an order.
     ranked = sorted(filter(scores.get, scores), key=lambda word: (-scores[word], -distances[word], word))
     return next((Respelling(w, answer, distances[w]) for w in language.alike(answer, ranked)), None)
-
-
-RESPELLINGS = 6
-"""Maximum number of spellings that an edited item is drawn from."""
-
-
-def respellings(answer: str, word: str, sentence: str, lang: str) -> tuple[str, ...]:
-    """Return other spellings of the sound of ``answer`` than ``word``, the most similar to ``word`` first.
-
-    They follow the rules of generated items: each does not contain the answer, looks different and does not occur in
-    the sentence. It sounds exactly like the answer, because a spelling that must be read in a rare way would be harder
-    than the item. A Spanish one needs no merger of dialects that ``word`` does not need. The same arguments give the
-    same spellings, whether or not espeak-ng is installed. Empty if the answer is not a single word, or has two
-    pronunciations.
-
-    :raises MissingExtra: if the dictionary of the language is not installed.
-    """
-    rng = generator("homophones", "respellings", lang, answer)
-    if lang == "zh":
-        from pytest_llmprops.benchmarks.homophones.tools.chinese import homophones
-
-        found = homophones(answer, rng, text=sentence, used={word}, most=RESPELLINGS)
-    else:
-        language = spanish() if lang == "es" else english("edits")
-        found = _respelled(answer.lower(), word.lower(), sentence, language, rng)
-    return tuple(sorted(found, key=lambda one: (spelling_distance(one, word), one)))
-
-
-def _respelled(answer: str, word: str, sentence: str, language: Language, rng: random.Random) -> list[str]:
-    lang = language.code
-    heteronyms = " ".join(sound_tables()["heteronyms"]).split()
-    if not answer.isalpha() or (lang == "en" and answer in heteronyms):
-        return []
-    measure = sound_distance(lang, load_cmudict() if lang == "en" else None)
-    mergers = set(dialect(word, answer).split()) if lang == "es" else set()
-    found: list[str] = []
-    for one in dict.fromkeys(language.propose(answer, rng)):
-        is_usable = (
-            one != word
-            and answer not in one
-            and one not in sentence.lower()
-            and len(one) <= _longest(answer, lang)
-            and spelling_distance(one, answer) >= MINIMUM_SPELLING_DISTANCE
-            and language.likelihood(one, answer) > 0
-            and (lang != "es" or measure(one, answer).distance == 0)
-            and (lang != "es" or set(dialect(one, answer).split()) <= mergers | {"general"})
-        )
-        if is_usable:
-            found.append(one)
-        if len(found) == RESPELLINGS:
-            break
-    return found
 
 
 def replaceable_words(sentence: str, language: Language) -> list[str]:
