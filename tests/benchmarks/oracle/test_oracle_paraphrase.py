@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 
 from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle import pair_evidence
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, PhrasePair
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, PhrasePair
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
 from pytest_llmprops.benchmarks.oracle.pair_evidence import (
@@ -43,6 +43,7 @@ from tests.support.paraphrase_oracles import (
     World,
     aligned,
     answer,
+    between,
     parsed,
     perfect,
 )
@@ -92,7 +93,7 @@ SECOND = """(ROOT (S (NP (NP (DT The) (NN hound)) (PP (IN in) (NP (DT the) (NN g
 NOUNS = ("The dog in the yard", "The hound in the garden")
 VERBS = ("slept quietly", "softly rested")
 #: the mappings of the two phrases of a four-word sentence, and of the words between
-HALVES, MIDDLE = (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4))), NodeMapping((1, 3), (1, 3))
+HALVES, MIDDLE = (between((0, 2), (0, 2)), between((2, 4), (2, 4))), between((1, 3), (1, 3))
 ABCD = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
 
 
@@ -130,10 +131,9 @@ def test_a_refused_pair_breaks_the_proof() -> None:
 def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
     """The phrase around a refused one can prove the pair; if it is refused, too, nothing more is asked."""
     words = parsed("(S (NP (NN v) (NN w)) (VP (VBD x) (NN y)) (ADVP (RB z)))")
-    small, other, last, around = (NodeMapping(span, span) for span in ((0, 2), (2, 4), (4, 5), (0, 4)))
+    small, other, last, around = (between(span, span) for span in ((0, 2), (2, 4), (4, 5), (0, 4)))
     pairs = small, other, last
-    none = frozenset[int](), frozenset[int]()
-    found = Alignments(words, words, pairs, pairs, both=True, settled=none, around=(around,))
+    found = Alignments(words, words, pairs, pairs, both=True, around=(around,))
     fake = FakeOracle(phrases=lambda one, two: one != "v w")
     assert _prove(found, fake).rho.phi_and
     assert [first for first, _ in fake.asked("phrases")] == ["v w", "x y", "z", "v w x y"]
@@ -154,13 +154,8 @@ def test_every_question_about_builtin_pairs_has_a_label() -> None:
 
     async def questions(first: str, second: str) -> set[tuple[str, str]]:
         found = await align(first, second)
-        if not found.rho.phi_or:
-            return set()
-        asked = {(p.first, p.second) for p in found.pairs() if p.first.casefold() != p.second.casefold()}
-        wider = [found.widened([PhrasePair(*pair)]) for pair in asked]
-        return asked | {
-            (p.first, p.second) for a in wider for p in a.pairs() if p.first.casefold() != p.second.casefold()
-        }
+        asked = [*found.pairs(), *(found.pair_of(m, backward=False) for m in found.around)]
+        return {(p.first, p.second) for p in asked if p.first.casefold() != p.second.casefold()}
 
     try:
         for item in known_oracles.pairs_of():

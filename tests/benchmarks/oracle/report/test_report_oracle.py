@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.items import MSRP, items
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
@@ -37,6 +37,7 @@ from pytest_llmprops.reports.page.markdown import to_markdown
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.oracle_runs import Subject, capitalised, control, measure, pair, sentence, tree_of
+from tests.support.paraphrase_oracles import between
 from tests.support.records import as_schema_1, recorded, verdict
 from tests.support.runs import ROOT, Runner
 
@@ -548,8 +549,8 @@ def test_only_the_deciding_triangular_tests_are_shown(
             one, two = (Parsed.of(text, tree_of(text)) for text in (first, second))
             first_span, second_span = (0, len(one.tree.tokens)), (0, len(two.tree.tokens))
             forward, backward = (
-                (NodeMapping(first_span, second_span),),
-                (NodeMapping(second_span, first_span),),
+                (between(first_span, second_span),),
+                (between(second_span, first_span),),
             )
             kind = known.get(first)
             return Alignments(one, two, forward if kind else (), backward if kind == "and" else ())
