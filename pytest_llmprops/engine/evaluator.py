@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import checked_verdict, fault_line, place_of, raised, returned, type_name
 from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
+from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
-from pytest_llmprops.core.records import RecordStatus, VerdictRecord
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import (
     GENERATED,
     REQUESTS,
@@ -32,6 +31,7 @@ from pytest_llmprops.core.requests import (
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.verdicts import STATUSES, Status, Verdict, record_of
 from pytest_llmprops.engine.event_loop import forget_cancellation
+from pytest_llmprops.records.files import line
 
 #: equal faults in a row after which a run stops
 MOST_FAULTS = 20
@@ -319,8 +319,6 @@ class Evaluator:
 
     :param on_stop: called on the loop with the reason if the code of a benchmark fails at every item.
     :param keeps_calls: outcomes have the calls with their prompts and replies, not only their keys.
-    :param open_case: called for each case that is evaluated, to count it; returns the function that replaces
-        ``broker_ask``.
     :param before_publish: called on the loop before finished cases can be fetched.
     """
 
@@ -332,14 +330,13 @@ class Evaluator:
         window: int,
         on_stop: Callable[[str], None] = lambda reason: None,
         keeps_calls: bool = True,
-        open_case: Callable[[], AbstractContextManager[BrokerAsk]] | None = None,
         before_publish: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._keeps_calls = keeps_calls
         self._window = window
         self._on_stop = on_stop
-        self._open_case = open_case or (lambda: nullcontext(broker_ask))
+        self._ask = broker_ask
         self._before_publish = before_publish
         self._faults = Faults()
         #: why the remaining cases are not evaluated; None if they are
@@ -449,12 +446,11 @@ class Evaluator:
     async def _evaluated(self, case: Case) -> Outcome:
         if self._stopped is not None:
             return Outcome(case, stopped=self._stopped)
-        with self._open_case() as ask:
-            outcome = await evaluate(case, ask, lambda: self._is_closing)
-            if not self._is_closing:
-                # The task evaluates other cases, too.
-                await forget_cancellation()
-            return self._counted(outcome)
+        outcome = await evaluate(case, self._ask, lambda: self._is_closing)
+        if not self._is_closing:
+            # The task evaluates other cases, too.
+            await forget_cancellation()
+        return self._counted(outcome)
 
     def _counted(self, outcome: Outcome) -> Outcome:
         """Count the faults of benchmarks, which may stop the run."""
@@ -524,7 +520,6 @@ NAMED = 3
 #: number of failures that a case's report lists
 LISTED = 200
 _NOT_CORRECT: tuple[Status, ...] = STATUSES[1:]
-_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -643,9 +638,7 @@ def group_outcome(group: CaseGroup, outcomes: Iterable[Outcome]) -> GroupOutcome
         if first_error is None:
             first_error = outcome.error
     result.counts = counts
-    lines = "".join([_encode(record.to_json()) + "\n" for record in result.records])
-    # Lone surrogates of an untrusted reply cannot be sent to another process.
-    result.lines = lines.encode("utf-8", "replace").decode()
+    result.lines = b"".join(map(line, result.records)).decode()
     if result.stopped is not None or result.fault is not None:
         return result
     bad = [status for status in _NOT_CORRECT if counts[status]]

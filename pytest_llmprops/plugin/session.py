@@ -17,6 +17,7 @@ from pytest_llmprops.core.run_metadata import CallFacts
 from pytest_llmprops.core.worker_messages import (
     AlreadyMeasured,
     BrokerReport,
+    CollectionReport,
     PhasesRead,
     WorkerSetup,
     WorkerSummary,
@@ -24,10 +25,11 @@ from pytest_llmprops.core.worker_messages import (
 from pytest_llmprops.engine.evaluator import Unit
 from pytest_llmprops.engine.planning import batch_of
 from pytest_llmprops.plugin.cases import Cases
-from pytest_llmprops.plugin.collection import Collection, CollectionReport, report_collection
+from pytest_llmprops.plugin.collection import Collection, report_collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
 from pytest_llmprops.plugin.light_items import phases_read
 from pytest_llmprops.plugin.options import RunOptions
+from pytest_llmprops.records.files import from_plain, from_text
 from pytest_llmprops.runs.reader import read_facts
 
 if TYPE_CHECKING:
@@ -56,19 +58,16 @@ class SessionBroker:
         """The path of the process's socket; None without a process."""
         return None if self._process is None else self._process.socket
 
-    def start_process(self, *, workers: int, replaces_workers: bool) -> list[str]:
+    def start_process(self) -> list[str]:
         """Start the process unless it is running, and return notes on the store.
 
-        :param workers: number of workers. :param replaces_workers: pytest-xdist replaces a lost worker.
         :raises pytest.UsageError: if the store cannot be used.
         """
         if self._process is not None:
             return []
         from pytest_llmprops.engine.session import BrokerProcess
 
-        config = dataclasses.replace(
-            self._evaluation.broker_config(), replaced=replaces_workers, clients=workers
-        )
+        config = self._evaluation.broker_config()
         notes: list[str] = []
         if config.cache != "off":
             from pytest_llmprops.engine.store.location import open_store
@@ -101,7 +100,7 @@ class SessionBroker:
         """Return the broker's report; None if the broker does not answer."""
         try:
             if self._process is not None or self._evaluation.engine_started:
-                return BrokerReport.from_json(self.engine.report())
+                return from_plain(BrokerReport, self.engine.report())
             has_none = self._is_distributed and not self._evaluation.needs_broker
             return NO_CALLS if has_none else None
         except (LLMPropsError, TimeoutError):
@@ -215,7 +214,7 @@ class LLMSession:
         self.config, self.settings = config, settings
         self._worker_input = worker_input
         self.is_worker = worker_input is not None
-        setup = None if worker_input is None else WorkerSetup.from_json(worker_input[MESSAGES])
+        setup = None if worker_input is None else from_text(WorkerSetup, worker_input[MESSAGES])
         #: the variables from a ``.env`` file, for the header
         self.dotenv = ""
         #: why fewer workers than asked for are started, for the header

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.numbers import count
 from pytest_llmprops.core.paired import Pairs
@@ -195,7 +196,7 @@ def _fewest(items: Mapping[_Item, Sequence[VerdictRecord]]) -> int | None:
 
 
 def _answer(records: Sequence[VerdictRecord]) -> Answer | None:
-    statuses = [r.status for r in records if r.status != "error"]
+    statuses = [r.status for r in records if r.status not in UNANSWERED]
     if not statuses:
         return None
     shares = (statuses.count(status) / len(statuses) for status in ("correct", "refused", "unparsed"))

@@ -16,6 +16,7 @@ from pytest_llmprops.benchmark_registry import find_benchmark, registrations
 from pytest_llmprops.core.benchmark_checks import loaded, prepared
 from pytest_llmprops.core.bounded_mean import mean_p_value
 from pytest_llmprops.core.comparison import ALPHA, CONFIDENCE
+from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.items import ItemPlace, PlacedItem
 from pytest_llmprops.core.paired import mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
@@ -115,7 +116,7 @@ def forecast(
     :param churn: used for a baseline without repeats. With repeats, it is that of two samples of an item.
     :param repeats: samples per item of the candidate and the baseline; by default those of the records.
     """
-    records = [r for r in records if not isinstance(r, VerdictRecord) or r.status != "error"]
+    records = [r for r in records if not isinstance(r, VerdictRecord) or r.status not in UNANSWERED]
     gate = on_headline_tasks(gate, records, facts)
     terms = PairingRules.of(facts)
     never = impossible_rules(gate, records, facts)
