@@ -337,7 +337,7 @@ def trust_evidence(evidence: PairEvidence, trust: Trust) -> PairEvidence:
     return replace(evidence, category=trust.category or "", trust=trust.outcome, tests=tests)
 
 
-def why_no(trust: Trust, problem: str = "") -> str:
+def why_no(trust: Trust, problem: str = "", *, accepted: bool) -> str:
     """Return why a "no" is accepted or not, in one phrase.
 
     :param problem: why no paraphrases can be read, if that is the reason.
@@ -346,8 +346,9 @@ def why_no(trust: Trust, problem: str = "") -> str:
         return f"no, but not tested: {problem or 'no paraphrase differs enough from its sentence'}"
     about = f", category {trust.category}" if trust.category else ""
     passed = sum(test.outcome == "accepted" for test in trust.tests)
-    if trust.outcome == "accepted":
-        return f"no, and passed {passed} of {passed} tests{about}"
+    if accepted:
+        tests = f"{passed} of {len(trust.tests)} tests{about}"
+        return f"no, and passed {tests}" + ("" if trust.outcome == "accepted" else "; no triangular evidence")
     reasons = {
         "triangular": "triangular evidence, a paraphrase that is said to be equivalent to both sentences",
         "inconsistent": "self-inconsistent, it is not said to be equivalent to its own sentence only",
