@@ -11,7 +11,7 @@ import html
 import re
 import unicodedata
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -83,9 +83,13 @@ def plain(text: str) -> str:
     letters, katakana and hiragana, quotation marks and marks that end a sentence. Case is kept. The tokens of a chat
     template and what is struck through are left out.
     """
-    text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_SAME)
+    text = _same(html.unescape(text))
     text = _STRUCK.sub(" ", _TOKENS.sub("", _INVISIBLE.sub("", text)))
     return unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
+
+
+def _same(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).translate(_SAME)
 
 
 class _Tier(IntEnum):
@@ -101,6 +105,7 @@ class _Mention:
     stop: int
     tier: _Tier = _Tier.MENTIONED
     is_rejected: bool = False
+    is_rejected_after: bool = False
 
 
 # A letter, digit or sign of a script with spaces between words.
@@ -119,7 +124,10 @@ def _any(field: str, *, begins: bool = True) -> str:
 _QUOTES = r"[\s\"'*_`(\[{<$]"
 _CLOSING = r"[\"'*_`)\]}>$]{0,4}"
 _FILL = rf"(?:[\s\"'*_`(\[{{<$:=>,✓→-]|{_any('link')}){{0,12}}\Z"
-_STATED = re.compile(rf"(?:{_any('answer')}){_FILL}|✓{_QUOTES}*\Z", re.I)
+_STATED = re.compile(
+    rf"(?:{_any('answer')})(?:{_FILL}|[^.;!?\n]{{0,50}} (?:is|was|would be):?{_QUOTES}*\Z)|✓{_QUOTES}*\Z",
+    re.I,
+)
 _CONCLUDED = re.compile(rf"(?:{_any('so')}|→|[=-]>){_FILL}", re.I)
 _FINAL = re.compile(_any("final"), re.I)
 _AFFIRMS = re.compile(_any("affirms"), re.I)
@@ -142,7 +150,7 @@ _SIMILAR = re.compile(
     rf"(?<!un)(?:like|similar to|match(?:es)?|same as|as in|fits|with)\s(?:the\s)?{_QUOTES}*\Z", re.I
 )
 _STOPS = re.compile(rf"[.;!?:\n]|,(?!\s*(?:or|nor)\b)|→|[=-]>|{_any('stops')}", re.I)
-_BECAUSE = re.compile(rf"{_any('because')}[^.!?\n]*\Z", re.I)
+_BECAUSE = re.compile(rf"[^.!?\n]*?{_any('because')}[^.!?\n]*", re.I)
 _SO = re.compile(_any("so"), re.I)
 _FIRST = re.compile(rf"{_any('first')}[^.;!?\n,]*,?[^.;!?\n,]{{0,30}}\Z", re.I)
 _IF = re.compile(rf"{_BEGIN}(?:if|unless|otherwise|whether){_END}|如果|若是|否则", re.I)
@@ -153,9 +161,12 @@ _JOINED = re.compile(
     rf"|answer)s?{_END}){{0,24}}",
     re.I,
 )
+_SENTENCE = re.compile(r"[.!?](?=\s)|\n|[.!]\Z")
+_SENTENCE_END = re.compile(r"[ \"'*_`)]*(?:[.;!?\n]|\Z)")
+_PLURAL = re.compile(r"[\"'*_`)]*\s*(?:are|were|do|don't|both|all)\b")
 _OR = re.compile(_any("joins") + "|[/&]", re.I)
 _ASKED = re.compile(rf"{_CLOSING}[ \t]{{0,3}}\?")
-_DEFINED = re.compile(rf"{_CLOSING}\s*(?:[:=→]|->|--?\s|–|—)\s*{_QUOTES}*[^\W\d_]{{2}}")
+_DEFINED = re.compile(rf"{_CLOSING}\s*(?:[:=→]|->|--?\s|–|—)\s*{_QUOTES}*[^\W\d_]")
 _EXPLAINED = re.compile(rf"{_CLOSING}(?:[.:;,]|\s*[-–—(]|\s+(?:because|since|as)\b|\s*\n)\s*\S", re.I)
 _UNDECIDED = re.compile(_any("undecided"), re.I)
 _REMARK = re.compile(r"\([^()\n]{3,200}\)")
@@ -173,15 +184,18 @@ _AFTER_ANSWER = re.compile(
 
 
 @lru_cache(maxsize=256)
-def _pattern(options: tuple[tuple[str, ...], ...]) -> tuple[re.Pattern[str], dict[str, int]]:
-    """Return the pattern of all forms, and the option of each form: as written if that tells the options apart."""
-    spelled: dict[str, int] = {}
-    for index, forms in enumerate(options):
-        for form in forms:
-            shape = unicodedata.normalize("NFKC", form).translate(_SAME) if len(form) == 1 else plain(form)
-            key = shape if len(shape) == 1 else shape.casefold()
-            if key:
-                spelled.setdefault(key, index)
+def _pattern(
+    options: tuple[tuple[str, ...], ...],
+) -> tuple[re.Pattern[str], dict[str, int], Callable[[str], str]]:
+    """Return the pattern of all forms, the option of each, and the function that makes texts comparable.
+
+    Forms of different options that are the same in plain spelling are told apart as they are written.
+    """
+    spell: Callable[[str], str] = plain
+    spelled, is_clear = _spelled(options, plain)
+    if not is_clear:
+        spell = _as_written
+        spelled, _ = _spelled(options, _as_written)
     # A label in lower case is an answer too, but of a shape such as P, p is another.
     if all(any(re.fullmatch("[A-Z]", form) for form in forms) for forms in options):
         for key, index in list(spelled.items()):
@@ -193,14 +207,32 @@ def _pattern(options: tuple[tuple[str, ...], ...]) -> tuple[re.Pattern[str], dic
         begin = _BEGIN if re.match(_LETTER, key) else ""
         end = f"{_END}(?!'[a-z])" if re.match(_LETTER, key[-1]) else ""
         parts.append(f"{begin}(?i:{shape}){end}" if len(key) > 1 else f"{begin}{shape}{end}")
-    return re.compile("|".join(parts) or r"(?!)"), {_key(key): index for key, index in spelled.items()}
+    return re.compile("|".join(parts) or r"(?!)"), {_key(key): index for key, index in spelled.items()}, spell
+
+
+def _spelled(options: Sequence[Sequence[str]], spell: Callable[[str], str]) -> tuple[dict[str, int], bool]:
+    """Return the option of each form, and whether no two options share one."""
+    spelled: dict[str, int] = {}
+    is_clear = True
+    for index, forms in enumerate(options):
+        for form in forms:
+            # A joiner may be written as a space or left out.
+            shape = spell(re.sub("[\u200c\u200d]", " ", form)).strip() if len(form) > 1 else _same(form)
+            if shape:
+                key = shape if len(shape) == 1 else shape.casefold()
+                is_clear = is_clear and spelled.setdefault(key, index) == index
+    return spelled, is_clear
+
+
+def _as_written(text: str) -> str:
+    return _STRUCK.sub(" ", _TOKENS.sub("", html.unescape(text)))
 
 
 def _key(form: str) -> str:
     return form if len(form) == 1 else re.sub("[ -]", "", form).casefold()
 
 
-def stated(reply: str, options: Sequence[Sequence[str]]) -> int | None:
+def stated(reply: str, options: Sequence[Sequence[str]], *, strict: bool = False) -> int | None:
     """Return the index of the option that a reply states as its answer; None if it states none or several.
 
     An answer may be the whole reply, a line, a value of JSON, what comes after words such as "the answer is", or the
@@ -209,27 +241,29 @@ def stated(reply: str, options: Sequence[Sequence[str]]) -> int | None:
     :param options: The forms of each option, such as ``(("A", "positive"), ("B", "negative"))``. Words are found in any
         case and spelling. Labels such as A and B may be in lower case where they cannot be an article; other single
         characters count as they are.
+    :param strict: Only what the reply calls its answer counts, not the only option that it mentions.
     """
-    text = plain(
-        reply if len(reply) <= 2 * LONGEST_END else reply[:LONGEST_END] + "\n\n" + reply[-LONGEST_END:]
-    )
-    pattern, indexes = _pattern(tuple(map(tuple, options)))
+    pattern, indexes, spell = _pattern(tuple(map(tuple, options)))
+    is_long = len(reply) > 2 * LONGEST_END
+    text = spell(f"{reply[:LONGEST_END]}\n\n{reply[-LONGEST_END:]}" if is_long else reply)
     if all(len(form) == 1 for forms in options for form in forms):
         # A small model repeats itself.
         text = re.sub(r"\b([^\W\d_])\1+\b", r"\1", text)
     text = without_continuation(text, pattern)
     values, rest = found_json(text) if '"' in text or "'" in text else ([], text)
-    answers = [one for value in values if (one := _chosen("\n".join(_answers(value)), pattern, indexes))[1]]
+    least = _Tier.STATED if strict else _Tier.REMARK
+    texts = ["\n".join(_answers(value)) for value in values]
+    answers = [one for one in (_chosen(text, pattern, indexes, least) for text in texts) if one[1]]
     if answers:
         chosen = [index for index, _ in answers]
         return chosen[-1] if len(set(chosen)) == 1 or _TURNS.search(rest) else None
-    return _chosen(rest if values else text, pattern, indexes)[0]
+    return _chosen(rest if values else text, pattern, indexes, least)[0]
 
 
 def rejects(reply: str, forms: Sequence[str]) -> bool:
     """Return True if a reply rejects one of these forms each time that it mentions one ("it is not A")."""
-    pattern, indexes = _pattern((tuple(forms),))
-    found = _mentions(plain(reply), pattern, indexes)
+    pattern, indexes, spell = _pattern((tuple(forms),))
+    found = _mentions(spell(reply), pattern, indexes)
     return bool(found) and all(one.is_rejected for one in found)
 
 
@@ -254,12 +288,14 @@ def _answers(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def _chosen(text: str, pattern: re.Pattern[str], indexes: dict[str, int]) -> tuple[int | None, bool]:
+def _chosen(
+    text: str, pattern: re.Pattern[str], indexes: dict[str, int], least: _Tier
+) -> tuple[int | None, bool]:
     """Return the option that a plain text chooses, and whether it mentions any."""
     text = _marked_up(text, pattern)
     found = _mentions(text, pattern, indexes)
     _reject_joined(text, found)
-    return _decided(text, found), bool(found)
+    return _decided(text, found, least), bool(found)
 
 
 def _marked_up(text: str, pattern: re.Pattern[str]) -> str:
@@ -312,7 +348,7 @@ def _is_mention(text: str, match: re.Match[str], indexes: dict[str, int]) -> boo
     is_letter = len(form) == 1 and form.isascii() and form.isalpha()
     if (is_letter or form.casefold() == "no") and not _AFTER_ANSWER.match(after):
         return False
-    if before == "/" and text[max(0, match.start() - 2) : match.start() - 1] in ("N", "n"):
+    if is_letter and before == "/" and text[max(0, match.start() - 2) : match.start() - 1] in ("N", "n"):
         return False
     is_lower = is_letter and form.islower() and indexes.get(form.upper()) == indexes[form]
     if not is_lower:
@@ -332,13 +368,26 @@ def _judge(text: str, found: Sequence[_Mention]) -> None:
         after = text[one.stop : min(following, one.stop + _AROUND)]
         stops = list(_STOPS.finditer(before))
         clause = before[stops[-1].end() :] if stops else before
-        one.is_rejected = bool(
-            _REJECTS.search(clause) or _REJECTS_LABEL.search(before) or _REJECTED.match(after)
-        )
+        rejected = _REJECTED.match(after)
+        # In "A nie B", the word between belongs to the option after it.
+        if (
+            rejected
+            and number + 1 < len(found)
+            and not after[rejected.end() :].strip()
+            and _REJECTS.search(after)
+        ):
+            rejected = None
+        one.is_rejected_after = rejected is not None
+        is_rejected_before = _REJECTS.search(clause) or _REJECTS_LABEL.search(before)
+        one.is_rejected = one.is_rejected_after or bool(is_rejected_before)
         if one.is_rejected:
             one.tier = _Tier.NOT
         else:
-            one.tier = _tier(text, one, before, after, clause, number > 0)
+            one.tier = _tier(text, one, before, after, clause)
+            gap = text[last : one.start] if number else ""
+            # A remark on another option follows in the same sentence.
+            if one.tier < _Tier.FINAL and len(gap) < 200 and _BECAUSE.fullmatch(gap) and not _SO.search(gap):
+                one.tier = min(one.tier, _Tier.REMARK)
             while remarks and remarks[0][1] <= one.start:
                 remarks.pop(0)
             if (
@@ -350,22 +399,17 @@ def _judge(text: str, found: Sequence[_Mention]) -> None:
         last = one.stop
 
 
-def _tier(text: str, one: _Mention, before: str, after: str, clause: str, has_previous: bool) -> _Tier:
+def _tier(text: str, one: _Mention, before: str, after: str, clause: str) -> _Tier:
     if _RIGHT.match(after):
         return _Tier.STATED
-    line_start, line_stop = text.rfind("\n", 0, one.start) + 1, text.find("\n", one.stop)
-    line_stop = line_stop if line_stop >= 0 else len(text)
-    if line_stop - line_start <= 80 and not _has_letter(
-        text[line_start : one.start] + text[one.stop : line_stop]
-    ):
+    around = text[max(0, one.start - _AROUND) : one.start], text[one.stop : one.stop + _AROUND]
+    if not _has_letter(_SENTENCE.split(around[0])[-1] + _SENTENCE.split(around[1])[0]):
         return _Tier.STATED
     if _ASKED.match(after):
         return _Tier.NOT
     if (_ABOUT.match(after) and not _SIMILAR.search(before)) or _IF.search(clause):
         return _Tier.NOT
     if _FIRST.search(before):
-        return _Tier.REMARK
-    if has_previous and (because := _BECAUSE.search(before)) and not _SO.search(because[0]):
         return _Tier.REMARK
     if _STATED.search(before):
         return _Tier.FINAL if _FINAL.search(before) else _Tier.STATED
@@ -380,22 +424,39 @@ def _has_letter(text: str) -> bool:
 
 def _reject_joined(text: str, found: Sequence[_Mention]) -> None:
     """Reject what is joined to a rejected option, and options of which none is chosen: "A or B", definitions."""
+    gaps = [text[one.stop : other.start] for one, other in pairwise(found)]
+    is_joined = [_are_joined(text, gap, other) for gap, other in zip(gaps, found[1:], strict=True)]
+    is_plural = False
+    for place in reversed(range(len(gaps))):
+        # "A, B and C are wrong", but not "A, and B is wrong"
+        one, other, gap = found[place], found[place + 1], gaps[place]
+        is_list = _OR.search(gap) and ("," not in gap or _PLURAL.match(text, other.stop))
+        is_plural = bool(other.is_rejected_after and is_joined[place] and (is_plural or is_list))
+        if is_plural:
+            one.is_rejected = one.is_rejected_after = True
+            one.tier = _Tier.NOT
     offered: set[int] = set()
     joined: set[int] = set()
-    for (place, one), (_, other) in pairwise(enumerate(found)):
-        gap = text[one.stop : other.start]
-        if one.option == other.option or len(gap) > 40 or not _JOINED.fullmatch(gap):
+    same: list[tuple[int, int]] = []
+    for place, gap in enumerate(gaps):
+        one, other = found[place], found[place + 1]
+        if one.option == other.option and _JOINED.fullmatch(gap[:40]):
+            # "A. positive" is one option of a list.
+            same.append((place, place + 1))
+        elif not is_joined[place]:
             joined = set()
-            continue
-        if one.is_rejected and not other.is_rejected and _OR.search(gap):
+        elif one.is_rejected and not other.is_rejected and _OR.search(gap):
             other.is_rejected, other.tier = True, _Tier.NOT
-        elif not one.is_rejected and not other.is_rejected:
+        elif all(not it.is_rejected and (it.tier or _ASKED.match(text, it.stop)) for it in (one, other)):
             # In "between A and B, A", the last one is chosen.
             if other.option in joined and "," in gap:
                 joined = set()
                 continue
             joined |= {one.option, other.option}
             offered |= {place, place + 1}
+    for pair in (*same, *reversed(same)):
+        if not offered.isdisjoint(pair):
+            offered.update(pair)
     defined = [place for place, one in enumerate(found) if one.tier and _DEFINED.match(text, one.stop)]
     if len({found[place].option for place in defined}) > 1:
         offered.update(defined)
@@ -403,7 +464,14 @@ def _reject_joined(text: str, found: Sequence[_Mention]) -> None:
         found[place].tier = _Tier.NOT
 
 
-def _decided(text: str, found: Sequence[_Mention]) -> int | None:
+def _are_joined(text: str, gap: str, other: _Mention) -> bool:
+    """Return True if two options are listed; what begins another sentence is not, unless it is all of it."""
+    if len(gap) > 40 or gap.strip() == "(" or not _JOINED.fullmatch(gap):
+        return False
+    return not re.search(r"[.;!]\s", gap) or _SENTENCE_END.match(text, other.stop) is not None
+
+
+def _decided(text: str, found: Sequence[_Mention], least: _Tier) -> int | None:
     """Return the only option of the highest tier, after what a reply takes back."""
     kept: list[_Mention] = []
     for one in found:
@@ -414,6 +482,8 @@ def _decided(text: str, found: Sequence[_Mention]) -> int | None:
     if not kept:
         return None
     tier = max(one.tier for one in kept)
+    if tier < least:
+        return None
     chosen: list[_Mention] = []
     for one in (one for one in kept if one.tier == tier):
         if chosen and chosen[-1].option != one.option and _BUT.search(text, chosen[-1].stop, one.start):
@@ -431,13 +501,18 @@ def _decided(text: str, found: Sequence[_Mention]) -> int | None:
     return chosen[0].option
 
 
+#: Names of formats after a code fence.
+_FORMATS = frozenset(
+    ("text", "txt", "plaintext", "plain", "json", "yaml", "markdown", "md", "python", "html", "xml", "answer")
+)
+
+
 def fenced(reply: str) -> str | None:
     """Return the text of the last code fence that has any, also of one that is not closed; None without one."""
     inside = reply.split("```")[1::2]
     for text in reversed(inside):
         first, _, rest = text.partition("\n")
-        # The name of a language stands alone after the fence.
-        text = rest if re.fullmatch(r"\w+", first) and rest.strip() else text
+        text = rest if first.strip().lower() in _FORMATS and rest.strip() else text
         if text.strip():
             return text.strip()
     return None
