@@ -185,7 +185,11 @@ WITHHELD = Reply("", finish_reason="content_filter")
 @pytest.mark.parametrize(
     ("replies", "status", "reason"),
     [
-        (("I think woon.", "Maybe woon."), "unparsed", "0 fences of three backticks instead of two, after one retry"),
+        (
+            ("I think woon.", "Maybe woon."),
+            "unparsed",
+            "0 fences of three backticks instead of two, after one retry",
+        ),
         (("``` ```", "```answer```"), "unparsed", "nothing between the fences, after one retry"),
         (("", ""), "unparsed", "0 fences"),
         (("I think woon.", "I cannot help with that."), "refused", "declined, after one retry"),
