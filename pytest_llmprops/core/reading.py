@@ -32,7 +32,7 @@ _TOKENS = re.compile(
     r"|\A\s*(?:assistant|model|ai|bot)\s*[:\n]",
     re.IGNORECASE,
 )
-_STRUCK = re.compile(r"~~[^~\n]{1,200}~~|(?!\A)<(s|del|strike)>[^<\n]{1,200}</\1>", re.IGNORECASE)
+_STRUCK = re.compile(r"~~[^~\n]{1,200}~~|(?!\A<s>)<(s|del|strike)>[^<\n]{1,200}</\1>", re.IGNORECASE)
 _INVISIBLE = re.compile("[\u00ad\u061c\u0640\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]")
 _MARKS = re.compile(
     "[\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u09bc\u0a3c\u0abc\u0b3c\u0c3c\u0cbc]"
@@ -205,7 +205,7 @@ def _pattern(
     for key in sorted(spelled, key=lambda key: (-len(key), key)):
         shape = re.sub(r"(?:\\ |\\-|[ -])+", "[ -]?", re.escape(key)) if len(key) > 1 else re.escape(key)
         begin = _BEGIN if re.match(_LETTER, key) else ""
-        end = f"{_END}(?!'[a-z])" if re.match(_LETTER, key[-1]) else ""
+        end = f"{_END}(?!['-][A-Za-z])" if re.match(_LETTER, key[-1]) else ""
         parts.append(f"{begin}(?i:{shape}){end}" if len(key) > 1 else f"{begin}{shape}{end}")
     return re.compile("|".join(parts) or r"(?!)"), {_key(key): index for key, index in spelled.items()}, spell
 
@@ -342,8 +342,8 @@ def _is_mention(text: str, match: re.Match[str], indexes: dict[str, int]) -> boo
         text[match.end() : match.end() + 30],
     )
     if not form[0].isalnum() and len(form) == 1:
-        return (not before or before in " \n\t\"'`*_([{$:" or before > "\u2fff") and (
-            not after or after[0] in " \n\t\"'`*_)]}$.,;:!?"
+        return (not before or before in " \n\t\"'`*_([{$:/" or before > "\u2fff") and (
+            not after or after[0] in " \n\t\"'`*_)]}$.,;:!?/"
         )
     is_letter = len(form) == 1 and form.isascii() and form.isalpha()
     if (is_letter or form.casefold() == "no") and not _AFTER_ANSWER.match(after):
@@ -447,7 +447,7 @@ def _reject_joined(text: str, found: Sequence[_Mention]) -> None:
             joined = set()
         elif one.is_rejected and not other.is_rejected and _OR.search(gap):
             other.is_rejected, other.tier = True, _Tier.NOT
-        elif all(not it.is_rejected and (it.tier or _ASKED.match(text, it.stop)) for it in (one, other)):
+        elif not one.is_rejected and not other.is_rejected and ((one.tier and other.tier) or _OR.search(gap)):
             # In "between A and B, A", the last one is chosen.
             if other.option in joined and "," in gap:
                 joined = set()

@@ -77,10 +77,10 @@ ENGLISH = Words(
     rejected=rf"{_BE} ?(?:not|n't|never)|(?:is|was|are|were|does|do|did|would|could|should|can|will|has"
     rf"|must)n't"
     rf"|(?:does|do|did|would|could|should|can|will|must) not|cannot|fails to|(?:{_BE} ?)?{_BAD}"
-    r"|can be (?:ruled|excluded|eliminated|rejected)\w*|[:=-] ?(?:no|false|wrong|incorrect)\b(?! ?[a-z])",
+    r"|can be (?:ruled|excluded|eliminated|rejected)\w*|(?:[:=→-]|[=-]>) ?(?:no|false|wrong|incorrect)\b(?! ?[a-z])",
     right=r"(?:is|was|fits|seems|would be) (?:the )?(?:correct|right|best|better|answer|most \w+|it\b"
     r"|my)|it is|fits|applies"
-    r"|matches|is my (?:answer|choice)|[:=-] ?(?:yes|true|correct|right)\b",
+    r"|matches|is my (?:answer|choice)|(?:[:=→-]|[=-]>) ?(?:yes|true|correct|right)\b",
     stops=r"(?<!anything )(?<!everything )(?<!all )but|so|hence|thus|therefore|because|since"
     r"|(?<!think )(?<!believe )(?<!sure )(?<!say )(?<!that )(?<!if )"
     r"(?<!whether )(?:it|this|that)(?: is|'s)|rather(?! than)|then",
