@@ -84,7 +84,7 @@ def plain(text: str) -> str:
     template and what is struck through are left out.
     """
     text = _same(html.unescape(text))
-    text = _STRUCK.sub(" ", _TOKENS.sub("", _INVISIBLE.sub("", text)))
+    text = _STRUCK.sub(" ", _TOKENS.sub("\n", _INVISIBLE.sub("", text)))
     return unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
 
 
@@ -133,7 +133,8 @@ _FINAL = re.compile(_any("final"), re.I)
 _AFFIRMS = re.compile(_any("affirms"), re.I)
 _REJECTS = re.compile(rf"{_any('rejects')}(?:[^.;!?\n]{{0,40}})\Z", re.I)
 _REJECTS_LABEL = re.compile(
-    rf"(?:{_BEGIN}(?:wrong|incorrect|rejected|not)(?: \w+)?|错误\w{{0,4}}) ?[:=]{_QUOTES}*\Z|✗{_QUOTES}*\Z",
+    rf"(?:{_BEGIN}(?:wrong|incorrect|rejected|not)(?: \w+)?|错误\w{{0,4}}) ?[:=]{_QUOTES}*\Z"
+    rf"|(?:✗|\bover|(?<=\w) >){_QUOTES}*\Z",
     re.I,
 )
 _REJECTED = re.compile(
@@ -176,7 +177,7 @@ _ROW = re.compile(r"^\|[^\n]*\w{2}[^\n]*\|$", re.MULTILINE)
 #: Words after which a letter or "no" is an answer, not an article or part of a phrase ("A vowel", "no difference").
 _AFTER_ANSWER = re.compile(
     r" (?:applies|and|are|as|based|because|but|cannot|can|can't|could|definitely|does|doesn't|due"
-    r"|examples?|fits|for|from|given"
+    r"|examples?|fits|for|from|given|must|over|seem|then|type"
     r"|here|if|instead|is|isn't|it|me|not|of course|or|rather|seems|since|texts?|to|too|was|when|which"
     r"|while|with|would|wouldn't"
     r"|group|class|category|labels?|for sure|only|although|though)\b|(?! +[A-Za-zÀ-ɏ]{2})"
@@ -205,7 +206,7 @@ def _pattern(
     for key in sorted(spelled, key=lambda key: (-len(key), key)):
         shape = re.sub(r"(?:\\ |\\-|[ -])+", "[ -]?", re.escape(key)) if len(key) > 1 else re.escape(key)
         begin = _BEGIN if re.match(_LETTER, key) else ""
-        end = f"{_END}(?!['-][A-Za-z])" if re.match(_LETTER, key[-1]) else ""
+        end = f"{_END}(?!['-][A-Za-z]|\\+)" if re.match(_LETTER, key[-1]) else ""
         parts.append(f"{begin}(?i:{shape}){end}" if len(key) > 1 else f"{begin}{shape}{end}")
     return re.compile("|".join(parts) or r"(?!)"), {_key(key): index for key, index in spelled.items()}, spell
 
@@ -225,7 +226,7 @@ def _spelled(options: Sequence[Sequence[str]], spell: Callable[[str], str]) -> t
 
 
 def _as_written(text: str) -> str:
-    return _STRUCK.sub(" ", _TOKENS.sub("", html.unescape(text)))
+    return _STRUCK.sub(" ", _TOKENS.sub("\n", html.unescape(text)))
 
 
 def _key(form: str) -> str:
@@ -561,7 +562,7 @@ def listed(reply: str) -> list[str] | None:
     An item keeps its label ("city: Paris"), also if JSON or a table has it in a field of its own.
     """
     text = unicodedata.normalize("NFKC", html.unescape(reply))
-    text = _STRUCK.sub(" ", _TOKENS.sub("", text)).translate(dict.fromkeys(map(ord, "“”„"), '"'))
+    text = _STRUCK.sub(" ", _TOKENS.sub("\n", text)).translate(dict.fromkeys(map(ord, "“”„"), '"'))
     text = _XML.sub(
         lambda match: (
             match[0] if _LINE_TAG.match(match[0]) or _TAG.match(match[0]) else f"\n- {match[1]}: {match[2]}\n"
@@ -728,7 +729,7 @@ def segmented(reply: str, sentence: str) -> list[str] | None:
         return None
     own = frozenset(accumulate(map(len, sentence.split())))
     text = html.unescape(reply).replace("✔", "✓").replace("✅", "✓").replace("❌", "✗")
-    text = _STRUCK.sub(" ", _TOKENS.sub("", text))
+    text = _STRUCK.sub(" ", _TOKENS.sub("\n", text))
     for version in (text, _GLOSS.sub("()", text)):
         cuts = [cut for cut in _cuts(version, core) if cut.edges - own]
         right = [cut for cut in cuts if not _CALLED_WRONG.search(cut.name)]

@@ -105,7 +105,7 @@ ENGLISH = Words(
     r"|reserved|meant|about)\b"
     r"|means?\b|stands? for|refers? to|denotes|describes|represents|would (?:mean|need|require)|if\b"
     r"|when(?:ever)?\b"
-    r"|(?:examples?|texts?|items?|ones|sentences?|pairs?|samples?|cases?|is for)\b|are\b",
+    r"|(?:examples?|texts?|items?|ones|sentences?|pairs?|samples?|cases?)\b|are\b|for (?!sure|this|the|me|now|it|that)",
     undecided=r"depends|depending|can(?:not|'t) (?:be )?(?:determined?|tell|say|decide|answer)|unable"
     r"|unclear|interchangeabl\w+|both\b(?! (?:are )?(?:wrong|incorrect))"
     r"|unsure|not sure|otherwise",
