@@ -39,8 +39,8 @@ from pytest_llmprops.benchmarks.dtails.reading import (
     read_translation,
 )
 from pytest_llmprops.benchmarks.dtails.rules import read_rules_reply
-from pytest_llmprops.benchmarks.eras.chat_sentiment import read_answer as read_sentiment
 from pytest_llmprops.benchmarks.eras.explicit import judge_site, read_segmentation
+from pytest_llmprops.benchmarks.eras.sentiment import read_answer as read_sentiment
 from pytest_llmprops.benchmarks.homophones.reading import Match
 from pytest_llmprops.benchmarks.homophones.reading import judge as judge_homophone
 from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest

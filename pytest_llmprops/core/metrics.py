@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
-from pytest_llmprops.core.records import MetricRow, VerdictRecord
+from pytest_llmprops.core.records import UNANSWERED, MetricRow, VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson, mean_interval
 
 
@@ -72,7 +72,7 @@ REPORTED_K = (2, 3, 5, 10, 20, 50, 100)
 
 
 class ItemSamples(NamedTuple):
-    """One item: its cluster, and for each answered sample whether it is correct. Empty if all samples are errors."""
+    """One item: its cluster, and for each answered sample whether it is correct. Empty if none is answered."""
 
     cluster: str
     correct: tuple[bool, ...]
@@ -86,7 +86,9 @@ class ItemSamples(NamedTuple):
 def items_of(records: Iterable[VerdictRecord]) -> list[ItemSamples]:
     """Group the records of one model and benchmark by item, in order of first appearance."""
     return [
-        ItemSamples(samples[0].cluster, tuple(r.status == "correct" for r in samples if r.status != "error"))
+        ItemSamples(
+            samples[0].cluster, tuple(r.status == "correct" for r in samples if r.status not in UNANSWERED)
+        )
         for samples in samples_of(records).values()
     ]
 

@@ -14,10 +14,12 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pytest_llmprops.core.texts import one_line
 
-RecordStatus = Literal["correct", "wrong", "refused", "unparsed", "error"]
+RecordStatus = Literal["correct", "wrong", "refused", "unparsed", "untested", "error"]
 RECORD_STATUSES: tuple[RecordStatus, ...] = get_args(RecordStatus)
 #: the counts of a summary row, in the order of statuses that every table keeps
-COUNTS = ("correct", "wrong", "refused", "unparsed", "errors")
+COUNTS = ("correct", "wrong", "refused", "unparsed", "untested", "errors")
+#: the statuses that are no answer, and in no denominator
+UNANSWERED: frozenset[str] = frozenset({"untested", "error"})
 #: what is the same for all samples of one item in a run; the first five are the group of a summary row
 _GROUP = ("model", "benchmark", "task", "language", "source")
 
@@ -456,12 +458,12 @@ REVIEW = Fields(
 SUMMARY = Fields(
     {
         **_all(_GROUP, _NAME),
-        **_all(("items", "clusters", *COUNTS), _COUNT),
+        **_all(("items", "clusters", *(name for name in COUNTS if name != "untested")), _COUNT),
         **_all(("accuracy", "ci_low", "ci_high"), OrNull(_NUMBER)),
         "ci_method": OrNull(_NAME),
     },
     {
-        **_all(("samples", "answered"), _COUNT),
+        **_all(("samples", "answered", "untested"), _COUNT),
         **_all(("between_items", "within_items"), OrNull(_NUMBER)),
         **_all(("cluster_accuracy", "cluster_ci_low", "cluster_ci_high"), OrNull(_NUMBER)),
     },

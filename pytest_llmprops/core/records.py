@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self, cast
 from pytest_llmprops.core.record_schema import COUNTS as COUNTS
 from pytest_llmprops.core.record_schema import RECORD_STATUSES as RECORD_STATUSES
 from pytest_llmprops.core.record_schema import SEARCH, VERDICT, check
+from pytest_llmprops.core.record_schema import UNANSWERED as UNANSWERED
 from pytest_llmprops.core.record_schema import RecordStatus as RecordStatus
 from pytest_llmprops.core.strict_json import JSON, encoded, number, string
 
@@ -171,6 +172,7 @@ class SummaryRow(_Row):
     wrong: int
     refused: int
     unparsed: int
+    untested: int
     accuracy: float | None
     ci_low: float | None
     ci_high: float | None
@@ -185,7 +187,8 @@ class SummaryRow(_Row):
     def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
         without = ("between_items", "within_items", "cluster_accuracy", "cluster_ci_low", "cluster_ci_high")
         items, errors = row["items"], row["errors"]
-        return {**dict.fromkeys(without), "samples": items, "answered": items - errors, **row}
+        numbers = {"untested": 0, "samples": items, "answered": items - errors - row.get("untested", 0)}
+        return {**dict.fromkeys(without), **numbers, **row}
 
     @property
     def has_repeats(self) -> bool:

@@ -148,7 +148,7 @@ def _texts(value: JSON) -> tuple[str, ...]:
     return tuple(text for text in _list(value) if isinstance(text, str))
 
 
-Status = Literal["correct", "wrong", "refused", "unparsed"]
+Status = Literal["correct", "wrong", "refused", "unparsed", "untested"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 #: the score of a verdict that names none; compared by identity
 _BY_STATUS = float("nan")
@@ -159,7 +159,8 @@ class Verdict:
     """A benchmark's judgement of one item.
 
     :param status: ``correct``, ``wrong``, ``refused`` (the model declined) or ``unparsed`` (no answer
-        could be read; this includes empty and cut-off replies).
+        could be read; this includes empty and cut-off replies), or ``untested``: the item could not decide anything,
+        whatever the answer is. It is counted apart, and in no denominator.
     :param expected: the expected answer, as shown to people.
     :param given: the model's answer, as shown to people.
     :param reason: one phrase that explains the status.
@@ -219,7 +220,7 @@ def record_of(
         cluster=item.cluster,
         sample=sample,
         status="error" if verdict is None else verdict.status,
-        score=None if verdict is None else verdict.score,
+        score=None if verdict is None or verdict.status == "untested" else verdict.score,
         expected="" if verdict is None else shortened(verdict.expected, TEXT),
         given="" if verdict is None else shortened(verdict.given, TEXT),
         reason=shortened(error if verdict is None else verdict.reason, TEXT),

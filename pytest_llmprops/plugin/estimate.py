@@ -275,20 +275,26 @@ class PlanOnly:
             (case, searched_by(item)) for item in items if (case := collection.searched_by(item)) is not None
         ]
         if searches:
-            keys = {case.key for case, _ in searches}
-            limits: set[int] = set()
+            calls, is_known = 0, True
             # One call per property, so that a mistake has one line.
-            for (_, name), case in {(c.benchmark.name, name): c for c, name in searches}.items():
+            for key, members in _by_property(searches).items():
                 try:
-                    limit = checked_search_calls(case.benchmark, case.protocol.settings, name)
+                    limit = checked_search_calls(members[0].benchmark, members[0].protocol.settings, key[1])
                 except ContractError as error:
                     problems.append(error)
                     continue
-                if limit is not None:
-                    limits.add(limit)
-            known = ", ".join(f"{limit:,}" for limit in sorted(limits))
-            most = f" and take at most {known} requests each" if known else ""
+                calls, is_known = calls + (limit or 0) * len(members), is_known and limit is not None
+            most = f"at most {counted(calls, 'further call')}" if is_known else "an unknown number of calls"
             lines.append(
-                f"  not included: the searches of {len(keys)} items, which depend on their verdicts{most}"
+                f"  {counted(len(searches), 'search', 'searches')} for counterexamples to accepted answers: {most},"
+                " and those that repeat a counterexample"
             )
         return lines, problems
+
+
+def _by_property(searches: Iterable[tuple[Case, str]]) -> dict[tuple[str, str], list[Case]]:
+    """Return the searched cases by benchmark and property."""
+    cases: dict[tuple[str, str], list[Case]] = {}
+    for case, name in searches:
+        cases.setdefault((case.benchmark.name, name), []).append(case)
+    return cases

@@ -43,8 +43,6 @@ from pytest_llmprops.runs.record import counterexample_text
 T = TypeVar("T")
 #: maximum number of points that hypothesis tries, without those of shrinking
 EXAMPLES = 100
-#: maximum number of times that hypothesis starts; it starts again after a point that was not repeated
-ROUNDS = 10
 
 
 class _SearchEnded(BaseException):
@@ -104,7 +102,7 @@ class Search:
         """Run ``test``, a function under ``@given`` that asserts :meth:`holds`, with hypothesis.
 
         Every run draws the same points. Hypothesis draws and shrinks; it neither explains nor stores anything. What
-        is not repeated is kept, but fails nothing, and hypothesis looks for a counterexample again.
+        is not repeated is kept, but fails nothing.
 
         :raises AssertionError: if there is a counterexample, with one line on it. If all calls were used, it may not
             be the smallest. :raises BackendError: if a call failed.
@@ -123,26 +121,10 @@ class Search:
             verbosity=Verbosity.quiet,
             print_blob=False,
         )
-        search_once = quietly(test)
-        failed: AssertionError | None = None
-        for _ in range(ROUNDS):
-            failed = self._round(search_once)
-            if failed is None or self.counterexample is None or self.counterexample.is_repeated:
-                break
-        if self.counterexample is not None and self.counterexample.is_repeated:
-            self.failure = AssertionError(self.line)
-        elif failed is not None and (self._held or self.counterexample is None):
-            raise failed
-        self._on_end(self)
-        if self.failure is not None:
-            raise self.failure from None
-
-    def _round(self, search_once: Callable[[], object]) -> AssertionError | None:
-        """Let hypothesis search once, and ask for the counterexample. Return the failed assertion, if any."""
         failed: AssertionError | None = None
         try:
             try:
-                search_once()
+                quietly(test)()
             except _SearchEnded:
                 if self.failure is not None or self._mistake is not None:
                     raise
@@ -156,7 +138,13 @@ class Search:
                 self._stop(str(self.failure))
             assert self.failure is not None
             raise self.failure from None
-        return failed
+        if self.counterexample is not None and self.counterexample.is_repeated:
+            self.failure = AssertionError(self.line)
+        elif failed is not None and (self._held or self.counterexample is None):
+            raise failed
+        self._on_end(self)
+        if self.failure is not None:
+            raise self.failure from None
 
     def _checked(self, method: str, check: Callable[[Benchmark, object], T], *point: int) -> T:
         """Return the checked result of a method of the property; end hypothesis if there is none."""

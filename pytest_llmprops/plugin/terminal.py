@@ -182,7 +182,7 @@ def _standard_input(config: pytest.Config) -> Iterator[Any]:
         capture.suspend_global_capture()
 
 
-_LETTERS = {"correct": ".", "refused": "r", "unparsed": "u"}
+_LETTERS = {"correct": ".", "refused": "r", "unparsed": "u", "untested": "-"}
 _GREEN, _RED = {"green": True}, {"red": True}
 #: category, letter, and word (with its markup) that pytest shows for a report
 Shown = tuple[str, str, str | tuple[str, dict[str, bool]]]

@@ -78,6 +78,7 @@ COLUMNS: tuple[Column, ...] = (
     _sum("wrong", "terminal", "page", "view", "allure", status="wrong"),
     _sum("refused", status="refused"),
     _sum("unparsed", status="unparsed"),
+    _sum("untested", status="untested"),
     _sum("errors", status="error"),
     _variance("var items", "Variance between items", "between_items"),
     _variance("var samples", "Variance within items", "within_items"),

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.records import SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import UNANSWERED, SummaryRow, VerdictRecord
 from pytest_llmprops.runs.benchmark_metadata import IsWeighted, cluster_weighted, headline, tasks_by_answer
 from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.pairs import (
@@ -224,7 +224,7 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, Requests])
 
 def _shown(records: Sequence[VerdictRecord], correct: bool) -> VerdictRecord:
     """Return a sample with the given correctness; otherwise the first one."""
-    fitting = [r for r in records if (r.status == "correct") == correct and r.status != "error"]
+    fitting = [r for r in records if (r.status == "correct") == correct and r.status not in UNANSWERED]
     return (fitting or records)[0]
 
 

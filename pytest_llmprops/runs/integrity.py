@@ -18,7 +18,7 @@ from typing import Any
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.metrics import items_of
-from pytest_llmprops.core.records import COUNTS, Group, SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import COUNTS, UNANSWERED, Group, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.core.verdicts import STATUSES
@@ -174,14 +174,15 @@ def _counts(records: Sequence[VerdictRecord], weighted: Collection[Group]) -> di
         members.setdefault(record.group, []).append(record)
     counts: dict[Group, dict[str, float]] = {}
     for group, numbers in statuses.items():
-        samples, errors, correct = sum(numbers.values()), numbers.get("error", 0), numbers.get("correct", 0)
+        samples, correct = sum(numbers.values()), numbers.get("correct", 0)
+        answered = samples - sum(numbers.get(status, 0) for status in UNANSWERED)
         counts[group] = {
             **{name: numbers.get(name, 0) for name in STATUSES},
-            "errors": errors,
+            "errors": numbers.get("error", 0),
             "items": samples,
             "samples": samples,
             "clusters": clusters[group],
-            "accuracy": correct / (samples - errors) if samples > errors else math.inf,
+            "accuracy": correct / answered if answered else math.inf,
             **(_by_item(members[group]) if repeated or group in weighted else {}),
         }
     return counts

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.items import Placed, PlacedItem, cluster_means
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.records import UNANSWERED, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import first_names
@@ -156,8 +156,9 @@ def pair_records(
 ) -> Paired:
     """Pair the records of two models by benchmark, task (the candidate's), language, source and id.
 
-    Samples of an item are averaged first, without errors; an item of which every sample is an error counts as an
-    error. The results are in the baseline's order.
+    Samples of an item are averaged first, without errors and untested ones. An item without an answer in one of the
+    runs counts as an error if a sample is one; otherwise it is untested, and left out. The results are in the
+    baseline's order.
 
     :param decided: as for :func:`with_tasks_of`.
     """
@@ -170,10 +171,10 @@ def pair_records(
             paired.missing.append(key)
             continue
         old, new = _share(records), _share(others)
-        if old is None or new is None:
-            paired.errors.append(key)
-        else:
+        if old is not None and new is not None:
             paired.pairs.append(Pair(key, records[0].cluster, old, new))
+        elif any(r.status == "error" for r in (*records, *others)):
+            paired.errors.append(key)
     return paired
 
 
@@ -187,7 +188,7 @@ def by_item(records: Iterable[VerdictRecord]) -> dict[ItemKey, list[VerdictRecor
 
 
 def _share(records: Sequence[VerdictRecord]) -> float | None:
-    answered = [r.status == "correct" for r in records if r.status != "error"]
+    answered = [r.status == "correct" for r in records if r.status not in UNANSWERED]
     return sum(answered) / len(answered) if answered else None
 
 

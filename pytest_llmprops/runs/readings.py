@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.numbers import count, counted, percent
-from pytest_llmprops.core.records import VerdictKey, VerdictRecord
+from pytest_llmprops.core.records import UNANSWERED, VerdictKey, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.verdicts import READ_ALIKE, READ_BY, text_in
@@ -185,7 +185,7 @@ def readings_of(records: Iterable[VerdictRecord]) -> list[Readings]:
     """Return the readings of each model and benchmark, in order of first appearance."""
     groups: dict[tuple[str, str], list[VerdictRecord]] = {}
     for record in records:
-        if record.status != "error":
+        if record.status not in UNANSWERED:
             groups.setdefault((record.model, record.benchmark), []).append(record)
     return [Readings(*names, tuple(members)) for names, members in groups.items()]
 
@@ -195,7 +195,7 @@ def reading_remarks(benchmark: Benchmark, records: Sequence[VerdictRecord]) -> l
 
     :param records: of one model; the tasks of the headline count, or all if there are no others.
     """
-    own = [r for r in records if r.status != "error"]
+    own = [r for r in records if r.status not in UNANSWERED]
     headline = BenchmarkMetadata.of(type(benchmark)).headline_tasks(r.task for r in own)
     own = [r for r in own if r.task in headline]
     if not own:

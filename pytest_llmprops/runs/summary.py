@@ -56,6 +56,7 @@ def _row(group: Group, members: Sequence[VerdictRecord], by_cluster: bool) -> Su
         wrong=counts["wrong"],
         refused=counts["refused"],
         unparsed=counts["unparsed"],
+        untested=counts["untested"],
         accuracy=math.fsum(scores) / len(scores) if answered else None,
         ci_low=None if interval is None else interval.low,
         ci_high=None if interval is None else interval.high,

@@ -189,7 +189,10 @@ def test_damaged_line_in_the_middle(line: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"status": "right"}, "'status' that is not one of correct, wrong, refused, unparsed, error"),
+        (
+            {"status": "right"},
+            "'status' that is not one of correct, wrong, refused, unparsed, untested, error",
+        ),
         ({"status": None}, "'status'"),
         ({"task": 3}, "'task'"),
         ({"values": []}, "'values'"),

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.report.searches import pair_search_blocks, search_blocks
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import SearchRecord
@@ -201,95 +200,20 @@ def test_promoted(
 
 
 def test_report(tmp_path: Path) -> None:
-    """The report counts searches and kinds of culprits, and shows the smallest counterexamples first."""
-    three = {**FOUND, "replaced": 3, "x": ["Lisbon", "<b>Kenya</b>"], "culprits": ["damaged", {"kinds": 3}]}
-    two = {**FOUND, "replications": 5, "replicated": 4}
-    noise = {**FOUND, "replications": 5, "replicated": 3}
-    rows = row(1, three, spent=True), row(2, two), row(3, not_repeated=noise)
-    run = read_run(searched(tmp_path / "run", *rows))
-    counts, fold = search_blocks(Measured("oracle", series_of([run])))
-    assert isinstance(counts, Table)
-    assert isinstance(fold, Fold)
-    heads = [name for name, _ in counts.columns]
-    [cells] = counts.rows
-    by_heading = dict(zip(heads, (cell.text for cell in cells), strict=True))
-    names = (
-        "Searched",
-        "Counterexamples",
-        "Calls",
-        "Cut short",
-        "Not repeated",
-        "Multi-form",
-        "Weak",
-        "Synonym fault",
-    )
-    assert [by_heading[name] for name in names] == ["3", "2", "60", "1", "1", "1", "1", "0"]
-    [examples] = fold.blocks
-    assert isinstance(examples, Table)
-    small, large = ([cell.text for cell in cells] for cells in examples.rows)
-    assert small[0] == "oracle/general/002"
-    assert small[2:6] == ["2 of 6", "4 of 5", "“Lisbon”", "“Globex”"]
-    assert small[6] == "“Lisbon” (replaced by “Nairobi”): multi-form, weak; in 4 of 11 replies"
-    assert large[3:5] == ["–", "“Lisbon”, “<b>Kenya</b>”"]
-    assert large[6].endswith("before it was shrunk further")
-    assert search_blocks(Measured("oracle", series_of([read_run(searched(tmp_path / "none"))]))) == []
-
-
-def test_report_on_one_property(tmp_path: Path) -> None:
-    """The report of a benchmark with one property counts its searches, and shows what its counterexamples show."""
+    """The report counts the searches of each property, and shows what their counterexamples show."""
     edited = {"why": "listed as <b>ken</b>, weet: chose ken", "edits": [], "replications": 5, "replicated": 4}
-    rows = row(1, {**edited, "evidence": {}}, property=""), row(2, property="")
+    rows = row(1, {**edited, "evidence": {}}, property=""), row(2, property=""), row(1, FOUND)
     run = read_run(searched(tmp_path / "run", *rows))
     counts, fold, *_ = fine_print(Measured("oracle", series_of([run])))
     assert isinstance(counts, Table)
     assert isinstance(fold, Fold)
-    assert [cell.text for cell in counts.rows[0][1:4]] == ["2", "1", "0"]
-    [examples] = fold.blocks
-    assert isinstance(examples, Table)
-    [cells] = examples.rows
-    assert [cell.text for cell in cells][2:] == ["4 of 5", edited["why"]]
-    named = fine_print(Measured("oracle", series_of([read_run(searched(tmp_path / "named", row(1, FOUND)))])))
-    assert not any(isinstance(block, Table) for block in named)
-
-
-PAIR = {
-    "why": "no, but yes to both",
-    "sentences": ["It <b>rained</b>.", "It snowed.", "Rain fell."],
-    "answers": [
-        {"first": 1, "second": 2, "answer": "no"},
-        {"first": 3, "second": 2, "answer": "yes"},
-        {"first": 3, "second": 1, "answer": "yes"},
-    ],
-    "edits": [],
-    "evidence": {},
-    "replications": 5,
-    "replicated": 4,
-}
-
-
-def test_report_on_pairs(tmp_path: Path) -> None:
-    """The report counts the searches of each property, and shows the sentences and answers, the shortest first."""
-    longer = {**PAIR, "sentences": ["It rained all day long here.", "It snowed."], "edits": ["full stop"]}
-    rows = (
-        row(1, longer, property="yes", spent=True), row(2, PAIR, property="yes"), row(1, property="symmetry"),
-        row(3, PAIR, property="no"), row(1, FOUND),
-    )  # fmt: skip
-    measured = Measured("oracle", series_of([read_run(searched(tmp_path / "run", *rows))]))
-    counts, fold = pair_search_blocks(measured)
-    assert isinstance(counts, Table)
-    assert isinstance(fold, Fold)
     assert [[cell.text for cell in cells[1:4]] for cells in counts.rows] == [
-        ["no", "1", "1"], ["yes", "2", "2"], ["symmetry", "1", "0"],
+        ["–", "2", "1"], ["linearity", "1", "1"],
     ]  # fmt: skip
     [examples] = fold.blocks
     assert isinstance(examples, Table)
-    texts = [[cell.text for cell in cells] for cells in examples.rows]
-    assert [(cells[0][-3:], cells[2]) for cells in texts] == [("003", "no"), ("002", "yes"), ("001", "yes")]
-    assert texts[0][3:] == [
-        "4 of 5", "1: “It <b>rained</b>.” 2: “It snowed.” 3: “Rain fell.”", "1 and 2: no, 3 and 2: yes, 3 and 1: yes",
+    assert [[cell.text for cell in cells][2:] for cells in examples.rows] == [
+        ["–", "4 of 5", edited["why"]], ["linearity", "–", FOUND["why"]],
     ]  # fmt: skip
-    assert texts[2][5].endswith("; edited: full stop; the calls were spent before it was shrunk further")
-    [linear, _] = search_blocks(measured)
-    assert isinstance(linear, Table)
-    assert [cells[1].text for cells in linear.rows] == ["1"]
-    assert pair_search_blocks(Measured("oracle", series_of([read_run(searched(tmp_path / "none"))]))) == []
+    none = fine_print(Measured("oracle", series_of([read_run(searched(tmp_path / "none"))])))
+    assert not any(isinstance(block, Table) for block in none)

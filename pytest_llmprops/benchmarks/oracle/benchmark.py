@@ -11,8 +11,8 @@ from pytest_llmprops.benchmarks.oracle.items import (
     EMBED,
     LINEARITY,
     NO,
-    PAIR_SEARCHES,
     PARSE,
+    SEARCHES,
     YES,
     items,
     sanity_items,
@@ -72,8 +72,8 @@ class OracleChecker(Benchmark):
     metric_directions = DIRECTIONS
     # A verdict says whether an answer was accepted, and each sample may have another answer.
     one_decision = False
-    presentation = frozenset({"search", "shrink_calls", "replications"})
-    properties = (LINEARITY, *PAIR_SEARCHES)
+    presentation = frozenset({"search"})
+    properties = SEARCHES
     tasks_by_answer = frozenset({YES, NO})
     # What the checker accepts of answers on pairs may be wrong: an oracle that knows nothing may be accepted, too.
     unranked = {YES: PAIRS, NO: PAIRS}
@@ -82,8 +82,8 @@ class OracleChecker(Benchmark):
         "quick": NamedSettings(
             QUICK,
             gives_up=(
-                "samples (3 of 11) and votes: with 4 entities, 35 calls for the tests of an accepted sentence, and at"
-                " most 81 with up to 12, instead of 165; sentences with one entity; proofs of pairs that need none;"
+                "samples (3 of 11) and votes: at most 45 calls for the tests of a sentence, instead of 165; sentences"
+                " with one entity; proofs of pairs that need none;"
                 " oracle-confirmed alignment of paraphrases"
             ),
         ),
@@ -108,8 +108,11 @@ class OracleChecker(Benchmark):
         return await evaluate(item, context, ask, protocol)
 
     def searches(self, item: Item, settings: OracleSettings, name: str) -> bool:
-        tasks = (YES, NO) if name in PAIR_SEARCHES else (LINEARITY,)
-        return item.task in tasks and settings.search != "none"
+        from pytest_llmprops.benchmarks.oracle.search import pair_search
+
+        if settings.search == "none" or item.task not in (LINEARITY, YES, NO):
+            return False
+        return name == (LINEARITY if item.task == LINEARITY else pair_search(item.id))
 
     async def search(
         self,
@@ -125,21 +128,9 @@ class OracleChecker(Benchmark):
         return await search(item, context, ask, protocol, measured, name)
 
     def search_calls(self, settings: OracleSettings, name: str) -> int:
-        from pytest_llmprops.benchmarks.oracle.pair_search import MOST_CLAIMS, REQUESTS
+        from pytest_llmprops.benchmarks.oracle.search import most_calls
 
-        if name in PAIR_SEARCHES:
-            return settings.shrink_calls + MOST_CLAIMS * REQUESTS * settings.replications
-        return settings.shrink_calls + 3 * settings.samples * settings.replications
-
-    def plan_remarks(self, items: Sequence[Item], settings: OracleSettings) -> Iterable[str]:
-        """Yield the calls of tests that run until a bound is reached: those expected, and their maximum."""
-        sentences = sum(item.task == LINEARITY for item in items)
-        if not sentences:
-            return
-        from pytest_llmprops.benchmarks.oracle.linearity import plan_remark
-
-        if settings.target is not None:
-            yield plan_remark(settings, sentences)
+        return most_calls(settings, name)
 
     def caption(self, item: Item) -> str:
         return str(item["text"] if item.task == LINEARITY else item["first"])

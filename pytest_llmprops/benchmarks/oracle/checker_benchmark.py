@@ -20,8 +20,8 @@ UNDECIDED: Mapping[str, Status] = {
     "refused": "refused",
     "unparsed": "unparsed",
     "unreadable": "unparsed",
-    "unmeasurable": "unparsed",
-    "untested": "unparsed",
+    "unmeasurable": "untested",
+    "untested": "untested",
 }
 
 

@@ -24,8 +24,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         "prover",
         help="measure the prover without a model",
         description="Print for which share of pairs the phrases can be aligned, before a model is asked:"
-        " of the labelled pairs, random pairs, each sentence with itself, and sentences with a changed number, swapped"
-        " subject and object, or a negation. No language model is called.",
+        " of the labelled pairs, random pairs, and each sentence with itself. No language model is called.",
     )
     prover.add_argument(
         "--data",

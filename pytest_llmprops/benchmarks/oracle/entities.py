@@ -16,7 +16,7 @@ from typing import Literal
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.scheme import fill
 
-#: maximum entities of a sentence that can be tested: {0,1}^12 has 4,096 vectors
+#: maximum entities of a sentence that are tested, the first ones: {0,1}^12 has 4,096 vectors
 MOST_ENTITIES = 12
 
 #: ``tested`` if an entity is in the vectors, otherwise why it is not

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,12 +10,10 @@ from typing import Any
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, align
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.covering import align_covering
-from pytest_llmprops.benchmarks.oracle.edits import KINDS, minimal_edits
 from pytest_llmprops.benchmarks.oracle.items import (
     EMBED,
     LINEARITY,
     NO,
-    PAIR_SEARCHES,
     PARSE,
     RULES,
     YES,
@@ -25,7 +22,6 @@ from pytest_llmprops.benchmarks.oracle.items import (
 )
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
-from pytest_llmprops.benchmarks.oracle.neutral_edits import EDITS, neutral_edits
 from pytest_llmprops.benchmarks.oracle.nulls import (
     null_values,
     own_paraphrase,
@@ -33,12 +29,9 @@ from pytest_llmprops.benchmarks.oracle.nulls import (
     self_consistency,
 )
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
-from pytest_llmprops.benchmarks.oracle.pair_search import PAIR_PROPERTIES
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
-from pytest_llmprops.benchmarks.oracle.reduction import Reducible
-from pytest_llmprops.benchmarks.oracle.replies import ask_answer, sentences_prompt
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
-from pytest_llmprops.benchmarks.oracle.search import linearity_search
+from pytest_llmprops.benchmarks.oracle.search import linearity_search, pair_search_of
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
 from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, token_vectors
@@ -96,18 +89,6 @@ class Aligner:
             sizes = f"{vectors.shape[1]} and {others.shape[1]}"
             return Alignments.without_trees(f"the encoder's vectors of two sentences have {sizes} numbers")
         return self._align(tree, other, vectors, others, whole=self._whole)
-
-    async def parsed(self, text: str) -> Parsed | None:
-        """Return a sentence with its tree; None if the parser returns none.
-
-        :raises BackendError: if the parser could not be called.
-        """
-        reply = await self._call(Parse(text, "en", "constituency"), PARSE)
-        brackets = None if isinstance(reply, str) or reply.key == PLANNED else reply.value.get("tree")
-        try:
-            return Parsed.of(text, brackets) if brackets else None
-        except DataError:
-            return None
 
     async def _analyse(self, text: str) -> _Ready | str:
         if text not in self._known:
@@ -193,70 +174,26 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
     pairs = ParaphraseChecker(settings, align)
     acceptance = await pairs.check(pair, oracle, rng)
     values = await null_values(pair, pairs, rng)
-    if settings.edits:
-        values |= await _edit_values(pair, align, oracle, protocol.rng(item.id, 1))
     verdict = _verdict(acceptance, values)
     said = acceptance.values["said_yes"]
     return verdict if said < 0 else replace(verdict, task=YES if said else NO)
-
-
-async def _edit_values(pair: Pair, align: Aligner, oracle: Oracle, rng: random.Random) -> dict[str, float]:
-    """Ask about a sentence with a minimal edit, and about one with a neutral edit, if there are any.
-
-    :raises BackendError: if a call could not be made.
-    """
-    found = await align(*pair.sentences)
-    minimal = [
-        (parsed.text, edited, KINDS.index(kind))
-        for parsed in (found.first, found.second)
-        if parsed is not None
-        for kind, edited in minimal_edits(parsed).items()
-    ]
-    neutral = [
-        (text, edited, [*EDITS].index(name))
-        for text in pair.sentences
-        for name, edited in neutral_edits(text).items()
-    ]
-    drawn = {name: rng.choice(edits) for name, edits in (("minimal", minimal), ("neutral", neutral)) if edits}
-    answers = await asyncio.gather(
-        *(ask_answer(oracle, sentences_prompt(text, edited)) for text, edited, _ in drawn.values())
-    )
-    values: dict[str, float] = {}
-    for (name, (_, _, number)), answer in zip(drawn.items(), answers, strict=True):
-        values[f"said_yes_{name}"] = -1.0 if answer.said is None else float(answer.said)
-        values[f"{name}_edit"] = float(number)
-    return values
 
 
 async def search(
     item: Item, context: Context, ask: Ask, protocol: Protocol[OracleSettings], measured: Measured, name: str
 ) -> Searched | str:
     """Return the search for a counterexample, or the reason why there is none."""
-    settings = protocol.settings
-    if settings.search == "rejected" and (outcome := (await measured()).given) != "rejected":
-        return f"its measurement is {outcome}"
-    if name in PAIR_SEARCHES:
-        return await _pair_search(item, ask, settings, measured, name)
-    checker = LinearityChecker(settings, context.rules, context.pool)
-    # The measurement draws this number first, so the synonyms are the same.
-    pool_seed = protocol.rng(item.id).getrandbits(64)
+    settings, verdict = protocol.settings, await measured()
+    if verdict.status != "correct":
+        return f"its answer is {verdict.given}"
     oracle = _oracle(ask, settings)
-    most = settings.shrink_calls, settings.replications
-    return await linearity_search(checker, item["text"], oracle, pool_seed, *most)
-
-
-async def _pair_search(
-    item: Item, ask: Ask, settings: OracleSettings, measured: Measured, name: str
-) -> Searched | str:
-    if name in (YES, NO):
-        said = {1.0: YES, 0.0: NO}.get((await measured()).values["said_yes"], "unreadable")
-        if said != name:
-            return f"its answer is {said}"
-    parser = Aligner(ask)
-    first, second = [Reducible(text, await parser.parsed(text)) for text in (item["first"], item["second"])]
-    oracle, most = _oracle(ask, settings), settings.shrink_calls
-    made = PAIR_PROPERTIES[name]
-    return made(first, second, oracle, settings.paraphrases, most, replications=settings.replications)
+    if name == LINEARITY:
+        if not verdict.values.get("tests"):
+            return verdict.reason
+        checker = LinearityChecker(settings, context.rules, context.pool)
+        return await linearity_search(checker, item["text"], oracle, protocol.rng(item.id))
+    said = bool(verdict.values["said_yes"])
+    return await pair_search_of(name, item["first"], item["second"], said, oracle, settings)
 
 
 def _oracle(ask: Ask, settings: OracleSettings) -> Oracle:

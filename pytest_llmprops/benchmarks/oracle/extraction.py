@@ -21,6 +21,7 @@ from pytest_llmprops.benchmarks.oracle.replies import (
     list_lines,
     without_asides,
 )
+from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.core.requests import PLANNED, Reply
 from pytest_llmprops.core.strict_json import found_json
 from pytest_llmprops.core.texts import folded
@@ -718,6 +719,16 @@ def samples_of(text: str, replies: Iterable[Reply]) -> Samples:
         else:
             readings.append(read_list(reply.text, text))
     return Samples(text, tuple(readings), refused, planned)
+
+
+async def extract(text: str, oracle: Oracle, samples: int, *, first: int = 0) -> Samples:
+    """Extract the entities of one sentence, ``samples`` times at once.
+
+    :param first: number of the first sample. Other numbers are new replies to the same question.
+    :raises BackendError: if a call could not be made.
+    """
+    numbers = range(first, first + samples)
+    return samples_of(text, await oracle.samples(fill(PROMPT, text=text), numbers))
 
 
 def most_frequent(sets: Sequence[Names]) -> tuple[Names, int]:

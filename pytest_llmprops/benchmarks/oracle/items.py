@@ -232,12 +232,10 @@ def _fail(place: str, what: str, fix: str) -> NoReturn:
 
 #: the roles of the helpers that align sentences
 PARSE, EMBED = "parse", "embed"
-#: a test passes if any combination of samples does (the paper's rule), the most frequent sets do, or the first samples
-Rule = Literal["any", "majority", "single"]
+#: what passes a test: any combination of samples (the paper's rule), or the most frequent answers
+Rule = Literal["any", "majority"]
 #: in the order of their numbers in a verdict's values
-RULES: tuple[Rule, ...] = ("any", "majority", "single")
-#: how x and y of a test are drawn: uniformly from all vectors, as in the paper, or from the informative pairs
-Draw = Literal["uniform", "informative"]
+RULES: tuple[Rule, ...] = ("any", "majority")
 #: whether all phrases of both sentences must be aligned, or those of Algorithm 1
 Matching = Literal["covering", "printed"]
 #: whether a phrase may be mapped to the whole other sentence
@@ -249,9 +247,9 @@ PHIS: tuple[Phi, Phi] = ("or", "and")
 #: how indifferentiable paraphrases are identified, and how the source of a test is drawn
 Indifferentiable = Literal["asked", "potential", "random"]
 Source = Literal["even", "indifferentiable"]
-SYMMETRY, TRANSITIVITY, EDIT, SELF = "symmetry", "transitivity", "edit", "self"
-#: the properties of answers about pairs that can be searched
-PAIR_SEARCHES = (NO, YES, SYMMETRY, TRANSITIVITY, EDIT, SELF)
+SYMMETRY = "symmetry"
+#: the properties that can be searched
+SEARCHES = (LINEARITY, NO, SYMMETRY)
 
 
 #: maximum cases per check, as in the paper; a third of the pairs if that is fewer

@@ -1,152 +1,66 @@
-"""The linearity checker for entity extraction (Zeng, Wang & Ibbetson, sections 3 and 5.1, appendix A).
+"""The linearity test of entity extraction (Zeng, Wang & Ibbetson, sections 3 and 5.1, appendix A.3).
 
-Outcomes of :class:`LinearityChecker`:
+R(x) is the sentence with the entities replaced whose bit in the vector x is 1. f(x) has a bit per entity, too: 0 if its
+replacement is extracted from R(x), otherwise 1. A test passes if f(x XOR y) = f(x) XNOR f(y). The extraction is
+*faithful* if also f(x) is the complement of x on each tested sentence: the replaced names are found, and no others.
 
 =============  ======================================================================================================
-accepted       every test passed, or the answer is that there are no entities and the labels say so, too
-rejected       a test failed; a changed sentence without a readable reply fails its tests. Or the answer is that there
-               are no entities, but the sentence has labelled ones, or words that are names by how they are written
-untested       the answer is that there are no entities, and neither labels nor the sentence tell if that is right
-unmeasurable   the answer has entities, but none or more than 12 of them can be tested, or one where an informative
-               test needs two: a limit of the measurement
+outcome        the answer about a sentence
+=============  ======================================================================================================
+accepted       every test passed, and the extraction is faithful; or there are no entities, and none is labelled
+unfaithful     every test passed, but some replaced name is not found
+rejected       a test failed; or there are none or too few entities for a test, but some are labelled or look like names
+untested       there are no entities, and neither labels nor the sentence tell if that is right
+unmeasurable   too few of the entities can be replaced for a test that can fail
 unparsed       no reply about the original sentence could be read as a list
-refused        a content filter withheld every reply about the original sentence, or, for each failed test, every
-               reply about one of its changed sentences
+refused        a content filter withheld every reply about the original sentence, or those of each failed test
 =============  ======================================================================================================
-
-``linear_tests`` documents ``Acceptance.values``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress
+from typing import Literal, get_args
 
-from pytest_llmprops.benchmarks.oracle.dependence import OUTCOMES, culprits, explanation, losses
-from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES, locate, written_names
-from pytest_llmprops.benchmarks.oracle.extraction import PROMPT, Extracted, Samples, most_frequent
-from pytest_llmprops.benchmarks.oracle.linear_tests import (
-    PARAPHRASE_TRIES,
-    OneTest,
-    Replies,
-    Subject,
-    answer_values,
-    covers_all,
+from pytest_llmprops.benchmarks.oracle.algebra import complement, failing_bits, passing_combinations
+from pytest_llmprops.benchmarks.oracle.entities import (
+    MOST_ENTITIES,
+    Entity,
+    Transformed,
+    locate,
+    replaced,
+    written_names,
+)
+from pytest_llmprops.benchmarks.oracle.extraction import (
+    Extracted,
+    Names,
+    Samples,
+    contains_words,
     extract,
-    measured_values,
-    run_in_turn,
-    run_tests,
-    sentences_of,
+    most_frequent,
+    normalised,
 )
-from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
-    CulpritEvidence,
-    LossEvidence,
-    SentenceEvidence,
-    entity_evidence,
-    test_evidence,
-)
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Oracle, Prompt, fill
-from pytest_llmprops.benchmarks.oracle.settings import NO_POWER, OracleSettings, reached_bound
+from pytest_llmprops.benchmarks.oracle.items import Rule
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, fill
+from pytest_llmprops.benchmarks.oracle.settings import NO_POWER, OracleSettings, bound_of
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules
 from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Synonym
-from pytest_llmprops.core.linearity import expected_vectors, needed_tests
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.numbers import counted
+from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.verdicts import READ_BY, without_empty
 
-# Null extractors: how often linearity is accepted of extractors that are not, or only partly, good.
-#
-# They get the tests of the same sentence, with the entities and synonyms of the model's answer, in process
-# and without a call. Values of a verdict, 1 accepted and 0 not, and the same with ``_faithful`` if also
-# faithful:
-#
-# - ``null_nothing``: always answers that there are no entities. Accepted only if the labels say so, too
-# - ``null_empty``: extracts nothing from a changed sentence
-# - ``null_list``: always returns the entities of the original sentence
-# - ``null_drop10``, ``null_drop30``, ``null_coin``: extracts each entity that is there with probability 90%, 70%, 50%,
-#   independently each time
-
-#: value -> name in tables
-NAMES = {
-    "null_nothing": "extracts nothing",
-    "null_empty": "nothing after a change",
-    "null_list": "constant list",
-    "null_drop10": "drop 10%",
-    "null_drop30": "drop 30%",
-    "null_coin": "coin",
-}
-#: returns the bits of the entities that are extracted from R(x)
-Kept = Callable[[], Sequence[bool]]
-
-
-async def extraction_null_values(
-    subject: Subject, settings: OracleSettings, pairs: Sequence[tuple[int, int]], rng: random.Random
-) -> dict[str, float]:
-    """Return the values of the null extractors for the tests of a sentence.
-
-    :param pairs: x and y of the tests, in the order in which they are run.
-    """
-    vectors = {z for x, y in pairs for z in (0, x, y, x ^ y)}
-    prompts = {fill(PROMPT, text=subject.transformed(z).text): z for z in vectors}
-
-    def dropping(share: float) -> Kept:
-        return lambda: [rng.random() >= share for _ in range(subject.m)]
-
-    kept: dict[str, Kept] = {
-        "null_empty": lambda: [False] * subject.m,
-        "null_list": lambda: [True] * subject.m,
-        "null_drop10": dropping(0.1),
-        "null_drop30": dropping(0.3),
-        "null_coin": dropping(0.5),
-    }
-    run = run_tests if settings.target is None else run_in_turn
-    values = {}
-    for name, drawn in kept.items():
-        oracle = _Extractor(subject, prompts, drawn, fixed=name == "null_list")
-        by_rule, by_any = await run(pairs, Replies(subject, oracle, settings.samples), settings.rule)
-        measured = measured_values(by_rule, by_any, subject, settings.rule)
-        values[name] = float(measured["accepted"])
-        values[f"{name}_faithful"] = float(measured["accepted"] and not measured["linear_not_faithful"])
-    return values
-
-
-class _Extractor(Oracle):
-    """An oracle that lists the kept entities of R(x), or with ``fixed`` those of the original sentence.
-
-    Samples take no task each: with the settings of the paper, a sentence has 825 of these replies.
-    """
-
-    __slots__ = ("_fixed", "_kept", "_prompts", "_subject")
-
-    def __init__(self, subject: Subject, prompts: dict[str, int], kept: Kept, *, fixed: bool) -> None:
-        super().__init__(self._reply)
-        self._subject, self._prompts, self._kept, self._fixed = subject, prompts, kept, fixed
-
-    async def samples(self, prompt: Prompt, numbers: Iterable[int]) -> list[Reply]:
-        assert isinstance(prompt, str)
-        x = 0 if self._fixed else self._prompts[prompt]
-        names = [s.text if x >> i & 1 else s.entity.name for i, s in enumerate(self._subject.synonyms)]
-        kept = [tuple(self._kept()) for _ in numbers]
-        # Few lists differ, and making a reply takes longer than drawing its list.
-        replies = {drawn: Reply(_list([*compress(names, drawn)])) for drawn in set(kept)}
-        return [replies[drawn] for drawn in kept]
-
-    async def _reply(self, chat: Chat) -> Reply:
-        [reply] = await self.samples(chat.prompt, [chat.sample])
-        return reply
-
-
-def _list(names: Sequence[str]) -> str:
-    lines = [f"{number}. entity: {name}" for number, name in enumerate(names, 1)]
-    return "\n".join(lines) or "There are no entities."
-
-
-#: maximum names in the reason for a wrong "no entities"
-_MOST_LISTED = 3
+#: why an entity is left out that the sentence does not contain
+NOT_IN_SENTENCE = "not in the sentence"
 #: entities per sentence that a plan assumes, one of them replaced by prompt 4. The paper has 3.7 on average, 76% of
 #: them named (figure 6, appendix A.4)
 SUPPOSED_ENTITIES = 4
+#: maximum names in the reason for a wrong "no entities", and rejected replacements in the evidence of an entity
+_MOST_LISTED, _MOST_REJECTED = 3, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,36 +75,164 @@ class Sentence:
 
 
 @dataclass(frozen=True)
+class Subject:
+    """A sentence, the answer for it, and the replacements of the entities in the vectors.
+
+    :param answer: all entities of the answer.
+    :param synonyms: one per bit of the vectors, in order.
+    """
+
+    sentence: str
+    answer: tuple[Entity, ...]
+    synonyms: tuple[Synonym, ...]
+
+    @property
+    def m(self) -> int:
+        """Length of the vectors."""
+        return len(self.synonyms)
+
+    @property
+    def tested(self) -> tuple[Entity, ...]:
+        """The entities in the vectors."""
+        return tuple(synonym.entity for synonym in self.synonyms)
+
+    def transformed(self, x: int) -> Transformed:
+        """Return R(x)."""
+        return replaced(self.sentence, self.tested, [synonym.text for synonym in self.synonyms], x)
+
+    def vector(self, names: Names) -> int:
+        """Return an answer set as f's value: bit i is 0 exactly if it contains the replacement of entity i."""
+        return sum(1 << i for i, synonym in enumerate(self.synonyms) if synonym.key not in names)
+
+    def due(self, i: int, x: int) -> str:
+        """Return the normalised name of entity i in R(x)."""
+        return self.synonyms[i].key if x >> i & 1 else self.synonyms[i].entity.key
+
+
+@dataclass(frozen=True, slots=True)
+class OneTest:
+    """One test: ``passing`` of ``total`` combinations of one reply to each of R(x), R(y) and R(x XOR y).
+
+    :param samples: the replies about the three sentences.
+    """
+
+    x: int
+    y: int
+    samples: tuple[Samples, Samples, Samples]
+    passing: int
+    total: int
+
+    @property
+    def vectors(self) -> tuple[int, int, int]:
+        """The vectors x, y and x XOR y."""
+        return self.x, self.y, self.x ^ self.y
+
+    @property
+    def passed(self) -> bool:
+        """True if any combination passes; under ``majority`` there is only one."""
+        return self.passing > 0
+
+
+def values_of(samples: Samples, subject: Subject, rule: Rule) -> Counter[int]:
+    """Return f(x) under a rule: every reply that can be read, or only the most frequent answer."""
+    if rule == "any":
+        return Counter(subject.vector(names) for names in samples.sets)
+    names, times = most_frequent(samples.sets)
+    return Counter([subject.vector(names)] if times else [])
+
+
+def one_test(
+    x: int, y: int, samples: tuple[Samples, Samples, Samples], subject: Subject, rule: Rule
+) -> OneTest:
+    """Return the outcome of the test f(x XOR y) = f(x) XNOR f(y). Replies that cannot be read never pass."""
+    fx, fy, fxy = (values_of(one, subject, rule) for one in samples)
+    passing, _ = passing_combinations(fx, fy, fxy, subject.m)
+    total = 1
+    for one in samples if rule == "any" else ():
+        total *= len(one.readings)
+    return OneTest(x, y, samples, passing, total)
+
+
+@dataclass
+class Replies:
+    """The replies about the sentences R(x) of one subject.
+
+    :param original: the replies about the sentence itself, which are those of R(0).
+    """
+
+    subject: Subject
+    oracle: Oracle
+    settings: OracleSettings
+    original: Samples
+    _tasks: dict[int, asyncio.Future[Samples]] = field(default_factory=dict)
+
+    async def of(self, x: int) -> Samples:
+        """Return the replies about R(x), which is asked about once.
+
+        :raises BackendError: if a call could not be made.
+        """
+        if x == 0:
+            return self.original
+        if x not in self._tasks:
+            self._tasks[x] = asyncio.ensure_future(self.fresh(x))
+        return await self._tasks[x]
+
+    async def fresh(self, x: int, first: int = 0, count: int = 0) -> Samples:
+        """Ask about R(x), whatever is known.
+
+        :param first: number of the first sample. :param count: number of samples; by default that of the settings.
+        :raises BackendError: if a call could not be made.
+        """
+        text = self.subject.transformed(x).text
+        return await extract(text, self.oracle, count or self.settings.samples, first=first)
+
+
+async def run_tests(pairs: Sequence[tuple[int, int]], replies: Replies) -> list[OneTest]:
+    """Run all tests at once, and return them in order.
+
+    Under ``any``, every sentence of every test is asked about afresh, as in section 5.1: 3 x tests x samples calls.
+    ``majority`` needs a function, so each vector is asked about once.
+
+    :raises BackendError: if a call could not be made.
+    """
+    rule, size = replies.settings.rule, replies.settings.samples
+    # The first samples of R(0) are those of the sentence itself, which decided its answer.
+    times = Counter({0: 1})
+    questions = []
+    for z in (z for x, y in pairs for z in (x, y, x ^ y)):
+        questions.append(replies.fresh(z, times[z] * size) if rule == "any" else replies.of(z))
+        times[z] += 1
+    asked = iter(await asyncio.gather(*questions))
+    return [one_test(x, y, (next(asked), next(asked), next(asked)), replies.subject, rule) for x, y in pairs]
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A sentence that is ready for tests, or the decision if it cannot be tested.
 
     :param stopped: the decision if there is nothing to test; otherwise None.
-    :param values: the values that are known before any test.
+    :param values, evidence: what is known before any test.
     """
 
     subject: Subject
     original: Samples
     stopped: Acceptance | None
     values: Mapping[str, float] = field(default_factory=dict)
-    evidence: SentenceEvidence = field(default_factory=SentenceEvidence)
+    evidence: Mapping[str, JSON] = field(default_factory=dict)
 
 
 class LinearityChecker:
-    """Accepts the entities that a model extracts from a sentence if the extraction is linear in them."""
+    """Accepts the entities that a model extracts from a sentence if the extraction is linear in them, and faithful."""
 
     name = "linearity"
 
     def __init__(self, settings: OracleSettings, rules: SynonymRules, pool: Pool) -> None:
-        self.settings = settings
-        self.rules = rules
-        self.pool = pool
+        self.settings, self.rules, self.pool = settings, rules, pool
 
     async def check(self, x: Sentence | str, oracle: Oracle, rng: random.Random) -> Acceptance:
-        """Measure one sentence. The tables of the module list outcomes and values.
+        """Measure one sentence.
 
-        :param rng: seeds the pool and the tests separately, so that the tests do not depend on the entities. The
-            pairs (x, y) of the tests are drawn uniformly: with replacement from all pairs or the informative ones, or
-            without replacement if tests are run until a bound is reached.
+        :param rng: seeds the pool and the tests separately, so that the tests do not depend on the entities.
         :raises BackendError: if a call could not be made.
         """
         pool_seed, test_seed = rng.getrandbits(64), rng.getrandbits(64)
@@ -199,58 +241,38 @@ class LinearityChecker:
             prepared = await self._plan(prepared, oracle)
         elif prepared.stopped is not None:
             return prepared.stopped
-        replies = self.replies(prepared, oracle)
         pairs = self.settings.pairs(random.Random(test_seed), prepared.subject.m)
-        # The empty replies of a plan fail every test, and it counts the requests of an accepted sentence.
-        in_turn = self.settings.target is not None and not prepared.original.planned
-        by_rule, by_any = await (run_in_turn if in_turn else run_tests)(pairs, replies, self.settings.rule)
-        decided = self._decide(prepared, replies, by_rule, by_any)
-        if prepared.original.planned:
-            return decided
-        nulls = await extraction_null_values(
-            prepared.subject, self.settings, pairs, random.Random(rng.getrandbits(64))
-        )
-        return replace(decided, values={**decided.values, **nulls})
+        replies = Replies(prepared.subject, oracle, self.settings, prepared.original)
+        return self._decide(prepared, await run_tests(pairs, replies))
 
     async def prepare(self, x: Sentence | str, oracle: Oracle, pool_seed: int) -> Prepared:
-        """Ask for the answer about the sentence, locate its entities, and choose their synonyms.
+        """Ask for the answer about the sentence, locate its entities, and choose their replacements.
 
         :raises BackendError: if a call could not be made.
         """
         sentence = Sentence(x) if isinstance(x, str) else x
         original = await extract(sentence.text, oracle, self.settings.samples)
+        evidence: dict[str, JSON] = {"sentence": sentence.text, READ_BY: original.read_by}
         names, con_o = most_frequent(original.sets)
         if not con_o:
-            return self._unread(sentence, original)
+            refused = original.refused == len(original.readings)
+            why = "a content filter refused" if refused else original.readings[0].problem
+            values = {
+                "accepted": 0.0,
+                "samples": float(len(original.readings)),
+                "unread": float(original.unread),
+            }
+            stopped = Acceptance(False, "refused" if refused else "unparsed", why, evidence, None, values)
+            return Prepared(Subject(sentence.text, (), ()), original, stopped, values, evidence)
         answer = locate(original.first_with(names), sentence.text)
         candidates = [entity for entity in answer if entity.spans]
-        chosen: tuple[Synonym, ...] = ()
-        if len(candidates) <= MOST_ENTITIES:
-            generator = Generator(
-                sentence.text,
-                oracle,
-                self.rules,
-                self.pool,
-                pool_seed,
-                self.settings.synonym_votes,
-                self.settings.named_votes,
-            )
-            chosen = await generator.synonyms(answer)
-        subject = Subject(sentence.text, answer, tuple(s for s in chosen if s.text))
-        values = answer_values(original, con_o, names, subject, sentence.labels)
-        outcome, _ = _no_entities(sentence)
-        if outcome != "untested":
-            values["null_nothing"] = float(outcome == "accepted")
-            values["null_nothing_faithful"] = values["null_nothing"]
-        evidence = SentenceEvidence(sentence.text, entity_evidence(answer, chosen), read_by=original.read_by)
+        generator = Generator(sentence.text, oracle, self.rules, self.pool, pool_seed, self.settings)
+        chosen = await generator.synonyms(answer)
+        subject = Subject(sentence.text, answer, tuple(s for s in chosen if s.text)[:MOST_ENTITIES])
+        values = answer_values(original, subject, sentence.labels)
+        evidence = without_empty({**evidence, "entities": _entity_rows(answer, chosen)})
         prepared = Prepared(subject, original, None, values, evidence)
         return replace(prepared, stopped=_nothing_to_test(prepared, sentence, len(candidates), self.settings))
-
-    def replies(self, prepared: Prepared, oracle: Oracle) -> Replies:
-        """Return the replies about R(x) of a prepared sentence; those about the sentence itself are known."""
-        prompt = self.rules.prompts["paraphrase"] if self.settings.paraphrase else ""
-        known = {prepared.subject.sentence: prepared.original}
-        return Replies(prepared.subject, oracle, self.settings.samples, prompt, known)
 
     async def _plan(self, prepared: Prepared, oracle: Oracle) -> Prepared:
         """Ask what a typical sentence would need, for a plan without replies: its longest words are the entities."""
@@ -260,75 +282,58 @@ class LinearityChecker:
         prompt = fill(self.rules.prompts["synonyms"], entity=answer[0].name if answer else "", text=text)
         await oracle.samples(prompt, range(self.settings.synonym_votes))
         synonyms = (Synonym(e, f"not {e.name}", "pool", "supposed") for e in answer if e.spans)
-        return replace(prepared, subject=Subject(text, answer, tuple(synonyms)), stopped=None)
+        return replace(prepared, subject=Subject(text, answer, tuple(synonyms)))
 
-    def _unread(self, sentence: Sentence, original: Samples) -> Prepared:
-        refused = original.refused == len(original.readings)
-        why = "a content filter refused" if refused else original.readings[0].problem
-        values = {"accepted": 0.0, "samples": float(len(original.readings)), "unread": float(original.unread)}
-        evidence = SentenceEvidence(sentence.text, read_by=original.read_by)
-        outcome = "refused" if refused else "unparsed"
-        stopped = Acceptance(False, outcome, why, evidence.to_json(), None, values)
-        return Prepared(Subject(sentence.text, (), ()), original, stopped, values, evidence)
-
-    def _decide(
-        self, prepared: Prepared, replies: Replies, by_rule: Sequence[OneTest], by_any: Sequence[OneTest]
-    ) -> Acceptance:
-        settings, subject = self.settings, prepared.subject
-        sentences = sentences_of(by_rule, settings.rule)
-        accepted = all(test.passed for test in by_rule)
-        values = {**prepared.values, **measured_values(by_rule, by_any, subject, settings.rule)}
+    def _decide(self, prepared: Prepared, tests: Sequence[OneTest]) -> Acceptance:
+        subject, rule = prepared.subject, self.settings.rule
+        sentences = sentences_of(tests, rule)
+        values = {**prepared.values, **measured_values(tests, subject, rule)}
         values["unread"] += sum(s.unread for _, s in sentences if s is not prepared.original)
-        values["paraphrase_missed"] = float(len(replies.missed))
-        # The replies about the original sentence chose its entities, so they lose fewer of them.
-        lost = losses([(z, s) for z, s in sentences if s is not prepared.original], subject)
-        values |= {outcome: float(sum(one.outcome == outcome for one in lost)) for outcome in OUTCOMES}
-        evidence = replace(
-            prepared.evidence, tests=test_evidence(by_rule), losses=LossEvidence.all_of(lost, subject)
-        )
-        if settings.target is not None:
-            values["epsilon"], values["delta"] = settings.target
-            values["known_in_full"] = float(accepted and covers_all(by_rule, subject.m))
-        if accepted:
-            bound = reached_bound(
-                settings, subject.m, len(by_rule), is_known=bool(values.get("known_in_full"))
-            )
-            why = _why_accepted(values, settings, bound)
-            return Acceptance(True, "accepted", why, evidence.to_json(), bound, values)
-        failed = [test for test in by_rule if not test.passed]
-        if all(any(map(_is_withheld, test.samples)) for test in failed):
+        evidence = {**prepared.evidence, "tests": _test_rows(tests)}
+        failed = [test for test in tests if not test.passed]
+        if values["faithful"]:
+            bound = bound_of(self.settings)
+            why = f"{len(tests)} of {len(tests)} tests passed, and every replaced name was found"
+            why += f"; {NO_POWER}" if rule == "any" else ""
+            return Acceptance(True, "accepted", why, evidence, bound, values)
+        if failed and all(any(map(_is_withheld, test.samples)) for test in failed):
             withheld = sum(_is_withheld(s) for _, s in sentences)
             why = f"a content filter refused {withheld} of {len(sentences)} changed sentences"
             values = {**prepared.values, "accepted": 0.0, "unread": values["unread"]}
-            return Acceptance(False, "refused", why, evidence.to_json(), None, values)
-        breaking = culprits(by_rule, sentences, subject, settings.rule, prepared.original, lost)
-        evidence = replace(evidence, culprits=tuple(map(CulpritEvidence.of, breaking)))
-        return Acceptance(False, "rejected", explanation(by_rule, breaking), evidence.to_json(), None, values)
+            return Acceptance(False, "refused", why, evidence, None, values)
+        if not failed and not values["changed"]:
+            values = {**prepared.values, "accepted": 0.0, "unmeasurable": 1.0}
+            return Acceptance(False, "unmeasurable", "no drawn test replaces a name", evidence, None, values)
+        breaking = culprits(tests, subject, rule, prepared.original)
+        rows: list[JSON] = [culprit.to_json() for culprit in breaking]
+        evidence |= {"culprits": rows} if rows else {}
+        names = ", ".join(culprit.described for culprit in breaking) or "some replies could not be read"
+        if failed:
+            why = f"{len(failed)} of {len(tests)} test{'s' if len(tests) > 1 else ''} failed; {names}"
+            return Acceptance(False, "rejected", why, evidence, None, values)
+        return Acceptance(False, "unfaithful", f"linear, but not faithful; {names}", evidence, None, values)
 
 
 def _nothing_to_test(
     prepared: Prepared, sentence: Sentence, candidates: int, settings: OracleSettings
 ) -> Acceptance | None:
-    values, evidence = dict(prepared.values), prepared.evidence.to_json()
-    if not prepared.subject.answer:
+    values, subject = dict(prepared.values), prepared.subject
+    if not subject.answer:
         outcome, why = _no_entities(sentence)
         accepted = outcome == "accepted"
         values |= {"accepted": float(accepted), "no_entities": 1.0}
-        return Acceptance(accepted, outcome, why, evidence, None, values)
-    too_few = prepared.subject.m == 1 and settings.draw == "informative"
-    if prepared.subject.m and not too_few:
+        return Acceptance(accepted, outcome, why, prepared.evidence, None, values)
+    needed = 2 if settings.rule == "majority" else 1
+    if subject.m >= needed:
         return None
-    if too_few:
-        why = "one entity can be tested, and a test that can fail needs two"
-        values["no_informative_test"] = 1.0
-    elif candidates > MOST_ENTITIES:
-        why = f"{candidates} entities, and at most {MOST_ENTITIES} can be tested"
-    elif candidates:
-        why = f"none of {candidates} entities has a valid replacement"
-    else:
-        why = f"none of {len(prepared.subject.answer)} entities is in the sentence"
-    values |= {"accepted": 0.0, "unmeasurable": 1.0}
-    return Acceptance(False, "unmeasurable", why, evidence, None, values)
+    found = f"{candidates} of {counted(len(subject.answer), 'entity', 'entities')} in the sentence"
+    values |= {"accepted": 0.0}
+    if sentence.labels is not None and candidates < min(needed, len(sentence.labels)):
+        # Otherwise a model could avoid every test with a single entity.
+        why = f"{found}, but labelled: {_listed(sentence.labels)}"
+        return Acceptance(False, "rejected", why, prepared.evidence, None, values)
+    why = f"{found}, {subject.m} with a replacement; a test that can fail needs {needed}"
+    return Acceptance(False, "unmeasurable", why, prepared.evidence, None, {**values, "unmeasurable": 1.0})
 
 
 def _no_entities(sentence: Sentence) -> tuple[str, str]:
@@ -347,59 +352,230 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names[:_MOST_LISTED]) + more
 
 
-def _why_accepted(values: Mapping[str, float], settings: OracleSettings, bound: Bound) -> str:
-    tests, informative = (int(values[name]) for name in ("tests", "informative_tests"))
-    parts = [f"{tests} of {tests} tests passed"]
-    if informative < tests:
-        parts[0] += f", {informative} of which could fail"
-    if settings.rule == "any":
-        parts.append(NO_POWER)
-    if settings.target is not None:
-        parts.append(bound.text)
-    if values["linear_not_faithful"]:
-        parts.append("linear, not faithful" if values["changed"] else "no sentence was changed")
-    return "; ".join(parts)
-
-
 def _is_withheld(samples: Samples) -> bool:
     return samples.refused == len(samples.readings)
 
 
-# What the tests of a sentence cost if they run until a bound is reached, for a plan.
+def sentences_of(tests: Iterable[OneTest], rule: Rule) -> list[tuple[int, Samples]]:
+    """Return the vectors of ``tests`` with the replies about their sentences: every asking under ``any``.
 
-
-def expected_calls(settings: OracleSettings, m: int) -> float:
-    """Return the expected number of calls for the tests of an accepted sentence with m entities.
-
-    A vector is asked about once. A sentence that is rejected needs fewer calls.
-
-    :raises ValueError: if the settings have no ``epsilon`` and ``delta``.
+    Under ``majority``, where equal vectors share their replies, each vector occurs once.
     """
-    per_vector = settings.samples + settings.paraphrase
-    return expected_vectors(m, _tests(settings, m)) * per_vector
+    every = [pair for test in tests for pair in zip(test.vectors, test.samples, strict=True)]
+    return every if rule == "any" else list(dict(every).items())
 
 
-def most_calls(settings: OracleSettings, m: int) -> int:
-    """Return the highest number of calls for the tests of a sentence with m entities.
+def answer_values(original: Samples, subject: Subject, labels: Sequence[str] | None) -> dict[str, float]:
+    """Return the values that are known before any test; ``docs/record-evidence.md`` lists them.
 
-    :raises ValueError: if the settings have no ``epsilon`` and ``delta``.
+    :param labels: names of the labelled entities; None if the sentence has no labels.
     """
-    per_vector = settings.samples + PARAPHRASE_TRIES * settings.paraphrase
-    return min(3 * _tests(settings, m), (1 << m) - 1) * per_vector
+    sizes = sorted(Counter(original.sets).values(), reverse=True)
+    names, _ = most_frequent(original.sets)
+    values: dict[str, float] = {
+        "entities": len(subject.answer),
+        "tested": subject.m,
+        "named": sum(bool(entity.named) for entity in subject.tested),
+        "named_by_vote": sum(synonym.is_voted for synonym in subject.synonyms),
+        "con_o": sizes[0],
+        "samples": len(original.readings),
+        "unread": original.unread,
+    }
+    values |= {f"con_o_{place}": size for place, size in enumerate(sizes[1:], 2)}
+    if labels is not None:
+        labelled = {normalised(label) for label in labels}
+        values["labelled"] = len(labelled)
+        values["labelled_extracted"] = len(labelled & names)
+        values["labelled_tested"] = len(labelled & {entity.key for entity in subject.tested})
+    return {name: float(value) for name, value in values.items()}
 
 
-def _tests(settings: OracleSettings, m: int) -> int:
-    if settings.target is None:
-        raise ValueError("epsilon and delta are not set")
-    return needed_tests(m, *settings.target)
+def measured_values(tests: Sequence[OneTest], subject: Subject, rule: Rule) -> dict[str, float]:
+    """Return the values of the tests; ``docs/record-evidence.md`` lists them."""
+    sentences = sentences_of(tests, rule)
+    accepted = all(test.passed for test in tests)
+    changed = [(x, samples) for x, samples in sentences if x]
+    faithful = [complement(x, subject.m) in values_of(s, subject, rule) for x, s in sentences]
+    most = [(x, most_frequent(samples.sets)) for x, samples in changed]
+    combinations = [one_test(test.x, test.y, test.samples, subject, "any") for test in tests]
+    values: dict[str, float] = {
+        "accepted": accepted,
+        "faithful": accepted and bool(changed) and all(faithful),
+        "con_rs": min((most_frequent(samples.sets)[1] for _, samples in sentences), default=0),
+        "tests": len(tests),
+        "tests_passed": sum(test.passed for test in tests),
+        "combinations": sum(test.total for test in combinations),
+        "combinations_passed": sum(test.passing for test in combinations),
+        "changed": len(changed),
+        "identity": sum(bool(n) and subject.vector(s) == complement(x, subject.m) for x, (s, n) in most),
+    }
+    return {name: float(value) for name, value in values.items()}
 
 
-def plan_remark(settings: OracleSettings, sentences: int) -> str:
-    """Return the expected and the highest number of calls for the tests of ``sentences`` sentences, in one line."""
-    expected = expected_calls(settings, SUPPOSED_ENTITIES)
-    most = max(most_calls(settings, m) for m in range(2, MOST_ENTITIES + 1))
-    return (
-        f"tests of linearity take {expected:.0f} calls per accepted sentence with {SUPPOSED_ENTITIES} entities, which"
-        f" the plan expects, fewer if rejected, and at most {most} with up to {MOST_ENTITIES} entities; {sentences:,}"
-        f" sentences: {sentences * expected:,.0f} expected, {sentences * most:,} at most"
-    )
+def _entity_rows(answer: Sequence[Entity], chosen: Sequence[Synonym]) -> list[JSON]:
+    """Return each entity of the answer with its replacement, or why it has none, for the evidence."""
+    by_key = {synonym.entity.key: synonym for synonym in chosen}
+    rows: list[JSON] = []
+    for entity in answer:
+        synonym = by_key.get(entity.key)
+        row = without_empty({"name": entity.name, "class": entity.kind})
+        if synonym is not None and synonym.text:
+            how = {"how": synonym.how, "votes": synonym.votes, "named": synonym.entity.named}
+            row |= {"replacement": synonym.text, **how, "decided_by": synonym.decided_by}
+        elif synonym is not None:
+            refused = "; ".join(f"{text!r}: {why}" for text, why in synonym.rejected[:_MOST_REJECTED])
+            row["left_out"] = f"no replacement{': ' + refused if refused else ''}"
+        elif entity.inside:
+            row["left_out"] = f"inside {entity.inside!r}"
+        else:
+            row["left_out"] = "not tested" if entity.spans else NOT_IN_SENTENCE
+        rows.append(row)
+    return rows
+
+
+def _test_rows(tests: Sequence[OneTest]) -> list[JSON]:
+    """Return each test with its three sentences and the most frequent extraction of each, for the evidence."""
+    rows: list[JSON] = []
+    for test in tests:
+        row: dict[str, JSON] = {"passed": test.passed, "passing": test.passing, "combinations": test.total}
+        for name, samples in zip(("x", "y", "x+y"), test.samples, strict=True):
+            names, times = most_frequent(samples.sets)
+            asked = {"replies": times, "asked": len(samples.readings)}
+            row[name] = {"sentence": samples.text, "entities": [*sorted(names)], **asked}
+        rows.append(row)
+    return rows
+
+
+# Appendix A.3 sorts the entities of rejected sentences by hand. Here the kinds follow from counts of replies, and an
+# entity may be of several ("these two behaviors can overlap"). Shares are of the readable replies about one sentence.
+
+Kind = Literal["multi-form", "weak", "assumed knowledge", "synonym fault", "unexplained"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+#: the share of replies with an entity that is always, rarely (an example of the paper, figure 8) and never found
+ALWAYS, RARE, NEVER = 9 / 11, 5 / 11, 2 / 11
+#: the least change of the share of replies with an entity that names another entity as its cause
+_CHANGE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """An entity that breaks linearity or is not found.
+
+    :param why: the counts that justify its kinds.
+    """
+
+    name: str
+    synonym: str
+    kinds: tuple[Kind, ...]
+    why: str
+
+    @property
+    def described(self) -> str:
+        """Its name, replacement, kinds and counts."""
+        return f'"{self.name}" (replaced by "{self.synonym}"): {", ".join(self.kinds)}: {self.why}'
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the object for the record."""
+        return {"name": self.name, "synonym": self.synonym, "kinds": [*self.kinds], "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """How many of the readable replies about R(x) have an entity's due name."""
+
+    x: int
+    found: int
+    of: int
+    #: other form -> number of replies that have it instead
+    forms: Mapping[str, int]
+
+    @property
+    def share(self) -> float:
+        return self.found / self.of
+
+    def __str__(self) -> str:
+        return f"{self.found} of {self.of}"
+
+
+def culprits(
+    tests: Sequence[OneTest], subject: Subject, rule: Rule, original: Samples
+) -> tuple[Culprit, ...]:
+    """Return the entities on which tests fail, those of most tests first.
+
+    If every test passes, they are the entities whose replacements are not found.
+    """
+    failed = [test for test in tests if not test.passed]
+    times: Counter[int] = Counter()
+    for test in failed:
+        sets = [most_frequent(samples.sets) for samples in test.samples]
+        if all(count for _, count in sets):
+            fx, fy, fxy = (subject.vector(names) for names, _ in sets)
+            times.update(i for i in range(subject.m) if failing_bits(fx, fy, fxy, subject.m) >> i & 1)
+    sentences = [(x, samples) for x, samples in sentences_of(tests, rule) if samples.sets]
+    for x, samples in sentences if not failed else ():
+        wrong = subject.vector(most_frequent(samples.sets)[0]) ^ complement(x, subject.m)
+        times.update(i for i in range(subject.m) if wrong >> i & 1)
+    order = sorted(times, key=lambda i: (-times[i], i))
+    return tuple(_culprit(i, [(0, original), *sentences], subject) for i in order)
+
+
+def _culprit(i: int, sentences: Sequence[tuple[int, Samples]], subject: Subject) -> Culprit:
+    counts = [_count(i, x, samples, subject) for x, samples in sentences]
+    kinds = _kinds(i, counts)
+    if not kinds:
+        kinds = {"unexplained": _by_replaced(i, counts, subject)}
+    elif "assumed knowledge" in kinds:
+        kept = [one for one in counts if not one.x >> i & 1]
+        kinds["assumed knowledge"] = _by_replaced(i, kept, subject)
+    synonym = subject.synonyms[i]
+    ordered = tuple(kind for kind in KINDS if kind in kinds)
+    return Culprit(synonym.entity.name, synonym.text, ordered, "; ".join(kinds[kind] for kind in ordered))
+
+
+def _count(i: int, x: int, samples: Samples, subject: Subject) -> _Found:
+    due = subject.due(i, x)
+    missing = [names for names in samples.sets if due not in names]
+    forms = Counter(n for names in missing for n in names if contains_words(n, due) or contains_words(due, n))
+    return _Found(x, len(samples.sets) - len(missing), len(samples.sets), forms)
+
+
+def _kinds(i: int, counts: Sequence[_Found]) -> dict[Kind, str]:
+    """Return the kinds of entity ``i``, with the counts that justify them; the first count is of the original."""
+    kinds: dict[Kind, str] = {}
+    original, changed = counts[0], counts[1:]
+    kept = [one for one in counts if not one.x >> i & 1]
+    swapped = [one for one in changed if one.x >> i & 1]
+    for one in counts:
+        form = max(one.forms, key=lambda f: (one.forms[f], f), default="")
+        if form and one.forms[form] >= NEVER * one.of:
+            kinds["multi-form"] = f'as "{form}" in {one.forms[form]} of {one.of} replies'
+            break
+    middle = [one for one in counts if NEVER < one.share < ALWAYS]
+    if original.share <= RARE:
+        kinds["weak"] = f"in {original} replies about the original sentence"
+    elif middle:
+        kinds["weak"] = f"in {min(middle, key=lambda one: abs(one.share - 0.5))} replies about one sentence"
+    if max(one.share for one in kept) >= ALWAYS and min(one.share for one in kept) <= NEVER:
+        kinds["assumed knowledge"] = ""
+    elif swapped and min(one.share for one in kept) >= ALWAYS:
+        rarest = min(swapped, key=lambda one: one.share)
+        if rarest.share <= RARE:
+            kinds["synonym fault"] = f"always found, its replacement in {rarest} replies about one sentence"
+    return kinds
+
+
+def _by_replaced(i: int, counts: Sequence[_Found], subject: Subject) -> str:
+    """Return how often entity ``i`` is found, by the other entity whose replacement changes that most, if one does."""
+    text = f"found in {sum(one.found for one in counts)} of {sum(one.of for one in counts)} replies"
+    best = _CHANGE
+    for j in (j for j in range(subject.m) if j != i):
+        shares, words = [], []
+        for bit in (1, 0):
+            members = [one for one in counts if one.x >> j & 1 == bit]
+            found, of = (sum(getattr(one, name) for one in members) for name in ("found", "of"))
+            shares.append(found / of if of else 0.5)
+            words.append(f"{found} of {of}")
+        if (change := abs(shares[0] - shares[1])) > best:
+            best, name = change, subject.tested[j].name
+            text = f'found in {words[0]} replies with "{name}" replaced, in {words[1]} without'
+    return text

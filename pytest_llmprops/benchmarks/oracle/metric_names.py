@@ -12,24 +12,14 @@ REJECTIONS = {"triangular_rate": 2, "inconsistent_rate": 3, "unreadable_rate": 4
 #: reasons that the paper's rule does not cover, because it needs answers to look for triangular evidence
 NOT_JUDGED = (REJECTIONS["unreadable_rate"], REJECTIONS["untested_rate"])
 DIRECTIONS = {
-    "acceptance_rate": "higher", "entity_acceptance_rate": "higher", "a_rate": "higher", "a_test": "higher",
-    "con_o": "higher", "con_rs": "higher", "entities": "none", "identity_rate": "higher", "lost_rate": "lower",
-    "both_rate": "lower", "extra_per_sentence": "lower", "linear_not_faithful_rate": "lower",
-    "faithful_acceptance_rate": "higher", "informative_acceptance_rate": "higher",
-    "consistent_entity_rate": "higher", "inconsistent_entity_rate": "lower", "varying_entity_rate": "lower",
-    "dependent_entity_rate": "lower", "undecided_entity_rate": "none", "vacuous_test_rate": "none",
-    "no_informative_test_rate": "none",
-    "tests_per_sentence": "none", "document_acceptance_rate": "higher", "document_bound": "lower",
-    "document_epsilon": "lower", "no_entities_rate": "none", "unmeasurable_rate": "none", "named_share": "none",
-    "named_by_vote_rate": "none",
-    "decided_acceptance_rate": "higher", "null_decided_rate": "none", "label_overlap": "higher",
-    "labelled_entity_acceptance_rate": "higher", "spearman": "none",
+    "acceptance_rate": "higher", "faithful_acceptance_rate": "higher", "entity_acceptance_rate": "higher",
+    "a_rate": "higher", "identity_rate": "higher", "label_overlap": "higher", "no_entities_rate": "none",
+    "named_share": "none", "named_by_vote_rate": "none", "spearman": "none",
     "label_agreement": "higher", "yes_rate": "none", "provable_rate": "none", "acceptance_rate_paper": "higher",
     "triangular_rate": "lower", "inconsistent_rate": "lower", "unreadable_rate": "lower",
     "untested_rate": "none", "one_source_rate": "lower", "other_only_rate": "none", "parse_failure_rate": "none",
     "accepted_precision": "higher", "right_acceptance_rate": "higher", "wrong_acceptance_rate": "lower",
     "coverage": "higher", "source_revealed_rate": "lower", "null_coverage": "none",
-    "null_precision": "none", "null_acceptance_rate": "none", "null_faithful_rate": "none", "potential_rate": "none",
+    "null_precision": "none", "potential_rate": "none",
     "confirmed_rate": "higher", "self_alignment_rate": "none", "consistency_rate": "higher",
-    "edit_acceptance_rate": "lower", "self_denial_rate": "lower",
 }  # fmt: skip

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pytest_llmprops.benchmarks.oracle.edits import KINDS
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PHIS, RULES, YES
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PHIS, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import (
     CATEGORIES,
     DIRECTIONS,
@@ -19,14 +18,7 @@ from pytest_llmprops.benchmarks.oracle.metric_names import (
 )
 from pytest_llmprops.benchmarks.oracle.nulls import NAMES
 from pytest_llmprops.benchmarks.oracle.pair_evidence import phi_of
-from pytest_llmprops.benchmarks.oracle.sentence_metrics import (
-    completeness_remarks,
-    document_metrics,
-    document_remarks,
-    null_remarks,
-    sentence_metrics,
-)
-from pytest_llmprops.benchmarks.oracle.settings import OracleSettings, bound_of
+from pytest_llmprops.benchmarks.oracle.sentence_metrics import linearity_remarks, sentence_metrics
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import Interval, clopper_pearson
@@ -109,7 +101,6 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
     yield rate(place, "unreadable_rate", answers, "lower")
     yield rate(place, "parse_failure_rate", _hits(values, "trees_missing"), "none")
     yield from _accepted_pairs(place, values)
-    yield from _known_answers(place, values)
     groups = {
         "label yes": [v for v in said if v["label"] == 1],
         "label no": [v for v in said if v["label"] == 0],
@@ -124,20 +115,6 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
             # Without the setting ``reference``, only pairs with the answer yes have a proof attempt.
             if proved and len(proved) == len(members):
                 yield rate(place, "provable_rate", proved, "none", group=f"{phi}, {name}")
-
-
-def _known_answers(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
-    """Yield how often the model calls a sentence equivalent to its minimal edit, and not to its neutral edit."""
-    minimal = [v for v in values if v.get("said_yes_minimal", -1) >= 0]
-    if minimal:
-        yield rate(place, "edit_acceptance_rate", _hits(minimal, "said_yes_minimal"), "lower")
-    for number, kind in enumerate(KINDS):
-        members = [v for v in minimal if v["minimal_edit"] == number]
-        if members:
-            yield rate(place, "edit_acceptance_rate", _hits(members, "said_yes_minimal"), "lower", group=kind)
-    neutral = [v["said_yes_neutral"] == 0 for v in values if v.get("said_yes_neutral", -1) >= 0]
-    if neutral:
-        yield rate(place, "self_denial_rate", neutral, "lower")
 
 
 def is_decided(values: Values) -> bool:
@@ -452,36 +429,6 @@ def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
                     yield rate(place, name, hits, "higher", group=f"{phi}, answer no")
 
 
-# The lines of the summary about sentences: what an acceptance means, and what is accepted of null extractors.
-
-
-def linearity_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
-    """Yield the bounds, the null extractors, the completeness, and how many tests could not fail."""
-    tested = [r.values for r in records if r.values.get("tests")]
-    for text in dict.fromkeys(bound_of(_settings_of(v)).text for v in tested):
-        yield f"accepted sentences: {text}"
-    yield from document_remarks(records)
-    yield from null_remarks(tested)
-    yield from completeness_remarks([r.values for r in records if "entities" in r.values])
-    drawn = sum(v["tests"] for v in tested)
-    vacuous = drawn - sum(v.get("informative_tests", v["tests"]) for v in tested)
-    if vacuous:
-        sentences = sum(v.get("no_informative_test", 0.0) for v in tested)
-        yield (
-            f"{vacuous:.0f} of {drawn:.0f} tests of linearity pass for every extractor (x = 0, y = 0 or x = y);"
-            f" {sentences:.0f} of {len(tested)} sentences have no other test"
-        )
-
-
-def _settings_of(values: Mapping[str, float]) -> OracleSettings:
-    """Return the settings that the bound of a tested sentence depends on, from its values."""
-    samples, rule = int(values["samples"]), RULES[int(values["rule"])]
-    if "epsilon" in values:
-        epsilon, delta = values["epsilon"], values["delta"]
-        return OracleSettings(samples=samples, rule=rule, draw="informative", epsilon=epsilon, delta=delta)
-    return OracleSettings(samples=samples, tests=int(values["tests"]), rule=rule)
-
-
 def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
     """Yield the metrics of every task, language and source, and those of pairs over both answers."""
     pairs: dict[tuple[str, str], list[VerdictRecord]] = {}
@@ -489,7 +436,6 @@ def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
         task, language, source = place
         if task == LINEARITY:
             yield from sentence_metrics(place, members)
-            yield from document_metrics(place, members)
         elif task in (YES, NO):
             pairs.setdefault((language, source), []).extend(members)
             yield from (yes_metrics if task == YES else no_metrics)(place, [r.values for r in members])

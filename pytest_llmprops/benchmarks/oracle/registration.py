@@ -7,7 +7,7 @@ from pytest_llmprops.core.registration import Command, Registration
 REGISTRATION = Registration(
     name="oracle",
     benchmark="pytest_llmprops.benchmarks.oracle.benchmark:OracleChecker",
-    section="pytest_llmprops.benchmarks.oracle.report.section:section",
+    section="pytest_llmprops.benchmarks.oracle.report:section",
     suite="pytest_llmprops.suites.test_oracle",
     data="pytest_llmprops.data.files:builtin_data",
     manifest="manifest.tsv",

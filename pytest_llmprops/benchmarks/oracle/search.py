@@ -1,169 +1,361 @@
-"""The search for a counterexample to linearity on one sentence, with the same property as the measurement.
+"""Searches for counterexamples to an accepted answer: to linearity, to a "no", and to symmetry.
 
-The caller draws the vectors x and y (hypothesis, in ``suites/test_oracle.py``) and calls
-:meth:`LinearitySearch.holds`. The search has no verdict and no bound, because its points are not drawn uniformly. It
-keeps the violation with the fewest replaced entities and reports the culprits of that one.
+The caller draws the points (hypothesis, in ``suites/test_oracle.py``). A search has no verdict and no bound, because
+its points are not drawn uniformly. A rejected answer is not searched: its measurement is the counterexample.
 
-An extractor that drops names by chance violates some test, too. The sentences of the smallest violation are therefore
-asked about again with new samples. If at most 60% of these replications are violated, it is no counterexample: f then
-follows from all replies about its sentences, and the search goes on.
+A reply at a temperature above 0 may differ when the question is asked again. The questions of the smallest violation
+are therefore asked up to five times again with new samples, until they can no longer repeat in more than three of five.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from zlib import crc32
 
-from pytest_llmprops.benchmarks.oracle.dependence import Culprit, Losses, culprits, losses
-from pytest_llmprops.benchmarks.oracle.linear_tests import (
-    PARAPHRASE_TRIES,
-    Answers,
-    OneTest,
-    Replies,
-    answers_under,
-    linear_at,
-)
-from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Prepared, Sentence
-from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
-    CulpritEvidence,
-    LinearityCounterexample,
-    LossEvidence,
-    test_evidence,
-)
+from pytest_llmprops.benchmarks.oracle.algebra import complement, failing_bits
+from pytest_llmprops.benchmarks.oracle.extraction import Samples
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, SYMMETRY
+from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Prepared, Replies, Sentence, Subject
+from pytest_llmprops.benchmarks.oracle.replies import ask_answer, ask_paraphrases, sentences_prompt
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
+from pytest_llmprops.benchmarks.oracle.trust import usable
 from pytest_llmprops.core.benchmark import Counterexample
-from pytest_llmprops.core.searches import ReplicatedSearch
+
+#: number of the first sample of a replication, above those of any measurement
+FIRST_REPLICATED = 500_000
+#: how often a violation is asked about again
+REPLICATIONS = 5
+#: of these, how many may not repeat it
+_MOST_FAILED = 1
+#: samples of each sentence in a replication
+_AGAIN = 3
+#: the share of a measurement's calls that a search may take
+_SHARE = 4
+#: Requests of a search on a pair. A pair takes at least five calls with an answer of no, and a search is made on every
+#: second pair.
+PAIR_CALLS = {NO: 2, SYMMETRY: 1}
+
+
+def pair_search(item_id: str) -> str:
+    """Return the property that is searched on a pair: one of the two, so that searches take few calls."""
+    return (NO, SYMMETRY)[crc32(item_id.encode()) % 2]
+
+
+def sentence_calls(settings: OracleSettings, changed: int) -> int:
+    """Return the maximum requests of a search on a sentence with ``changed`` measured changed sentences."""
+    return settings.samples * (1 + changed) // _SHARE
+
+
+def most_calls(settings: OracleSettings, name: str) -> int:
+    """Return the maximum requests of any search for a property, without the replications of a violation."""
+    return sentence_calls(settings, 3 * settings.tests) if name == LINEARITY else PAIR_CALLS[name]
+
+
+async def repeated(asked_again: Callable[[int], Awaitable[bool]]) -> tuple[int, int]:
+    """Ask again until it is decided whether a violation repeats; return how often it was asked, and was repeated.
+
+    :param asked_again: number of the replication -> whether the violation occurs again.
+    """
+    done = found = 0
+    while done < REPLICATIONS and done - found <= _MOST_FAILED:
+        found += await asked_again(done)
+        done += 1
+    return done, found
 
 
 @dataclass
-class LinearitySearch(ReplicatedSearch[OneTest]):
-    """The function f on the sentence of ``prepared``. Each vector is asked about once.
+class LinearitySearch:
+    """The function f on a sentence whose extraction was accepted.
 
-    :param most: maximum number of requests, except the replications of the last violation. Requests answered from a
-        reply store count too, so that a repeated search takes the same path.
-    :ivar asked: number of requests so far. With paraphrases (section 3.2), the maximum number of tries is counted.
-    :ivar smallest: the violated test that is first in the order of :func:`size_of`.
+    On the measured vectors, f is known: it is the complement of the vector. Any other vector is asked about once, and
+    where that is not its complement, twice more; f(x) then has the majority of each bit.
+
+    :param most: maximum number of requests; only a vector that is looked at again may exceed it, by two.
     """
 
-    checker: LinearityChecker
     prepared: Prepared
-    oracle: Oracle
+    replies: Replies
+    known: dict[int, int | None]
     most: int
     asked: int = 0
-    _replies: Replies = field(init=False)
-    _begun: set[int] = field(default_factory=set)
+    violations: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._replies = self.checker.replies(self.prepared, self.oracle)
-        if not self._replies.paraphrase:
-            # R(0) is the original sentence, whose extraction is known.
-            self._begun.add(0)
+    @property
+    def subject(self) -> Subject:
+        """The sentence with its entities."""
+        return self.prepared.subject
 
     @property
     def size(self) -> int:
-        """m, the length of the vectors."""
-        return self.prepared.subject.m
+        """The length of the vectors."""
+        return self.subject.m
 
     async def holds(self, *point: int) -> bool | None:
         """Return True if f(x XOR y) = f(x) XNOR f(y) for the ``point`` (x, y); None if that takes too many requests.
 
+        A reply that cannot be read is not a violation.
+
         :raises BackendError: if a call could not be made.
         """
         x, y = point
-        new = {x, y, x ^ y} - self._begun
-        cost = len(new) * self._requests_per_vector
-        if self.asked + cost > self.most:
+        new = {x, y, x ^ y} - self.known.keys()
+        if self.asked + len(new) > self.most:
             return None
-        self.asked += cost
-        self._begun |= new
-        test = await linear_at(x, y, self._replies.function(self.checker.settings.rule), self.size)
-        if test.passed or not self._counts(test):
-            return True
-        if self.smallest is None or size_of(test) < size_of(self.smallest):
-            self.smallest = test
-        return False
+        self.asked += len(new)
+        self.known |= zip(new, await asyncio.gather(*map(self._value, new)), strict=True)
+        bits = self._failing([self.known[z] for z in (x, y, x ^ y)])
+        if bits:
+            self.violations[x, y] = bits
+        return not bits
 
-    def _key(self, violation: OneTest) -> Hashable:
-        return violation.x, violation.y
+    async def _value(self, z: int) -> int | None:
+        first = await self.replies.fresh(z, 0, 1)
+        value = _majority(first, self.subject)
+        if value == complement(z, self.size):
+            return value
+        self.asked += 2
+        more = await self.replies.fresh(z, 1, 2)
+        both = Samples(first.text, first.readings + more.readings, first.refused + more.refused)
+        return _majority(both, self.subject)
 
-    @property
-    def _requests_per_vector(self) -> int:
-        tries = PARAPHRASE_TRIES if self._replies.paraphrase else 0
-        return self.checker.settings.samples + tries
+    def _failing(self, values: Sequence[int | None]) -> int:
+        fx, fy, fxy = values
+        return 0 if fx is None or fy is None or fxy is None else failing_bits(fx, fy, fxy, self.size)
 
-    async def _replicated(self, violation: OneTest) -> Counterexample:
-        """Ask about the sentences of a violated test again, and count how often it fails again."""
-        test, rule = violation, self.checker.settings.rule
-        vectors = sorted(set(test.vectors))
-        self.asked += len(vectors) * self.replications * self.checker.settings.samples
-        again = await asyncio.gather(*(self._replies.again(z, self.replications) for z in vectors))
-        fresh = dict(zip(vectors, again, strict=True))
-        failed = 0
-        for number in range(self.replications):
+    async def counterexample(self) -> Counterexample | None:
+        """Return the violation with the fewest replaced entities, and how often it repeats.
 
-            async def f(z: int, number: int = number) -> Answers:
-                return answers_under(rule, fresh[z][number], self.prepared.subject)
-
-            failed += not (await linear_at(test.x, test.y, f, self.size)).passed
-        # The search chose these sentences by their earlier replies, so only the new ones are fair. Three sentences
-        # cannot tell what the losses depend on, so the others count, too.
-        new = [(z, samples) for z in vectors for samples in fresh[z]]
-        others = [(z, await self._replies.of(z)) for z in sorted(self._begun - {0, *vectors})]
-        lost = losses([*new, *others], self.prepared.subject) if new else None
-        for z, samples in fresh.items():
-            await self._replies.add(z, samples)
-        described = await self._described(test, lost)
-        return replace(described, replications=self.replications, replicated=failed)
-
-    async def _described(self, test: OneTest, lost: Sequence[Losses] | None) -> Counterexample:
-        subject = self.prepared.subject
-        sentences = [(z, await self._replies.of(z)) for z in sorted(self._begun)]
-        rule, original = self.checker.settings.rule, self.prepared.original
-        breaking = culprits([test], sentences, subject, rule, original, lost)
-        x, y = (self._names(z) for z in (test.x, test.y))
-        replaced = (test.x | test.y).bit_count()
-        why = f"{replaced} of {subject.m} entities replaced (x: {_list(x)}; y: {_list(y)}); {_culprits_text(breaking)}"
-        recorded = tuple(map(CulpritEvidence.of, breaking))
-        evidence = replace(
-            self.prepared.evidence,
-            tests=test_evidence([test]),
-            losses=LossEvidence.all_of(lost or (), subject),
-            culprits=recorded,
+        :raises BackendError: if a call could not be made.
+        """
+        if not self.violations:
+            return None
+        (x, y), bits = min(self.violations.items(), key=lambda violation: _size_of(*violation[0]))
+        done, found = await repeated(lambda number: self._repeats(x, y, bits, number))
+        names = [entity.name for entity in self.subject.tested]
+        x_names, y_names, lost = ([n for i, n in enumerate(names) if z >> i & 1] for z in (x, y, bits))
+        replaced = (x | y).bit_count()
+        why = (
+            f"{replaced} of {self.size} entities replaced (x: {_list(x_names)}; y: {_list(y_names)});"
+            f" the extraction of {_list(lost)} depends on the others"
         )
-        values = LinearityCounterexample(replaced, subject.m, x, y, recorded).to_json()
-        return Counterexample(why, values, evidence.to_json())
+        values = {"x": x_names, "y": y_names, "replaced": replaced, "entities": self.size, "culprits": lost}
+        return Counterexample(why, values, dict(self.prepared.evidence), done, found)
 
-    def _names(self, z: int) -> tuple[str, ...]:
-        return tuple(entity.name for i, entity in enumerate(self.prepared.subject.tested) if z >> i & 1)
+    async def _repeats(self, x: int, y: int, bits: int, number: int) -> bool:
+        """Return True if the test fails again on one of the same bits, by the majority of new samples."""
+        first = FIRST_REPLICATED + number * _AGAIN
+        fresh = await asyncio.gather(*(self.replies.fresh(z, first, _AGAIN) for z in (x, y, x ^ y)))
+        return bool(self._failing([_majority(samples, self.subject) for samples in fresh]) & bits)
 
 
-def size_of(test: OneTest) -> tuple[int, int, int, int]:
-    """Return the sort key of tests: replaced entities, total bits of x and y, then x and y."""
-    return (test.x | test.y).bit_count(), test.x.bit_count() + test.y.bit_count(), test.x, test.y
+def _size_of(x: int, y: int) -> tuple[int, int, int, int]:
+    """Return the sort key of violations: replaced entities, total bits of x and y, then x and y."""
+    return (x | y).bit_count(), x.bit_count() + y.bit_count(), x, y
+
+
+def _majority(samples: Samples, subject: Subject) -> int | None:
+    """Return the value of f with the majority of each bit; None if no reply could be read."""
+    vectors = [subject.vector(names) for names in samples.sets]
+    if not vectors:
+        return None
+    return sum(1 << i for i in range(subject.m) if 2 * sum(v >> i & 1 for v in vectors) > len(vectors))
 
 
 async def linearity_search(
-    checker: LinearityChecker, text: str, oracle: Oracle, pool_seed: int, most: int, replications: int = 0
+    checker: LinearityChecker, text: str, oracle: Oracle, rng: random.Random
 ) -> LinearitySearch | str:
     """Return the search on the sentence ``text``, or why there is nothing to search, in one phrase.
 
-    :param pool_seed: see :meth:`~pytest_llmprops.benchmarks.oracle.linearity.LinearityChecker.prepare`. With the seed
-        of the measurement, the requests and the synonyms are the same.
+    :param rng: the generator of the measurement: with it, its requests and replacements are the same, and come from the
+        reply store.
     :raises BackendError: if a call could not be made.
     """
+    pool_seed, test_seed = rng.getrandbits(64), rng.getrandbits(64)
     prepared = await checker.prepare(Sentence(text), oracle, pool_seed)
     if prepared.stopped is not None:
         return prepared.stopped.why
-    return LinearitySearch(checker, prepared, oracle, most, replications=replications)
+    m, settings = prepared.subject.m, checker.settings
+    pairs = settings.pairs(random.Random(test_seed), m)
+    known: dict[int, int | None] = {z: complement(z, m) for x, y in pairs for z in (0, x, y, x ^ y)}
+    replies = Replies(prepared.subject, oracle, settings, prepared.original)
+    return LinearitySearch(prepared, replies, known, sentence_calls(settings, len(known) - 1))
 
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names) or "none"
 
 
-def _culprits_text(breaking: tuple[Culprit, ...]) -> str:
-    if not breaking:
-        return "a reply could not be read"
-    names = ", ".join(culprit.described for culprit in breaking)
-    return f"culprit{'s' if len(breaking) > 1 else ''}: {names}"
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The model's answer about two sentences: True for equivalent."""
+
+    first: str
+    second: str
+    said: bool
+
+    @property
+    def word(self) -> str:
+        """The answer in words."""
+        return "yes" if self.said else "no"
+
+
+class _Spent(Exception):
+    """The next question would exceed the limit of requests."""
+
+
+@dataclass
+class PairSearch(ABC):
+    """A property of the model's answers about a pair and its paraphrases.
+
+    :param texts: the two sentences, then the usable paraphrases of the first and of the second.
+    :param of: per text, the place of the sentence that it is or paraphrases.
+    :param said: the measured answer about the two sentences.
+    :param most: maximum number of requests.
+    :ivar found: the claims that contradict each other, of the first point that violates the property.
+    """
+
+    texts: Sequence[str]
+    of: Sequence[int]
+    said: bool
+    oracle: Oracle
+    most: int
+    asked: int = 0
+    found: tuple[Claim, ...] = ()
+    _answers: dict[tuple[str, str], bool | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._answers[self.texts[0], self.texts[1]] = self.said
+
+    @property
+    @abstractmethod
+    def size(self) -> tuple[int, ...]:
+        """The number of choices for each number of a point."""
+
+    @abstractmethod
+    async def contradiction(self, *point: int) -> tuple[Claim, ...]:
+        """Return the answers at a point that cannot all be right; empty if there are none."""
+
+    @property
+    @abstractmethod
+    def why(self) -> str:
+        """Say what contradicts what, in one phrase."""
+
+    async def holds(self, *point: int) -> bool | None:
+        """Return True if the answers at a point can all be right; None if that takes too many requests.
+
+        :raises BackendError: if a call could not be made.
+        """
+        try:
+            claims = await self.contradiction(*point)
+        except _Spent:
+            return None
+        self.found = self.found or claims
+        return not claims
+
+    async def answer(self, first: str, second: str) -> bool | None:
+        """Return the model's answer about two texts; None if it cannot be read.
+
+        :raises BackendError: if a call could not be made.
+        """
+        if (first, second) not in self._answers:
+            if self.asked >= self.most:
+                raise _Spent
+            self.asked += 1
+            self._answers[first, second] = await self._ask(first, second, 0)
+        return self._answers[first, second]
+
+    async def _ask(self, first: str, second: str, sample: int) -> bool | None:
+        return (await ask_answer(self.oracle, sentences_prompt(first, second), sample=sample)).said
+
+    async def counterexample(self) -> Counterexample | None:
+        """Return the contradiction, and how often it repeats.
+
+        :raises BackendError: if a call could not be made.
+        """
+        if not self.found:
+            return None
+
+        async def again(number: int) -> bool:
+            asked = (self._ask(claim.first, claim.second, FIRST_REPLICATED + number) for claim in self.found)
+            said = await asyncio.gather(*asked)
+            return all(one is claim.said for one, claim in zip(said, self.found, strict=True))
+
+        done, found = await repeated(again)
+        sentences = list(dict.fromkeys(s for claim in self.found for s in (claim.first, claim.second)))
+        place = {sentence: number for number, sentence in enumerate(sentences, 1)}
+        answers = [[place[claim.first], place[claim.second], claim.word] for claim in self.found]
+        return Counterexample(self.why, {"sentences": sentences, "answers": answers}, {}, done, found)
+
+
+class NoSearch(PairSearch):
+    """A "no" is contradicted by a paraphrase that the model calls equivalent to both (*triangular evidence*).
+
+    A point is a paraphrase.
+    """
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        return (len(self.texts) - 2,)
+
+    async def contradiction(self, *point: int) -> tuple[Claim, ...]:
+        [place] = point
+        text, own = self.texts[2 + place], self.of[2 + place]
+        if not (await self.answer(text, self.texts[1 - own]) and await self.answer(text, self.texts[own])):
+            return ()
+        claims = (Claim(text, self.texts[place], True) for place in (1 - own, own))
+        return Claim(self.texts[0], self.texts[1], False), *claims
+
+    @property
+    def why(self) -> str:
+        pair, other, _ = self.found
+        return f'no to "{pair.first}" and "{pair.second}", but yes to "{other.first}" with both of them'
+
+
+class SymmetrySearch(PairSearch):
+    """The answer about two texts is the same in the other order. A point is two of them, the pair itself first."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        return len(self.texts), len(self.texts) - 1
+
+    async def contradiction(self, *point: int) -> tuple[Claim, ...]:
+        place, steps = point
+        first, second = self.texts[place], self.texts[(place + steps + 1) % len(self.texts)]
+        said, other = await self.answer(first, second), await self.answer(second, first)
+        if said is None or other is None or said is other:
+            return ()
+        return Claim(first, second, said), Claim(second, first, other)
+
+    @property
+    def why(self) -> str:
+        one, two = self.found
+        texts = f'"{one.first}" and "{one.second}"'
+        return f"{one.word} to {texts}, but {two.word} to the same sentences in the other order"
+
+
+async def pair_search_of(
+    name: str, first: str, second: str, said: bool, oracle: Oracle, settings: OracleSettings
+) -> PairSearch | str:
+    """Return the search for a property of a pair, or why there is nothing to search, in one phrase.
+
+    :param said: the accepted answer. The paraphrases of a no are those of its measurement.
+    :raises BackendError: if a call could not be made.
+    """
+    texts, of = [first, second], [0, 1]
+    if not said:
+        replies = await asyncio.gather(*(ask_paraphrases(oracle, text) for text in (first, second)))
+        for place, reply in enumerate(replies):
+            kept = usable(reply, texts[place], settings.paraphrases, settings.distance)
+            texts += kept
+            of += [place] * len(kept)
+    if name == NO and said:
+        return "its answer is yes"
+    if name == NO and len(texts) == 2:
+        return "no paraphrase can be used"
+    made = NoSearch if name == NO else SymmetrySearch
+    return made(texts, of, said, oracle, PAIR_CALLS[name])

@@ -18,6 +18,7 @@ from pytest_llmprops.benchmarks.oracle.entities import Entity
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.replies import LONGEST_READ, list_lines
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
+from pytest_llmprops.benchmarks.oracle.settings import PAPER, OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules, form
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Reply
@@ -69,8 +70,7 @@ class Generator:
 
     :param seed: decides the order of the pool, together with the entity's name. An entity therefore gets the same
         name whatever else was extracted, unless the guards reject it.
-    :param votes: samples of prompts 3 and 4.
-    :param named_votes: samples of prompt 2.
+    :param settings: ``samples`` of prompt 2, and ``synonym_votes`` of prompts 3 and 4.
     """
 
     sentence: str
@@ -78,8 +78,7 @@ class Generator:
     rules: SynonymRules
     pool: Pool
     seed: int = 0
-    votes: int = 7
-    named_votes: int = 11
+    settings: OracleSettings = PAPER
 
     async def synonyms(self, entities: Sequence[Entity]) -> tuple[Synonym, ...]:
         """Return one synonym for each entity with its own mentions, in order. All questions are asked at once.
@@ -116,7 +115,7 @@ class Generator:
     async def _vote(self, entity: Entity) -> tuple[bool, str]:
         """Ask prompt 2. The entity is named if more than half of the readable replies say so."""
         prompt = fill(self.rules.prompts["named"], entity=entity.name, text=self.sentence)
-        replies = await self.oracle.samples(prompt, range(self.named_votes))
+        replies = await self.oracle.samples(prompt, range(self.settings.samples))
         said = [answer for answer in map(read_named, replies) if answer is not None]
         return 2 * sum(said) > len(said), f"{_VOTE}{sum(said)} of {len(said)} say named"
 
@@ -127,7 +126,7 @@ class Generator:
             text=self.sentence,
             entity_type=entity.kind or "entity",
         )
-        replies = await self.oracle.samples(prompt, range(self.votes))
+        replies = await self.oracle.samples(prompt, range(self.settings.synonym_votes))
         return _Offer(entity, how, decided_by, tuple(counted(replies, entity, self._starts(entity))))
 
     def _from_pool(self, entity: Entity, cls: str) -> list[str]:

@@ -256,7 +256,7 @@ class Report:
 
 #: Maximum number of additional pages of a section.
 MOST_PAGES = 400
-_GLYPHS = {"correct": "✓", "wrong": "✗", "refused": "⊘", "unparsed": "?", "error": "!"}
+_GLYPHS = {"correct": "✓", "wrong": "✗", "refused": "⊘", "unparsed": "?", "untested": "–", "error": "!"}
 _WORDS = {"correct": "right"}
 
 

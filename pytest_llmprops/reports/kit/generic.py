@@ -380,23 +380,30 @@ def replications_cell(row: SearchRecord) -> Cell:
     return Cell(f"{row.replicated} of {row.replications}", row.replicated / row.replications)
 
 
+def _property_cell(row: SearchCounts | SearchRecord) -> Cell:
+    return Cell(visible(row.property) or "–")
+
+
 def _searches(measured: Measured) -> list[Block]:
-    """Return the searches of a benchmark with one property, and some counterexamples; empty without searches."""
+    """Return the searches of a benchmark, one row per property, and some counterexamples; empty without searches."""
     counts, rows = [], []
     for s in measured.series:
         counts += [
-            (Cell(s.starred), *count_cells(one)) for one in search_counts(measured, s) if not one.property
+            (Cell(s.starred), _property_cell(one), *count_cells(one)) for one in search_counts(measured, s)
         ]
-        counterexamples = [row for row in measured.searches(s) if row.counterexample and not row.property]
+        counterexamples = [row for row in measured.searches(s) if row.counterexample]
         rows += [
-            (Cell(visible(r.id)), Cell(s.starred), replications_cell(r), Cell(one_line(r.why, _LONG)))
+            (
+                *(Cell(visible(r.id)), Cell(s.starred), _property_cell(r), replications_cell(r)),
+                Cell(one_line(r.why, _LONG)),
+            )
             for r in counterexamples[:_MOST]
         ]
     if not counts:
         return []
     table = Table(
         "Searches for counterexamples",
-        (("Model", False), *COUNT_COLUMNS),
+        (("Model", False), ("Property", False), *COUNT_COLUMNS),
         tuple(counts),
         "Hypothesis searches for the smallest change of an item after which the model's answer contradicts its answer"
         " to the item. A search does not show how often that happens, and has no bound. A counterexample is repeated by"
@@ -404,7 +411,7 @@ def _searches(measured: Measured) -> list[Block]:
     )
     if not rows:
         return [table]
-    columns = tuple((head, False) for head in ("Item", "Model", "Repeats", "Counterexample"))
+    columns = tuple((head, False) for head in ("Item", "Model", "Property", "Repeats", "Counterexample"))
     return [table, Fold("Some counterexamples", (Table("Counterexamples", columns, tuple(rows)),))]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.records import UNANSWERED, VerdictRecord
 from pytest_llmprops.reports.kit.blocks import (
     counted,
     interval,
@@ -80,7 +80,9 @@ def _with_common_items(
     groups: list[tuple[list[tuple[Series, Share]], set[tuple[str, ...]]]] = []
     for pair in shares:
         items: set[tuple[str, ...]] = {
-            (r.language, r.source, r.id) for r in measured.records(pair[0], tasks) if r.status != "error"
+            (r.language, r.source, r.id)
+            for r in measured.records(pair[0], tasks)
+            if r.status not in UNANSWERED
         }
         members, apart = [pair], []
         for group, known in groups:
@@ -102,7 +104,7 @@ class _Unread(NamedTuple):
 
 def _unread(measured: Measured, series: Series, tasks: list[str]) -> _Unread:
     rows = [row for row in measured.rows(series) if row.task in tasks]
-    answered = sum(row.samples - row.errors for row in rows)
+    answered = sum(row.samples - row.errors - row.untested for row in rows)
     return _Unread(sum(row.unparsed for row in rows), sum(row.refused for row in rows), answered)
 
 

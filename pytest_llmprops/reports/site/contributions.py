@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.records import RECORD_STATUSES, VerdictRecord
+from pytest_llmprops.core.records import RECORD_STATUSES, UNANSWERED, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.kit.generic import protocol_lines, published_beside
@@ -47,7 +47,7 @@ DISTRIBUTION = "pytest-llmprops"
 FORMAT = 2
 #: the fields of a record that name its item
 ITEM = ("benchmark", "task", "language", "source", "id", "cluster")
-LETTERS = {status: status[0] for status in RECORD_STATUSES}
+LETTERS = {status: "t" if status == "untested" else status[0] for status in RECORD_STATUSES}
 STATUSES = {letter: status for status, letter in LETTERS.items()}
 
 
@@ -119,7 +119,7 @@ _item = attrgetter(*ITEM)
 
 def _record(verdicts: Verdicts, place: int, letter: str, model: int, sample: int) -> VerdictRecord:
     status = STATUSES[letter]
-    score = None if status == "error" else float(status == "correct")
+    score = None if status in UNANSWERED else float(status == "correct")
     benchmark, task, language, source, name, cluster = verdicts.items[place]
     label = verdicts.labels[model]
     return VerdictRecord(

@@ -167,4 +167,4 @@ def _chunks(matrix: Matrix, order: Sequence[int]) -> Iterator[str]:
         yield pack({"rows": rows, "shares": shares})
 
 
-assert {*LETTERS.values(), NONE, MIXED} == set("cwrue.m")
+assert {*LETTERS.values(), NONE, MIXED} == set("cwrute.m")

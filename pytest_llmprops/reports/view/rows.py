@@ -17,7 +17,7 @@ from pytest_llmprops.core.numbers import (
     number,
     percent,
 )
-from pytest_llmprops.core.records import SummaryRow
+from pytest_llmprops.core.records import UNANSWERED, SummaryRow
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
@@ -199,7 +199,7 @@ def _show_progress(row: Row, facts: RunMetadata, follower: Follower, now: float)
 def _running_part(part: Part, counts: Counts, facts: RunMetadata) -> PartRow:
     known = facts_of(part.benchmark, facts) or BenchmarkMetadata.unknown(part.benchmark)
     counted = [counts.tasks[task] for task in known.headline_tasks(counts.tasks)]
-    answered = sum(statuses.total() - statuses["error"] for statuses in counted)
+    answered = sum(statuses.total() - sum(statuses[s] for s in UNANSWERED) for statuses in counted)
     is_shown = answered and known.is_ranked(counts.tasks)
     share = sum(statuses["correct"] for statuses in counted) / answered if is_shown else None
     return _part(part, facts, percent(share), "", _counts(counts.statuses), counts)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.numbers import count
 from pytest_llmprops.core.paired import Pairs
-from pytest_llmprops.core.records import MetricRow, VerdictRecord
+from pytest_llmprops.core.records import UNANSWERED, MetricRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import (
     IsWeighted,
@@ -195,7 +195,7 @@ def _fewest(items: Mapping[_Item, Sequence[VerdictRecord]]) -> int | None:
 
 
 def _answer(records: Sequence[VerdictRecord]) -> Answer | None:
-    statuses = [r.status for r in records if r.status != "error"]
+    statuses = [r.status for r in records if r.status not in UNANSWERED]
     if not statuses:
         return None
     shares = (statuses.count(status) / len(statuses) for status in ("correct", "refused", "unparsed"))

@@ -18,7 +18,7 @@ from pytest_llmprops.core.bounded_mean import mean_p_value
 from pytest_llmprops.core.comparison import ALPHA, CONFIDENCE
 from pytest_llmprops.core.items import ItemPlace, PlacedItem
 from pytest_llmprops.core.paired import mcnemar_drop
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.records import UNANSWERED, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.data.files import DataFolder, data_folder
@@ -115,7 +115,7 @@ def forecast(
     :param churn: used for a baseline without repeats. With repeats, it is that of two samples of an item.
     :param repeats: samples per item of the candidate and the baseline; by default those of the records.
     """
-    records = [r for r in records if not isinstance(r, VerdictRecord) or r.status != "error"]
+    records = [r for r in records if not isinstance(r, VerdictRecord) or r.status not in UNANSWERED]
     gate = on_headline_tasks(gate, records, facts)
     terms = PairingRules.of(facts)
     never = impossible_rules(gate, records, facts)

@@ -13,16 +13,14 @@ import pytest
 from pytest_llmprops.benchmarks.eras.explicit import (
     OTHER,
     PROMPT,
-    ParadigmFacts,
-    accuracy_rows,
     is_degenerate,
     judge_site,
-    paradigm_scores,
     read_segmentation,
     retry_prompt,
 )
-from pytest_llmprops.benchmarks.eras.items import Context
-from pytest_llmprops.benchmarks.eras.sentences import known_boundaries
+from pytest_llmprops.benchmarks.eras.items import Context, known_boundaries
+from pytest_llmprops.benchmarks.eras.metrics import accuracy_rows, paradigm_scores
+from pytest_llmprops.benchmarks.eras.paradigms import ParadigmFacts
 from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.items import Item

@@ -14,25 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
-from pytest_llmprops.benchmarks.oracle.entities import locate
-from pytest_llmprops.benchmarks.oracle.extraction import Extracted, contains_words, normalised
-from pytest_llmprops.benchmarks.oracle.items import RULES as DECISIONS
-from pytest_llmprops.benchmarks.oracle.items import Rule
-from pytest_llmprops.benchmarks.oracle.linear_tests import Subject
-from pytest_llmprops.benchmarks.oracle.linearity import (
-    NAMES,
-    LinearityChecker,
-    Sentence,
-    extraction_null_values,
-)
-from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
-from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
-from pytest_llmprops.benchmarks.oracle.sentence_metrics import null_remarks
-from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings, bound_of
-from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
-from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.linearity import (
+from pytest_llmprops.benchmarks.oracle.algebra import (
     complement,
     draws,
     failure_bound,
@@ -40,7 +22,14 @@ from pytest_llmprops.core.linearity import (
     is_informative,
     rejection_bound,
 )
+from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
+from pytest_llmprops.benchmarks.oracle.items import RULES as DECISIONS
+from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings, bound_of
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
+from pytest_llmprops.core.verdicts import objects_in
 from tests.support.linear_functions import distance_to_homomorphisms, failure_rate
 from tests.support.oracle_fakes import (
     POOL,
@@ -53,9 +42,6 @@ from tests.support.oracle_fakes import (
     present,
     sentence_in,
 )
-from tests.support.oracle_runs import Subject as Model
-from tests.support.oracle_runs import sentence, verdict_on
-from tests.support.records import verdict as record
 
 
 def a_rate(acceptance: Acceptance) -> float:
@@ -68,15 +54,20 @@ def a_rate(acceptance: Acceptance) -> float:
 def test_ideal_extractor_is_always_accepted(m: int, seed: int, rule: str) -> None:
     """An ideal extractor passes every test in every combination and is always faithful."""
     acceptance = check(Fake(lambda x, _: present(x, m), m), seed, rule=rule, samples=3)
-    values = acceptance.values
-    assert (acceptance.accepted, acceptance.outcome) == (True, "accepted")
-    assert acceptance.why.startswith("5 of 5 tests passed")
+    values = {"changed": 0.0, **acceptance.values}
+    if rule == "majority" and m == 1:
+        assert acceptance.outcome == "unmeasurable"
+        return
+    changed = values["changed"] > 0
+    assert acceptance.outcome == ("accepted" if changed else "unmeasurable")
+    if not changed:
+        return
+    assert acceptance.why.startswith("5 of 5 tests passed, and every replaced name was found")
     expected = {"tests": 5, "tests_passed": 5, "combinations": 5 * 27, "combinations_passed": 5 * 27}
-    expected |= {"lost": 0, "both": 0, "extra": 0, "unread": 0, "con_o": 3, "con_rs": 3}
+    expected |= {"accepted": 1, "faithful": 1, "unread": 0, "con_o": 3, "con_rs": 3}
     expected |= {"entities": m, "tested": m, "named": m}
     assert expected.items() <= values.items()
-    assert values["identity"] == values["sentences"]
-    assert values["linear_not_faithful"] == (values["changed"] == 0)
+    assert values["identity"] == values["changed"]
 
 
 FLIPS = ({1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111})
@@ -91,13 +82,11 @@ def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> Non
     assert distance_to_homomorphisms(table, 3) == epsilon
     # 1,000 tests: a rate 7 points off is found with probability 0.9
     n = 200
-    results = [
-        check(Fake(lambda x, _: names_of(table[x], 3)), seed, rule="single", samples=1) for seed in range(n)
-    ]
+    results = [check(Fake(lambda x, _: names_of(table[x], 3)), seed, samples=1) for seed in range(n)]
     failed = sum(5 - int(result.values["tests_passed"]) for result in results)
     assert binomtest(failed, 5 * n, failure_bound(epsilon), alternative="less").pvalue > 0.001
     assert binomtest(failed, 5 * n, failure_rate(table, 3)).pvalue > 0.001
-    rejected = sum(not result.accepted for result in results)
+    rejected = sum(not result.values["accepted"] for result in results)
     assert binomtest(rejected, n, rejection_bound(epsilon, 5), alternative="less").pvalue > 0.001
     assert binomtest(rejected, n, 1 - (1 - failure_rate(table, 3)) ** 5).pvalue > 0.001
 
@@ -114,16 +103,13 @@ def test_inseparable_entities_are_rejected_and_named() -> None:
     # The extractor is a function, so one sample is enough.
     outcomes = Counter(check(Fake(together), seed, samples=1).outcome for seed in range(n))
     assert binomtest(outcomes["rejected"], n, 1 - (1 - failure_rate(u, 3)) ** 5).pvalue > 0.001
-    rejected = [result for seed in range(20) if not (result := check(Fake(together), seed)).accepted]
+    rejected = [result for seed in range(20) if (result := check(Fake(together), seed)).outcome == "rejected"]
     for result in rejected:
-        assert result.values["linear_not_faithful"] == 0 < result.values["identity"]
         assert '"Adriana"' in result.why
         assert '"Lisbon"' in result.why
         assert '"Kenya"' not in result.why
-    culprits = [c for r in rejected for c in SentenceEvidence.from_json(r.evidence).culprits]
-    # With three entities, no relation with them is rarer than 5% among all assignments.
-    varying = sum(c.cause == "varies between sentences, too few of them to tell why" for c in culprits)
-    assert varying > 0.9 * len(culprits)
+        names = [object_["name"] for object_ in objects_in(result.evidence, "culprits")]
+        assert sorted(map(str, names)) == ["Adriana", "Lisbon"]
 
 
 def test_a_rate_follows_the_dropping_probability() -> None:
@@ -161,37 +147,24 @@ UNFAITHFUL: dict[str, Any] = {
 @pytest.mark.parametrize("rule", DECISIONS)
 @pytest.mark.parametrize("name", UNFAITHFUL)
 def test_linear_but_not_faithful(name: str, rule: str) -> None:
-    """Maps that are linear but not faithful are accepted by the rule and labelled as unfaithful."""
-    labelled = 0
+    """Maps that are linear but not faithful pass the paper's tests, and are not accepted."""
     for seed in range(10):
         acceptance = check(Fake(UNFAITHFUL[name]), seed, rule=rule, samples=3)
-        assert acceptance.accepted
-        assert a_rate(acceptance) == 1
-        faithful = acceptance.values["identity"] == acceptance.values["sentences"]
-        assert acceptance.values["linear_not_faithful"] == (not faithful)
-        assert ("linear, not faithful" in acceptance.why) == (not faithful)
-        labelled += not faithful
-    # It is rare to draw vectors on which such a map is the complement.
-    assert labelled >= 9
-
-
-def test_lost_duplicate_and_extra_entities_are_counted() -> None:
-    """Lost entities, entities in both forms and extra names are counted over the askings of changed sentences."""
-    fake = Fake(UNFAITHFUL["nothing from a changed sentence"])
-    empty = check(fake, 3)
-    vectors = [fake.vector(text) for text, _ in fake.asked[::11]]
-    other = len(vectors) - vectors.count(0)
-    assert 0 < other < 15
-    assert (empty.values["lost"], empty.values["both"]) == (3 * other, 0)
-    twice = check(Fake(lambda x, _: present(x) if x == 0 else [*present(x), "Adriana", "Ghost", "Echo"]), 3)
-    assert (twice.values["extra"], twice.values["both"]) == (2 * other, sum(x & 1 for x in vectors))
+        assert acceptance.values["accepted"] == a_rate(acceptance) == 1
+        assert acceptance.accepted == acceptance.values["faithful"]
+        if not acceptance.accepted:
+            assert acceptance.outcome == "unfaithful"
+            assert acceptance.why.startswith("linear, but not faithful; ")
+            assert "replaced by" in acceptance.why
+        # It is rare to draw vectors on which such a map is the complement.
+        assert not acceptance.accepted or seed
 
 
 def test_any_accepts_an_extractor_that_changes_its_answer() -> None:
     """If every other reply to a changed sentence is empty, ``any`` accepts without a bound."""
     acceptance = check(Fake(lambda x, sample: present(x) if x == 0 or sample % 2 == 0 else []), 5)
     assert acceptance.accepted
-    assert {"linear_not_faithful": 0, "con_o": 11, "con_rs": 6}.items() <= acceptance.values.items()
+    assert {"faithful": 1, "con_o": 11, "con_rs": 6}.items() <= acceptance.values.items()
     assert acceptance.bound is not None
     assert acceptance.bound.probability is None
     assert 0.3 < a_rate(acceptance) < 0.9
@@ -215,7 +188,7 @@ def test_all_requests_of_the_tests_are_sent_at_once() -> None:
     assert acceptance.accepted
     # number of distinct sentences, without the original if some vector is 0
     assert most % 11 == 0
-    assert most >= 11 * (acceptance.values["sentences"] - 1)
+    assert most >= 11 * (acceptance.values["changed"] - 1)
 
 
 def test_same_seed_same_measurement() -> None:
@@ -249,56 +222,53 @@ def test_no_entities_is_judged(sentence: Sentence, outcome: str, why: str) -> No
     assert (acceptance.outcome, acceptance.why, acceptance.bound) == (outcome, why, None)
     assert {"no_entities": 1, "entities": 0}.items() <= acceptance.values.items()
     assert acceptance.values["accepted"] == (outcome == "accepted")
-    assert acceptance.values.get("null_nothing") == {"accepted": 1, "rejected": 0}.get(outcome)
     assert "tests" not in acceptance.values
 
 
-def test_more_than_twelve_entities_are_unmeasurable() -> None:
-    """Thirteen entities are refused with their number before any test or synonym request; twelve are tested."""
+def test_of_more_than_twelve_entities_twelve_are_tested() -> None:
+    """Thirteen entities do not make a sentence unmeasurable, which would let a model avoid the tests."""
     sentence = "alder birch cedar dogwood elm fir ginkgo hazel ivy juniper larch maple nutmeg"
     words = sentence.split()
-    prompts: list[str] = []
 
-    def extractor(count: int) -> Any:
-        async def ask(chat: Chat) -> Reply:
-            prompts.append(chat.prompt)
-            if "list synonyms" in chat.prompt:
-                return Reply("1. " + chat.prompt.split('"')[1][::-1])
-            text = sentence_in(chat)
-            return Reply(
-                "\n".join(f"- {w}" for w in words[:count] for w in (w, w[::-1]) if w in text.split())
-            )
+    async def ask(chat: Chat) -> Reply:
+        if "list synonyms" in chat.prompt:
+            return Reply("1. " + chat.prompt.split('"')[1][::-1])
+        text = sentence_in(chat).split()
+        return Reply("\n".join(f"- {w}" for one in words for w in (one, one[::-1]) if w in text))
 
-        return ask
-
-    acceptance = check(extractor(13), sentence=sentence)
-    assert (acceptance.accepted, acceptance.outcome) == (False, "unmeasurable")
-    assert acceptance.why == "13 entities, and at most 12 can be tested"
-    assert {"unmeasurable": 1, "entities": 13, "no_synonym": 0}.items() <= acceptance.values.items()
-    assert len(prompts) == 11
-    twelve = check(extractor(12), sentence=sentence, samples=1)
-    assert twelve.accepted
-    assert {"tested": 12, "named": 0}.items() <= twelve.values.items()
+    acceptance = check(ask, sentence=sentence, samples=1)
+    assert acceptance.accepted
+    assert {"entities": 13, "tested": 12, "named": 0}.items() <= acceptance.values.items()
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "why"),
-    [("Twilight", "not_literal", "not in the sentence"), ("Season", "contained", "inside 'rain season'")],
+    ("name", "why"), [("Twilight", "not in the sentence"), ("Season", "inside 'rain season'")]
 )
-def test_entities_that_cannot_be_replaced_are_left_out(name: str, value: str, why: str) -> None:
+def test_entities_that_cannot_be_replaced_are_left_out(name: str, why: str) -> None:
     """An entity that is not in the sentence, or only inside another one, is counted, but has no bit in the vectors."""
     acceptance = check(Fake(lambda x, _: [*present(x, 5), name], 5))
     assert acceptance.accepted
-    assert {"entities": 6, "tested": 5, value: 1, "extra": 0}.items() <= acceptance.values.items()
-    entities = SentenceEvidence.from_json(acceptance.evidence).entities
+    assert {"entities": 6, "tested": 5}.items() <= acceptance.values.items()
+    entities = objects_in(acceptance.evidence, "entities")
     assert (name, why) in [(e["name"], e.get("left_out")) for e in entities]
 
 
-def test_no_entity_is_in_the_sentence() -> None:
-    """A sentence is unmeasurable if none of its entities is in it."""
-    none = check(Fake(lambda x, _: ["Twilight", "Moby Dick"]))
-    assert none.outcome == "unmeasurable"
-    assert "none of 2 entities is in the sentence" in none.why
+def test_too_few_entities_are_unmeasurable_unless_more_are_labelled() -> None:
+    """A model cannot avoid the tests with one entity, or with names that are not in the sentence."""
+    one = Fake(lambda x, _: present(x, 1), 1)
+    for fake, labels, outcome in (
+        (one, None, "unmeasurable"),
+        (one, ("Adriana",), "unmeasurable"),
+        (one, ("Adriana", "Lisbon"), "rejected"),
+        (Fake(lambda x, _: ["Twilight", "Moby Dick"]), None, "unmeasurable"),
+        (Fake(lambda x, _: ["Twilight", "Moby Dick"]), ("Adriana",), "rejected"),
+    ):
+        acceptance = check(fake, sentence=Sentence(SENTENCE, labels), rule="majority", samples=3)
+        assert (acceptance.accepted, acceptance.outcome) == (False, outcome)
+        assert ("labelled: " in acceptance.why) == (outcome == "rejected")
+        assert acceptance.values.get("unmeasurable", 0) == (outcome == "unmeasurable")
+        assert "tests" not in acceptance.values
+    assert {text for text, _ in one.asked} == {SENTENCE}
 
 
 @pytest.mark.parametrize(
@@ -363,7 +333,7 @@ def test_unread_replies_never_pass() -> None:
         assert acceptance.outcome == "rejected"
         assert "could not be read" in acceptance.why
         assert {
-            "con_rs": 0, "combinations": 5 * 11**3, "identity": 0, "sentences": 0,
+            "con_rs": 0, "combinations": 5 * 11**3, "identity": 0,
         }.items() <= values.items()  # fmt: skip
         assert min(values["unread"], values["changed"]) > 0
 
@@ -371,7 +341,7 @@ def test_unread_replies_never_pass() -> None:
 def test_unread_replies_are_counted_once() -> None:
     """Unread replies about the original sentence count once, even if several drawn vectors are 0."""
 
-    fake = Fake(lambda x, _: present(x, 1), 1)
+    fake = Fake(lambda x, _: present(x, 2), 2)
 
     async def ask(chat: Chat) -> Reply:
         return Reply("Sorry.") if sentence_in(chat) == SENTENCE and chat.sample < 3 else await fake(chat)
@@ -430,7 +400,7 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
         )
 
     pool_names: list[str] = []
-    checker = LinearityChecker(OracleSettings(samples=1, rule="single"), RULES, POOL)
+    checker = LinearityChecker(OracleSettings(samples=1, rule="majority"), RULES, POOL)
     for seed in range(4):
         prepared = asyncio.run(checker.prepare(text, Oracle(ask), random.Random(seed).getrandbits(64)))
         subject = prepared.subject
@@ -438,11 +408,10 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
         assert subject.m >= 3
         for x in range(2**subject.m):
             here = normalised(subject.transformed(x).text)
-            assert all(contains_words(here, subject.expected_name(i, x)) for i in range(subject.m))
+            assert all(contains_words(here, subject.due(i, x)) for i in range(subject.m))
         pool_names[:] = [name for s in subject.synonyms for name in (s.text, s.entity.name)]
         acceptance = asyncio.run(checker.check(text, Oracle(ask), random.Random(seed)))
         assert acceptance.accepted
-        assert acceptance.values["linear_not_faithful"] == acceptance.values["lost"] == 0
 
 
 def test_groups_of_equal_answers() -> None:
@@ -462,7 +431,7 @@ def test_groups_of_equal_answers() -> None:
             (None, None),
         ),
         (
-            OracleSettings(tests=10, rule="single"),
+            OracleSettings(tests=10, rule="majority"),
             "; ".join(
                 f"an extractor {far}-far from linear would have been rejected with probability at least {p}"
                 for far, p in ((0.1, 0.936), (0.05, 0.765))
@@ -470,7 +439,7 @@ def test_groups_of_equal_answers() -> None:
             (0.1, 0.936),
         ),
         (OracleSettings(rule="majority"), "0.746", (0.1, 0.746)),
-        (QUICK, "0.900", (0.1, 0.9)),
+        (QUICK, "0.746", (0.1, 0.746)),
     ],
 )
 def test_wording_of_the_bounds(settings: OracleSettings, text: str, bound: tuple[float | None, ...]) -> None:
@@ -486,38 +455,6 @@ def test_labels_are_matched_by_normalised_name() -> None:
     acceptance = check(Fake(lambda x, _: present(x)), sentence=sentence)
     assert {"labelled": 3, "labelled_extracted": 2}.items() <= acceptance.values.items()
     assert "labelled" not in check(Fake(lambda x, _: present(x))).values
-
-
-def test_paraphrase_as_replacement() -> None:
-    """With paraphrases, each R(x) keeps the entities' words; if no paraphrase does, R(x) itself is used."""
-
-    def asking(keeps: bool) -> Any:
-        seen: list[str] = []
-
-        async def ask(chat: Chat) -> Reply:
-            if "paraphrase" in chat.prompt:
-                start = chat.prompt.index('"') + 1
-                text = chat.prompt[start : chat.prompt.index('"\n', start)]
-                return Reply(f"It is said: {text}" if keeps else "It is said.")
-            text = sentence_in(chat)
-            seen.append(text)
-            return Reply(listed(present(Fake(lambda x, _: []).vector(text))))
-
-        return ask, seen
-
-    ask, seen = asking(True)
-    acceptance = check(ask, 4, paraphrase=True)
-    assert acceptance.accepted
-    assert acceptance.values["paraphrase_missed"] == 0
-    assert all(text.startswith("It is said: ") for text in seen if text != SENTENCE)
-    assert len(set(seen)) > 5
-    ask, seen = asking(False)
-    missed = check(ask, 4, paraphrase=True)
-    # R(0) is paraphrased as well, and each vector only once.
-    vectors = {Fake(lambda x, _: []).vector(text) for text in seen[11:]}
-    assert missed.values["paraphrase_missed"] == len(vectors)
-    assert missed.values["changed"] == missed.values["sentences"] > 3
-    assert not any("said" in text for text in seen)
 
 
 def test_plan_counts_requests_of_a_typical_sentence() -> None:
@@ -575,46 +512,29 @@ def test_bound_holds_for_informative_draws() -> None:
     # 1,000 tests, as for uniform draws
     epsilon, n = 0.25, 200
     table = FAR[epsilon]
-    settings: dict[str, Any] = {"rule": "single", "samples": 1, "draw": "informative"}
+    settings: dict[str, Any] = {"rule": "majority", "samples": 1}
     results = [check(Fake(lambda x, _: names_of(table[x], 3)), seed, **settings) for seed in range(n)]
     failed = sum(5 - int(result.values["tests_passed"]) for result in results)
     assert binomtest(failed, 5 * n, failure_rate(table, 3) / (42 / 64)).pvalue > 0.001
     assert binomtest(failed, 5 * n, failure_bound(epsilon), alternative="less").pvalue > 0.001
-    assert all(result.values["informative_tests"] == 5 for result in results)
 
 
-def test_one_entity_cannot_fail_in_the_papers_protocol() -> None:
-    """With one entity, the paper's draw accepts any extractor; the acceptance says that no test could fail."""
+def test_one_entity_passes_every_test_of_the_paper() -> None:
+    """With one entity, the paper's draw passes any extractor, so only its faithfulness decides."""
     for seed in range(20):
         acceptance = check(Fake(erratic(seed, 1), 1), seed)
-        assert acceptance.accepted
-        assert {"informative_tests": 0, "no_informative_test": 1}.items() <= acceptance.values.items()
-        assert acceptance.why.startswith("5 of 5 tests passed, 0 of which could fail")
+        assert acceptance.values["accepted"]
+    blind = Fake(lambda x, _: present(0, 1) if x == 0 else [], 1)
+    assert {check(blind, seed).outcome for seed in range(5)} == {"unfaithful"}
 
 
-def test_one_entity_is_unmeasurable_with_informative_draws() -> None:
-    """``quick`` does not accept what it cannot test, and asks nothing about changed sentences."""
-    assert QUICK.draw == "informative"
-    fake = Fake(erratic(0, 1), 1)
-    acceptance = check(fake, draw="informative", rule="majority", samples=3)
-    assert (acceptance.accepted, acceptance.outcome) == (False, "unmeasurable")
-    assert acceptance.why == "one entity can be tested, and a test that can fail needs two"
-    assert acceptance.values["unmeasurable"] == acceptance.values["no_informative_test"] == 1
-    assert "tests" not in acceptance.values
-    assert {text for text, _ in fake.asked} == {SENTENCE}
-
-
-def test_sentence_without_a_changed_sentence_is_not_faithful() -> None:
+def test_sentence_without_a_changed_sentence_is_unmeasurable() -> None:
     """If every drawn vector is 0, nothing is known about replacements, even of an ideal extractor."""
-    unchanged = 0
-    for seed in range(40):
-        acceptance = check(Fake(lambda x, _: present(x, 1), 1), seed, tests=1)
-        is_unchanged = not acceptance.values["changed"]
-        unchanged += is_unchanged
-        assert acceptance.accepted
-        assert acceptance.values["linear_not_faithful"] == is_unchanged
-        assert acceptance.why.endswith("no sentence was changed") == is_unchanged
-    assert unchanged > 3
+    outcomes = Counter(
+        check(Fake(lambda x, _: present(x, 1), 1), seed, tests=1).outcome for seed in range(40)
+    )
+    assert outcomes.keys() == {"accepted", "unmeasurable"}
+    assert outcomes["unmeasurable"] > 3
 
 
 @pytest.mark.parametrize("m", [1, 3])
@@ -630,12 +550,11 @@ def test_any_asks_about_every_sentence_afresh(m: int) -> None:
             assert sorted(sample for sent, sample in fake.asked if sent == text) == list(range(count))
 
 
-@pytest.mark.parametrize("rule", ["majority", "single"])
-def test_rules_that_need_a_function_ask_about_equal_vectors_once(rule: str) -> None:
+def test_majority_asks_about_equal_vectors_once() -> None:
     """f has one value per vector, and that of R(0) is the answer itself."""
     for seed in range(6):
         fake = Fake(lambda x, _: present(x, 2), 2)
-        check(fake, seed, rule=rule)
+        check(fake, seed, rule="majority")
         times = Counter(text for text, _ in fake.asked)
         assert set(times.values()) == {11}
         assert len(times) <= 4
@@ -646,61 +565,31 @@ def test_any_has_no_power_against_noise_and_says_so() -> None:
     accepted = {"any": 0, "majority": 0}
     for seed in range(20):
         for rule in accepted:
-            acceptance = check(Fake(dropping(seed, 4, 0.3), 4), seed, rule=rule, draw="informative")
-            accepted[rule] += acceptance.accepted
+            acceptance = check(Fake(dropping(seed, 4, 0.3), 4), seed, rule=rule)
+            accepted[rule] += bool(acceptance.values["accepted"])
             no_power = "the rule any has no power against noise"
             assert (no_power in acceptance.why) == (rule == "any" and acceptance.accepted)
     assert accepted["any"] == 20
     assert accepted["majority"] < 15
 
 
-# ---- null extractors
-
-
-TEXT = "Then Oslo wrote to Lima about Quito and Cairo."
-
-
-def played(rule: Rule, samples: int, times: int = 1) -> dict[str, float]:
-    """Return the mean values of the null extractors on a sentence with four entities."""
-    answer = locate([Extracted(name) for name in ("Oslo", "Lima", "Quito", "Cairo")], TEXT)
-    texts = ("Paris", "Rome", "Bonn", "Bern")
-    subject = Subject(
-        TEXT, answer, tuple(Synonym(e, t, "pool", "") for e, t in zip(answer, texts, strict=True))
+def test_counts_name_what_was_replaced() -> None:
+    """A culprit has its kind (appendix A.3) and the counts by which it gets it."""
+    # The replacement of Lisbon is only found where Adriana is replaced, too.
+    tied = check(
+        Fake(lambda x, _: [n for n in present(x) if n != "Nairobi" or x & 1]), 1, rule="majority", tests=20
     )
-    settings = OracleSettings(samples=samples, tests=5, rule=rule)
-    pairs = [(1, 2), (3, 5), (7, 8), (15, 1), (6, 9)]
-    rng = random.Random(0)
-    runs = [asyncio.run(extraction_null_values(subject, settings, pairs, rng)) for _ in range(times)]
-    return {name: sum(run[name] for run in runs) / times for name in runs[0]}
+    [culprit] = objects_in(tied.evidence, "culprits")
+    assert (tied.outcome, culprit["name"], culprit["kinds"]) == ("rejected", "Lisbon", ["synonym fault"])
 
+    # Lisbon itself is lost where Adriana is replaced, and its replacement is always lost with Kenya's.
+    def known(x: int, _: int) -> list[str]:
+        return [n for n in present(x) if (n != "Lisbon" or not x & 1) and (n != "Nairobi" or not x & 4)]
 
-@pytest.mark.parametrize("rule", DECISIONS)
-def test_the_same_list_is_linear_but_not_faithful(rule: Rule) -> None:
-    """An empty and a constant list pass all tests and are never faithful."""
-    values = played(rule, 3)
-    assert values["null_empty"] == values["null_list"] == 1
-    assert values["null_empty_faithful"] == values["null_list_faithful"] == 0
-
-
-def test_noise_is_rejected_except_under_any() -> None:
-    """Dropping 30% fails a single-sample test, and passes the best of 1,331 combinations."""
-    assert played("single", 1, 40)["null_drop30"] < 0.1
-    assert played("any", 11)["null_drop30"] == 1
-    majority = played("majority", 11, 20)
-    assert majority["null_drop10"] > majority["null_drop30"] >= majority["null_coin"]
-
-
-def test_null_extractors_are_recorded_and_shown() -> None:
-    """A verdict has their values without a call of the model, and the metrics have their rates."""
-    item = sentence("Then Oslo wrote to Lima about Quito.", 1)
-    verdict = verdict_on(item, Model())
-    assert {name for name in NAMES if name in verdict.values} == set(NAMES)
-    rows = list(metric_rows([record("linearity", 1, benchmark="oracle", values=dict(verdict.values))]))
-    shown = {(m.name, m.group): m.value for m in rows}
-    assert shown["null_acceptance_rate", "constant list"] == 1
-    assert shown["null_faithful_rate", "constant list"] == 0
-    [remark] = null_remarks([verdict.values])
-    assert remark.startswith(
-        "sentences: 100.0% accepted (100.0% also faithful); of null extractors on the same 1"
-    )
-    assert "constant list 100.0% (0.0%)" in remark
+    [culprit] = objects_in(check(Fake(known), 1, rule="majority", tests=20).evidence, "culprits")
+    assert culprit["kinds"] == ["assumed knowledge"]
+    assert 'replies with "Adriana" replaced, in ' in str(culprit["why"])
+    blind = check(Fake(lambda x, _: [n for n in present(x) if n != "Nairobi"]), 1, rule="majority", tests=20)
+    [culprit] = objects_in(blind.evidence, "culprits")
+    assert (blind.outcome, culprit["name"], culprit["kinds"]) == ("unfaithful", "Lisbon", ["synonym fault"])
+    assert str(culprit["why"]).startswith("always found, its replacement in 0 of 11 replies")

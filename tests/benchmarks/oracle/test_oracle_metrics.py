@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
-from pytest_llmprops.benchmarks.oracle.sentence_metrics import completeness_remarks, union_overlaps
+from pytest_llmprops.benchmarks.oracle.sentence_metrics import linearity_remarks
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
@@ -18,24 +18,19 @@ from tests.support.records import verdict
 
 #: a sentence that is fully correct
 GOOD: dict[str, float] = {
-    "accepted": 1, "linear_not_faithful": 0, "entities": 4, "tested": 4, "named": 3, "not_literal": 0, "contained": 0,
-    "no_synonym": 0, "con_o": 10, "con_rs": 8, "samples": 10, "unread": 0, "tests": 5, "tests_passed": 5,
-    "combinations": 5000, "combinations_passed": 4000, "changed": 16, "sentences": 15, "identity": 12, "lost": 3,
-    "both": 1, "extra": 2, "labelled": 4, "labelled_extracted": 3, "labelled_tested": 2,
-    "named_by_vote": 1,
+    "accepted": 1, "faithful": 1, "entities": 4, "tested": 4, "named": 3, "con_o": 10, "con_rs": 8, "samples": 10,
+    "unread": 0, "tests": 5, "tests_passed": 5, "combinations": 5000, "combinations_passed": 4000, "changed": 16,
+    "identity": 12, "labelled": 4, "labelled_extracted": 3, "labelled_tested": 2, "named_by_vote": 1, "rule": 1,
 }  # fmt: skip
 #: a rejected sentence
 BAD = {
-    **GOOD, "accepted": 0, "entities": 2, "tested": 1, "named": 1, "con_o": 5, "con_rs": 2, "tests_passed": 2,
-    "combinations_passed": 500, "changed": 8, "sentences": 5, "identity": 0, "lost": 5, "both": 0, "extra": 8,
-    "labelled": 2, "labelled_extracted": 1, "labelled_tested": 1, "named_by_vote": 0,
+    **GOOD, "accepted": 0, "faithful": 0, "entities": 2, "tested": 1, "named": 1, "con_o": 5, "con_rs": 2,
+    "tests_passed": 2, "combinations_passed": 500, "changed": 8, "identity": 0, "labelled": 2,
+    "labelled_extracted": 1, "labelled_tested": 1, "named_by_vote": 0,
 }  # fmt: skip
-EMPTY = {
-    "accepted": 0, "no_entities": 1, "entities": 0, "tested": 0, "labelled": 2, "labelled_extracted": 0,
-    "null_nothing": 0,
-}  # fmt: skip
+EMPTY = {"accepted": 0, "no_entities": 1, "entities": 0, "tested": 0, "labelled": 2, "labelled_extracted": 0}
 UNMEASURABLE = {
-    "accepted": 0, "unmeasurable": 1, "entities": 13, "tested": 0, "labelled": 4, "labelled_extracted": 4,
+    "accepted": 0, "unmeasurable": 1, "entities": 4, "tested": 0, "labelled": 4, "labelled_extracted": 4,
 }  # fmt: skip
 UNREAD = {"accepted": 0, "samples": 10, "unread": 10}
 
@@ -75,35 +70,18 @@ def values(records: Iterable[VerdictRecord], task: str) -> dict[str, float | Non
 
 def test_linearity_by_hand() -> None:
     """Means are over tested sentences, shares are ratios of sums, and untested sentences are separate."""
-    measured = values(sentences(GOOD, BAD, EMPTY, UNMEASURABLE, UNREAD), "linearity")
+    unfaithful = {**GOOD, "faithful": 0}
+    measured = values(sentences(GOOD, BAD, unfaithful, EMPTY, UNMEASURABLE, UNREAD), "linearity")
     expected = {
-        "no_entities_rate": 1 / 4, "unmeasurable_rate": 1 / 4,
-        "decided_acceptance_rate": 1 / 3, "null_decided_rate/extracts nothing": 0.0,
-        "acceptance_rate": 1 / 2, "entity_acceptance_rate": 4 / 5, "labelled_entity_acceptance_rate": 2 / 3,
-        "label_overlap": (3 + 1 + 0 + 4) / (4 + 2 + 2 + 4),
-        "a_rate": (0.8 + 0.1) / 2, "a_rate/accepted": 0.8, "a_test": (1 + 0.4) / 2, "con_o": 0.75, "con_rs": 0.5,
-        "entities": 3.0, "linear_not_faithful_rate": 0.0, "identity_rate": 12 / 24, "named_share": 4 / 5,
-        "named_by_vote_rate": 1 / 5,
-        "faithful_acceptance_rate": 1 / 2, "informative_acceptance_rate": 1 / 2,
-        "lost_rate": 8 / 65, "both_rate": 1 / 65, "extra_per_sentence": 10 / 20,
+        "no_entities_rate": 1 / 5, "acceptance_rate": 2 / 3, "faithful_acceptance_rate": 1 / 3,
+        "entity_acceptance_rate": 8 / 9, "entity_acceptance_rate/labelled": 4 / 5,
+        "label_overlap": (3 + 1 + 3 + 0 + 4) / (4 + 2 + 4 + 2 + 4),
+        "a_rate": (0.8 + 0.1 + 0.8) / 3, "a_rate/accepted": 0.8, "identity_rate": 24 / 40, "named_share": 7 / 9,
+        "named_by_vote_rate": 2 / 9,
     }  # fmt: skip
     assert {name: value for name, value in measured.items() if "spearman" not in name} == pytest.approx(
         expected
     )
-
-
-def test_vacuous_tests_are_counted_apart() -> None:
-    """Sentences without an informative test are in ``acceptance_rate``, but not in ``faithful_acceptance_rate``."""
-    good = {**GOOD, "informative_tests": 4, "no_informative_test": 0}
-    unfaithful = {**good, "linear_not_faithful": 1}
-    vacuous = {**GOOD, "informative_tests": 0, "no_informative_test": 1}
-    single = {**UNMEASURABLE, "no_informative_test": 1}
-    measured = values(sentences(good, unfaithful, vacuous, single, EMPTY), "linearity")
-    assert measured["acceptance_rate"] == 1
-    assert measured["faithful_acceptance_rate"] == 1 / 2
-    assert values(sentences(GOOD, BAD, vacuous), "linearity")["informative_acceptance_rate"] == 1 / 2
-    assert measured["vacuous_test_rate"] == (1 + 1 + 5) / 15
-    assert measured["no_informative_test_rate"] == 2 / 4
 
 
 def test_intervals_and_numbers() -> None:
@@ -114,7 +92,7 @@ def test_intervals_and_numbers() -> None:
     overlap = metrics["linearity", "label_overlap", ""]
     assert overlap.n == 34
     unlimited = {name for (_, name, _), m in metrics.items() if m.ci_low is None or m.ci_high is None}
-    assert unlimited == {"entities", "extra_per_sentence", "spearman"}
+    assert unlimited == {"spearman"}
     assert metrics["linearity", "a_rate", "accepted"].n == 7
 
 
@@ -176,11 +154,8 @@ def test_correlations_by_hand() -> None:
 
 def test_nothing_to_test() -> None:
     """Sentences without entities or readable replies give no acceptance rate."""
-    assert values(sentences(EMPTY, EMPTY), "linearity") == {
-        "no_entities_rate": 1.0, "unmeasurable_rate": 0.0, "label_overlap": 0.0,
-        "decided_acceptance_rate": 0.0, "null_decided_rate/extracts nothing": 0.0,
-    }  # fmt: skip
-    assert values(sentences(UNREAD), "linearity") == {"no_entities_rate": None, "unmeasurable_rate": None}
+    assert values(sentences(EMPTY, EMPTY), "linearity") == {"no_entities_rate": 1.0, "label_overlap": 0.0}
+    assert values(sentences(UNREAD), "linearity") == {}
     failed = record("linearity", 1, {}, status="error")
     assert values([failed], "linearity") == {}
 
@@ -404,64 +379,13 @@ def test_sanity_checks_by_hand() -> None:
     })  # fmt: skip
 
 
-def test_outcomes_of_entities() -> None:
-    """The outcomes are shares of tested entities; records without them have none."""
-    counts = ("consistent", "inconsistent", "dependent", "undecided", "varying")
-    first, second = (
-        {**GOOD, **dict(zip(counts, n, strict=True))} for n in ((4, 0, 0, 0, 0), (0, 1, 1, 1, 1))
-    )
-    by_name = rows(sentences(first, second, GOOD))
-    shares = [by_name["linearity", f"{name}_entity_rate", ""] for name in counts]
-    assert [(share.value, share.n) for share in shares] == [(4 / 8, 8), *[(1 / 8, 8)] * 4]
-    assert all(share.ci_low is not None for share in shares)
-    assert ("linearity", "dependent_entity_rate", "") not in rows(sentences(GOOD))
-
-
-def test_completeness_stands_beside_faithfulness() -> None:
-    """The remark has both; without labels it says that completeness is not measured."""
-    faithful = {**GOOD, "labelled": 4, "labelled_extracted": 2}
-    [said] = completeness_remarks([faithful, {**faithful, "accepted": 0}])
-    assert said == (
-        "completeness: 50.0% of 8 labelled entities are extracted (50.0% of 2 sentences are linear and faithful)"
-    )
-    unlabelled = {name: value for name, value in GOOD.items() if not name.startswith("labelled")}
-    [said] = completeness_remarks([unlabelled])
-    assert said.startswith("completeness is not measured: no entity is labelled")
-    assert list(completeness_remarks([])) == []
-
-
-def test_many_answers_without_entities_are_a_warning() -> None:
-    """The warning is above half of the readable answers, with those that are wrong and those without a judgement."""
-    unknown = {name: value for name, value in EMPTY.items() if name != "null_nothing"}
-    assert len(list(completeness_remarks([EMPTY, GOOD]))) == 1
-    warning, _ = completeness_remarks([EMPTY, unknown, {**EMPTY, "null_nothing": 1, "accepted": 1}, GOOD])
-    assert warning == (
-        "warning: the answer is that there are no entities for 3 of 4 sentences (1 wrong, 1 cannot be judged)"
-    )
-
-
-def test_overlap_with_the_union_of_models() -> None:
-    """Names that any model extracts from sentences that all have answered; those not in the sentence do not count."""
-
-    def answer(number: int, *names: str, absent: str = "", **more: Any) -> VerdictRecord:
-        entities = [{"name": name} for name in names]
-        entities += [{"name": absent, "left_out": "not in the sentence"}] if absent else []
-        return record(
-            "linearity", number, {"entities": len(entities)}, evidence={"entities": entities}, **more
-        )
-
-    place = ("linearity", "en", "builtin")
-    first = [answer(1, "Oslo", "Lima"), answer(2), answer(3, "Rome")]
-    second = [
-        answer(1, "the Oslo", "Quito", absent="Atlantis"),
-        answer(2, "Bonn"),
-        record("linearity", 3, UNREAD),
-    ]
-    one, two = union_overlaps(place, [first, second])
-    assert one is not None
-    assert two is not None
-    assert [(m.value, m.n, m.name) for m in (one, two)] == [
-        (2 / 4, 4, "union_overlap"),
-        (3 / 4, 4, "union_overlap"),
-    ]
-    assert union_overlaps(place, [first, [record("linearity", 3, UNREAD)]]) == [None, None]
+def test_remarks_on_sentences_by_hand() -> None:
+    """They say what is accepted, what of it is correct, and how many labelled entities are extracted."""
+    bound, counts, completeness = linearity_remarks(sentences(GOOD, BAD, {**GOOD, "faithful": 0}))
+    assert bound.startswith("accepted sentences: an extractor 0.1-far from linear")
+    assert counts.startswith("sentences: 2 of 3 are accepted as in the paper; of these, 1 are also faithful")
+    assert completeness == "completeness: 70.0% of 10 labelled entities are extracted"
+    [warning, _] = linearity_remarks(sentences(EMPTY, EMPTY))
+    assert warning == "warning: the answer is that there are no entities for 2 of 2 sentences"
+    own = [{**EMPTY, "labelled": 0}, {**UNMEASURABLE, "labelled": 0}]
+    assert list(linearity_remarks(sentences(*own))) == ["completeness is not measured: no entity is labelled"]

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_llmprops.benchmarks.oracle.edits import KINDS, minimal_edits
 from pytest_llmprops.benchmarks.oracle.evaluation import Aligner, AskHelper
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, OWN_FILE, YES, Matching, Whole, own_sentences
 from pytest_llmprops.benchmarks.oracle.registration import REGISTRATION
@@ -124,18 +123,6 @@ def sentences(items: Sequence[Item]) -> list[str]:
     return list(dict.fromkeys(item["text"] if item.task == LINEARITY else item["first"] for item in items))
 
 
-async def edited_pairs(texts: Sequence[str], ask: AskHelper) -> dict[str, Pairs]:
-    """Return sentences with their minimal edits, by kind of edit. A sentence without a tree has none."""
-    aligner = Aligner(ask)
-    edits: dict[str, list[tuple[str, str]]] = {kind: [] for kind in KINDS}
-    for text in texts:
-        parsed = (await aligner(text, text)).first
-        if parsed is not None:
-            for kind, edited in minimal_edits(parsed).items():
-                edits[kind].append((text, edited))
-    return {f"edited: {kind}": pairs for kind, pairs in edits.items() if pairs}
-
-
 async def strengths(pairs: Pairs, align: Aligner) -> Strengths:
     """Return the strengths of the potential alignments of pairs."""
     results = [await align(first, second) for first, second in pairs]
@@ -196,10 +183,7 @@ def run(items: Sequence[Item], ask: AskHelper, limit: int, rng: random.Random) -
     """Return the lines of the table for the pairs and sentences of ``items``."""
 
     async def measured() -> dict[str, dict[str, Strengths]]:
-        texts = sentences(items)
-        kinds = labelled_pairs(items, limit, rng)
-        edits = await edited_pairs(rng.sample(texts, min(limit, len(texts))), ask)
-        return await measure({**kinds, **edits}, ask)
+        return await measure(labelled_pairs(items, limit, rng), ask)
 
     return list(lines(asyncio.run(measured())))
 

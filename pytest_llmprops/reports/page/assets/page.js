@@ -1,7 +1,7 @@
 "use strict";
 // Theme, sortable tables, and elements.
 // Texts from models reach the page by textContent only.
-const GLYPHS = { correct: "✓", wrong: "✗", refused: "⊘", unparsed: "?", error: "!" };
+const GLYPHS = { correct: "✓", wrong: "✗", refused: "⊘", unparsed: "?", untested: "–", error: "!" };
 const root = document.documentElement;
 const collator = new Intl.Collator(undefined, { numeric: true });
 

@@ -1,7 +1,7 @@
 // Review marks: the status that a verdict should have, and a note. Those beside the runs come with the page; those made here are
 // kept in this browser, and are exported as lines of review.jsonl. If `llmprops view` serves the page, it has the
 // current marks, and saves those made here beside the runs.
-const STATUSES = ["correct", "wrong", "refused", "unparsed"];
+const STATUSES = ["correct", "wrong", "refused", "unparsed", "untested"];
 
 function reviewMarks(data, changed) {
   const server = document.querySelector('meta[name="llmprops-reviews"]')?.content;

@@ -8,6 +8,7 @@ const RESULTS = {
   w: { text: "wrong", glyph: "✗", colour: "--bad", height: 0.55 },
   r: { text: "refused", glyph: "⊘", colour: "--odd", height: 0.4 },
   u: { text: "unparsed", glyph: "?", colour: "--unclear", height: 0.4 },
+  t: { text: "untested", glyph: "–", colour: "--unclear", height: 0.2 },
   e: { text: "error", glyph: "!", colour: "--ink", height: 0.2 },
 };
 const SORTS = { changes: "changed most often", right: "right least often", id: "id" };

@@ -1,1 +1,0 @@
-"""The oracle-checker section of a report."""
