@@ -64,14 +64,12 @@ _TAG = re.compile(
 )
 #: Keys of JSON with the answer, and with what is not the answer.
 _ANSWER_KEY = re.compile(
-    r".*(?:answer|label|choice|option|result|class\w*|prediction|verdict|output|sentiment|答案|选项?"
-    r"|情感|标签).*",
+    r".*(?:answer|label|choice|option|result|class|prediction|verdict|output|sentiment|答案|选|情感|标签).*",
     re.I,
 )
 _REMARK_KEY = re.compile(
-    r".*(?:expla|reason|rationale|thought|thinking|note|comment|analysis|confiden|alternativ|input"
-    r"|sentence|question|error"
-    r"|message|理由|解释|说明|思考|分析).*",
+    r".*(?:expla|reason|rationale|thought|thinking|note|comment|analysis|confiden|alternativ|input|sentence|question"
+    r"|error|message|理由|解释|说明|思考|分析).*",
     re.I,
 )
 
@@ -176,11 +174,10 @@ _MARK = re.compile("[✗✓]")
 _ROW = re.compile(r"^\|[^\n]*\w{2}[^\n]*\|$", re.MULTILINE)
 #: Words after which a letter or "no" is an answer, not an article or part of a phrase ("A vowel", "no difference").
 _AFTER_ANSWER = re.compile(
-    r" (?:applies|and|are|as|based|because|but|cannot|can|can't|could|definitely|does|doesn't|due"
-    r"|examples?|fits|for|from|given|must|over|seem|then|type"
-    r"|here|if|instead|is|isn't|it|me|not|of course|or|rather|seems|since|texts?|to|too|was|when|which"
-    r"|while|with|would|wouldn't"
-    r"|group|class|category|labels?|for sure|only|although|though)\b|(?! +[A-Za-zÀ-ɏ]{2})"
+    r" (?:although|and|applies|are|as|based|because|but|can|can't|cannot|category|class|could|definitely|does|doesn't"
+    r"|due|examples?|fits|for|from|given|group|here|if|instead|is|isn't|it|labels?|me|must|not|of course|only|or|over"
+    r"|rather|seems?|since|texts?|then|though|to|too|type|was|when|which|while|with|would|wouldn't)\b"
+    r"|(?! +[A-Za-zÀ-ɏ]{2})"
 )
 
 
@@ -337,11 +334,8 @@ def _is_punctuation(text: str, one: _Mention) -> bool:
 
 def _is_mention(text: str, match: re.Match[str], indexes: dict[str, int]) -> bool:
     """Return True unless the match is an article ("A vowel"), part of a phrase ("no difference"), or punctuation."""
-    form, before, after = (
-        match[0],
-        text[max(0, match.start() - 1) : match.start()],
-        text[match.end() : match.end() + 30],
-    )
+    form, start = match[0], match.start()
+    before, after = text[max(0, start - 1) : start], text[match.end() : match.end() + 30]
     if not form[0].isalnum() and len(form) == 1:
         return (not before or before in " \n\t\"'`*_([{$:/" or before > "\u2fff") and (
             not after or after[0] in " \n\t\"'`*_)]}$.,;:!?/"
@@ -349,54 +343,41 @@ def _is_mention(text: str, match: re.Match[str], indexes: dict[str, int]) -> boo
     is_letter = len(form) == 1 and form.isascii() and form.isalpha()
     if (is_letter or form.casefold() == "no") and not _AFTER_ANSWER.match(after):
         return False
-    if is_letter and before == "/" and text[max(0, match.start() - 2) : match.start() - 1] in ("N", "n"):
+    if is_letter and text[max(0, start - 2) : start] in ("N/", "n/"):
         return False
     is_lower = is_letter and form.islower() and indexes.get(form.upper()) == indexes[form]
     if not is_lower:
         return True
     # A lower-case letter at the end may be the article of a reply that was cut off, unless a mark comes before it.
-    lead = text[max(0, match.start() - 8) : match.start()].rstrip()[-1:]
+    lead = text[max(0, start - 8) : start].rstrip()[-1:]
     return (bool(after) and after[0] != " ") or not lead or lead in "\"'`*([:=>"
 
 
 def _judge(text: str, found: Sequence[_Mention]) -> None:
     """Set the tier of each mention."""
-    remarks = [match.span() for match in _REMARK.finditer(text)]
+    remarks = {
+        place for match in _REMARK.finditer(text) for place in range(match.start() + 2, match.end() - 2)
+    }
     last = 0
     for number, one in enumerate(found):
-        following = found[number + 1].start if number + 1 < len(found) else len(text)
+        is_last = number + 1 == len(found)
+        following = len(text) if is_last else found[number + 1].start
         before = text[max(last, one.start - _AROUND) : one.start]
         after = text[one.stop : min(following, one.stop + _AROUND)]
-        stops = list(_STOPS.finditer(before))
-        clause = before[stops[-1].end() :] if stops else before
+        clause = before[max((stop.end() for stop in _STOPS.finditer(before)), default=0) :]
         rejected = _REJECTED.match(after)
-        # In "A nie B", the word between belongs to the option after it.
-        if (
-            rejected
-            and number + 1 < len(found)
-            and not after[rejected.end() :].strip()
-            and _REJECTS.search(after)
-        ):
+        if rejected and not is_last and not after[rejected.end() :].strip() and _REJECTS.search(after):
+            # In "A nie B", the word between belongs to the option after it.
             rejected = None
         one.is_rejected_after = rejected is not None
         is_rejected_before = _REJECTS.search(clause) or _REJECTS_LABEL.search(before)
         one.is_rejected = one.is_rejected_after or bool(is_rejected_before)
-        if one.is_rejected:
-            one.tier = _Tier.NOT
-        else:
-            one.tier = _tier(text, one, before, after, clause)
-            gap = text[last : one.start] if number else ""
-            # A remark on another option follows in the same sentence.
-            if one.tier < _Tier.FINAL and len(gap) < 200 and _BECAUSE.fullmatch(gap) and not _SO.search(gap):
-                one.tier = min(one.tier, _Tier.REMARK)
-            while remarks and remarks[0][1] <= one.start:
-                remarks.pop(0)
-            if (
-                remarks
-                and remarks[0][0] < one.start
-                and text[remarks[0][0] + 1 : remarks[0][1] - 1].strip() != text[one.start : one.stop]
-            ):
-                one.tier = min(one.tier, _Tier.REMARK)
+        one.tier = _Tier.NOT if one.is_rejected else _tier(text, one, before, after, clause)
+        gap = text[last : one.start] if number else ""
+        # A remark on another option follows in the same sentence, or is in brackets.
+        is_reason = len(gap) < 200 and _BECAUSE.fullmatch(gap) and not _SO.search(gap)
+        if (is_reason and one.tier < _Tier.FINAL) or one.start in remarks or one.stop - 1 in remarks:
+            one.tier = min(one.tier, _Tier.REMARK)
         last = one.stop
 
 
@@ -441,7 +422,7 @@ def _reject_joined(text: str, found: Sequence[_Mention]) -> None:
     same: list[tuple[int, int]] = []
     for place, gap in enumerate(gaps):
         one, other = found[place], found[place + 1]
-        if one.option == other.option and _JOINED.fullmatch(gap[:40]):
+        if one.option == other.option and (_JOINED.fullmatch(gap[:40]) or re.fullmatch(r"\W{1,4}", gap)):
             # "A. positive" is one option of a list.
             same.append((place, place + 1))
         elif not is_joined[place]:
@@ -563,12 +544,7 @@ def listed(reply: str) -> list[str] | None:
     """
     text = unicodedata.normalize("NFKC", html.unescape(reply))
     text = _STRUCK.sub(" ", _TOKENS.sub("\n", text)).translate(dict.fromkeys(map(ord, "“”„"), '"'))
-    text = _XML.sub(
-        lambda match: (
-            match[0] if _LINE_TAG.match(match[0]) or _TAG.match(match[0]) else f"\n- {match[1]}: {match[2]}\n"
-        ),
-        text,
-    )
+    text = _XML.sub(_item_of_tag, text)
     text = _TAG.sub("", _LINE_TAG.sub("\n", re.sub(r"<li\b[^<>\n]{0,80}>", "\n- ", text)))
     for turn in reversed(deque(_TURNS.finditer(text), maxlen=3)):
         # A reply that corrects itself lists all items again.
@@ -577,17 +553,17 @@ def listed(reply: str) -> list[str] | None:
     return _items(text)
 
 
+def _item_of_tag(match: re.Match[str]) -> str:
+    is_markup = _LINE_TAG.match(match[0]) or _TAG.match(match[0])
+    return match[0] if is_markup else f"\n- {match[1]}: {match[2]}\n"
+
+
 def _items(text: str, *, is_marked: bool = False) -> list[str] | None:
     values = found_json(text)[0] if '"' in text or "'" in text or "[]" in text else []
-    values = [
-        value
-        for value in values
-        if not isinstance(value, tuple)
-        or not all(_REMARK_KEY.fullmatch(key) for key, _ in value)
-        or not value
-    ]
-    if values:
-        return [item for item in _records(values[0]) if item]
+    for value in values:
+        # An object with a message only is no list.
+        if not (isinstance(value, tuple) and value and all(_REMARK_KEY.fullmatch(key) for key, _ in value)):
+            return [item for item in _records(value) if item]
     lines = _without_asides(without_continuation(text, _ANY_ITEM))
     items = _rows(lines) or _marked(lines)
     if not items and not is_marked:
@@ -635,26 +611,25 @@ def _rows(lines: Sequence[str]) -> list[str]:
 
 def _marked(lines: Sequence[str]) -> list[str]:
     """Return the items of the first numbered or bulleted list; of a list on one line, what is between its numbers."""
-    found = [(match, line) for line in lines if (match := _ITEM.fullmatch(line))]
-    if any(match["number"] for match, _ in found):
-        depth = min(len(match["blank"]) for match, _ in found if match["number"])
-        found = [(match, line) for match, line in found if match["number"] or len(match["blank"]) >= depth]
+    found = [match for match in map(_ITEM.fullmatch, lines) if match]
+    depths = [len(match["blank"]) for match in found if match["number"]]
+    found = [match for match in found if match["number"] or len(match["blank"]) >= min(depths, default=0)]
     if not found:
         first = next((place for line in lines if (place := re.search(r"(?:^|\s)\(?1[.)]\s", line))), None)
         return [_trimmed(part) for part in _INLINE.split(first.string[first.end() :])[::2]] if first else []
     items: list[str] = []
     heading, last = "", 0
-    is_numbered = bool(found[0][0]["number"])
-    for match, _ in found:
+    is_numbered = bool(found[0]["number"])
+    for match in found:
         text = _trimmed(match["text"])
-        if match["number"] and int(match["number"]) <= last and int(match["number"]) == 1:
+        if last and match["number"] and int(match["number"]) == 1:
             break
         if match["number"] or not is_numbered:
             last, heading = int(match["number"] or 0), text if text.endswith(":") else ""
             items += [] if heading else [text]
         elif heading:
             items.append(f"{heading} {text}")
-    if len(found) == 1 and len(parts := _INLINE.split(found[0][0]["text"])) > 1:
+    if len(found) == 1 and len(parts := _INLINE.split(found[0]["text"])) > 1:
         return [_trimmed(part) for part in parts[::2]]
     return items
 
