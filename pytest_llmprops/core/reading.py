@@ -706,14 +706,15 @@ def segmented(reply: str, sentence: str) -> list[str] | None:
     text = html.unescape(reply).replace("✔", "✓").replace("✅", "✓").replace("❌", "✗")
     text = _STRUCK.sub(" ", _TOKENS.sub("\n", text))
     for version in (text, _GLOSS.sub("()", text)):
-        cuts = [cut for cut in _cuts(version, core) if cut.edges - own]
+        found = list(_cuts(version, core))
+        cuts = [cut for cut in found if cut.edges - own] or [cut for cut in found if cut.has_final_word]
         right = [cut for cut in cuts if not _CALLED_WRONG.search(cut.name)]
         for group in (right, [cut for cut in right if _CALLED_RIGHT.search(cut.name)]):
             complete = [cut for cut in group if cut.is_complete]
             if complete and len({cut.edges for cut in group}) == 1:
                 words = [core[a:b] for a, b in pairwise([0, *sorted(complete[-1].edges), len(core)])]
                 final = whole[len(core) :]
-                if final and complete[-1].has_final_word:
+                if final and complete[-1].has_final_word is not False:
                     return [*words, final]
                 return [*words[:-1], words[-1] + final]
         if len(cuts) > 1:
@@ -723,10 +724,13 @@ def segmented(reply: str, sentence: str) -> list[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """One segmentation of a sentence, and what the reply calls it."""
+    """One segmentation of a sentence, and what the reply calls it.
+
+    :param has_final_word: The sentence's final mark is a word of its own; None if the reply leaves it out.
+    """
 
     edges: frozenset[int]
-    has_final_word: bool
+    has_final_word: bool | None
     is_complete: bool
     name: str
 
@@ -765,7 +769,7 @@ def _cuts(text: str, core: str) -> Iterator[_Cut]:
         if edges is not None:
             name = (clauses[-1:] or [""])[0] + (comment[0] if comment else "")
             yield _Cut(
-                edges, bool(_separates(space)) if is_marked or dot else True, is_begun and is_ended, name
+                edges, bool(_separates(space)) if is_marked or dot else None, is_begun and is_ended, name
             )
             last = end + (comment.end() if comment else 0)
 
