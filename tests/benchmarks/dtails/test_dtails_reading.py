@@ -345,6 +345,14 @@ def test_very_short_forms_match_whole_words() -> None:
     assert chosen("時速800kmで", (("km",), ("マイル",))) == 0
 
 
+def test_short_forms_in_arabic_script_begin_longer_words() -> None:
+    """Three letters without short vowels begin a compound of up to six, unless another variation is a word."""
+    old = (("پیر",), ("قدیمی",), ("کهنه",))
+    assert chosen("پیرزنی با عصا از خیابان گذشت.", old) == 0
+    assert chosen("پیراهن کهنه را دور انداخت.", old) == 2
+    assert chosen("پیرامون", old) is None
+
+
 def test_a_whole_word_comes_before_a_part_of_a_word() -> None:
     """A form that is a word wins over a longer form inside a word, and a stem in Tamil is like a word."""
     assert chosen("Ek het al vertel wat Pa alreeds weet", (("al",), ("reeds",))) == 0
