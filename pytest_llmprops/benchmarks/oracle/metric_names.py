@@ -21,5 +21,5 @@ DIRECTIONS = {
     "accepted_precision": "higher", "right_acceptance_rate": "higher", "wrong_acceptance_rate": "lower",
     "coverage": "higher", "source_revealed_rate": "lower", "null_coverage": "none",
     "null_precision": "none", "potential_rate": "none",
-    "confirmed_rate": "higher", "self_alignment_rate": "none", "consistency_rate": "higher",
+    "confirmed_rate": "higher", "consistency_rate": "higher",
 }  # fmt: skip

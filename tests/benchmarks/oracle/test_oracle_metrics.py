@@ -298,6 +298,8 @@ def test_tables_2_and_3_by_hand() -> None:
     ]
     assert values(some, "pairs") == pytest.approx({
         "unreadable_rate": 1 / 6, "parse_failure_rate": None, "coverage": 1.0, "accepted_precision": 3 / 5,
+        "acceptance_rate": 1.0, "null_coverage/always yes": 0.0, "null_coverage/always no": 1.0,
+        "null_coverage/a coin": 1 / 2, "null_precision/always no": 3 / 5, "null_precision/a coin": 3 / 5,
         "right_acceptance_rate": 1.0, "wrong_acceptance_rate": 1.0,
         "label_agreement": 3 / 5, "yes_rate/label yes": 1 / 2, "yes_rate/label no": 1 / 3,
         "provable_rate/or, label yes": 1.0, "provable_rate/or, label no": 1 / 3,
