@@ -161,7 +161,7 @@ $(VENV)-pkuseg/ready: $(VENV)/dev
 docs: $(VENV)/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-# The Allure report of the results in reports/allure-results (see docs/allure.md); needs no package but Allure.
+# The Allure report of the results in reports/allure-results (see docs/report.md); needs no package but Allure.
 report: $(ALLURE_READY)
 	@$(PYTHON) -m pytest_llmprops.reports.allure.site
 

@@ -1,4 +1,4 @@
-"""The history of the ratios that ``python -m bench mission`` measures, and its plot in docs/performance.md.
+"""The history of the ratios that ``python -m bench mission`` measures, and its plot in docs/reliability.md.
 
 Each line of ``bench/history.jsonl`` is one run: date, commit, facts about the machine, and the figures by name. Ratios
 are comparable between machines and under load, seconds are not.

@@ -100,7 +100,7 @@ def test_a_lost_connection_is_opened_again(
 
 def test_the_grants_of_the_documentation_suffice(postgres: PostgresServer) -> None:
     """With the documented rights, users can run, readers can replay, and neither can change the tables."""
-    roles, grants = code_of(ROOT / "docs" / "store.md", "sql")
+    roles, grants = code_of(ROOT / "docs" / "scale.md", "sql")
     name = postgres.new_database()
     roles = roles.replace("DATABASE llmprops", f"DATABASE {name}")
     statements = [line for line in roles.splitlines() if not line.startswith(("CREATE DATABASE", r"\c"))]
