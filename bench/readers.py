@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,17 +39,18 @@ from pytest_llmprops.benchmarks.dtails.reading import (
 )
 from pytest_llmprops.benchmarks.dtails.rejections import Variations
 from pytest_llmprops.benchmarks.dtails.rules import read_rules_reply
-from pytest_llmprops.benchmarks.eras.chat_sentiment import read_answer as read_sentiment
 from pytest_llmprops.benchmarks.eras.explicit import judge_site, read_segmentation
-from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
-from pytest_llmprops.benchmarks.homophones.reading import reading
+from pytest_llmprops.benchmarks.eras.sentiment import read_answer as read_sentiment
+from pytest_llmprops.benchmarks.homophones.reading import Match
+from pytest_llmprops.benchmarks.homophones.reading import judge as judge_homophone
 from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest
-from pytest_llmprops.benchmarks.htest.reading import LABELS, obeys_format, read_choice, read_label
+from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
 from pytest_llmprops.benchmarks.oracle.entities import Entity, Transformed, read_paraphrase
 from pytest_llmprops.benchmarks.oracle.extraction import normalised, read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
 from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.reading import fenced, listed, segmented, stated
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.segmentation import boundaries
 from pytest_llmprops.core.strict_json import strict_json
@@ -59,6 +60,7 @@ from pytest_llmprops.data.files import DataFolder, builtin_data
 if TYPE_CHECKING:
     from bench.suite import Bench
 
+MATCHES: tuple[Match, ...] = ("line", "contains")
 ROOT = Path(__file__).resolve().parent.parent
 #: replies that somebody wrote and labelled before a reader saw them
 LABELLED = ROOT / "fixtures" / "replies"
@@ -115,39 +117,30 @@ def _rows(path: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines() if line]
 
 
-def _rule_pieces(document: object, language: str) -> tuple[str, ...]:
-    """Return the literal words in the rules of a language: what a slow pattern needs to go on."""
-    assert isinstance(document, dict)
-    rules = (rule for section in document.values() if isinstance(section, list) for rule in section)
-    patterns = [rule["pattern"] for rule in rules if isinstance(rule, dict) and rule["language"] == language]
-    words = {
-        word
-        for pattern in patterns
-        for word in re.findall(r"[^\W_][\w' ]{1,12}", re.sub(r"\\.|\(\?P<\w+>", " ", pattern))
-    }
-    return tuple(sorted(words))
-
-
 def _homophones() -> Iterator[Reader]:
-    document = json.loads((ROOT / "data/homophones/reading_rules.json").read_text(encoding="utf-8"))
-    rules = read_rules(DataFolder(builtin_data(), "builtin"))
-    for language in ("en", "zh", "es"):
-        rows = [row for row in labelled_replies("homophones/labelled_replies") if row["language"] == language]
-        samples = tuple(str(row["reply"]) for row in rows)
-        answers, word, sentence = rows[0]["answers"], str(rows[0]["word"]), str(rows[0]["sentence"])
-        assert isinstance(answers, list)
-        pieces = (
-            *answers, *(f'"{answer}"' for answer in answers), word, sentence, *_rule_pieces(document, language),
-            *(f"{piece},{answers[0]}," for piece in ("为", "是", "or", "o", "not")),
-        )  # fmt: skip
-        for match in ("word", "contains"):
-
-            def read(reply: str, match: str = match, language: str = language,
-                     facts: tuple[list[str], str, str] = (answers, word, sentence)) -> object:  # fmt: skip
-                accepted, homophone, shown = facts
-                return reading(reply, accepted, match, language, rules, word=homophone, sentence=shown)
-
-            yield Reader(f"homophones {language} {match}", read, samples, pieces)
+    samples = (
+        'It means "candle".',
+        "I cannot tell.",
+        "Not a candle.\nANSWER: cinder",
+        "含义是“蜡烛”。",
+        "Es una vela.",
+    )
+    pieces = ("candle", "ANSWER: ", "not candle, ", '"candle" or ', "without context", "不是蜡烛", "蜡烛")
+    fields = {
+        "word": "kanndul",
+        "sentence": "A kanndul.",
+        "answers": ("candle",),
+        "function_word": False,
+        "dialect": "",
+    }
+    item = Item("homophones/fuzzed", "asked", "en", "builtin", fields=fields)
+    for match in MATCHES:
+        yield Reader(
+            f"homophones {match}",
+            lambda reply, match=match: judge_homophone(item, Reply(reply), {}, match, question="?", asks=1),  # type: ignore[misc]
+            samples,
+            pieces,
+        )
 
 
 def _dtails() -> Iterator[Reader]:
@@ -208,11 +201,34 @@ def _others() -> Iterator[Reader]:
         "htest letters",
         lambda reply: (
             read_label(reply),
-            read_choice(reply, LABELS, folds_case=True),
-            read_choice(reply, ("p", "b")),
-            obeys_format(reply),
+            read_option(reply, LABELS),
+            stated(reply, [(label,) for label in LABELS]),
+            stated(reply, (("p",), ("b",))),
         ),
         ("A", "Label: B", "The answer is A.", "Let us think step by step. It is a or b. Label: a"),
+    )
+    yield Reader(
+        "lists, segmentations and fences",
+        lambda reply: (listed(reply), segmented(reply, sentence), fenced(reply)),
+        (
+            "1. city: Paris\n2. date: 1964",
+            "- Huy (city)",
+            "他 在 研究/生命 的 起源",
+            "```text\nken\n```",
+            "Entities: a, b and c",
+        ),
+        (
+            "| a | b |\n|---|---|\n",
+            "1. ",
+            "- ",
+            "Wait, ",
+            "[他]",
+            "（名词）",
+            "/n ",
+            "错误：",
+            "Explanation:",
+            "<li>",
+        ),
     )
     yield Reader(
         "oracle json",
@@ -374,6 +390,7 @@ class Agreement:
     :param precision: Share of the replies read as an answer of which the label says the same.
     :param recall: Share of the replies labelled with an answer that are read as this answer.
     :param misread: (labelled row, reading) for every other reading.
+    :param skipped: Number of rows whose item is not in the data.
     """
 
     agreed: int
@@ -381,6 +398,7 @@ class Agreement:
     precision: float
     recall: float
     misread: tuple[tuple[Mapping[str, Any], Any], ...]
+    skipped: int = 0
 
 
 def agreement(rows: Iterable[Mapping[str, Any]], read: Scored, positive: Any = None) -> Agreement:
@@ -388,11 +406,13 @@ def agreement(rows: Iterable[Mapping[str, Any]], read: Scored, positive: Any = N
 
     :param positive: The label whose precision and recall count; by default every label that is an answer.
     """
-    readings = []
+    readings, skipped = [], 0
     for row in rows:
-        # Rows about data that is not here (published files, or a part of them) are left out.
-        with suppress(LookupError):
+        try:
             readings.append((row, read(row)))
+        except LookupError:
+            # Its item is in the published files only, or was replaced.
+            skipped += 1
 
     def is_answer(label: Any) -> bool:
         return label == positive if positive is not None else label not in (None, "unparsed", 0)
@@ -407,6 +427,7 @@ def agreement(rows: Iterable[Mapping[str, Any]], read: Scored, positive: Any = N
         hits / offered if offered else 1.0,
         hits / labelled if labelled else 1.0,
         tuple((row, given) for row, given in readings if given != row["label"]),
+        skipped,
     )
 
 
@@ -414,27 +435,28 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
     """Return the reader of each file of labelled replies, and its positive label (see :func:`agreement`)."""
     from pytest_llmprops.benchmarks.dtails.benchmark import Dtails
     from pytest_llmprops.benchmarks.eras.paradigms import parse_builtin
-    from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
-    from pytest_llmprops.benchmarks.homophones.reading import judge
+    from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about
     from pytest_llmprops.core.reasoning import answer_of
 
     def shown(row: Mapping[str, Any]) -> Reply:
         return answer_of(Reply(row["reply"]))[0]
 
     builtin = DataFolder(builtin_data(), "builtin")
-    rules = read_rules(builtin)
     homophones: dict[str, Item] = {}
     for folder in (*([DataFolder(published, "published")] if published else []), builtin):
-        homophones |= {item["word"]: item for item in Homophones().load(folder).items if item.task == "asked"}
+        part = Homophones().load(folder)
+        homophones |= {item["word"]: item for item in part.items if item.task == "asked"}
+    simplified = part.context
 
-    def homophone(row: Mapping[str, Any], match: Literal["word", "contains"]) -> str:
+    def homophone(row: Mapping[str, Any]) -> str:
         item = homophones.get(row["item"])
         if item is None:
             # The item was replaced after the reply was written, so that the row has its fields.
             own = {"word": row["item"], "sentence": row["sentence"], "answers": tuple(row["answers"])}
             fields = {**own, "function_word": False, "dialect": ""}
             item = Item("homophones/replaced", "asked", row["language"], "builtin", fields=fields)
-        status = judge(item, shown(row), rules, match, asks=1).status
+        question = ask_about(item)
+        status = judge_homophone(item, shown(row), simplified, "line", question=question, asks=1).status
         return {"correct": "C", "refused": "R"}.get(status, "W")
 
     choices = {item.id.removeprefix("dtails/"): item for item in Dtails().load(builtin).items}
@@ -491,18 +513,18 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
         wrong = next(option for i, option in enumerate(shown_options) if i != right)
         text = row["reply"].replace("{R}", shown_options[right]).replace("{W}", wrong)
         text = text.replace("{ALL}", ", ".join(shown_options))
-        chosen = read_choice(answer_of(Reply(text))[0].text, shown_options).index
+        chosen = stated(answer_of(Reply(text))[0].text, [(option,) for option in shown_options])
         return None if chosen is None else "right" if chosen == right else "wrong"
 
     def label(row: Mapping[str, Any]) -> str | None:
-        chosen = read_choice(shown(row).text, LABELS, folds_case=True).index
+        chosen = stated(shown(row).text, [(label,) for label in LABELS])
         return None if chosen is None else LABELS[chosen]
 
     def sentiment(row: Mapping[str, Any]) -> str | None:
         return {"positive": "A", "negative": "B"}.get(read_sentiment(shown(row).text) or "")
 
     return {
-        "homophones": (lambda row: homophone(row, "word"), "C"),
+        "homophones": (homophone, "C"),
         "dtails-select": (select, None),
         "dtails-translate": (translate, None),
         "eras-explicit": (cut, "correct"),
@@ -526,9 +548,17 @@ def score(bench: Bench) -> None:
         for row in labelled_replies(name, folder) if (folder / f"{name}.jsonl").exists() else ():
             groups["all"].append(row)
             groups[{"p": "plain", "m": "messy", "a": "adversarial"}[row["cls"]]].append(row)
+        if not groups:
+            bench.line(f"{name}: precision / recall, agreement", f"skipped: no file {name}.jsonl in {folder}")
         for group, members in groups.items():
             one = agreement(members, read, positive)
-            figures = f"{one.precision:.3f} / {one.recall:.3f}, {one.agreed} of {one.total}"
+            figures = (
+                f"{one.precision:.3f} / {one.recall:.3f}, {one.agreed} of {one.total}"
+                if one.total
+                else "none read"
+            )
+            if one.skipped:
+                figures += f" ({one.skipped} skipped: their items are not in the data)"
             bench.line(f"{name}, {group}: precision / recall, agreement", figures)
             if group == "all":
                 for misread, given in one.misread:

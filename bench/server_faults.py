@@ -28,8 +28,6 @@ Json = Any
 STATUSES = (
     *range(400, 419), 421, 422, 423, 424, 425, 426, 428, 429, 431, 451, 499, *range(500, 512), 520, 522, 524, 529, 599,
 )  # fmt: skip
-#: the answer that a late or second reply has: wrong for every prompt
-WRONG = "999"
 
 
 @dataclass(frozen=True)
@@ -107,12 +105,6 @@ def _connections() -> Iterator[Fault]:
             yield Fault(f"{end} {name}", _with(lambda a, part, end: [part(a), 0.02, end], part, end))
         yield Fault(f"{end} after the answer", _with(lambda a, end: [whole(a), end], end))
     yield Fault("keep-alive, then closed", lambda a: [whole(a), 0.05, "close"])
-    wrong = whole(good_answer(WRONG))
-    for delay in (0.0, 0.001, 0.002, 0.01):
-        yield Fault(
-            f"second answer after {delay * 1000:.0f} ms", _with(lambda a, d: [whole(a), d, wrong], delay)
-        )
-    yield Fault("half of a second answer", lambda a: [whole(a) + wrong[:90]])
     yield Fault("bytes after the answer", lambda a: [whole(a) + b"\x00\xffgarbage"])
     yield Fault("empty lines before the answer", lambda a: [b"\r\n\r\n" + whole(a)])
     yield Fault("no answer until the timeout", lambda a: [3600.0])

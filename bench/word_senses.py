@@ -7,8 +7,7 @@ their CRC-32, so that a weight can be chosen on one half and measured on the oth
 
 The files are in the format of the evaluation framework of Raganato et al. (EACL 2017), with senses of WordNet 3.0:
 words with lemma and universal part of speech, and the keys of the right senses by instance. Compared are the first
-sense in WordNet's order, simplified Lesk (``--senses wordnet`` of ``dtails extract``), and an encoder
-(``--senses gloss``).
+sense in WordNet's order, and an encoder (``--senses`` of ``dtails extract``).
 """
 
 from __future__ import annotations
@@ -22,14 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 
-from pytest_llmprops.benchmarks.dtails.cli.mining import model_of
-from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Word
-from pytest_llmprops.benchmarks.dtails.tools.mining.senses import (
-    GlossSenses,
-    Place,
-    WordNetSenses,
-    find_wordnet,
-)
+from pytest_llmprops.benchmarks.dtails.tools.alignment import Encoder
+from pytest_llmprops.benchmarks.dtails.tools.concepts import Word
+from pytest_llmprops.benchmarks.dtails.tools.senses import GlossSenses, Place, find_wordnet
 
 #: Occurrences that are decided together; the minimum number of occurrences of a sense, and of one that is halved.
 _BATCH, _FEW, _HALVED = 256, 3, 6
@@ -70,34 +64,41 @@ def main() -> None:
     assert folder is not None, "WordNet is not installed"
     gold = {line.split()[0]: set(line.split()[1:]) for line in options.gold.read_text("utf-8").splitlines()}
     all_instances = list(instances(options.data, options.only))
-    lesk = WordNetSenses(folder)
-    encoder = model_of("--encoder", options.encoder)
-    gloss = GlossSenses(folder, encoder.token_vectors, encoder.identity)  # type: ignore[attr-defined]
-    keys = [lesk.keys(words[index]) for _, (words, index) in all_instances]
+    encoder, model = Encoder.load("--encoder", options.encoder)
+    senses = GlossSenses(folder, encoder)
+    keys = [_keys(senses, words[index]) for _, (words, index) in all_instances]
     first = sum(bool(own and own[0] & gold[name]) for (name, _), own in zip(all_instances, keys, strict=True))
     print(f"{len(all_instances):,} instances")
     print(f"first sense {100 * first / len(all_instances):.1f}%")
-    for title, senses in (("Lesk", lesk), ("gloss", gloss)):
-        start, right = time.perf_counter(), 0
-        decisions: list[dict[Sense, list[int]]] = [{}, {}]
-        for at in range(0, len(all_instances), _BATCH):
-            part = all_instances[at : at + _BATCH]
-            names = senses.senses([place for _, place in part])
-            for (name, (words, index)), sense, own in zip(part, names, keys[at : at + _BATCH], strict=True):
-                if sense is None:
-                    continue
-                number = int(sense.rpartition(".")[2]) - 1
-                right += bool(own[number] & gold[name])
-                lemma, tag = words[index].lemma, words[index].tag
-                expected = next((n for n, texts in enumerate(own) if texts & gold[name]), None)
-                if len(own) > 1 and expected is not None:
-                    half = decisions[zlib.crc32(lemma.encode()) % 2]
-                    half.setdefault((lemma, tag, expected), []).append(number)
-        seconds = time.perf_counter() - start
-        share, each = right / len(all_instances), 1000 * seconds / len(all_instances)
-        print(f"{title} {100 * share:.1f}%, {each:.1f} ms per instance")
-        for number, half in enumerate(decisions):
-            print(f"  half {number} of the words: {separation(half)}")
+    start, right = time.perf_counter(), 0
+    decisions: list[dict[Sense, list[int]]] = [{}, {}]
+    for at in range(0, len(all_instances), _BATCH):
+        part = all_instances[at : at + _BATCH]
+        numbers = senses.numbers([place for _, place in part])
+        for (name, (words, index)), number, own in zip(part, numbers, keys[at : at + _BATCH], strict=True):
+            if number is None:
+                continue
+            right += bool(own[number] & gold[name])
+            lemma, tag = words[index].lemma, words[index].tag
+            expected = next((n for n, texts in enumerate(own) if texts & gold[name]), None)
+            if len(own) > 1 and expected is not None:
+                half = decisions[zlib.crc32(lemma.encode()) % 2]
+                half.setdefault((lemma, tag, expected), []).append(number)
+    seconds = time.perf_counter() - start
+    share, each = right / len(all_instances), 1000 * seconds / len(all_instances)
+    print(f"gloss {100 * share:.1f}%, {each:.1f} ms per instance")
+    for number, half in enumerate(decisions):
+        print(f"  half {number} of the words: {separation(half)}")
+    senses.close()
+    model.close()
+
+
+def _keys(senses: GlossSenses, word: Word) -> list[set[str]]:
+    """Return WordNet's sense keys of the lemma in each synset, in order: several if only their case differs."""
+    return [
+        {each.key() for each in synset.lemmas() if each.name().lower() == word.lemma.lower()}
+        for synset in senses.synsets(word)
+    ]
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.items import Item
     from pytest_llmprops.core.metrics import Metric, by_place, rate
     from pytest_llmprops.core.protocols import NamedSettings, Protocol
+    from pytest_llmprops.core.reading import fenced, listed, segmented, stated
     from pytest_llmprops.core.records import VerdictRecord
     from pytest_llmprops.core.registration import BenchmarkMetadata, Command, Registration
     from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
@@ -76,11 +77,15 @@ _MODULES = {
     "by_place": "core.metrics",
     "compare": "notebook",
     "decide": "notebook",
+    "fenced": "core.reading",
+    "listed": "core.reading",
     "measure": "notebook",
     "rate": "core.metrics",
     "read_run": "notebook",
     "register_benchmark": "benchmark_registry",
     "register_model": "models.registry",
+    "segmented": "core.reading",
+    "stated": "core.reading",
 }
 
 __all__ = [
@@ -123,11 +128,15 @@ __all__ = [
     "by_place",
     "compare",
     "decide",
+    "fenced",
+    "listed",
     "measure",
     "rate",
     "read_run",
     "register_benchmark",
     "register_model",
+    "segmented",
+    "stated",
 ]
 
 

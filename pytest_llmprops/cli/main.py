@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import registrations
-from pytest_llmprops.cli import models, papers, reports, run, runs, store
+from pytest_llmprops.cli import batch, models, papers, reports, run, runs, store
 from pytest_llmprops.cli.kit import Command, add_registered
 from pytest_llmprops.core.errors import LLMPropsError, MissingExtra
 from pytest_llmprops.core.texts import did_you_mean, terminal_line
@@ -54,7 +54,7 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
         elif registered is not None:
             groups.add_parser(name, help=registered.help)
     for add in (
-        models.add_segment, store.add_batch, runs.add_runs, runs.add_gate, runs.add_compare, reports.add_readings,
+        models.add_segment, batch.add_batch, runs.add_runs, runs.add_gate, runs.add_compare, reports.add_readings,
         reports.add_report, reports.add_view, reports.add_site, store.add_store,
     ):  # fmt: skip
         add(groups)

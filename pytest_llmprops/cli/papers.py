@@ -429,9 +429,14 @@ def own_results(table: PaperTable, run: Run) -> Iterator[PublishedResult]:
         return
     protocol = run.facts.protocols.get(table.paper)
     k = protocol.settings.get("k") if protocol else None
+    chosen = [
+        f", {name}={visible(str(protocol.settings[name]))}"
+        for name in _chosen_settings(table)
+        if protocol and name in protocol.settings
+    ]
     wanted = dict.fromkeys((r.task, r.language, r.metric, r.setting) for r in table.results)
     for model in run.models:
-        label = f"{visible(run.facts.marked(model))} (yours)"
+        label = f"{visible(run.facts.marked(model))}{''.join(chosen)} (yours)"
         for task, language, metric, setting in wanted:
             value, n = _own_value(run, model, table.paper, task, language, metric, setting)
             if value is not None:
@@ -440,6 +445,15 @@ def own_results(table: PaperTable, run: Run) -> Iterator[PublishedResult]:
                     metric=metric, value=value, n=n, note="", language=language, k=k if isinstance(k, int) else None,
                     setting=setting,
                 )  # fmt: skip
+
+
+def _chosen_settings(table: PaperTable) -> list[str]:
+    """Return the settings in which a table's commands differ, except ``k``, which printed figures have, too."""
+    settings = [
+        set(re.findall(rf" {table.paper}\.(\w+=\S+)", command)) for command in table.command.split(" && ")
+    ]
+    differing = set[str]().union(*settings) - set.intersection(*settings)
+    return sorted({setting.partition("=")[0] for setting in differing} - {"k"})
 
 
 def _own_value(

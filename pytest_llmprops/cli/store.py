@@ -1,9 +1,8 @@
-"""``store`` and ``batch``: stored replies, and batches of a provider."""
+"""``store``: stored replies."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import time
 from contextlib import closing
@@ -17,60 +16,6 @@ from pytest_llmprops.core.texts import terminal_line
 
 if TYPE_CHECKING:
     from pytest_llmprops.engine.store.base import Store
-
-
-def add_batch(groups: Groups) -> None:
-    """Add ``batch status``, ``collect`` and ``cancel``."""
-    commands = add_group(groups, "batch", "show, collect or cancel the batches that runs submitted")
-    for name, about in (
-        ("status", "show the open batches"),
-        ("collect", "store the replies of batches that are over, as the next run would"),
-        ("cancel", "cancel the open batches; lines that were run are paid for, and can be collected"),
-    ):
-        command = commands.add_parser(name, help=about, description=about)
-        command.add_argument(
-            "--llm-store",
-            metavar="FILE",
-            help="file of the reply store (default: in the user's cache directory)",
-        )
-        command.add_argument(
-            "--llm-base-url",
-            default="",
-            metavar="URL",
-            help="the models' server, if its address has a user and a password, which no file has",
-        )
-        if name == "collect":
-            command.add_argument(
-                "files", nargs="*", type=Path, metavar="FILE", help="downloaded output file, with --model"
-            )
-            command.add_argument("--model", metavar="SPEC", help="model that gave the replies in the files")
-        command.set_defaults(command=_run, name=name)
-
-
-def _run(options: argparse.Namespace) -> int:
-    from pytest_llmprops.engine.batch.ledger import ledger_path
-    from pytest_llmprops.engine.store.location import default_store, is_url
-
-    has_files = bool(getattr(options, "files", None))
-    if has_files and not options.model:
-        raise UsageError("batch collect FILE: name the model that gave the replies with --model SPEC")
-    store = options.llm_store or str(default_store())
-    # A ledger without its store may still have batches that cost money.
-    exists = is_url(store) or Path(store).is_file() or ledger_path(store).is_file()
-    if not (exists or has_files):
-        raise UsageError(f"{store}: no such file; name the reply store of the runs with --llm-store FILE")
-    print("\n".join(map(terminal_line, asyncio.run(_lines(options, store)))))
-    return 0
-
-
-async def _lines(options: argparse.Namespace, store: str) -> list[str]:
-    from pytest_llmprops.engine.batch.commands import BatchCommands
-
-    async with BatchCommands(store, options.llm_base_url) as commands:
-        if getattr(options, "files", None):
-            return commands.read(options.files, options.model)
-        work = {"status": commands.status, "cancel": commands.cancel, "collect": commands.collect}
-        return await work[options.name]()
 
 
 STORE = "file or postgresql:// URL (default: the same as pytest)"
@@ -126,8 +71,6 @@ def _info(options: argparse.Namespace) -> int:
             print(f"  {terminal_line(model.model)}: {model.replies:,} replies, {since} to {until}")
         if not info.models:
             print("  no replies")
-        if info.runs:
-            print(f"  {info.claims:,} requests are being sent by {info.runs} runs")
         _show_notes(store)
     return 0
 

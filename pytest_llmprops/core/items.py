@@ -45,7 +45,7 @@ class Item:
     """One immutable benchmark item.
 
     :param id: short ASCII id, stable across releases: ``htest/rhyme/0017``. The id of a control is the item's id
-        with a suffix: ``homophones/en/0003+word_only``.
+        with a suffix: ``homophones/en/0001+word_only``.
     :param task: the part of the benchmark that the item belongs to.
     :param language: two-letter code.
     :param source: ``builtin``, ``published`` or ``generated``.

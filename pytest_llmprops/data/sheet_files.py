@@ -9,15 +9,12 @@ A cell that a spreadsheet would run as a formula gets an apostrophe in front, wh
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.texts import utf8
@@ -157,47 +154,3 @@ def write_new(out: Path, files: Mapping[str, str], *, taken: Iterable[str]) -> l
             f"{out}: cannot be written ({error.strerror or error}); choose another folder"
         ) from None
     return [out / name for name in files]
-
-
-@contextlib.contextmanager
-def only_one(path: Path, message: str) -> Iterator[None]:
-    """Lock a file for this process until the block or the process ends.
-
-    The lock is a separate file next to it, because saving replaces the file itself; it is removed with the lock. On
-    systems without file locks, the file is not locked.
-
-    :param message: the error message if another process has the lock.
-    :raises UsageError: if another process has the lock, or the folder cannot be written.
-    """
-    name = path.with_name(f".{path.name}.lock")
-    try:
-        file = _locked(name)
-    except BlockingIOError:
-        raise UsageError(f"{path}: {message}") from None
-    except OSError as error:
-        raise UsageError(
-            f"{path}: its folder cannot be written ({error.strerror or error}); copy the sheet elsewhere"
-        ) from None
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            name.unlink()
-        file.close()
-
-
-def _locked(name: Path) -> IO[str]:
-    """Open and lock the file ``name``."""
-    while True:
-        file = name.open("w")
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The previous owner may have removed the file between open and flock.
-            if name.exists() and os.path.samestat(os.fstat(file.fileno()), name.stat()):
-                return file
-        except BaseException:
-            file.close()
-            raise
-        file.close()

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +20,6 @@ from pytest_llmprops.engine.calls import (
     ActiveModel,
     Breaker,
     Calls,
-    ClaimEnded,
     Counters,
     affordable_concurrency,
 )
@@ -36,8 +34,7 @@ from pytest_llmprops.models.registry import find_backend, import_registrations
 from pytest_llmprops.models.secrets import Secrets
 
 if TYPE_CHECKING:  # imported only with --llm-engine batch or ray
-    from pytest_llmprops.engine.batch.activity import WaitingClient
-    from pytest_llmprops.engine.batch.waves import Waves
+    from pytest_llmprops.engine.batch.batches import Batches
     from pytest_llmprops.engine.replicas.fleets import Fleets
 
 
@@ -69,12 +66,11 @@ class Broker:
         self._is_flush_due = False
 
         #: serves requests with batches, with ``--llm-engine batch``
-        self.waves: Waves | None = None
+        self._batches: Batches | None = None
 
         def stopped(reason: str) -> None:
-            self._known.stop_waiting(RunStopped(reason))
-            if self.waves is not None:
-                self.waves.stop(reason)
+            if self._batches is not None:
+                self._batches.stop(reason)
             on_stop(reason)
 
         self._calls = Calls(
@@ -83,14 +79,12 @@ class Broker:
             lambda: self.on_call(),
             stopped,
             self._known.settled,
-            self._known.lapses,
             self._secrets,
         )
         if config.engine == "batch" and config.cache != "only":
-            from pytest_llmprops.engine.batch.waves import Waves
+            from pytest_llmprops.engine.batch.batches import Batches
 
-            find = partial(self._known.find, claims=False)
-            self.waves = Waves(config, self._calls, self._keep_batched, self._known.stored, find)
+            self._batches = Batches(config, self._calls, self._known, self._keep_batched)
         #: the models that a Ray cluster serves, with ``--llm-engine ray``
         self._fleets: Fleets | None = None
         if config.replicas and config.cache != "only":
@@ -135,7 +129,7 @@ class Broker:
             served.is_immediate = (
                 getattr(model, "immediate", False)
                 and fleets is None
-                and self.waves is None
+                and self._batches is None
                 and self.config.rpm is None
             )
             if hasattr(model, "most_samples"):
@@ -196,15 +190,6 @@ class Broker:
             self.counters.sampled_earlier += reply.cached and reply.stored < self._started
         self._note(label, role, served, request, reply, kept=True)
         return reply
-
-    def asking(self, client: WaitingClient) -> AbstractContextManager[None]:
-        """Count a request of a process during a ``with`` block; a wave is written when all processes wait."""
-        return contextlib.nullcontext() if self.waves is None else self.waves.clients.asking(client)
-
-    def idle(self, client: WaitingClient, answers: int) -> None:
-        """Note that all cases of a process wait for replies, after it received a number of them."""
-        if self.waves is not None:
-            self.waves.clients.idle(client, answers)
 
     def _begin_list_check(self, served: ActiveModel) -> None:
         """Ask the server of an unpinned model for its list of models, once per run."""
@@ -296,9 +281,7 @@ class Broker:
 
     async def _find(self, model: Model, key: str, request: Request) -> Reply | None:
         try:
-            # The ledger of batches divides their requests between runs, also after this run has ended.
-            claims = self.waves is None or not self.waves.takes(model, request)
-            reply = await self._known.find(model, key, claims=claims)
+            reply = await self._known.find(model, key)
         except StoreError as error:
             raise self._stop_without_store(error) from None
         if self._is_closed:
@@ -313,8 +296,6 @@ class Broker:
         """Return the reply to one call that all equal requests in progress share."""
         if self.config.cache == "only":
             raise self.stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
-        if self.waves is not None and self.waves.takes(served.model, request):
-            self.waves.join(key)
         reply, first = self._known.unstored(key), None
         if reply is not None or key in self._in_work:
             self.counters.joined += 1
@@ -331,11 +312,7 @@ class Broker:
 
         A task and two futures per call would take longer than everything else that the call needs.
         """
-        try:
-            result = await self._calls.at_once(served, request)
-        except BaseException:
-            self._known.release(key)
-            raise
+        result = await self._calls.at_once(served, request)
         if isinstance(result, BackendError):
             return None, result
         reply = self._counted(label, served, key, result)
@@ -348,26 +325,20 @@ class Broker:
     async def _call(
         self, label: str, served: ActiveModel, key: str, request: Request, first: BackendError | None = None
     ) -> Reply:
-        if self.waves is not None and isinstance(request, Chat) and self.waves.takes(served.model, request):
+        if (
+            self._batches is not None
+            and isinstance(request, Chat)
+            and self._batches.takes(served.model, request)
+        ):
             try:
-                return await self.waves.reply(label, served, key, request)
+                return await self._batches.reply(label, served, key, request)
             except BackendError as error:
                 raise self._secrets.error(error) from None
         together = served.together
-        try:
-            if together is not None and isinstance(request, Chat) and together.takes(request):
-                reply = await together.send(request)
-            else:
-                [reply] = await self._calls.replies(label, served, [request], first)
-        except ClaimEnded:
-            found = await self._find(served.model, key, request)
-            if found is None:
-                return await self._call(label, served, key, request)
-            self.counters.cache_hits += 1
-            return found
-        except BaseException:
-            self._known.release(key)
-            raise
+        if together is not None and isinstance(request, Chat) and together.takes(request):
+            reply = await together.send(request)
+        else:
+            [reply] = await self._calls.replies(label, served, [request], first)
         return await self._keep(label, served, key, reply)
 
     async def _keep(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
@@ -435,15 +406,8 @@ class Broker:
             if found is not None:
                 # From another run, in the meantime.
                 return found.thinking_tokens
-            reply: Reply | None = None
-            is_blocked = False
-            try:
-                reply, is_blocked = await self._calls.trial(
-                    label, served, request, is_last=position == len(requests)
-                )
-            finally:
-                if reply is None:
-                    self._known.release(key)
+            is_last = position == len(requests)
+            reply, is_blocked = await self._calls.trial(label, served, request, is_last=is_last)
             if reply is not None:
                 self._trials[key] = await self._keep(label, served, key, reply)
                 return reply.thinking_tokens
@@ -477,8 +441,8 @@ class Broker:
         notes = [*self._known.notes(), *self._calls.notes()]
         if self._limit_note:
             notes.insert(0, self._limit_note)
-        if self.waves is not None:
-            notes += self.waves.notes
+        if self._batches is not None:
+            notes += self._batches.notes
         if self._fleets is not None:
             notes += self._fleets.notes()
         for label, served in self._served.items():
@@ -500,7 +464,7 @@ class Broker:
             "waits_for": self._calls.waits_for(),
             "notes": self.notes(),
             "models": {**self._before, **{label: _facts(served) for label, served in self._served.items()}},
-            "batches": None if self.waves is None else self.waves.report(),
+            "batches": None if self._batches is None else self._batches.report(),
         }
 
     async def close(self) -> list[str]:
@@ -509,8 +473,8 @@ class Broker:
         Return one line per model that could not be closed.
         """
         self._is_closed = True
-        if self.waves is not None:
-            await self.waves.close()
+        if self._batches is not None:
+            await self._batches.close()
         ends = [self._in_work.close()]
         for served in self._served.values():
             if served.listed_since is not None:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request, canonical_identity, key_with
@@ -179,9 +179,6 @@ def retrying(
     )
 
 
-T = TypeVar("T")
-
-
 @dataclass(slots=True)
 class Counters(CallCounts):
     """The broker's counters."""
@@ -230,17 +227,12 @@ class ActiveModel:
         return key_with(self._identity, request)
 
 
-class ClaimEnded(Exception):
-    """Other runs may have sent a request that waited for its call, because this process was suspended meanwhile."""
-
-
 class Calls:
     """Makes all calls of a session: total concurrency, rate limit, retries, budgets, and the stop.
 
     :param on_call: called before each call.
     :param stored: waits until the replies so far are stored. A call over the network waits for it in its slot, so that
         a run that is killed has at most as many calls without a stored reply as it has slots.
-    :param lapses: returns how often the claims of this process have ended.
     :param secrets: what no reply and no error of a call may show.
     :param on_stop: called once, with the reason, when the run is stopped.
     """
@@ -252,14 +244,12 @@ class Calls:
         on_call: Callable[[], None],
         on_stop: Callable[[str], None],
         stored: Callable[[], Awaitable[None]],
-        lapses: Callable[[], int],
         secrets: Secrets,
     ) -> None:
         self.stopped: str | None = None
         self._config, self._counters = config, counters
         self._on_call, self._on_stop = on_call, on_stop
-        self._stored, self._lapses = stored, lapses
-        self._secrets = secrets
+        self._stored, self._secrets = stored, secrets
         self._slots = asyncio.Semaphore(config.concurrency)
         self._over = asyncio.Event()
         #: by the identity of the model
@@ -311,7 +301,6 @@ class Calls:
 
         :param first: the result of the first attempt, if it was made with :meth:`at_once`.
         :raises BackendError: if the last attempt fails.
-        :raises ClaimEnded: if the requests must be looked up and claimed again.
         :raises RunStopped: if the run is stopped.
         """
         try:
@@ -345,8 +334,6 @@ class Calls:
         spared = () if is_last else BLOCKS_ONE_PROMPT
         try:
             [reply] = await self._with_retries(label, served, [request], is_trial=True, spared=spared)
-        except ClaimEnded:
-            return None, False
         except BackendError as error:
             if _is_unreachable(error, served):
                 raise self.stop(f"{label}: {error.message}") from None
@@ -402,16 +389,6 @@ class Calls:
         if reason:
             raise self.stop(f"{label}: {reason}")
 
-    async def retried(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of ``call``, which is not a request to a model, with retries.
-
-        :raises BackendError: if the last attempt fails. :raises RunStopped: if the run is stopped.
-        """
-        async for attempt in retrying(self._config.retries, self.pause):
-            with attempt:
-                return await call()
-        raise AssertionError("tenacity reraises")  # pragma: no cover
-
     async def pause(self, seconds: float) -> None:
         """Sleep until the time is over or the run is stopped."""
         with contextlib.suppress(TimeoutError):
@@ -431,7 +408,6 @@ class Calls:
             return await self._send(served, requests)
         limiter = served.limiter
         while True:
-            lapses = self._lapses()
             if turn.was_sent:
                 # It goes behind those that still wait for their first slot.
                 async with self._slots:
@@ -444,7 +420,7 @@ class Calls:
                 if _too_many(served, requests):
                     limiter.dropped(turn)
                     return []
-                result = await self._in_slot(served, requests, turn, lapses)
+                result = await self._in_slot(served, requests, turn)
             if not isinstance(result, BackendError):
                 limiter.succeeded(turn)
                 return result
@@ -456,15 +432,13 @@ class Calls:
                 self._counters.retries += 1
 
     async def _in_slot(
-        self, served: ActiveModel, requests: Sequence[Request], turn: Turn, lapses: int
+        self, served: ActiveModel, requests: Sequence[Request], turn: Turn
     ) -> Sequence[Reply] | BackendError:
         try:
             if served.together is not None:
                 # Samples that share a call are handed over in the next iteration of the loop.
                 await asyncio.sleep(0)
             await self._stored()
-            if self._lapses() != lapses:
-                raise ClaimEnded
             return await self._send(served, requests)
         except BaseException:
             served.limiter.dropped(turn)

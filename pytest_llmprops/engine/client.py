@@ -242,10 +242,6 @@ class BrokerClient:
         )
         return Reply.from_json(answer["reply"], key=answer["key"], cached=answer["cached"])
 
-    async def idle(self, answers: int) -> None:
-        """See :meth:`pytest_llmprops.engine.broker.Broker.idle`."""
-        await self.send({"op": "idle", "answers": answers})
-
     async def report(self) -> dict[str, Any]:
         """See :meth:`pytest_llmprops.engine.broker.Broker.report`."""
         report: dict[str, Any] = (await self.send({"op": "report"}))["report"]
@@ -267,7 +263,5 @@ class BrokerClient:
             if task is not None:
                 task.cancel()
         if self.writer is not None:
-            # Tells the broker that this worker ends as planned; a killed worker cannot send this.
-            self._lines.append(encode_message({"op": "leave"}))
             self._flush()
             self.writer.close()

@@ -29,14 +29,12 @@ class BrokerConfig:
     :param prices: file of prices, which takes precedence over the tables.
     :param run_dir: folder of the ``requests.jsonl`` that the broker appends to; None for no log.
     :param registrations: files whose import registers more models.
-    :param replaced: whether pytest-xdist replaces a killed worker, so that the others wait for it.
     :param engine: ``local`` for calls, ``batch`` for the provider's batches, ``ray`` or ``ray://HOST:PORT``.
     :param replicas: the models that a Ray cluster serves, by label; empty with the other engines.
     :param batch_wait: seconds to wait for batches; None to wait until all are done.
     :param headers: headers of each call over a network.
     :param max_thinking: tokens that a model may get for its thoughts beyond the limit of a request.
     :param proven: labels of the models of which an earlier run has replies.
-    :param clients: number of processes that evaluate cases.
     :param earlier: what a broker process that was killed has counted and learned
         (:mod:`~pytest_llmprops.engine.checkpoint`); empty for the first process of a run.
     """
@@ -56,7 +54,6 @@ class BrokerConfig:
     prices: str | None = None
     run_dir: str | None = None
     registrations: tuple[str, ...] = field(default=())
-    replaced: bool = True
     engine: str = "local"
     replicas: Mapping[str, Replicas] = field(default_factory=dict)
     batch_wait: float | None = None
@@ -64,7 +61,6 @@ class BrokerConfig:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     max_thinking: int = MAX_THINKING
     proven: tuple[str, ...] = field(default=())
-    clients: int = 1
     earlier: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property

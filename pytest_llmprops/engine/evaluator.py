@@ -7,7 +7,6 @@ import json
 import threading
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -319,8 +318,6 @@ class Evaluator:
 
     :param on_stop: called on the loop with the reason if the code of a benchmark fails at every item.
     :param keeps_calls: outcomes have the calls with their prompts and replies, not only their keys.
-    :param open_case: called for each case that is evaluated, to count it; returns the function that replaces
-        ``broker_ask``.
     :param before_publish: called on the loop before finished cases can be fetched.
     """
 
@@ -332,14 +329,13 @@ class Evaluator:
         window: int,
         on_stop: Callable[[str], None] = lambda reason: None,
         keeps_calls: bool = True,
-        open_case: Callable[[], AbstractContextManager[BrokerAsk]] | None = None,
         before_publish: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._keeps_calls = keeps_calls
         self._window = window
         self._on_stop = on_stop
-        self._open_case = open_case or (lambda: nullcontext(broker_ask))
+        self._ask = broker_ask
         self._before_publish = before_publish
         self._faults = Faults()
         #: why the remaining cases are not evaluated; None if they are
@@ -449,12 +445,11 @@ class Evaluator:
     async def _evaluated(self, case: Case) -> Outcome:
         if self._stopped is not None:
             return Outcome(case, stopped=self._stopped)
-        with self._open_case() as ask:
-            outcome = await evaluate(case, ask, lambda: self._is_closing)
-            if not self._is_closing:
-                # The task evaluates other cases, too.
-                await forget_cancellation()
-            return self._counted(outcome)
+        outcome = await evaluate(case, self._ask, lambda: self._is_closing)
+        if not self._is_closing:
+            # The task evaluates other cases, too.
+            await forget_cancellation()
+        return self._counted(outcome)
 
     def _counted(self, outcome: Outcome) -> Outcome:
         """Count the faults of benchmarks, which may stop the run."""

@@ -19,7 +19,6 @@ from typing import Any
 from pytest_llmprops.core.contracts import fault_line, fault_text
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import request_from_json
-from pytest_llmprops.engine.batch.activity import WaitingClient
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.checkpoint import Checkpoint
 from pytest_llmprops.engine.client import LINE_LIMIT, encode_message, read_message
@@ -42,33 +41,22 @@ class Server:
 
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection; each message is answered as soon as its answer is known."""
-        leaving = False
-        client = WaitingClient()
         try:
             while (message := await read_message(reader)) is not None:
-                if message.get("op") == "leave":
-                    leaving = True
-                    continue
                 if not isinstance(message.get("id"), int):
                     raise ValueError("a message has no id")
-                task = asyncio.create_task(self._answer(message, writer, client))
+                task = asyncio.create_task(self._answer(message, writer))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         except Exception as fault:
             # The worker fails its open requests, instead of waiting for answers that cannot come.
             writer.write(encode_message({"closed": fault_text(fault)}))
         finally:
-            if self._broker.waves is not None:
-                self._broker.waves.clients.remove(
-                    client, is_replaced=self._broker.config.replaced and not leaving
-                )
             writer.close()
 
-    async def _answer(
-        self, message: dict[str, Any], writer: asyncio.StreamWriter, client: WaitingClient
-    ) -> None:
+    async def _answer(self, message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         try:
-            answer = await self._handle(message, client)
+            answer = await self._handle(message)
             line = encode_message({"id": message["id"], **answer})
         except BaseException as fault:
             if is_cancellation(fault):
@@ -91,19 +79,15 @@ class Server:
                 if not writer.is_closing():
                     writer.write(b"".join(lines))
 
-    async def _handle(self, message: dict[str, Any], client: WaitingClient) -> dict[str, Any]:
+    async def _handle(self, message: dict[str, Any]) -> dict[str, Any]:
         if message["op"] == "ask":
             request = request_from_json(message["request"])
             self.asked += 1
             try:
-                with self._broker.asking(client):
-                    reply = await self._broker.ask(message["model"], message["role"], request)
+                reply = await self._broker.ask(message["model"], message["role"], request)
             finally:
                 self.asked -= 1
             return {"reply": reply.to_json(), "key": reply.key, "cached": reply.cached}
-        if message["op"] == "idle":
-            self._broker.idle(client, message["answers"])
-            return {}
         if message["op"] == "trial":
             requests = [*map(request_from_json, message["requests"])]
             return {"thinking_tokens": await self._broker.trial(message["model"], requests)}

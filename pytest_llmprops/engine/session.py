@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
@@ -22,7 +22,6 @@ from typing import IO, Any, TypeVar
 from pytest_llmprops.core.contracts import NOT_CLOSED
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.requests import Kind, Reply, Request
-from pytest_llmprops.engine.batch.activity import Activity, WaitingClient
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.checkpoint import read_checkpoint
 from pytest_llmprops.engine.client import BrokerClient
@@ -96,7 +95,6 @@ class Engine:
 
     :param in_process: models that are called directly, without the broker.
     :param keeps_calls: outcomes have the calls with their prompts and replies, not only their keys.
-    :param reports_waiting: tell the broker when all cases wait, as ``--llm-engine batch`` needs it.
     """
 
     def __init__(
@@ -107,7 +105,6 @@ class Engine:
         window: int,
         in_process: InProcess | None = None,
         keeps_calls: bool = False,
-        reports_waiting: bool = False,
     ) -> None:
         self._thread = LoopThread()
         self._in_process = in_process
@@ -120,20 +117,16 @@ class Engine:
             self.broker = NoBroker()
         #: sends a request to a model; await it only in work passed to :meth:`start`
         self.ask: BrokerAsk = self.broker.ask if in_process is None else self._ask
-        self._activity = Activity(self._report_idle) if reports_waiting else None
-        self._asker = WaitingClient()
         self._evaluator = Evaluator(
             self._thread.loop,
             self.ask,
             window=window,
             on_stop=self._stop_soon,
-            open_case=self._open_case if reports_waiting else None,
             keeps_calls=keeps_calls,
             # A verdict in the record names requests that the record has, also if the run is killed.
             before_publish=self.broker.flush if isinstance(self.broker, Broker) else lambda: None,
         )
         self._stopping: asyncio.Task[None] | None = None
-        self._reporting: set[asyncio.Task[None]] = set()
         if isinstance(self.broker, Broker):
             self.broker.on_call = self._evaluator.note_call
 
@@ -150,34 +143,6 @@ class Engine:
 
         self._stopping = asyncio.get_running_loop().create_task(stop())
 
-    @contextlib.contextmanager
-    def _open_case(self) -> Iterator[BrokerAsk]:
-        """Count a case as open; return its ``ask``, which counts the requests to the broker."""
-        assert self._activity is not None
-        with self._activity.case(self._ask_broker) as ask_broker:
-
-            async def ask(label: str, role: str, request: Request) -> Reply:
-                if self._in_process is not None and label in self._in_process:
-                    return await self._in_process.ask(label, request)
-                return await ask_broker(label, role, request)
-
-            yield ask
-
-    async def _ask_broker(self, label: str, role: str, request: Request) -> Reply:
-        if not isinstance(self.broker, Broker):
-            return await self.broker.ask(label, role, request)
-        with self.broker.asking(self._asker):
-            return await self.broker.ask(label, role, request)
-
-    def _report_idle(self, answers: int) -> None:
-        if isinstance(self.broker, Broker):
-            self.broker.idle(self._asker, answers)
-        elif isinstance(self.broker, BrokerClient):
-            # A broker that has ended is reported by the requests.
-            task = asyncio.get_running_loop().create_task(_quietly(self.broker.idle(answers)))
-            self._reporting.add(task)
-            task.add_done_callback(self._reporting.discard)
-
     async def _ask(self, label: str, role: str, request: Request) -> Reply:
         if self._in_process is not None and label in self._in_process:
             return await self._in_process.ask(label, request)
@@ -186,9 +151,6 @@ class Engine:
     def submit(self, cases: Iterable[Case]) -> None:
         """Start to evaluate ``cases``."""
         self._evaluator.submit(cases)
-        if self._activity is not None:
-            # A process without cases to evaluate must say so, too.
-            self._thread.loop.call_soon_threadsafe(self._activity.check)
 
     def outcome(self, case: Case, timeout: float | None = None) -> Outcome:
         """Wait for the outcome of a case and return it; a case that was not submitted is started."""
@@ -255,11 +217,6 @@ class Engine:
             return await self.broker.close()
         await self.broker.close()
         return []
-
-
-async def _quietly(work: Coroutine[Any, Any, None]) -> None:
-    with contextlib.suppress(LLMPropsError):
-        await work
 
 
 async def _report(broker: Broker | NoBroker) -> dict[str, Any]:

@@ -173,19 +173,14 @@ class Controller:
         self.main_session = session
         self._interrupts.install()
 
-    def start_broker(self, workers: int = 0) -> Path:
+    def start_broker(self) -> Path:
         """Create the run's folder, start the broker's process of a run with workers, and return the folder.
 
-        :param workers: number of workers.
         :raises pytest.UsageError: if the folder or the reply store cannot be used.
         """
         folder, evaluation = self.recording.prepare(), self.session.evaluation
         if self.is_distributed and evaluation.needs_broker:
-            # pytest-xdist's option is a string.
-            replaces_workers = str(self.config.option.maxworkerrestart) != "0"
-            self.recording.notes += self.broker.start_process(
-                workers=workers, replaces_workers=replaces_workers
-            )
+            self.recording.notes += self.broker.start_process()
         return folder
 
     # Last, so that a run that is refused or not confirmed has no record.

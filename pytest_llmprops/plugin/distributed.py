@@ -196,7 +196,7 @@ class Distributed:
         self._begun: dict[str, Any] = {}
 
     def pytest_configure_node(self, node: Any) -> None:
-        folder = self._controller.start_broker(int(node.workerinput["workercount"]))
+        folder = self._controller.start_broker()
         evaluation = self._session.evaluation
         counts = self._scheduling is None and self._counting is None
         if counts and self._preflight.is_needed and evaluation.needs_broker:

@@ -197,9 +197,8 @@ class Evaluation:
             from pytest_llmprops.engine.session import Engine
 
             window = max(128, 2 * self._settings.concurrency)
-            has_batches = self._settings.engine == "batch"
-            if has_batches:
-                from pytest_llmprops.engine.batch.waves import MOST_CASES
+            if self._settings.engine == "batch":
+                from pytest_llmprops.engine.batch.batches import MOST_CASES
 
                 window = max(1, MOST_CASES // self.processes)
             if self._settings.has_ray:
@@ -213,7 +212,6 @@ class Evaluation:
                     window=window,
                     in_process=self._served_here(),
                     keeps_calls=self.keeps_calls,
-                    reports_waiting=has_batches,
                 )
             except LLMPropsError as error:
                 raise pytest.UsageError(str(error)) from None

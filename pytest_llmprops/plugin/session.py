@@ -56,19 +56,16 @@ class SessionBroker:
         """The path of the process's socket; None without a process."""
         return None if self._process is None else self._process.socket
 
-    def start_process(self, *, workers: int, replaces_workers: bool) -> list[str]:
+    def start_process(self) -> list[str]:
         """Start the process unless it is running, and return notes on the store.
 
-        :param workers: number of workers. :param replaces_workers: pytest-xdist replaces a lost worker.
         :raises pytest.UsageError: if the store cannot be used.
         """
         if self._process is not None:
             return []
         from pytest_llmprops.engine.session import BrokerProcess
 
-        config = dataclasses.replace(
-            self._evaluation.broker_config(), replaced=replaces_workers, clients=workers
-        )
+        config = self._evaluation.broker_config()
         notes: list[str] = []
         if config.cache != "off":
             from pytest_llmprops.engine.store.location import open_store

@@ -39,18 +39,15 @@ def last_checkpoint(out: Path) -> Path | None:
     return complete[max(complete)] if complete else None
 
 
-def begin(out: Path, description: Mapping[str, object], *, is_main: bool = True) -> bool:
+def begin(out: Path, description: Mapping[str, object]) -> bool:
     """Start a training in ``out``, or continue the one that is there; return whether that one is complete.
 
     :param description: everything that changes the result: settings, data, base.
-    :param is_main: whether this process writes files; of several processes on several GPUs, only the first one does.
     :raises UsageError: if ``out`` has other files, or a training with another description.
     """
     try:
         text = (out / RECORD).read_text(encoding="utf-8")
     except FileNotFoundError:
-        if not is_main:
-            return False
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise UsageError(
                 f"--out {out}: there are other files; give a new folder, or that of an unfinished training"

@@ -1,4 +1,4 @@
-"""A whole training: plan, train or continue, save, score, learning curve, model card; and measuring the model."""
+"""A whole training: train or continue, save, score, learning curve, model card; and measuring the model."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import ctypes
 import gc
 import importlib.metadata
 import io
-import os
 import platform
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +29,7 @@ from pytest_llmprops.training.checkpoints import (
 from pytest_llmprops.training.task import CardFacts, Settings, Task
 
 _PACKAGES = (
-    "pytest-llmprops", "torch", "transformers", "accelerate", "peft", "safetensors", "pytorch-crf", "snownlp", "numpy",
+    "pytest-llmprops", "torch", "transformers", "accelerate", "peft", "safetensors", "numpy",
 )  # fmt: skip
 
 
@@ -53,13 +51,11 @@ def write_card(
     settings: Mapping[str, object],
     training: Mapping[str, object],
     scores: Sequence[Mapping[str, object]],
-    remarks: Sequence[str],
 ) -> Path:
     """Write ``README.md`` and return its path.
 
     :param training: steps, epochs, seconds and the device.
     :param scores: one row per scored file; the first row's names are the columns.
-    :param remarks: what differs from the settings.
     """
     base = f"base_model: {facts.base}\n" if facts.base else ""
     text = f"---\n{base}language: {facts.language}\nlibrary_name: {facts.library}\n"
@@ -69,8 +65,6 @@ def write_card(
     text += "\n## Scores\n\n" + _table(scores)
     text += "\n## Learning curve\n\n![learning curve](curve.svg)\n"
     text += "\n## Training\n\n" + _table([{"name": k, "value": v} for k, v in training.items()])
-    if remarks:
-        text += "\n" + "".join(f"- {remark}\n" for remark in remarks)
     text += "\n## Data\n\n" + _table(
         [
             {"use": f.role, "file": f.name, "lines": f"{f.lines:,}", "sha256": f"`{f.sha256}`"}
@@ -105,7 +99,7 @@ def _cell(value: object) -> str:
     return text.replace("|", "\\|")
 
 
-_FIRST = ("step", "epoch", "seconds", "learning_rate", "loss")
+_FIRST = ("step", "epoch", "learning_rate", "loss")
 
 
 def write_curve(history: Sequence[Mapping[str, float]], metric: str, folder: Path) -> list[Path]:
@@ -167,9 +161,7 @@ def run_training(
     facts: CardFacts,
     *,
     score: Callable[[Path], Sequence[Row]],
-    plan: bool = False,
     say: Callable[[str], object] = print,
-    clock: Callable[[], float] = time.monotonic,
 ) -> bool:
     """Train a task into a folder, or continue there; return whether anything was trained.
 
@@ -178,16 +170,10 @@ def run_training(
     ``curve.svg``. Its checkpoints are deleted when everything else is written.
 
     :param score: function from the folder of the saved model to rows with the file and its scores, for the card.
-    :param plan: print the steps, memory and time, write nothing, and train nothing.
-    :param clock: returns seconds; the time limit counts them.
     :raises UsageError: if the folder has another training.
     """
-    from pytest_llmprops.training.trainer import plan_lines, train
+    from pytest_llmprops.training.trainer import train
 
-    if plan:
-        for line in (*facts.notes, *plan_lines(task, settings.checked())):
-            say(line)
-        return False
     description = {
         "title": facts.title,
         "base": facts.base,
@@ -195,18 +181,12 @@ def run_training(
         "options": dict(facts.options),
         "data": [[file.role, file.name, file.sha256, file.lines] for file in facts.files],
     }
-    # Set by torchrun and `accelerate launch`, which start one process per GPU.
-    is_main = os.environ.get("RANK", "0") == "0"
-    if not is_main:
-        say = str  # the first process prints for all
-    if begin(out, description, is_main=is_main):
+    if begin(out, description):
         say(f"{out}: this training is complete; nothing to do")
         return False
     for note in facts.notes:
         say(note)
-    outcome = train(task, settings, out, say=say, clock=clock)
-    if not is_main:
-        return True
+    outcome = train(task, settings, out, say=say)
     task.save(outcome.network, out)
     write_curve(outcome.history, task.metric, out)
     held_out = {"file": "held-out part", **outcome.scores}
@@ -219,16 +199,13 @@ def run_training(
         "rows": len(task.rows),
         "parameters": sum(weights.numel() for weights in outcome.network.parameters()),
         "device": str(outcome.network.device),
-        "accumulations": outcome.accumulate,
     }
-    write_card(
-        out, facts, settings=asdict(settings), training=training, scores=scores, remarks=outcome.remarks
-    )
+    write_card(out, facts, settings=asdict(settings), training=training, scores=scores)
     write_record(
         out,
         description,
         complete=True,
-        results={"training": training, "scores": scores, "remarks": outcome.remarks, "versions": versions()},
+        results={"training": training, "scores": scores, "versions": versions()},
     )
     shutil.rmtree(checkpoint_folder(out), ignore_errors=True)
     return True

@@ -1,4 +1,4 @@
-"""What a training is made of: settings, rows, the task that is learned, and progress."""
+"""What a training is made of: settings, rows and their batches, and the task that is learned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib.util
 import math
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -117,11 +117,10 @@ _PACKAGES = ("torch", "transformers", "accelerate", "safetensors")
 class Settings:
     """How a network is trained.
 
-    :param batch: rows per step of the optimizer, per process.
+    :param batch: rows per step of the optimizer.
     :param accumulate: parts of a batch whose gradients are added before the step; a part has batch / accumulate rows.
-    :param epochs: passes over the training data. With ``minutes``, the limit that is reached first ends the training.
-    :param minutes: time limit; None without one. The learning rate falls to 0 within it.
-    :param warmup: share of the training during which the learning rate rises.
+    :param epochs: passes over the training data.
+    :param warmup: share of the training during which the learning rate rises; then it falls to 0.
     :param evaluations: number of evaluations on the held-out part, evenly over the training. A checkpoint is written
         after each of them.
     :param patience: stop after this many evaluations without a better result; 0 never stops.
@@ -131,7 +130,6 @@ class Settings:
     batch: int = 32
     accumulate: int = 1
     epochs: float = 3.0
-    minutes: float | None = None
     learning_rate: float = 3e-5
     warmup: float = 0.1
     weight_decay: float = 0.01
@@ -155,9 +153,9 @@ class Settings:
             raise UsageError(
                 f"--batch {self.batch} cannot be divided into --accumulate {self.accumulate} equal parts"
             )
-        for name in ("epochs", "minutes", "learning_rate"):
+        for name in ("epochs", "learning_rate"):
             value = getattr(self, name)
-            if value is not None and not (value > 0 and math.isfinite(value)):
+            if not (value > 0 and math.isfinite(value)):
                 raise UsageError(f"--{name.replace('_', '-')} must be above 0, not {value}")
         if self.patience < 0 or self.seed < 0:
             raise UsageError("--patience and --seed must be 0 or more")
@@ -170,61 +168,11 @@ def require_packages(command: str, *more: str) -> None:
     :param command: the command that needs them, for the message. :param more: further packages that it needs.
     :raises MissingExtra: if one is not.
     """
-    # By default, a thread of OpenMP that waits for the others keeps its core busy. If other processes use the cores,
-    # too, a step of the small network with two threads took 8.0 s, and 0.27 s with this setting.
+    # By default, a thread of OpenMP that waits for the others keeps its core busy, also if another process needs it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for package in (*_PACKAGES, *more):
         if importlib.util.find_spec(package) is None:
             raise MissingExtra(command, package=package, extra="train")
-
-
-class Progress:
-    """The share of a training that is done, from 0 to 1, and the learning rate and evaluations that follow from it.
-
-    Without a time limit it depends on the number of steps only, so that a resumed training equals an uninterrupted one.
-
-    :param seconds: time limit; None without one.
-    :param clock: returns the current time in seconds.
-    """
-
-    def __init__(self, *, seconds: float | None, warmup: float, clock: Callable[[], float]) -> None:
-        self._limit, self._warmup, self._clock = seconds, warmup, clock
-        self.max_steps = 1
-        self._start = clock()
-
-    def resume(self, seconds: float) -> None:
-        """Count ``seconds`` of an earlier process."""
-        self._start = self._clock() - seconds
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds of training, including those of earlier processes."""
-        return self._clock() - self._start
-
-    def share(self, step: int) -> float:
-        """Return the share that is done after ``step`` steps."""
-        by_steps = step / self.max_steps
-        by_time = 0.0 if self._limit is None else self.elapsed / self._limit
-        return min(1.0, max(by_steps, by_time))
-
-    def learning_rate_factor(self, step: int) -> float:
-        """Return the factor of the learning rate: a linear rise to 1 and a linear fall to 0."""
-        # The step that comes next would have a rate of 0 at the start.
-        share = max(self.share(step), 0.5 / self.max_steps)
-        if share < self._warmup:
-            return share / self._warmup
-        return (1.0 - share) / (1.0 - self._warmup) if self._warmup < 1 else 1.0
-
-
-def elapsed_in(history: Sequence[Mapping[str, float]]) -> float:
-    """Return the seconds of training of the last entry of a training's history."""
-    return max((float(entry.get("seconds", 0.0)) for entry in history), default=0.0)
-
-
-def is_stuck(history: Sequence[Mapping[str, float]], metric: str, patience: int) -> bool:
-    """Return True if the last ``patience`` evaluations are not better than an earlier one."""
-    values = [entry[metric] for entry in history if metric in entry]
-    return 0 < patience < len(values) and max(values[-patience:]) <= max(values[:-patience])
 
 
 class Task(Protocol):

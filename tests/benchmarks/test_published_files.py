@@ -15,8 +15,7 @@ from pytest_llmprops.benchmark_registry import find_benchmark, find_registration
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, train_rows
 from pytest_llmprops.benchmarks.dtails.rows import parse_words
 from pytest_llmprops.benchmarks.eras.paradigms import parse_published
-from pytest_llmprops.benchmarks.eras.tools.sentiment_files import parse_labelled
-from pytest_llmprops.benchmarks.eras.tools.training.corpus import read_segmented
+from pytest_llmprops.benchmarks.eras.tools.corpora import read_reviews, read_segmented
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.homophones.items import masked
 from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest, read_rows
@@ -153,7 +152,7 @@ READERS: dict[str, Callable[[DataFolder, str], int]] = {
     "msrp/*.txt": _alone("oracle"),
     "redocred/*.json": _alone("oracle"),
     "training/sighan2005/*": lambda folder, file: len(read_segmented(folder.root / file).lines),
-    "training/*": lambda folder, file: len(parse_labelled(folder.text(file), file).rows),
+    "training/*": lambda folder, file: len(read_reviews(folder.root / file).reviews),
     "icwb2/*_words.utf8": lambda folder, file: len(read_words(folder.root / file)),
     "icwb2/*_gold.utf8": lambda folder, file: len(folder.text(file).split()),
     "icwb2/*_test.utf8": lambda folder, file: len(folder.text(file).split("\r\n")),

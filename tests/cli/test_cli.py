@@ -40,14 +40,14 @@ def htest_texts(root: Path, tasks: Iterable[str] = TASKS) -> set[str]:
 
 
 def test_generated_htest_can_be_loaded(tmp_path: Path, capsys: Capture) -> None:
-    """`generate htest` names the files it wrote, and they load as a generated set of all ten tasks."""
+    """`generate htest` names the files it wrote, and they load as a generated set of all tasks."""
     assert main(["generate", "htest", "--n", "4", "--seed", "3", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr()
-    files = {Path(line) for line in printed.out.splitlines()}
+    files = {Path(line) for line in capsys.readouterr().out.splitlines()}
     assert files == {path for path in tmp_path.rglob("*") if path.is_file()}
-    assert "14 and 39500 of them are new" in printed.err
     loaded = generated(HTest(), tmp_path)
-    assert [(i.task, i["answer"]) for i in loaded.items] == [(t, n % 2) for t in TASKS for n in range(4)]
+    ten = [item for item in loaded.items if item.task != "letter_geometry"]
+    assert [(i.task, i["answer"]) for i in ten] == [(t, n % 2) for t in TASKS for n in range(4)]
+    assert len(loaded.items) == len(ten) + 104
     assert {i.source for i in loaded.items} == {"generated"}
     assert all(len(loaded.context[task]) == 50 for task in TASKS)
 
@@ -68,6 +68,7 @@ def test_generate_htest_excludes_other_folders(tmp_path: Path, capsys: Capture) 
     assert htest_texts(tmp_path / "other seed", tasks=("palindrome", "rhyme")) != texts[0]
 
 
+@ESPEAK.needed
 @pytest.mark.parametrize("language", ["en", "es", "zh"])
 def test_generated_homophones_can_be_loaded(language: str, tmp_path: Path, capsys: Capture) -> None:
     """`generate homophones` writes one file, which loads as a generated set of all three tasks."""
@@ -86,11 +87,8 @@ def test_generated_homophones_can_be_loaded(language: str, tmp_path: Path, capsy
 @ESPEAK.needed
 def test_homophones_from_own_sentences(tmp_path: Path, capsys: Capture) -> None:
     """`--sentences` replaces the built-in sentences with the user's."""
-    own, sentences = (
-        tmp_path / "own.txt",
-        ["The farmer carried a heavy bucket.", "My brother painted the kitchen."],
-    )
-    own.write_text("\n\n".join(sentences), encoding="utf-8")
+    own, sentences = tmp_path / "own.txt", ["The farmer carried a bucket.", "My cat had a kitten."]
+    own.write_text(f"{sentences[0]}\tfarmer\n\n{sentences[1]}\tkitten\n", encoding="utf-8")
     out = tmp_path / "set"
     output(capsys, "generate", "homophones", "--lang", "en", "--n", 2, "--sentences", own, "--out", out)
     asked = [i for i in generated(Homophones(), out).items if i.task == "asked"]
@@ -107,7 +105,10 @@ def test_homophones_from_own_sentences(tmp_path: Path, capsys: Capture) -> None:
         ("generate htest --n -2 --out new", "-2"),
         ("generate htest --task rhyme --n 2 --out few.txt", "few.txt"),
         ("generate homophones --lang en --n 50 --out new --sentences none.txt", "none.txt"),
-        ("generate homophones --lang en --n 50 --out new --sentences few.txt", "of 50"),
+        (
+            "generate homophones --lang en --n 50 --out new --sentences few.txt",
+            "line 1: write sentence<TAB>answer",
+        ),
         ("htest export-train --data empty --out new", "empty"),
         ("runs import none.csv --model m", "none.csv: no such file"),
     ],

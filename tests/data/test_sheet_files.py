@@ -1,12 +1,8 @@
-"""Sheet files: spreadsheet formats, formulas, atomic writes, and a lock for one writer."""
+"""Sheet files: spreadsheet formats, formulas and atomic writes."""
 
 from __future__ import annotations
 
 import codecs
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +14,6 @@ from pytest_llmprops.data.sheet_files import (
     SheetRecord,
     Table,
     escaped,
-    only_one,
     read_table,
     sheet_text,
     unescaped,
@@ -156,34 +151,3 @@ def test_sheets_are_never_overwritten(tmp_path: Path) -> None:
         write_new(tmp_path / "new" / "deep", {"b": "y"}, taken=("a_*.csv",))
     with pytest.raises(UsageError, match="cannot be written"):
         write_new(tmp_path / "new" / "deep" / "a_1.csv", {"b": "y"}, taken=())
-
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from pytest_llmprops.data.sheet_files import only_one
-with only_one(Path(sys.argv[1]), "x"):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    """A second process is refused; the lock ends with its owner, even if killed, and leaves no file."""
-    path = tmp_path / "a.csv"
-    command = [sys.executable, "-c", HOLD, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
-        with pytest.raises(UsageError, match=r"a\.csv: it is taken"), only_one(path, "it is taken"):
-            pass
-        os.kill(other.pid, signal.SIGKILL)
-    for _ in range(2):
-        with only_one(path, "it is taken"):
-            assert len(list(tmp_path.iterdir())) == 1
-    assert list(tmp_path.iterdir()) == []
-    with (
-        pytest.raises(UsageError, match="its folder cannot be written"),
-        only_one(tmp_path / "no" / "a.csv", "x"),
-    ):
-        pass

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from pytest_llmprops.data.whole_files import replacing, write_text
-from tests.support.annotation import full_disk
+
+
+@contextmanager
+def full_disk(largest: int = 64) -> Iterator[None]:
+    """Make writes beyond this file size fail, as on a full disk.
+
+    :param largest: maximum size of a file in bytes.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("sync", [False, True])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,35 +86,6 @@ def test_an_address_with_a_password_is_given_again(
         assert "the API refuses the key (status 401)" in capsys.readouterr().err
     assert batch(tmp_path, "cancel", "--llm-base-url", server.url) == 0
     assert "m: cancelled, 0 of 7 lines done" in capsys.readouterr().out
-
-
-def test_an_output_file_alone_fills_a_store(
-    server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A downloaded output file fills a store without a ledger; other lines are counted and left out."""
-    server.polls = 0
-    [name] = server.batches
-    server.retrieve(name)
-    output = server.results(name)
-    file = tmp_path / "output.jsonl"
-    other = json.dumps({"custom_id": "request-1", "response": {"status_code": 200, "body": {}}})
-    failed: dict[str, Any] = {"custom_id": "0" * 64, "response": None, "error": {"message": "no"}}
-    if isinstance(server, MessageBatchServer):
-        failed = {"custom_id": "0" * 64, "result": {"type": "errored", "error": {"type": "api_error"}}}
-    file.write_bytes(output + other.encode() + b"\nnot JSON\n\n" + json.dumps(failed).encode() + b"\n")
-    for path in tmp_path.glob("replies.sqlite*"):
-        path.unlink()
-    assert batch(tmp_path, "collect", str(file)) == 2
-    assert "name the model that gave the replies with --model SPEC" in capsys.readouterr().err
-    assert batch(tmp_path, "collect", str(file), "--model", server.spec, "--llm-base-url", server.url) == 0
-    # The line of a Chat Completions API is not one of Message Batches.
-    ignored = "1 unreadable, 1 with an unknown custom_id, 1 without a reply"
-    if isinstance(server, MessageBatchServer):
-        ignored = "2 unreadable, 1 without a reply"
-    assert capsys.readouterr().out == f"{file}: 7 replies stored; lines were ignored: {ignored}\n"
-    run = BatchRun(server, tmp_path, sums(8))
-    assert sorted(reply.cached for reply in run.results) == [False, *[True] * 7]
-    assert len(server.batches) == 1
 
 
 @pytest.mark.parametrize("name", ["status", "collect", "cancel"])

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import sqlite3
-import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.core.worker_messages import OpenBatches
-from pytest_llmprops.engine.batch import waves
-from pytest_llmprops.engine.batch.activity import WaitingClient, WaitingClients
+from pytest_llmprops.engine.batch import batches
 from pytest_llmprops.engine.batch.ledger import Entry, Ledger, ledger_path
-from pytest_llmprops.engine.batch.waves import Submitter, Waves
+from pytest_llmprops.engine.batch.submit import Submitter
 from pytest_llmprops.models.api.anthropic import AnthropicBatches
 from pytest_llmprops.models.api.openai import OpenAIBatches
 from pytest_llmprops.runs.parts import logged_calls
@@ -141,7 +137,7 @@ def test_result_lines_may_be_repeated_unknown_unreadable_and_missing(
     assert server.sizes == [19, 1]
     assert len(set(run.texts)) > 10
     [note] = [note for note in run.report["notes"] if note.startswith("batch ")]
-    assert note.endswith("lines were ignored: 1 unreadable, 1 with an unknown custom_id, 3 repeated")
+    assert note.endswith("lines were ignored: 3 repeated, 1 unreadable, 1 with an unknown custom_id")
 
 
 def test_refused_lines_are_errors_of_their_items(start_any: Start, tmp_path: Path) -> None:
@@ -291,16 +287,16 @@ def test_a_batch_that_ended_meanwhile_is_not_submitted_again(
 ) -> None:
     """What another run has asked since it was looked up is taken from the store, and only the rest is sent."""
     server = start_batch_server()
-    canaries, texts = Submitter._canaries, list[str]()  # noqa: SLF001
+    try_shapes, texts = Submitter._try_shapes, list[str]()  # noqa: SLF001
 
     async def meanwhile(self: Submitter, *values: Any) -> bool:
         if not texts:
             texts.append("")
             other = BatchRun(server, tmp_path, sums(15)[3:], is_begun=False, store=store)
             texts[:] = [reply.text for reply in await other.work()]
-        return await canaries(self, *values)
+        return await try_shapes(self, *values)
 
-    monkeypatch.setattr(Submitter, "_canaries", meanwhile)
+    monkeypatch.setattr(Submitter, "_try_shapes", meanwhile)
     run = BatchRun(server, tmp_path, sums(12), store=store)
     assert texts == right(15)[3:]
     assert run.texts == right(12)
@@ -329,14 +325,6 @@ def test_a_refused_parameter_costs_no_wave(start_batch_server: Start, tmp_path: 
     run = BatchRun(server, tmp_path, sums(8, extra=(("top_k", 3),)), spec="openai:strict")
     assert "the API refuses --llm-param top_k" in run.stopped
     assert [server.sizes, server.files] == [[], {}]
-
-
-def test_requests_that_fail_as_calls_cost_no_wave(start_any: Start, tmp_path: Path) -> None:
-    """If the first three requests of a shape fail, the run stops before it submits a batch."""
-    server = start_any()
-    run = BatchRun(server, tmp_path, sums(8), spec=f"{server.spec.partition(':')[0]}:too-long")
-    assert "3 requests failed, so no batch is submitted: the API refuses the request" in run.stopped
-    assert server.sizes == []
 
 
 def test_the_lines_have_what_the_first_call_learned(start_batch_server: Start, tmp_path: Path) -> None:
@@ -431,36 +419,6 @@ def test_a_provider_that_creates_no_batch_stops_the_run(
     assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
 
 
-@pytest.mark.parametrize("full", [1, 2], ids=["the lines", "the lines that no other run has"])
-def test_a_full_temporary_folder_is_one_line(
-    start_any: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int
-) -> None:
-    """A wave that cannot be written stops the run, which names the folder and the fix; the next run submits it."""
-    created: list[BytesIO] = []
-
-    class Draft(BytesIO):
-        def write(self, data: Any) -> int:
-            if len(created) == full:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return super().write(data)
-
-    def draft() -> BytesIO:
-        created.append(Draft())
-        return created[-1]
-
-    server = start_any()
-    with monkeypatch.context() as patched:
-        patched.setattr(tempfile, "TemporaryFile", draft)
-        patched.setattr(tempfile, "tempdir", "/small")
-        run = BatchRun(server, tmp_path, sums(8))
-    assert run.stopped.startswith(
-        "batches: temporary folder /small: No space left on device; free disk space, or set TMPDIR"
-    )
-    assert server.sizes == []
-    assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
-    assert set(server.paid.values()) == {1}
-
-
 def test_a_ledger_on_a_full_disk_stops_the_run_in_one_line(start_any: Start, tmp_path: Path) -> None:
     """A batch whose intent cannot be written is not submitted; the line names the ledger and the fix."""
     server, store = start_any(), str(tmp_path / "replies.sqlite")
@@ -501,22 +459,6 @@ def test_a_batch_of_another_program_costs_nothing(
     assert server.sizes == [7, 6]
 
 
-def test_requests_of_a_killed_worker_do_not_hold_up_the_others() -> None:
-    """The requests of a process that was killed still wait; when its replacement waits, too, all processes wait."""
-    clients = WaitingClients(2, lambda: None)
-    killed, other, replacement = WaitingClient(), WaitingClient(), WaitingClient()
-    with clients.asking(killed), clients.asking(other):
-        clients.idle(killed, 0)
-        clients.idle(other, 0)
-        assert clients.all_wait(2)
-        clients.remove(killed, is_replaced=True)
-        assert not clients.all_wait(2)
-        with clients.asking(replacement):
-            assert not clients.all_wait(3)
-            clients.idle(replacement, 0)
-            assert clients.all_wait(3)
-
-
 def test_the_ledger_reserves_nothing_when_all_batches_are_over(start_any: Start, tmp_path: Path) -> None:
     """When all batches are over, no request is reserved any more."""
     server = start_any(expired=0.3)
@@ -534,30 +476,70 @@ def test_the_ledger_of_a_database_is_named_without_its_password() -> None:
     assert first == second != ledger_path("postgresql://me:one@host/other")
 
 
-def test_a_line_is_left_out_if_any_of_its_requests_is_in_a_batch(tmp_path: Path) -> None:
-    """The ledger looks at every sample of a line, not only at the first."""
-    entry = Entry("one", "a", "m", "openai:m", "", "here:1", 0.0, "intent", 1, (), 0)
-    with closing(Ledger(tmp_path / "ledger")) as ledger:
-        assert ledger.claim(entry, {"line": ["k1", "k2"]}) == set()
-        assert ledger.claim(replace(entry, mark="two"), {"line": ["k0", "k2"], "free": ["k3"]}) == {"line"}
-        assert ledger.owners(["k0", "k2", "k3"]) == {"k2": "one", "k3": "two"}
+def test_requests_that_fail_as_calls_cost_no_batch(start_any: Start, tmp_path: Path) -> None:
+    """While the calls of a shape fail, none of its lines is submitted; 20 failures in a row stop the run."""
+    server = start_any()
+    run = BatchRun(server, tmp_path, sums(30), spec=f"{server.spec.partition(':')[0]}:too-long")
+    assert "20 calls in a row failed, the last with: the API refuses the request" in run.stopped
+    assert server.sizes == []
 
 
-@pytest.mark.parametrize("is_undecided", [True, False])
-def test_a_run_does_not_end_while_a_batch_is_undecided(is_undecided: bool) -> None:
-    """At the end of its time, a run polls on until it is known whether a killed run has created a batch."""
-    stopped = RunStopped("waits")
-    run = SimpleNamespace(
-        _began=0.0,
-        _config=SimpleNamespace(batch_wait=0.0),
-        _poller=SimpleNamespace(is_undecided=is_undecided),
-        _calls=SimpleNamespace(stop=lambda reason: stopped),
-        _is_unfinished=False,
-        progress=lambda: OpenBatches(1, 8, 0, 0.0),
+def test_lines_that_cannot_be_written_stop_the_run(
+    start_any: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk stops the run with one line and leaves no file behind; the next run submits the lines."""
+
+    def full(self: Submitter, *values: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    server = start_any()
+    with monkeypatch.context() as patched:
+        patched.setattr(Submitter, "_write", full)
+        run = BatchRun(server, tmp_path, sums(8))
+    ledger = ledger_path(str(tmp_path / "replies.sqlite"))
+    assert run.stopped == (
+        f"batches: ledger of batches {ledger}: No space left on device; free disk space and run again"
     )
-    if is_undecided:
-        assert Waves._next_wait(run, 5.0) == waves.FIRST_POLL  # type: ignore[arg-type]  # noqa: SLF001
-    else:
-        with pytest.raises(RunStopped):
-            Waves._next_wait(run, 5.0)  # type: ignore[arg-type]  # noqa: SLF001
-    assert run._is_unfinished is not is_undecided  # noqa: SLF001
+    assert server.sizes == []
+    assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
+    assert set(server.paid.values()) == {1}
+    assert [path for path in tmp_path.iterdir() if path.name.startswith(f"{ledger.name}.")] == []
+
+
+def test_the_ledger_refuses_a_batch_with_a_request_of_another(tmp_path: Path) -> None:
+    """It looks at every sample of a line, not only at the first."""
+    entry = Entry("one", "a", "m", "openai:m", "", 0.0, (), 0)
+    with closing(Ledger(tmp_path / "ledger")) as ledger:
+        assert ledger.add(entry, {"line": ["k1", "k2"]})
+        assert not ledger.add(replace(entry, mark="two"), {"line": ["k0", "k2"], "free": ["k3"]})
+        assert ledger.owners(["k0", "k2", "k3"]) == {"k2": "one"}
+        assert [batch.mark for batch in ledger.open_batches()] == ["one"]
+
+
+def test_a_batch_is_being_prepared_while_its_process_lives(tmp_path: Path) -> None:
+    """The lock on its lines says so to every process; what a killed process left behind is removed."""
+    with closing(Ledger(tmp_path / "ledger")) as ledger, closing(Ledger(tmp_path / "ledger")) as other:
+        with ledger.draft("one") as file:
+            assert oct(os.fstat(file.fileno()).st_mode & 0o777) == "0o600"
+            assert other.is_being_prepared("one")
+        assert not other.is_being_prepared("one")
+        left = tmp_path / "ledger.two"
+        left.write_bytes(b"lines")
+        assert not other.is_being_prepared("two")
+        assert not left.exists()
+
+
+def test_a_run_does_not_leave_while_a_batch_is_undecided(
+    start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``--llm-batch-wait 0``, a run polls on until it is known whether a killed run has created a batch."""
+    server = start_batch_server(polls=-1)
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenAIBatches, "create", failing_create)
+        patched.setattr(batches, "LIST_DELAY", 60.0)
+        BatchRun(server, tmp_path, sums(8), retries=0)
+    monkeypatch.setattr(batches, "LIST_DELAY", 0.3)
+    run = BatchRun(server, tmp_path, sums(8), batch_wait=0)
+    # Both runs made a first call.
+    assert "1 batch open, 0 of 6 lines done" in run.stopped
+    assert server.sizes == [6]

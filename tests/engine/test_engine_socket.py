@@ -510,7 +510,6 @@ def test_settings_reach_the_process_unchanged() -> None:
         cache="only",
         max_cost=0.1,
         registrations=("a", "b"),
-        replaced=False,
     )
     line = config.to_json()
     assert "\n" not in line

@@ -11,9 +11,7 @@ import pytest
 
 from pytest_llmprops.core.requests import Segment
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.hf.backend import kind_of
 from pytest_llmprops.models.hf.classifiers import cut_by_labels, label_letters
-from pytest_llmprops.models.hf.loading import OWN_ARCHITECTURES, own_network
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.backends import LIBRARIES, error, make, needs, refuse, reply, values
 
@@ -87,13 +85,6 @@ def test_contract(folder: Path) -> None:
     assert kinds_of(segmenter) == find_backend("hf").kinds(parse_spec(f"hf:{folder}")) == {"segment"}
     assert (segmenter.blocking, segmenter.pinned, segmenter.identity["kind"]) == (True, True, "segment")
     assert not find_backend("hf").in_worker
-
-
-def test_own_architectures_segment() -> None:
-    """The architectures that only this project has serve segmentation; all others are left to transformers."""
-    assert {kind_of({"architectures": [name]}) for name in OWN_ARCHITECTURES} == {"segment"}
-    assert own_network({"architectures": ["BertForTokenClassification"]}) is None
-    assert own_network(None) is None
 
 
 def test_every_character_is_kept(folder: Path) -> None:

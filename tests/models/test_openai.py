@@ -7,7 +7,7 @@ import gzip
 import json
 import ssl
 import tracemalloc
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +19,11 @@ import trustme
 from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.models.api import server_pool
 from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel, normalised_url
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, fatal, reply
-from tests.support.servers import Repeating, pairs_of
+from tests.support.servers import Answering, pairs_of
 
 T = TypeVar("T")
 ASKED = Chat.user("question", temperature=0.0, max_tokens=5)
@@ -391,10 +390,8 @@ async def call(model: OpenAIModel) -> Result:
 
 
 async def twice(model: OpenAIModel) -> list[str]:
-    """Return the texts of two calls, one after the other; the connection may rest in between."""
-    first = await call(model)
-    await asyncio.sleep(3 * server_pool.REST_SECONDS)
-    return [reply(first).text, reply(await call(model)).text]
+    """Return the texts of two calls, one after the other."""
+    return [reply(await call(model)).text, reply(await call(model)).text]
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -421,36 +418,12 @@ def test_bodies_are_read_whole_and_connections_kept(answer: bytes, connections: 
     assert server.connections == connections
 
 
-def openai_pairs(
-    late: float, count: int, is_repeated: Callable[[str], bool] = lambda prompt: True
-) -> tuple[Repeating, list[tuple[str, str]], Sequence[str]]:
-    """Return a server that answers twice, (prompt, text of its reply) of calls, and the model's notes."""
-    server = Repeating(lambda prompt: whole(completion(prompt)), late, is_repeated)
-    return server, *pairs_of(server, lambda url: openai_model("m", f"{url}/v1"), count)
-
-
-@pytest.mark.parametrize("late", [0.0, 0.0015, 0.01])
-def test_second_answer_to_a_request_is_no_other_requests_reply(late: float) -> None:
-    """Every prompt gets its own reply from a server that answers twice, and the summary names the server."""
-    _, pairs, notes = openai_pairs(late, 120)
-    assert [text for prompt, text in pairs if text != prompt] == []
-    assert "sent data that no request asked for" in " ".join(notes)
-
-
-def test_one_second_answer_ends_the_reuse_of_connections() -> None:
-    """After the first answer too many, each call has a connection of its own."""
-    server, pairs, notes = openai_pairs(0.001, 200, lambda prompt: prompt == "0")
-    assert all(text == prompt for prompt, text in pairs)
-    assert " on 1 connections" in " ".join(notes)
-    assert server.connections > 150
-
-
 def test_connections_are_used_again() -> None:
-    """A server that answers each request once needs about as many connections as there are calls in flight."""
-    server, pairs, notes = openai_pairs(0.0, 400, lambda prompt: False)
+    """Each prompt gets its own reply, over about as many connections as there are calls in flight."""
+    server = Answering(lambda prompt: whole(completion(prompt)))
+    pairs = pairs_of(server, lambda url: openai_model("m", f"{url}/v1"), 400)
     assert all(text == prompt for prompt, text in pairs)
-    assert not notes
-    assert server.connections <= 4 + server_pool.RESTING
+    assert server.connections <= 8
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,14 @@ import pytest
 
 from bench.stub_server import running_stub
 from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.models.api.client import http_library
 from pytest_llmprops.models.api.openai import BACKEND
-from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool, httpx
+from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.runs import ROOT, Runner
 
+httpx = http_library(openai)
 REQUEST = httpx.Request("POST", "http://server/v1/chat/completions")
 
 
@@ -46,10 +48,6 @@ class Client:
         if self.error is not None:
             raise self.error
         return self.name.encode(), {}
-
-    def notes(self) -> list[str]:
-        """Return no notes."""
-        return []
 
     async def aclose(self) -> None:
         """Do nothing."""

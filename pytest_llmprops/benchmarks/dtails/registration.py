@@ -7,7 +7,7 @@ from pytest_llmprops.core.registration import Command, Registration
 REGISTRATION = Registration(
     name="dtails",
     benchmark="pytest_llmprops.benchmarks.dtails.benchmark:Dtails",
-    section="pytest_llmprops.benchmarks.dtails.report.section:section",
+    section="pytest_llmprops.benchmarks.dtails.report:section",
     suite="pytest_llmprops.suites.test_dtails",
     data="pytest_llmprops.data.files:builtin_data",
     manifest="manifest.tsv",

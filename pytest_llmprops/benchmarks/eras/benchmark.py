@@ -1,10 +1,20 @@
-"""The ERAS benchmark. What asks, judges and counts is imported when it is first used."""
+"""The ERAS benchmark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT, Context, load_items
+from pytest_llmprops.benchmarks.eras.explicit import SegmentJudge, measure_explicit
+from pytest_llmprops.benchmarks.eras.items import (
+    EXPLICIT,
+    IMPLICIT,
+    Context,
+    SentencePair,
+    load_items,
+    sentences_in_script,
+)
+from pytest_llmprops.benchmarks.eras.metrics import metric_rows, remarks
+from pytest_llmprops.benchmarks.eras.sentiment import measure_implicit
 from pytest_llmprops.benchmarks.eras.settings import (
     AUTHORS,
     CUTTING,
@@ -13,16 +23,18 @@ from pytest_llmprops.benchmarks.eras.settings import (
     ErasSettings,
 )
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Serve
-from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.core.requests import Kind, Reply, Segment
 from pytest_llmprops.core.verdicts import Verdict
 
 #: With more pairs than this in one task, a paradigm is one pytest case.
 MAX_PAIR_CASES = 20_000
+#: Pairs per segmenter batch: their words are kept in memory until the batch is judged.
+_CHUNK = 2000
 _FILLED = (
     "the authors' slot words are not published: published templates are filled with this project's words"
 )
@@ -97,9 +109,12 @@ class Eras(Benchmark):
     async def evaluate(
         self, item: Item, context: Context, ask: Ask, protocol: Protocol[ErasSettings]
     ) -> Verdict:
-        from pytest_llmprops.benchmarks.eras.judging import evaluate
-
-        return await evaluate(item, context, ask, protocol.settings)
+        settings = protocol.settings
+        _check_set(context, settings)
+        pair: SentencePair = item["pair"]
+        texts = sentences_in_script(pair, settings.script, context)
+        measure = measure_explicit if item.task == EXPLICIT else measure_implicit
+        return await measure(pair, texts, ask, settings)
 
     def evaluate_all(
         self, items: Sequence[Item], context: Context, serve: Serve, protocol: Protocol[ErasSettings]
@@ -107,21 +122,44 @@ class Eras(Benchmark):
         """Return the verdicts of a segmenter in this process; None for other items."""
         if any(item.task != EXPLICIT for item in items):
             return None
-        from pytest_llmprops.benchmarks.eras.judging import evaluate_all
-
-        return evaluate_all(items, context, serve, protocol.settings)
+        settings = protocol.settings
+        _check_set(context, settings)
+        judge = SegmentJudge(settings.rule).judge
+        results: list[Verdict | BackendError] = []
+        for start in range(0, len(items), _CHUNK):
+            pairs: list[SentencePair] = [item["pair"] for item in items[start : start + _CHUNK]]
+            texts = [sentences_in_script(pair, settings.script, context) for pair in pairs]
+            replies = iter(serve([Segment(text) for both in texts for text in both]))
+            for pair, both in zip(pairs, texts, strict=True):
+                test, control = next(replies), next(replies)
+                try:
+                    results.append(judge(pair, both, (_words(test), _words(control))))
+                except BackendError as error:
+                    results.append(error)
+        return results
 
     def caption(self, item: Item) -> str:
         return str(item["pair"].test)
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Yield tables 1 and 2 as rows: means over paradigms, computed from the records' values alone."""
-        from pytest_llmprops.benchmarks.eras.metrics import metric_rows
-
         yield from metric_rows(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Yield warnings about accuracies that mean nothing (degenerate segmentations, only ties)."""
-        from pytest_llmprops.benchmarks.eras.metrics import remarks
-
         yield from remarks(records)
+
+
+def _check_set(context: Context, settings: ErasSettings) -> None:
+    if context.mlm_score and context.mlm_score != settings.mlm_score:
+        raise RunStopped(
+            f"the set's slot words were chosen with mlm_score {context.mlm_score}, not {settings.mlm_score}:"
+            f" pass --llm-set eras.mlm_score={context.mlm_score}"
+        )
+
+
+def _words(reply: Reply | BackendError) -> Sequence[str]:
+    if isinstance(reply, BackendError):
+        raise reply
+    words: Sequence[str] = reply.value
+    return words

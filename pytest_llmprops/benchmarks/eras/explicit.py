@@ -1,4 +1,4 @@
-"""Explicit garden path errors: judge how a segmentation cuts the site, and compute the accuracies.
+"""Explicit garden path errors: ask for a segmentation, judge how it cuts the site, and compute the accuracies.
 
 The rule is the paper's (Li and Hao, section 3.1). A site is three characters x1 x2 x3. In a left-branching
 sentence x1 x2 is the true word and x2 x3 the canary word; in a right-branching one, the reverse.
@@ -12,19 +12,22 @@ So a sentence without any boundary is right, and so is one in which every charac
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
-from itertools import accumulate, pairwise
+import asyncio
+from collections.abc import Container, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
-from pytest_llmprops.core.metrics import Metric, Place
-from pytest_llmprops.core.segmentation import with_whitespace
-from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.benchmarks.eras.items import SentencePair, known_boundaries
+from pytest_llmprops.benchmarks.eras.paradigms import Branching, Paradigm, paradigm_values
+from pytest_llmprops.benchmarks.eras.settings import ErasSettings
+from pytest_llmprops.core.benchmark import Ask
+from pytest_llmprops.core.reading import segmented
+from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Segment
+from pytest_llmprops.core.segmentation import boundaries, with_whitespace
+from pytest_llmprops.core.verdicts import READ_ALIKE, READ_BY, Verdict
 
-Branching = Literal["left", "right"]
 Canary = Literal["none", "token", "swallowed"]
+Rule = Literal["paper", "segmented"]
 
 PROMPT = (
     "请把下面的句子切分成词，词与词之间用一个空格隔开。"
@@ -81,6 +84,147 @@ def is_degenerate(words: int, characters: int) -> bool:
     return not SENTENCE_RANGE[0] * characters <= words <= SENTENCE_RANGE[1] * characters
 
 
+#: Marks between words, around the canary word of a wrong segmentation, and between the two sentences.
+BOUNDARY, OPEN, CLOSE, NEXT = "|", "【", "】", " / "
+_REASONS = {
+    "none": "the canary word {canary} is not cut out",
+    "degenerate": "the site is undecided in a degenerate segmentation: {words} words for {characters} characters",
+    "token": "the canary word {canary} was segmented as a word",
+    "swallowed": "the canary word {canary} is part of a longer word",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """How a sentence is cut.
+
+    :param site_cuts: Number of boundaries inside the site, 0 to 2. :param words: Number of words.
+    :param characters: Length of the sentence. :param gold: Number of boundaries that the paradigm determines (see
+        :func:`known_boundaries`). :param gold_cut: How many of them are cut.
+    """
+
+    site_cuts: int
+    words: int
+    characters: int
+    gold: int
+    gold_cut: int
+
+    def values(self) -> dict[str, float]:
+        return {name: float(number) for name, number in asdict(self).items()}
+
+
+def judged_site(
+    words: Sequence[str], text: str, pair: SentencePair, rule: Rule
+) -> tuple[SiteOutcome, frozenset[int]]:
+    """Return the outcome at the site of a segmented sentence by ``rule``, and the word boundaries.
+
+    :raises BackendError: if the words do not join to exactly ``text``.
+    """
+    edges, start = boundaries(words, text), pair.site_start
+    outcome = judge_site(edges, start, pair.paradigm.branching)
+    is_undecided = (start + 1 in edges) == (start + 2 in edges)
+    if rule == "segmented" and is_undecided and is_degenerate(len(words), len(text)):
+        outcome = DEGENERATE
+    return outcome, edges
+
+
+class SegmentJudge:
+    """Judge segmented pairs. Equal parts of verdicts are built once, because there may be 200,000 pairs."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        self._known: dict[tuple[object, ...], Verdict] = {}
+
+    def judge(
+        self,
+        pair: SentencePair,
+        texts: tuple[str, str],
+        words: Sequence[Sequence[str]],
+        unread: str | None = None,
+    ) -> Verdict:
+        """Return the verdict on the words of the test and the control sentence.
+
+        :param texts: Both sentences, as sent. :param unread: The control's reply if it cannot be read: it is incorrect.
+        :raises BackendError: if the words do not join to exactly the sentence.
+        """
+        start = pair.site_start
+        test, edges = judged_site(words[0], texts[0], pair, self._rule)
+        control = judged_site(words[1], texts[1], pair, self._rule)[0] if unread is None else None
+        gold = known_boundaries(pair)
+        cutting = Cutting(
+            (start + 1 in edges) + (start + 2 in edges),
+            len(words[0]),
+            len(texts[0]),
+            len(gold),
+            sum(place in edges for place in gold),
+        )
+        given = marked_segmentation(words[0], pair, test) + NEXT
+        given += BOUNDARY.join(words[1]) if unread is None else unread
+        site = texts[0][start : start + 3]
+        key = (pair.paradigm.id, start, site, test, control, cutting)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = Verdict(
+                "correct" if test.right else "wrong",
+                expected_cut(site, pair.paradigm),
+                "",
+                _reason(test, pair, site, cutting.words, cutting.characters),
+                float(test.right),
+                {
+                    **outcome_values(test, control),
+                    "start": float(start),
+                    **cutting.values(),
+                    **paradigm_values(pair.paradigm),
+                },
+            )
+        return Verdict(known.status, known.expected, given, known.reason, known.score, known.values)
+
+
+def _reason(outcome: SiteOutcome, pair: SentencePair, site: str, words: int, characters: int) -> str:
+    canary = site[1:] if pair.paradigm.branching == "left" else site[:2]
+    name = "degenerate" if outcome == DEGENERATE else outcome.canary
+    return _REASONS[name].format(canary=canary, words=words, characters=characters)
+
+
+def expected_cut(site: str, paradigm: Paradigm) -> str:
+    """Return the correct segmentation of the site, and the canary word: ``信心|机, never 心机``."""
+    if paradigm.branching == "left":
+        return f"{site[:2]}{BOUNDARY}{site[2]}, never {site[1:]}"
+    return f"{site[0]}{BOUNDARY}{site[1:]}, never {site[:2]}"
+
+
+def marked_segmentation(words: Sequence[str], pair: SentencePair, outcome: SiteOutcome) -> str:
+    """Return the test sentence with word boundaries, and with brackets around a wrongly segmented canary word."""
+    line = BOUNDARY.join(words)
+    if outcome.canary == "none":
+        return line
+    # The canary word contains no boundary mark, so only the marks before it shift its position in the line.
+    start = pair.site_start + (1 if pair.paradigm.branching == "left" else 0)
+    end = marks = 0
+    for word in words:
+        if end + len(word) > start:
+            break
+        end, marks = end + len(word), marks + 1
+    start += marks * len(BOUNDARY)
+    return f"{line[:start]}{OPEN}{line[start : start + 2]}{CLOSE}{line[start + 2 :]}"
+
+
+def outcome_values(test: SiteOutcome | None, control: SiteOutcome | None) -> dict[str, float]:
+    """Return 0 or 1 for each of ``test``, ``control`` (the site is segmented correctly), and the two errors.
+
+    The errors at the test site are ``canary_token`` and ``canary_swallowed``; see :class:`SiteOutcome`.
+
+    :param test: None if the reply could not be read, which counts as incorrect and has no error type.
+        The same holds for ``control``.
+    """
+    return {
+        "test": float(test is not None and test.right),
+        "control": float(control is not None and control.right),
+        "canary_token": float(test is not None and test.canary == "token"),
+        "canary_swallowed": float(test is not None and test.canary == "swallowed"),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class ChatSegmentation:
     """A chat model's reply, read as a segmentation: the words, or no words and the problem."""
@@ -91,13 +235,11 @@ class ChatSegmentation:
 
 EMPTY = "the reply is empty"
 UNSEGMENTED = "the reply is the sentence without a space between its words"
-SEVERAL = "the reply has several different segmentations of the sentence"
-OTHER = "the reply is not the sentence with spaces between its words"
+OTHER = "the reply is not the sentence with spaces between its words, or has several versions of it"
 _IN_CHINESE = {
     EMPTY: "回答是空的",
     UNSEGMENTED: "句子没有切分",
-    SEVERAL: "有几种不同的切分",
-    OTHER: "其中没有原句的切分",
+    OTHER: "其中没有原句的切分，或者有几种不同的切分",
 }
 
 
@@ -106,277 +248,117 @@ def retry_prompt(problem: str, text: str) -> str:
     return RETRY.format(problem=_IN_CHINESE[problem], text=text)
 
 
-#: Marks that may end a sentence. A reply may leave out the full stop or write a dot.
-_FINAL = "。｡．.！!？?…"
-# Characters that are skipped in a reply, unless the sentence contains them: spaces, separators, quotes, brackets,
-# digits (numbering) and Latin letters (part-of-speech tags, glosses, JSON keys). Chinese characters and marks that
-# end a sentence are kept, so that an added one is noticed.
-_KEPT = re.compile(
-    r"[^\x00-\x20\x22-\x3e\x40-\u036f\u1e00-\u1eff\u2000-\u2bff\u3000\u3001\u3003\u3004\u3006\u3008-\u303f\u30fb"
-    r"\ufe00-\ufe0f\ufeff\uff02-\uff1e\uff20-\uff60\uff62-\uff65\U0001f000-\U0001faff]+"
-)
-_SEPARATOR = re.compile(r"[\s/\\|｜／│┃‖,，、;；:：.．·•・‧∙\-－–—→⇒⟶>＞=＝+＋_＿▁#＃&＆^~～]|\*{4}")
-_COMMA = re.compile(r"[,，、;；:：]")
-_TAG = re.compile(r"[A-Za-z0-9]+")
-_BRACKET = re.compile(r"[\"'“”‘’「」『』《》〈〉【】〔〕()（）\[\]［］{}｛｝<＜`]")
-#: Marks between other text and a segmentation: before it and after it.
-_OPENED = re.compile(r"[:：→⇒⟶>＞=＝\"'“‘「『《【(（\[［{｛<`*\n]")
-_CLOSED = re.compile(r"[.．→⇒⟶\"'”’」』》】)）\]］}｝<(（`*\n]")
-#: A dot instead of the full stop.
-_DOT = re.compile(r"[\s/|,，、\"']*[.．]")
-#: Longest text between two characters of a sentence, such as a JSON object per word.
-_LONGEST_GAP = 80
-#: Fewer words per character than this: commas are not separators, the model added them to the sentence.
-_FEWEST_WORDS = 0.3
-#: An explanation in brackets after a word, or the Chinese name of a part of speech.
-_GLOSS = re.compile(
-    r"(?:(?<=[\u4e00-\u9fff*`。])|(?<=[\u4e00-\u9fff*`。]\s))[（(\[【<][^（）()\[\]【】<>\n]{1,30}[)）\]】>]"
-    r"|(?<=[\s/|:：\-–—_\"'，,])[\u4e00-\u9fff]{0,4}(?:词|标点|符号|人名|地名)(?=[\s/|,，;；\"'。)）\]}]|$)"
-)
-# How a reply calls one of several segmentations, before it or directly after it.
-_REJECTED = re.compile(
-    r"错误|错的|有误|误切|不正确|不准确|不对|不应|不能|不可|不是|而非|初步|草稿|[改正]前|调整前|✗|✘|❌|\b(?:wrong|incorrect|not|draft)\b",
-    re.IGNORECASE,
-)
-_CHOSEN = re.compile(
-    r"最终|最后|正确|准确|修正|更正|改正|纠正|修改|调整|改为|应为|应该|应当|答案|✓|✔|✅|\b(?:final|correct|corrected|revised)\b",
-    re.IGNORECASE,
-)
-_CLAUSE_END = re.compile(r"[。！？!?；;，,\n]")
-#: An introduction without a colon, with the space after it.
-_INTRODUCTION = re.compile(
-    r"(?:如下|结果|句子|答案|切分|分词|切|分)[是为成]?\W*$|(?:好的|当然|可以|没问题|明白了?|收到)[,，]\s*$"
-)
-_COMMENT = re.compile(
-    r"[ \t]{0,3}[。.]?[ \t]{0,3}(?:[（(\[][^）)\]\n]{1,12}|[是为][^，。\n]{1,12}|[✗✘❌✓✔✅])"
-)
-#: Length of the text before a segmentation that may call it right or wrong.
-_LABEL = 40
-
-
 def read_segmentation(reply: str, text: str) -> ChatSegmentation:
-    """Read the segmentation of ``text`` in a chat model's reply, whatever is between the words and around them.
-
-    Words may be separated by spaces, line ends, slashes, bars or commas; they may be quoted, numbered or tagged. The
-    reply may introduce, repeat or explain the segmentation. The final full stop may be missing. Not read: a sentence
-    with other characters, one without separators, and different segmentations unless the reply calls one of them
-    right. Whitespace in ``text`` is a separate word.
-    """
-    characters = "".join(text.split())
-    core = characters.rstrip(_FINAL) or characters
-    if not core or not reply.strip(" \t\r\n\u3000`\"'"):
+    """Read the segmentation of ``text`` in a chat model's reply. Whitespace in ``text`` is a separate word."""
+    if words := segmented(reply, text):
+        return ChatSegmentation(tuple(with_whitespace(words, text)))
+    if not any(map(str.isalnum, reply)):
         return ChatSegmentation((), EMPTY)
-    # Boundaries at the sentence's own whitespace are no work of the model.
-    own = frozenset(accumulate(map(len, text.split())))
-    is_whole = False
-    for version in (reply, _GLOSS.sub("()", reply)):
-        cuts = list(_cuts(version, core, characters[len(core) :]))
-        segmented = [cut for cut in cuts if cut.edges - own] or [cut for cut in cuts if cut.before_final]
-        is_whole = is_whole or any(cut.is_complete and not cut.edges - own for cut in cuts)
-        chosen = _chosen(segmented)
-        if chosen is not None:
-            return ChatSegmentation(_words(chosen, core, text))
-        if len(segmented) > 1:
-            return ChatSegmentation((), SEVERAL)
-    if is_whole and len(core) == 1:
-        return ChatSegmentation((characters,))
-    return ChatSegmentation((), UNSEGMENTED if is_whole else OTHER)
+    return ChatSegmentation((), UNSEGMENTED if text in reply else OTHER)
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
-    """One occurrence of a sentence in a reply.
+class ChatAnswer:
+    """A chat model's answer to the request to segment one sentence.
 
-    :param edges: Positions of the boundaries inside the sentence without its final mark.
-    :param before_final: There is a boundary before the reply's final mark. :param has_final: There is such a mark.
-    :param is_complete: Nothing is added before or after the sentence. :param label: What the reply calls it.
+    :param reply: The reply that counts. :param retried: It is the second reply, because the first could not be read.
     """
 
-    edges: frozenset[int]
-    before_final: bool
-    has_final: bool
-    is_complete: bool
-    label: str
+    reply: Reply
+    result: ChatSegmentation
+    retried: bool
+
+    @property
+    def is_filtered(self) -> bool:
+        """True if a content filter refused."""
+        return self.reply.finish_reason == "content_filter"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words; empty if the reply is filtered or cannot be read."""
+        return () if self.is_filtered else self.result.words
+
+    @property
+    def problem(self) -> str:
+        """Why there are no words."""
+        if self.is_filtered:
+            return "a content filter refused"
+        is_cut = self.reply.finish_reason == "length" and self.reply.text.strip()
+        problem = "the reply was cut off before the end of the sentence" if is_cut else self.result.problem
+        return f"{problem}, after one retry" if self.retried else problem
 
 
-def _cuts(reply: str, core: str, final: str) -> Iterator[_Cut]:
-    """Yield the occurrences of a sentence in a reply, with anything that is skipped between its characters.
-
-    :param core: The sentence without whitespace and without its ``final`` mark.
-    """
-    own = "".join(set(_KEPT.sub("", core)))
-    kept = re.compile(f"{_KEPT.pattern}|[{re.escape(own)}]+") if own else _KEPT
-    places = [place for run in kept.finditer(reply) for place in range(*run.span())]
-    content = "".join([reply[place] for place in places])
-    places.append(len(reply))
-    end, start = 0, content.find(core)
-    while start >= 0:
-        stop = start + len(core)
-        edges, shapes = _edges([reply[a + 1 : b] for a, b in pairwise(places[start:stop])])
-        before = reply[places[start - 1] + 1 if start else 0 : places[start]]
-        after = reply[places[stop - 1] + 1 : places[stop]]
-        following = content[stop : stop + 1]
-        has_final = bool(following) and following in ("。", "｡", final)
-        # A word that is separated like the sentence's own words was added to the sentence.
-        is_begun = (
-            start == 0
-            or content[start - 1] in _FINAL
-            or _is_outside(before, shapes, _OPENED)
-            or _INTRODUCTION.search(reply[max(0, places[start] - _LABEL) : places[start]]) is not None
-        )
-        is_ended = not following or has_final or _is_outside(after, shapes, _CLOSED)
-        if edges is not None:
-            dot = None if has_final else _DOT.match(after)
-            space = after if dot is None else after[: dot.end() - 1]
-            has_final = has_final or dot is not None
-            label = _label(reply[max(end, places[start] - _LABEL) : places[start]])
-            comment = _COMMENT.match(reply, places[stop - 1] + 1)
-            is_cut = has_final and bool(_separates(space))
-            end = comment.end() if comment else places[stop - 1] + 1
-            yield _Cut(
-                edges, is_cut, has_final, is_begun and is_ended, label + reply[places[stop - 1] + 1 : end]
-            )
-        start = content.find(core, stop)
+#: Maximum length of an unreadable reply in the request to answer again, in characters.
+LONGEST_SENT_BACK = 1_000
 
 
-def _edges(gaps: Sequence[str]) -> tuple[frozenset[int] | None, frozenset[str]]:
-    """Return the boundaries among the gaps between a sentence's characters, and the shapes of these gaps.
-
-    The boundaries are None if a gap has something that is neither a separator nor emphasis.
-    """
-    known = {gap: _separates(gap) for gap in set(gaps)}
-    edges = [place for place, gap in enumerate(gaps, 1) if known[gap]]
-    shapes = frozenset(_shape(gap) for gap, is_boundary in known.items() if is_boundary)
-    if None in known.values():
-        return None, shapes
-    plain = [gap for gap in known if known[gap] and not _TAG.search(gap)]
-    with_comma = sum(_COMMA.search(gap) is not None for gap in plain)
-    # Commas at some places only, or at a few, belong to the sentence: the model added them.
-    is_changed = 0 < with_comma < len(plain) or (
-        with_comma > 0 and len(edges) + 1 < _FEWEST_WORDS * (len(gaps) + 1)
+async def ask_for_words(text: str, ask: Ask, settings: ErasSettings) -> ChatAnswer:
+    """Ask a chat model to segment a sentence, and ask again once if the reply cannot be read."""
+    request = Chat.user(
+        PROMPT.format(text=text), temperature=settings.temperature, max_tokens=settings.max_tokens
     )
-    tags = [_TAG.findall(gap) for gap in gaps]
-    letters = {tag[0].upper() for tag in tags if len(tag) == 1}
-    # Characters tagged with their position in a word (B, M, E, S or B, I, O) are not words of one character.
-    is_by_character = len(edges) == len(gaps) and letters <= set("BMESIO") and bool(letters & set("MEI"))
-    return (None if is_changed or is_by_character else frozenset(edges)), shapes
+    first = ChatAnswer(reply := await ask(request), read_segmentation(reply.text, text), retried=False)
+    # Few replies need a second question, so a plan does not count it.
+    if first.words or first.is_filtered or reply.key == PLANNED:
+        return first
+    # Servers refuse an empty turn.
+    shown = reply.text.strip()[:LONGEST_SENT_BACK] or "(empty)"
+    reply = await ask(request.then(shown, retry_prompt(first.result.problem, text)))
+    return ChatAnswer(reply, read_segmentation(reply.text, text), retried=True)
 
 
-def _separates(gap: str) -> bool | None:
-    """Return True if a gap is a word boundary, False if it is not, None if it cannot be in a segmented sentence."""
-    brackets = len(_BRACKET.findall(gap))
-    if len(gap) > _LONGEST_GAP:
-        return None
-    if _SEPARATOR.search(gap) or brackets > 1:
-        return True
-    return None if brackets or _TAG.search(gap) else False
+def judge_chat(
+    pair: SentencePair, texts: tuple[str, str], answers: tuple[ChatAnswer, ChatAnswer], rule: Rule
+) -> Verdict:
+    """Return the verdict on a chat model's segmentations of both sentences.
 
-
-def _shape(gap: str) -> str:
-    """Return a gap with equal letters, digits and runs of spaces."""
-    return re.sub(r"[ \t\u3000\xa0]+", " ", re.sub(r"[A-Za-z]+", "x", re.sub(r"[0-9]+", "0", gap)))
-
-
-def _is_outside(gap: str, shapes: Container[str], mark: re.Pattern[str]) -> bool:
-    return mark.search(gap) is not None and _shape(gap) not in shapes
-
-
-def _label(text: str) -> str:
-    """Return the last clause of the text before a segmentation."""
-    clauses = [clause for clause in _CLAUSE_END.split(text) if re.search(r"[^\W\d_]|[✗✘❌✓✔✅]", clause)]
-    return clauses[-1] if clauses else ""
-
-
-def _chosen(cuts: Sequence[_Cut]) -> _Cut | None:
-    """Return the only segmentation that is not rejected, or the only one of them that is called right."""
-    remaining = [cut for cut in cuts if not _REJECTED.search(cut.label)]
-    for group in (remaining, [cut for cut in remaining if _CHOSEN.search(cut.label)]):
-        complete = [cut for cut in group if cut.is_complete]
-        if complete and len({cut.edges for cut in group}) == 1:
-            return complete[-1]
-    return None
-
-
-def _words(cut: _Cut, core: str, text: str) -> tuple[str, ...]:
-    words = [core[a:b] for a, b in pairwise(sorted(cut.edges | {0, len(core)}))]
-    final = "".join(text.split())[len(core) :]
-    if final and (cut.before_final or not cut.has_final):
-        words.append(final)
-    elif final:
-        words[-1] += final
-    return tuple(with_whitespace(words, text))
-
-
-@dataclass(frozen=True, slots=True)
-class ParadigmFacts:
-    """The properties that determine a paradigm's groups; ``sentiment`` is ``+/-``, ``-/0`` …"""
-
-    branching: Branching
-    sentiment: str
-
-
-@dataclass(frozen=True, slots=True)
-class ParadigmScore:
-    """The shares of one paradigm's sentences that are segmented correctly at the site, in [0, 1].
-
-    :param pairs: Number of pairs. :param both: Share of pairs with both sentences correct.
+    If the reply for the test sentence is refused or cannot be read, so is the pair. A control reply that
+    cannot be read counts as incorrect.
     """
-
-    paradigm: str
-    pairs: int
-    test: float
-    control: float
-    both: float
-
-
-def paradigm_scores(outcomes: Iterable[tuple[str, bool, bool]]) -> tuple[ParadigmScore, ...]:
-    """Return the accuracies of each paradigm (section 3.1), sorted by paradigm.
-
-    :param outcomes: (paradigm, test sentence right, control sentence right) for each pair.
-    """
-    counts: dict[str, list[int]] = {}
-    for paradigm, test, control in outcomes:
-        # One counter per combination: neither right, control only, test only, both.
-        counts.setdefault(paradigm, [0, 0, 0, 0])[2 * test + control] += 1
-    scores = []
-    for paradigm, (neither, only_control, only_test, both) in sorted(counts.items()):
-        n = neither + only_control + only_test + both
-        scores.append(ParadigmScore(paradigm, n, (only_test + both) / n, (only_control + both) / n, both / n))
-    return tuple(scores)
-
-
-def accuracy_rows(
-    place: Place, scores: Sequence[ParadigmScore], facts: Mapping[str, ParadigmFacts]
-) -> list[Metric]:
-    """Return test, control and pair accuracy and the difference as means over paradigms (Table 1).
-
-    Groups: ``overall``, ``left``, ``right`` and the sentiment classes that occur. ``n`` counts pairs.
-
-    The 95% intervals are those of the mean of bounded numbers, one per paradigm
-    (:func:`~pytest_llmprops.core.statistics.mean_interval`).
-
-    :param place: Task, language and source of the rows.
-    """
-    rows: list[Metric] = []
-    for group in ("overall", "left", "right", *sorted({facts[s.paradigm].sentiment for s in scores})):
-        members = [s for s in scores if group in ("overall", *astuple(facts[s.paradigm]))]
-        if members:
-            rows += _group_rows(place, group, members)
-    return rows
-
-
-def _group_rows(place: Place, group: str, members: Sequence[ParadigmScore]) -> list[Metric]:
-    names = [s.paradigm for s in members]
-    n = sum(s.pairs for s in members)
-    columns = {
-        "test_accuracy": [s.test for s in members],
-        "control_accuracy": [s.control for s in members],
-        "difference": [s.control - s.test for s in members],
-        "both_accuracy": [s.both for s in members],
+    test, control = answers
+    flags = {
+        "test_read": float(bool(test.words)),
+        "control_read": float(bool(control.words)),
+        "test_retried": float(test.retried),
+        "control_retried": float(control.retried),
     }
-    rows = []
-    for name, direction in EXPLICIT_TASK.items():
-        values = columns[name]
-        low, high, _ = mean_interval(values, names, least=-1.0 if name == "difference" else 0.0)
-        rows.append(Metric(*place, name, sum(values) / len(values), n, group, low, high, direction))
-    return rows
+    if not test.words:
+        site = texts[0][pair.site_start : pair.site_start + 3]
+        return Verdict(
+            "refused" if test.is_filtered else "unparsed",
+            expected_cut(site, pair.paradigm),
+            NEXT.join(BOUNDARY.join(answer.words) or answer.reply.text.strip() for answer in answers),
+            test.problem,
+            values={
+                **outcome_values(None, _outcome(control, texts[1], pair, rule)),
+                "start": float(pair.site_start),
+                **paradigm_values(pair.paradigm),
+                **flags,
+            },
+        )
+    unread = None if control.words else control.reply.text.strip()
+    verdict = SegmentJudge(rule).judge(pair, texts, (test.words, control.words), unread)
+    reason = verdict.reason if control.words else f"{verdict.reason}; control: {control.problem}"
+    # The rules differ only at degenerate sites, which the paper's rule calls right.
+    differs = judged_site(test.words, texts[0], pair, "segmented")[0] == DEGENERATE
+    values = {**verdict.values, **flags, READ_ALIKE: float(not differs)}
+    evidence = {READ_BY: "read after one retry" if test.retried else "read at once"}
+    return replace(verdict, reason=reason, values=values, evidence=evidence)
+
+
+def _outcome(answer: ChatAnswer, text: str, pair: SentencePair, rule: Rule) -> SiteOutcome | None:
+    return judged_site(answer.words, text, pair, rule)[0] if answer.words else None
+
+
+async def measure_explicit(
+    pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings
+) -> Verdict:
+    """Return the verdict on a segmenter's or a chat model's words of both sentences.
+
+    :param texts: Both sentences in the script of the settings.
+    """
+    if "segment" in ask.kinds:
+        test, control = await asyncio.gather(*(ask(Segment(text)) for text in texts))
+        return SegmentJudge(settings.rule).judge(pair, texts, (test.value, control.value))
+    answers = await asyncio.gather(*(ask_for_words(text, ask, settings) for text in texts))
+    return judge_chat(pair, texts, (answers[0], answers[1]), settings.rule)

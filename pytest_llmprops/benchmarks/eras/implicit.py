@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_llmprops.benchmarks.eras.paradigms import facts_of, paradigm_name
 from pytest_llmprops.benchmarks.eras.settings import IMPLICIT_TASK
 from pytest_llmprops.core.metrics import Metric, Place
 from pytest_llmprops.core.statistics import mean_interval
@@ -96,6 +97,12 @@ class PairResult(NamedTuple):
     sentiment: str
     branching: str
     scores: PairScores
+
+    @classmethod
+    def of(cls, values: Mapping[str, float]) -> PairResult:
+        """Return a scored pair from the values of a verdict: its paradigm's, and :meth:`PairScores.values`."""
+        facts = facts_of(values)
+        return cls(paradigm_name(values), facts.sentiment, facts.branching, PairScores.of(values))
 
 
 def occluded(sentence: str, site_start: int, branching: str, mask: str) -> str:

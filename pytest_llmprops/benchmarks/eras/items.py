@@ -1,29 +1,26 @@
-"""The ERAS items: load the sentence pairs, assign ids, and convert sentences to another script."""
+"""The ERAS items: sentence pairs, their random slot words, their ids, and sentences in another script."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from pytest_llmprops.benchmarks.eras.paradigms import (
     Paradigm,
+    Parts,
     parse_builtin,
     parse_published,
     parse_slot_words,
 )
-from pytest_llmprops.benchmarks.eras.sentences import (
-    SentencePair,
-    Words,
-    fill_seeded,
-    locate_site,
-    pairs_from_rows,
-)
 from pytest_llmprops.core.benchmark import DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError, LLMPropsError, RunStopped
 from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import generator
 
 EXPLICIT, IMPLICIT = "explicit", "implicit"
 TASKS = (EXPLICIT, IMPLICIT)
@@ -37,8 +34,170 @@ _ID_PREFIXES = {"published": "p", "generated": "g"}
 _FOLDER = "eras"
 _SLOT_WORDS = f"{_FOLDER}/slot_words.json"
 _LINE = re.compile(r"[^\n]+")
+Words = Mapping[str, Sequence[str]]
 #: (text, site_start, converter, site in traditional characters or empty) -> text in traditional characters
 Convert = Callable[[str, int, str, str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class SentencePair:
+    """A test sentence and its control sentence, which differ in the site (see :class:`Paradigm`).
+
+    :param number: Number of the pair in its paradigm, from 0. :param words: The slot words, in order.
+    :param site_start: 0-based index of the site, the same in ``test`` and in ``control``.
+    """
+
+    paradigm: Paradigm
+    number: int
+    words: tuple[str, ...]
+    test: str
+    control: str
+    site_start: int
+
+    @property
+    def id(self) -> str:
+        """Return paradigm and number, for example ``01/00017``."""
+        return f"{self.paradigm.id}/{self.number:05d}"
+
+
+def locate_site(sentence: str, site: str) -> int:
+    """Return the 0-based index of the site's only occurrence.
+
+    :raises DataError: if the site does not occur, or occurs more than once (overlaps count).
+    """
+    start = sentence.find(site)
+    if start < 0:
+        raise DataError(f"{sentence[:60]!r} has no site {site!r}; correct the sentence or its template")
+    if sentence.find(site, start + 1) >= 0:
+        raise DataError(f"{sentence[:60]!r} has the site {site!r} twice; choose other slot words")
+    return start
+
+
+def fill(parts: Parts, words: Sequence[str]) -> str:
+    """Return the template ``parts`` with ``words`` in its slots."""
+    remaining = iter(words)
+    return "".join([part if isinstance(part, str) else next(remaining) for part in parts])
+
+
+def known_boundaries(pair: SentencePair) -> tuple[int, ...]:
+    """Return the word boundaries of the test sentence that its paradigm determines, without those at its ends.
+
+    They are the edges of the slot words and the edge of the true word inside the site. Empty if the slot words are
+    unknown, as in a set that was read from a file.
+    """
+    if not pair.words:
+        return ()
+    places = {pair.site_start + (2 if pair.paradigm.branching == "left" else 1)}
+    words, place = iter(pair.words), 0
+    for part in pair.paradigm.test_parts:
+        if isinstance(part, str):
+            place += len(part)
+        else:
+            places.add(place)
+            place += len(next(words))
+            places.add(place)
+    return tuple(sorted(places - {0, place}))
+
+
+def make_pair(paradigm: Paradigm, number: int, words: Sequence[str]) -> SentencePair:
+    """Return the pair that results from filling the paradigm's templates with ``words``.
+
+    :raises DataError: if the number of words is wrong, or a sentence contains the site anywhere except in
+        the template's place.
+    """
+    if len(words) != len(paradigm.slots):
+        raise DataError(
+            f"paradigm {paradigm.id}: {len(words)} slot words for {len(paradigm.slots)} slots; give one per slot"
+        )
+    test, control = fill(paradigm.test_parts, words), fill(paradigm.control_parts, words)
+    before = fill(paradigm.test_parts[: paradigm.site_part], words)
+    start = len(before) + paradigm.site_offset
+    for sentence, site in ((test, paradigm.site), (control, paradigm.control_site)):
+        if locate_site(sentence, site) != start:
+            raise DataError(f"paradigm {paradigm.id}: {sentence!r} has {site!r} outside its site")
+    return SentencePair(paradigm, number, tuple(words), test, control, start)
+
+
+def fill_seeded(paradigm: Paradigm, words: Words, *, pairs: int, seed: int) -> Iterator[SentencePair]:
+    """Yield up to ``pairs`` distinct pairs, drawn without replacement from all fillings.
+
+    The same seed gives the same pairs in the same order, and a smaller number gives the first of them.
+    Fillings that use a word twice, or in which a site would occur twice, are skipped.
+    """
+    lists = [words[slot] for slot in paradigm.slots]
+    fillings = _shuffled(lists, generator(seed, "eras", paradigm.id).randrange)
+    return islice(numbered(paradigm, fillings), pairs)
+
+
+def _shuffled(
+    lists: Sequence[Sequence[str]], randrange: Callable[[int, int], int]
+) -> Iterator[tuple[str, ...]]:
+    """Yield all combinations of one word per list, in random order.
+
+    This is a Fisher–Yates shuffle of the combinations' numbers that stores only the swapped positions.
+    """
+    total = math.prod(map(len, lists))
+    moved: dict[int, int] = {}
+    for step in range(total):
+        other = randrange(step, total)
+        code = moved.get(other, other)
+        moved[other] = moved.pop(step, step)
+        choice = []
+        for words in reversed(lists):
+            code, index = divmod(code, len(words))
+            choice.append(words[index])
+        yield tuple(reversed(choice))
+
+
+def numbered(paradigm: Paradigm, fillings: Iterable[Sequence[str]]) -> Iterator[SentencePair]:
+    """Yield the pairs of fillings, without those that use a word twice or in which a site occurs twice."""
+    seen: set[str] = set()
+    for words in fillings:
+        if len(set(words)) < len(words):
+            continue
+        try:
+            pair = make_pair(paradigm, paradigm.first_number + len(seen), words)
+        except DataError:
+            continue
+        # If two slots are adjacent, different words can result in the same sentence.
+        if pair.test not in seen:
+            seen.add(pair.test)
+            yield pair
+
+
+def read_pairs(text: str, paradigms: Sequence[Paradigm], where: str) -> Iterator[SentencePair]:
+    """Yield the pairs of a generated set, one row at a time: 200,000 parsed rows would need much memory.
+
+    :param text: the rows, as JSON lines. :param paradigms: those of the set.
+    :raises DataError: naming the row, for an unknown paradigm, or sentences that do not match their words.
+    """
+    known = {paradigm.id: paradigm for paradigm in paradigms}
+    for number, line in enumerate(_LINE.findall(text), 1):
+        try:
+            yield _pair_of(line, known)
+        except DataError as error:
+            raise DataError(f"{where}, row {number}: {error}") from None
+
+
+def _pair_of(line: str, known: Mapping[str, Paradigm]) -> SentencePair:
+    try:
+        row: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        raise DataError("not JSON; generate the set again") from None
+    if not isinstance(row, dict):
+        raise DataError("not a JSON object; generate the set again")
+    name, _, number = str(row.get("id")).partition("/")
+    paradigm, words = known.get(name), row.get("words")
+    if paradigm is None or not (number.isascii() and number.isdecimal()):
+        raise DataError(f"id {row.get('id')!r} is not PARADIGM/NUMBER of this set")
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise DataError("'words' must be a list of strings; generate the set again")
+    locate_site(str(row.get("test")), paradigm.site)
+    locate_site(str(row.get("control")), paradigm.control_site)
+    pair = make_pair(paradigm, int(number), words)
+    if (pair.test, pair.control, pair.site_start) != (row["test"], row["control"], row.get("start")):
+        raise DataError("the sentences do not match their words; generate the set again")
+    return pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,40 +248,12 @@ def _filled(paradigms: Sequence[Paradigm], words: Words, part: str) -> Iterator[
 
 
 def _generated(files: DataFiles) -> Iterator[SentencePair]:
-    """Read the pairs of a generated set line by line, because 200,000 parsed rows would need much memory."""
-    paradigms = parse_builtin(
-        files.json(f"{_FOLDER}/paradigms.json"), where=f"the set's {_FOLDER}/paradigms.json"
-    )
-    known = {paradigm.id: (paradigm,) for paradigm in paradigms}
+    name = f"{_FOLDER}/paradigms.json"
+    paradigms = parse_builtin(files.json(name), where=f"the set's {name}")
     name = f"{_FOLDER}/pairs.jsonl"
-    for number, line in enumerate(_LINE.findall(files.text(name)), 1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            raise DataError(f"{name}, row {number}: not JSON; generate the set again") from None
-        if not isinstance(row, dict):
-            raise DataError(f"{name}, row {number}: not a JSON object; generate the set again")
-        try:
-            candidates = known.get(str(row.get("id")).partition("/")[0], ())
-            [pair] = pairs_from_rows((row,), candidates, where=name)
-        except DataError as error:
-            message = _site_problem(row, candidates) or str(error).replace("row 1:", f"row {number}:", 1)
-            raise DataError(
-                message if message.startswith(name) else f"{name}, row {number}: {message}"
-            ) from None
+    for pair in read_pairs(files.text(name), paradigms, name):
         # Drop the slot words: the sentences contain them, and 200,000 small tuples would cost memory.
-        yield SentencePair(pair.paradigm, pair.number, (), pair.test, pair.control, pair.site_start)
-
-
-def _site_problem(row: dict[str, Any], paradigms: Sequence[Paradigm]) -> str:
-    """Return what is wrong with the sites in a row's sentences; empty if they are fine."""
-    for paradigm in paradigms:
-        for key, site in (("test", paradigm.site), ("control", paradigm.control_site)):
-            try:
-                locate_site(str(row.get(key)), site)
-            except DataError as error:
-                return str(error)
-    return ""
+        yield replace(pair, words=())
 
 
 def _items(pairs: Iterable[SentencePair], source: str, prefix: str) -> tuple[Item, ...]:

@@ -1,4 +1,15 @@
-"""The metrics of ERAS from the values of verdicts; table 2 also as the authors' code computes it."""
+"""The metrics of ERAS from the values of verdicts: tables 1 and 2; table 2 also as the authors' code computes it.
+
+The authors' code (``sentiment_eval.py`` in the repository winglicopy/ERAS) does not follow the text of section 4.1,
+which :mod:`pytest_llmprops.benchmarks.eras.implicit` implements. It differs in three points:
+
+- Necessity and sufficiency are shares of all pairs of all paradigms, not means over paradigms. Only the accuracy in
+  GPER is a mean over paradigms.
+- A tie is correct for the accuracy, but counts as an error for necessity and sufficiency.
+- A hit is a pair whose stored occlusion value is at least 0. This value is the *signed* difference of the scores,
+  control minus test for the true word's class, before the occlusion minus after it, each rounded to five decimals.
+  So a hit is a difference that does not grow. If it changes its sign, its absolute value may grow.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +29,79 @@ from pytest_llmprops.benchmarks.eras.implicit import (
     is_wrong,
 )
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT
-from pytest_llmprops.benchmarks.eras.judging import facts_of, pair_result, paradigm_name
-from pytest_llmprops.benchmarks.eras.settings import AUTHORS, CUTTING
+from pytest_llmprops.benchmarks.eras.paradigms import ParadigmFacts, facts_of, paradigm_name
+from pytest_llmprops.benchmarks.eras.settings import AUTHORS, CUTTING, EXPLICIT_TASK
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.statistics import mean_interval
 
-# Necessity, sufficiency and GPER as the authors' code computes them for table 2 of ERAS.
-#
-# Their published code (``sentiment_eval.py`` in the repository winglicopy/ERAS) does not follow the text of
-# section 4.1, which :mod:`pytest_llmprops.benchmarks.eras.implicit` implements. It differs in three points:
-#
-# - Necessity and sufficiency are shares of all pairs of all paradigms, not means over paradigms. Only the accuracy in
-#   GPER is a mean over paradigms.
-# - A tie is correct for the accuracy, but counts as an error for necessity and sufficiency.
-# - A hit is a pair whose stored occlusion value is at least 0. This value is the *signed* difference of the scores,
-#   control minus test for the true word's class, before the occlusion minus after it, each rounded to five decimals.
-#   So a hit is a difference that does not grow. If it changes its sign, its absolute value may grow.
+
+@dataclass(frozen=True, slots=True)
+class ParadigmScore:
+    """The shares of one paradigm's sentences that are segmented correctly at the site, in [0, 1].
+
+    :param pairs: Number of pairs. :param both: Share of pairs with both sentences correct.
+    """
+
+    paradigm: str
+    pairs: int
+    test: float
+    control: float
+    both: float
+
+
+def paradigm_scores(outcomes: Iterable[tuple[str, bool, bool]]) -> tuple[ParadigmScore, ...]:
+    """Return the accuracies of each paradigm (section 3.1), sorted by paradigm.
+
+    :param outcomes: (paradigm, test sentence right, control sentence right) for each pair.
+    """
+    counts: dict[str, list[int]] = {}
+    for paradigm, test, control in outcomes:
+        # One counter per combination: neither right, control only, test only, both.
+        counts.setdefault(paradigm, [0, 0, 0, 0])[2 * test + control] += 1
+    scores = []
+    for paradigm, (neither, only_control, only_test, both) in sorted(counts.items()):
+        n = neither + only_control + only_test + both
+        scores.append(ParadigmScore(paradigm, n, (only_test + both) / n, (only_control + both) / n, both / n))
+    return tuple(scores)
+
+
+def accuracy_rows(
+    place: Place, scores: Sequence[ParadigmScore], facts: Mapping[str, ParadigmFacts]
+) -> list[Metric]:
+    """Return test, control and pair accuracy and the difference as means over paradigms (Table 1).
+
+    Groups: ``overall``, ``left``, ``right`` and the sentiment classes that occur. ``n`` counts pairs.
+
+    The 95% intervals are those of the mean of bounded numbers, one per paradigm
+    (:func:`~pytest_llmprops.core.statistics.mean_interval`).
+
+    :param place: Task, language and source of the rows.
+    """
+    rows: list[Metric] = []
+    for group in ("overall", "left", "right", *sorted({facts[s.paradigm].sentiment for s in scores})):
+        members = [s for s in scores if group in ("overall", *astuple(facts[s.paradigm]))]
+        if members:
+            rows += _group_rows(place, group, members)
+    return rows
+
+
+def _group_rows(place: Place, group: str, members: Sequence[ParadigmScore]) -> list[Metric]:
+    names = [s.paradigm for s in members]
+    n = sum(s.pairs for s in members)
+    columns = {
+        "test_accuracy": [s.test for s in members],
+        "control_accuracy": [s.control for s in members],
+        "difference": [s.control - s.test for s in members],
+        "both_accuracy": [s.both for s in members],
+    }
+    rows = []
+    for name, direction in EXPLICIT_TASK.items():
+        values = columns[name]
+        low, high, _ = mean_interval(values, names, least=-1.0 if name == "difference" else 0.0)
+        rows.append(Metric(*place, name, sum(values) / len(values), n, group, low, high, direction))
+    return rows
+
 
 #: Decimals of the differences in the authors' occlusion values.
 _DECIMALS = 5
@@ -177,7 +245,7 @@ def remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
         if task == EXPLICIT:
             yield from _explicit_remarks(values)
         else:
-            pairs = [pair_result(v) for v in values if "test" in v]
+            pairs = [PairResult.of(v) for v in values if "test" in v]
             if len(pairs) > 1 and all(is_tie(pair.scores) for pair in pairs):
                 yield (
                     f"warning: all {len(pairs)} implicit pairs are ties:"
@@ -238,8 +306,8 @@ def _explicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[M
     if not values:
         return
     facts = {paradigm_name(v): facts_of(v) for v in values}
-    scores = explicit.paradigm_scores((paradigm_name(v), bool(v["test"]), bool(v["control"])) for v in values)
-    yield from explicit.accuracy_rows(place, scores, facts)
+    scores = paradigm_scores((paradigm_name(v), bool(v["test"]), bool(v["control"])) for v in values)
+    yield from accuracy_rows(place, scores, facts)
     for name in ("canary_token", "canary_swallowed"):
         mean = _mean_over_paradigms(_by_paradigm(values), itemgetter(name))
         yield Metric(*place, f"{name}_rate", mean, len(values), "overall", direction="lower")
@@ -273,7 +341,7 @@ def _cutting_rows(place: Place, values: Sequence[Mapping[str, Any]]) -> Iterator
 
 def _implicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:
     values: list[Mapping[str, Any]] = [r.values for r in members if "test" in r.values]
-    pairs = [pair_result(v) for v in values]
+    pairs = [PairResult.of(v) for v in values]
     yield from implicit.implicit_metrics(place, pairs)
     yield from authors_metrics(place, pairs)
     if pairs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, cast
 
@@ -85,6 +85,39 @@ class Paradigm:
     def slots(self) -> tuple[str, ...]:
         """Return the names of the slots, in order; a name may occur twice."""
         return tuple(part.name for part in self.test_parts if isinstance(part, Slot))
+
+
+_CODES = {"+": 1.0, "0": 0.0, "-": -1.0}
+_CLASSES = {code: name for name, code in _CODES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ParadigmFacts:
+    """The properties that determine a paradigm's groups; ``sentiment`` is ``+/-``, ``-/0`` …"""
+
+    branching: Branching
+    sentiment: str
+
+
+def paradigm_values(paradigm: Paradigm) -> dict[str, float]:
+    """Return ``paradigm`` (its number), ``right_branching`` (0, 1), ``true_class``, ``canary_class`` (1, 0, -1)."""
+    return {
+        "paradigm": float(paradigm.id),
+        "right_branching": float(paradigm.branching == "right"),
+        "true_class": _CODES[paradigm.true_class],
+        "canary_class": _CODES[paradigm.canary_class],
+    }
+
+
+def paradigm_name(values: Mapping[str, float]) -> str:
+    """Return the paradigm's id, for example ``07``."""
+    return f"{int(values['paradigm']):02d}"
+
+
+def facts_of(values: Mapping[str, float]) -> ParadigmFacts:
+    """Return the paradigm's branching and sentiment from the values of :func:`paradigm_values`."""
+    sentiment = f"{_CLASSES[values['true_class']]}/{_CLASSES[values['canary_class']]}"
+    return ParadigmFacts("right" if values["right_branching"] else "left", sentiment)
 
 
 def checked_paradigm(where: str, **fields: Any) -> Paradigm:

@@ -7,13 +7,13 @@ from pytest_llmprops.core.registration import Command, Registration
 REGISTRATION = Registration(
     name="eras",
     benchmark="pytest_llmprops.benchmarks.eras.benchmark:Eras",
-    section="pytest_llmprops.benchmarks.eras.report.section:section",
+    section="pytest_llmprops.benchmarks.eras.report:section",
     suite="pytest_llmprops.suites.test_eras",
     data="pytest_llmprops.data.files:builtin_data",
     manifest="manifest.tsv",
     printed_results="published_results/eras.csv",
     commands=Command(
-        "ERAS: human evaluation, new paradigms, accuracy on sentiment data, the authors' table 2",
+        "ERAS: human evaluation, accuracy on sentiment data, training",
         "pytest_llmprops.benchmarks.eras.cli:add_commands",
     ),
     generate=Command(

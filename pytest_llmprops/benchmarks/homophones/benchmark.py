@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MASK, WORD_ONLY, items, masked
-from pytest_llmprops.benchmarks.homophones.reading_rules import Rules, parse_rules
+from pytest_llmprops.benchmarks.homophones.reading import REQUEST, judge
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
-from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.numbers import percent
@@ -18,7 +17,6 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.core.verdicts import Verdict
 
-RULES = "homophones/reading_rules.json"
 #: Traditional characters, each followed by its simplified form: every character of Big5 that OpenCC (Apache-2.0,
 #: configuration ``t2s``) converts to one character of GB 2312. An optional library would make a verdict depend on
 #: what is installed.
@@ -39,13 +37,13 @@ class HomophonesSettings:
     """How an item is measured.
 
     :param match: What makes a reply correct. ``contains`` is the paper's rule (section 6.4): the answer occurs anywhere
-        in it, as a part of another word, too; case is ignored. It finds "a" in nearly every reply. ``word``: the reply
-        offers the answer, in any inflection, as what the homophone means. A mention that is denied, taken back, or only
-        compared ("it sounds like X, but means Y") does not count. With both, an echo of the question is left out.
+        in it, as a part of another word, too; case is ignored. It finds "a" in nearly every reply. ``line``: the
+        question asks for a last line "ANSWER: word", which is read; without this line, the reply must have the answer
+        as words, in any regular form, and not reject it.
     :param asks: Maximum number of questions to a model that refuses, in the same conversation (section 9.1).
     """
 
-    match: Literal["contains", "word"] = "word"
+    match: Literal["contains", "line"] = "line"
     asks: int = 1
     temperature: float | None = 0.0
     max_tokens: int | None = 256
@@ -84,22 +82,24 @@ class Homophones(Benchmark):
             assumed=(
                 "temperature and length at the server's defaults; the paper used chat web pages",
                 "no system prompt",
-                "a repetition of the question in the reply is left out before the answer is searched",
+                "a repetition of the question in the reply is searched, too",
                 'the "to" of a translated verb may be missing in the reply',
             ),
         ),
         "quick": NamedSettings(
             HomophonesSettings(),
-            gives_up="replies longer than 256 tokens, sampling, and the paper's rule (a reply must offer the answer)",
+            gives_up="the paper's question (it also asks for a last line with the answer, which is read), replies"
+            " longer than 256 tokens, and sampling",
         ),
     }
 
     def load(self, files: DataFiles) -> Loaded:
-        rules = read_rules(files)
-        return Loaded(tuple(items(files, rules.words)), rules)
+        characters = "".join(files.builtin.text(TRADITIONAL).split())
+        simplified = dict(zip(map(ord, characters[::2]), characters[1::2], strict=True))
+        return Loaded(tuple(items(files)), simplified)
 
     async def evaluate(
-        self, item: Item, context: Rules, ask: Ask, protocol: Protocol[HomophonesSettings]
+        self, item: Item, context: Mapping[int, str], ask: Ask, protocol: Protocol[HomophonesSettings]
     ) -> Verdict:
         return await _asked(item, context, ask, protocol.settings)
 
@@ -125,26 +125,29 @@ class Homophones(Benchmark):
                     yield rate(place, "accuracy", hits, "higher", group=group)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Yield warnings: most replies name no answer, or several, so accuracy may say little."""
-        asked = [r for r in records if r.task == ASKED and "answers_named" in r.values]
-        if len(asked) < _FEWEST:
-            return
-        unnamed = sum(r.status != "correct" and not r.values["answers_named"] for r in asked)
-        several = sum(bool(r.values["several"]) for r in asked)
-        for number, what in ((unnamed, "no answer"), (several, "several answers")):
-            if 2 * number >= len(asked):
-                yield f"warning: {percent(number / len(asked))} of the replies name {what}"
+        """Yield how many replies had no last line, and a warning if most name several answers."""
+        asked = [r for r in records if r.task == ASKED]
+        lines = [bool(r.values["line"]) for r in asked if "line" in r.values]
+        if missing := lines.count(False):
+            yield (
+                f"{missing} of {len(lines)} replies have no line 'ANSWER: word'; they are correct if they contain the"
+                " answer and do not reject it"
+            )
+        several = [bool(r.values["several"]) for r in asked if "several" in r.values]
+        if len(several) >= _FEWEST and 2 * sum(several) >= len(several):
+            yield f"warning: {percent(sum(several) / len(several))} of the replies name several answers"
 
 
-async def _asked(item: Item, rules: Rules, ask: Ask, settings: HomophonesSettings) -> Verdict:
+async def _asked(
+    item: Item, simplified: Mapping[int, str], ask: Ask, settings: HomophonesSettings
+) -> Verdict:
     """Ask about an item, again if the model refuses, and judge the reply."""
-    # Few processes that collect the items judge their replies, and the rules take longest to import.
-    from pytest_llmprops.benchmarks.homophones.reading import judge
-
     question = ask_about(item)
+    if settings.match == "line":
+        question = f"{question}\n{REQUEST}"
     chat = Chat.user(question, temperature=settings.temperature, max_tokens=settings.max_tokens)
     reply = await ask(chat)
-    verdict = judge(item, reply, rules, settings.match, asks=1)
+    verdict = judge(item, reply, simplified, settings.match, question=question, asks=1)
     first = verdict
     for number in range(2, settings.asks + 1):
         if verdict.status != "refused" or "content filter" in verdict.reason:
@@ -152,19 +155,8 @@ async def _asked(item: Item, rules: Rules, ask: Ask, settings: HomophonesSetting
         # The paper forces an answer by repeating the question in the same conversation.
         chat = chat.then(reply.text, question)
         reply = await ask(chat)
-        verdict = judge(item, reply, rules, settings.match, asks=number)
+        verdict = judge(item, reply, simplified, settings.match, question=question, asks=number)
     return replace(verdict, values={**verdict.values, "first_correct": float(first.status == "correct")})
-
-
-def read_rules(files: DataFiles) -> Rules:
-    """Return the reading rules of a data folder, or the built-in ones."""
-    folder = files if files.exists(RULES) else files.builtin
-    document, traditional = folder.json(RULES), files.builtin.text(TRADITIONAL)
-    try:
-        # The rules of this package are tested; those of the user may have errors.
-        return parse_rules(document, traditional, compiles=folder.source != "builtin")
-    except ValueError as error:
-        raise DataError(f"{RULES}: {error}; correct it there") from None
 
 
 def ask_about(item: Item) -> str:

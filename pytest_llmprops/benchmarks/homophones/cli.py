@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import add_seed_and_number, show_notes, wrote
+from pytest_llmprops.cli.kit import add_seed_and_number, wrote
 
 
 def add_generate(command: argparse.ArgumentParser) -> None:
@@ -16,23 +16,16 @@ def add_generate(command: argparse.ArgumentParser) -> None:
         "--sentences",
         type=Path,
         metavar="FILE",
-        help="your own sentences, one per line, or sentence<TAB>answer<TAB>English translations "
-        "(default: those of the package)",
+        help="your own sentences, one per line: sentence<TAB>answer, for Spanish and Chinese also <TAB>English "
+        "translations (default: those of the package)",
     )
     command.set_defaults(command=_generate)
 
 
 def _generate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.homophones.tools.english_reader import espeak_version
-    from pytest_llmprops.benchmarks.homophones.tools.generation import write_homophones
+    from pytest_llmprops.benchmarks.homophones.tools.published import write_homophones
 
     path = write_homophones(
         options.out, options.lang, n=options.n, seed=options.seed, sentences=options.sentences
     )
-    if options.lang == "en" and espeak_version() is None:
-        note = (
-            "espeak-ng is not installed: these are not the items that it gives, and fewer sound like their answers;"
-            " install it (Debian: apt-get install espeak-ng) and run again"
-        )
-        show_notes([note])
     return wrote([path])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pytest_llmprops.benchmarks.homophones.reading_rules import Words
+from pytest_llmprops.benchmarks.homophones.function_words import FUNCTION_WORDS, WORD_CLASSES
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import CONTROL_MARK, Item
@@ -52,7 +52,7 @@ def is_in(sentence: str, word: str) -> bool:
     return (word.lower() in lower and len(lower) == len(sentence)) or masked(sentence, word) is not None
 
 
-def items(files: DataFiles, words: Words) -> Iterator[Item]:
+def items(files: DataFiles) -> Iterator[Item]:
     """Yield the items of all languages whose file exists, each followed by its controls.
 
     :raises DataError: if no file exists, or a row has no word or answer.
@@ -62,26 +62,26 @@ def items(files: DataFiles, words: Words) -> Iterator[Item]:
         name = edition.builtin if files.source == "builtin" else edition.published
         if files.exists(f"homophones/{name}"):
             is_any_file_there = True
-            yield from _edition(files, edition, f"homophones/{name}", words)
+            yield from _edition(files, edition, f"homophones/{name}")
     if not is_any_file_there:
         # Reading a missing file raises the error that says how to get it.
         first = EDITIONS[0]
         files.text(f"homophones/{first.builtin if files.source == 'builtin' else first.published}")
 
 
-def _edition(files: DataFiles, edition: Edition, path: str, words: Words) -> Iterator[Item]:
+def _edition(files: DataFiles, edition: Edition, path: str) -> Iterator[Item]:
     rows = files.csv(path, required=("sentence", "word", edition.answers[0]))
     mark = _ID_MARK.get(files.source, "")
     for number, row in enumerate(rows, 1):
         sentence, word = row["sentence"].strip(), row["word"].strip()
-        answers = tuple(a for column in edition.answers for a in alternatives(row.get(column, ""), words))
+        answers = tuple(a for column in edition.answers for a in alternatives(row.get(column, "")))
         if not sentence or not word or not answers:
             raise DataError(
                 f"{path}: row {number}: sentence, word and {edition.answers[0]} must not be empty"
             )
         name = f"homophones/{edition.language}/{mark}{row.get('id') or format(number, '04d')}"
         label = row.get("function_word")
-        function_word = label == "1" if label else words.is_function_word(answers[0], edition.language)
+        function_word = label == "1" if label else answers[0].casefold() in FUNCTION_WORDS[edition.language]
         fields: Mapping[str, object] = {
             "sentence": sentence,
             "word": word,
@@ -98,22 +98,21 @@ def _edition(files: DataFiles, edition: Edition, path: str, words: Words) -> Ite
         )
 
 
-def alternatives(cell: str, words: Words) -> list[str]:
+def alternatives(cell: str) -> list[str]:
     """Return the answers that a cell separates with slashes; each is a whole answer.
 
     ``soy milk/soymilk`` has the answers "soy milk" and "soymilk". ``she/he opened`` has "she opened" and "he opened",
-    because a slash between two words of ``words.same_class`` separates only these words.
+    because a slash between two words of one class separates only these words.
     """
-    classes = words.same_class.values()
     answers: list[str] = []
     shared: list[str] = []
     for part in filter(None, (part.strip() for part in cell.split("/"))):
         first, _, rest = part.partition(" ")
-        if not rest and any(part.casefold() in members for members in classes):
+        if not rest and any(part.casefold() in members for members in WORD_CLASSES):
             shared.append(part)
             continue
         for word in shared:
-            is_alike = any({word.casefold(), first.casefold()} <= members for members in classes)
+            is_alike = any({word.casefold(), first.casefold()} <= members for members in WORD_CLASSES)
             answers.append(f"{word} {rest}" if rest and is_alike else word)
         shared = []
         answers.append(part)

@@ -7,7 +7,7 @@ from pytest_llmprops.core.registration import Command, Registration
 REGISTRATION = Registration(
     name="homophones",
     benchmark="pytest_llmprops.benchmarks.homophones.benchmark:Homophones",
-    section="pytest_llmprops.benchmarks.homophones.report.section:section",
+    section="pytest_llmprops.benchmarks.homophones.report:section",
     suite="pytest_llmprops.suites.test_homophones",
     data="pytest_llmprops.data.files:builtin_data",
     manifest="manifest.tsv",

@@ -6,19 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeGuard
 
-from pytest_llmprops.benchmarks.htest.reading import (
-    LABELS,
-    Choice,
-    obeys_format,
-    read_choice,
-    read_label,
-    read_option,
-)
+from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
+from pytest_llmprops.core.reading import stated
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Scores, is_base
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, Verdict
@@ -375,16 +369,12 @@ async def _geometry(item: Item, ask: Ask, settings: HTestSettings) -> Verdict:
     reply = await ask(
         Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.geometry_max_tokens)
     )
-    by_letter, by_paper = read_choice(reply.text, options), read_option(reply.text, options)
-    is_bare = by_paper is not None
-    return _verdict(item, reply, options, settings, by_letter, by_paper, is_bare)
+    return _verdict(item, reply, options, settings, read_option(reply.text, options))
 
 
 def _judge(item: Item, reply: Reply, settings: HTestSettings, evidence: Mapping[str, str]) -> Verdict:
     label = read_label(reply.text)
-    by_letter = read_choice(reply.text, LABELS, folds_case=True)
-    by_paper = None if label is None else LABELS.index(label)
-    return _verdict(item, reply, LABELS, settings, by_letter, by_paper, obeys_format(reply.text), evidence)
+    return _verdict(item, reply, LABELS, settings, None if label is None else LABELS.index(label), evidence)
 
 
 def _verdict(
@@ -392,23 +382,22 @@ def _verdict(
     reply: Reply,
     options: Sequence[str],
     settings: HTestSettings,
-    by_letter: Choice,
     by_paper: int | None,
-    is_bare: bool,
     evidence: Mapping[str, str] | None = None,
 ) -> Verdict:
     """Return the verdict by the rule of the settings. ``values`` say whether both rules read the same."""
-    chosen = by_letter.index if settings.match == "letter" else by_paper
-    rule = by_letter.rule if settings.match == "letter" else "the paper's rule"
+    by_letter = stated(reply.text, [(option,) for option in options])
+    chosen, other, rule = by_letter, by_paper, "stated choice"
+    if settings.match == "paper":
+        chosen, other, rule = by_paper, by_letter, "the paper's rule"
     expected = options[item["answer"]]
     if reply.finish_reason == "content_filter":
         values = {"parsed": 0.0, "format": 0.0}
         return _unread(reply, expected, values, evidence)
-    values = {"parsed": float(chosen is not None), "format": float(is_bare)}
-    values[READ_ALIKE] = float(by_letter.index == by_paper)
+    values = {"parsed": float(chosen is not None), "format": float(reply.text.strip() in options)}
+    values[READ_ALIKE] = float(chosen == other)
     evidence = {**(evidence or {}), READ_BY: rule}
-    if by_letter.index != by_paper:
-        other = by_paper if settings.match == "letter" else by_letter.index
+    if chosen != other:
         evidence[OTHER_READING] = "none" if other is None else options[other]
     if chosen is None:
         return _unread(reply, expected, values, evidence)

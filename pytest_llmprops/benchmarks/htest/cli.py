@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -166,7 +164,7 @@ def _train(options: argparse.Namespace) -> int:
     def written(runs: Sequence[Path]) -> None:
         tables[:] = [_write_tables(runs, options.out)]
 
-    run_experiment(experiment, settings, options.out, written=written, plan=options.plan)
+    run_experiment(experiment, settings, options.out, written=written)
     for table in tables:
         heads = tuple(name for name, _ in table.columns)
         print_table([heads, *(tuple(cell.text for cell in row) for row in table.rows)])
@@ -210,24 +208,12 @@ def _add_excluded(command: argparse.ArgumentParser) -> None:
 
 
 def _generate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.htest.tools.generation import (
-        feature_line,
-        generate_set,
-        palindromes_left,
-    )
+    from pytest_llmprops.benchmarks.htest.tools.generation import generate_set
 
     exclude = _excluded(options.data)
-    paths = generate_set(options.out, seed=options.seed, n=options.n, exclude=exclude, tasks=options.task)
-    status = wrote(paths)
-    # The standard output has only the paths.
-    for path in paths:
-        task, _, part = path.stem.rpartition("_")
-        if part == "test":
-            rows = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
-            print(feature_line(task, rows), file=sys.stderr)
-    if not options.task or "palindrome" in options.task:
-        print(palindromes_left(exclude), file=sys.stderr)
-    return status
+    return wrote(
+        generate_set(options.out, seed=options.seed, n=options.n, exclude=exclude, tasks=options.task)
+    )
 
 
 def _export_train(options: argparse.Namespace) -> int:

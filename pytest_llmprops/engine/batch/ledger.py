@@ -2,27 +2,26 @@
 
 It is one SQLite file next to the reply store. A row is written before a batch is created, so that after a crash the
 next run either finds the batch at the provider or knows that none was created. A request is in at most one open batch,
-also if several runs share the file.
+also if several runs share the file. A process holds a lock on the lines of a batch while it submits them.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
-import socket
 import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.worker_messages import OpenBatches
-from pytest_llmprops.engine.store.base import has_ended
 
 
 def described(batches: OpenBatches) -> str:
@@ -38,21 +37,17 @@ def moment(seconds: float) -> str:
 
 
 State = Literal["intent", "submitted", "over"]
-#: another run holds the write lock while it claims 50,000 lines
+#: another run holds the write lock while it adds 50,000 lines
 BUSY_SECONDS = 60.0
-#: after this time, the process that prepared a batch is dead or its number belongs to another one
-LONGEST_UPLOAD = 3600.0
 #: how long a provider's limit on waiting tokens is remembered
 TOKEN_LIMIT_SECONDS = 24 * 3600.0
 TOO_LARGE = "too large"
-#: SQLite's least limit on the values of one statement is 999
-_PER_STATEMENT = 900
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS batches (
     mark TEXT PRIMARY KEY, account TEXT NOT NULL, label TEXT NOT NULL, spec TEXT NOT NULL, base_url TEXT NOT NULL,
-    owner TEXT NOT NULL, created REAL NOT NULL, state TEXT NOT NULL, batch TEXT NOT NULL DEFAULT '',
-    status TEXT NOT NULL DEFAULT '', lines INTEGER NOT NULL, done INTEGER NOT NULL DEFAULT 0,
-    expires REAL NOT NULL DEFAULT 0, deviations TEXT NOT NULL, extra_tokens INTEGER NOT NULL
+    created REAL NOT NULL, deviations TEXT NOT NULL, extra_tokens INTEGER NOT NULL, lines INTEGER NOT NULL,
+    state TEXT NOT NULL DEFAULT 'intent', batch TEXT NOT NULL DEFAULT '', status TEXT NOT NULL DEFAULT '',
+    done INTEGER NOT NULL DEFAULT 0, expires REAL NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lines (
     key TEXT PRIMARY KEY, custom_id TEXT NOT NULL, place INTEGER NOT NULL, mark TEXT NOT NULL
@@ -67,11 +62,11 @@ class Entry:
 
     :param mark: its unique name, which the provider keeps with the batch.
     :param account: the identity of its model, as JSON. :param label: the model's label. :param spec: its specification.
-    :param owner: the process that prepared it. :param created: Unix time of the intent.
-    :param batch: the provider's id; empty until it is known.
-    :param expires: Unix time at which the provider gives up its open lines; 0 if it is unknown.
+    :param created: Unix time of the intent.
     :param deviations: the changes that the API had forced when the lines were written.
     :param extra_tokens: the tokens added to each request's limit.
+    :param batch: the provider's id; empty until it is known.
+    :param expires: Unix time at which the provider gives up its open lines; 0 if it is unknown.
     """
 
     mark: str
@@ -79,41 +74,15 @@ class Entry:
     label: str
     spec: str
     base_url: str
-    owner: str
     created: float
-    state: State
-    lines: int
     deviations: tuple[str, ...]
     extra_tokens: int
+    lines: int = 0
+    state: State = "intent"
     batch: str = ""
     status: str = ""
     done: int = 0
     expires: float = 0.0
-
-    @property
-    def is_being_prepared(self) -> bool:
-        """True if a live process, or another run in this one, is about to submit it."""
-        if self.state != "intent" or time.time() - self.created > LONGEST_UPLOAD:
-            return False
-        if self.owner == this_process():
-            # In containers, the process that was killed may have had the same number.
-            return self.mark in _PREPARED_HERE
-        host, _, pid = self.owner.rpartition(":")
-        return host != socket.gethostname() or not has_ended(int(pid))
-
-
-#: marks of the batches that runs in this process are about to submit
-_PREPARED_HERE: set[str] = set()
-
-
-@contextmanager
-def preparation(mark: str) -> Iterator[None]:
-    """Note during a ``with`` block that this process is about to submit a batch."""
-    _PREPARED_HERE.add(mark)
-    try:
-        yield
-    finally:
-        _PREPARED_HERE.discard(mark)
 
 
 _COLUMNS = tuple(column.name for column in fields(Entry))
@@ -122,11 +91,6 @@ _COLUMNS = tuple(column.name for column in fields(Entry))
 def account_of(identity: Mapping[str, Any]) -> str:
     """Return the account of a model: its identity as JSON."""
     return json.dumps(dict(identity), sort_keys=True, ensure_ascii=False)
-
-
-def this_process() -> str:
-    """Return this process as :attr:`Entry.owner`."""
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def ledger_path(store: str) -> Path:
@@ -141,6 +105,10 @@ def ledger_path(store: str) -> Path:
     return default_store().with_name(f"batches-{name}.sqlite")
 
 
+def _private(path: str | Path, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 class Ledger:
     """The batches of the runs that share a reply store.
 
@@ -152,7 +120,7 @@ class Ledger:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Create the file before SQLite does, so that it is private from the start.
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            os.close(_private(path, os.O_CREAT | os.O_RDWR))
             self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
             # Batches are paid for, so an intent must survive a power failure.
@@ -176,63 +144,70 @@ class Ledger:
         except sqlite3.Error as error:
             raise self._failure(error) from None
 
-    def claim(self, entry: Entry, lines: Mapping[str, Sequence[str]]) -> set[str]:
-        """Write the intent to submit a batch with the ``lines`` that are in no other open batch.
-
-        :param lines: the keys of each line, by custom id.
-        :return: the custom ids that are left out; if it is all of them, nothing is written.
-        """
-        taken: set[str] = set()
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Make all changes of a ``with`` block, or none if it fails."""
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                count = 0
-                owned = self.owners(key for keys in lines.values() for key in keys)
-                for custom_id, keys in lines.items():
-                    if not owned.keys().isdisjoint(keys):
-                        taken.add(custom_id)
-                        continue
-                    count += 1
-                    self._db.executemany(
-                        "INSERT INTO lines VALUES (?, ?, ?, ?)",
-                        [(key, custom_id, place, entry.mark) for place, key in enumerate(keys)],
-                    )
-                if count:
-                    self._db.execute(
-                        "INSERT INTO batches (mark, account, label, spec, base_url, owner, created, state, lines,"
-                        " deviations, extra_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, 'intent', ?, ?, ?)",
-                        (
-                            *(
-                                entry.mark,
-                                entry.account,
-                                entry.label,
-                                entry.spec,
-                                entry.base_url,
-                                entry.owner,
-                            ),
-                            *(entry.created, count, json.dumps(entry.deviations), entry.extra_tokens),
-                        ),
-                    )
-                self._db.execute("COMMIT")
-            except BaseException:
-                # On a full disk, SQLite has rolled back, and an error here would hide the first one.
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield
         except sqlite3.Error as error:
             raise self._failure(error) from None
-        return taken
+
+    def _draft_path(self, mark: str) -> Path:
+        return self.path.with_name(f"{self.path.name}.{mark}")
+
+    @contextmanager
+    def draft(self, mark: str) -> Iterator[IO[bytes]]:
+        """Yield an empty file for the lines of a batch, which is removed at the end."""
+        path = self._draft_path(mark)
+        try:
+            with open(path, "x+b", opener=_private) as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield file
+        except OSError as error:
+            raise self._failure(error) from None
+        finally:
+            path.unlink(missing_ok=True)
+
+    def is_being_prepared(self, mark: str) -> bool:
+        """Return True if a process, this one included, is about to submit the batch."""
+        try:
+            with open(self._draft_path(mark), "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        # Of a process that was killed.
+        self._draft_path(mark).unlink(missing_ok=True)
+        return False
+
+    def add(self, entry: Entry, lines: Mapping[str, Sequence[str]]) -> bool:
+        """Write the intent to submit a batch, unless one of its requests is in another open batch.
+
+        :param lines: the keys of each line, by custom id. :return: whether it was written.
+        """
+        with self._changing():
+            if self.owners(key for keys in lines.values() for key in keys):
+                return False
+            self._db.executemany(
+                "INSERT INTO lines VALUES (?, ?, ?, ?)",
+                (
+                    (key, name, place, entry.mark)
+                    for name, keys in lines.items()
+                    for place, key in enumerate(keys)
+                ),
+            )
+            values = {**asdict(entry), "deviations": json.dumps(entry.deviations), "lines": len(lines)}
+            holes = ", ".join(f":{name}" for name in _COLUMNS)
+            self._db.execute(f"INSERT INTO batches ({', '.join(_COLUMNS)}) VALUES ({holes})", values)  # noqa: S608
+        return True
 
     def owners(self, keys: Iterable[str]) -> dict[str, str]:
         """Return the mark of the open batch that each of ``keys`` is in, for those that are in one."""
-        listed = list(keys)
-        owners: dict[str, str] = {}
-        for start in range(0, len(listed), _PER_STATEMENT):
-            part = listed[start : start + _PER_STATEMENT]
-            holes = ",".join("?" * len(part))
-            rows = self._do(f"SELECT key, mark FROM lines WHERE key IN ({holes})", part)  # noqa: S608
-            owners |= {key: mark for key, mark in rows}  # noqa: C416
-        return owners
+        query = "SELECT key, mark FROM lines WHERE key IN (SELECT value FROM json_each(?))"
+        return dict(self._do(query, (json.dumps(list(keys)),)))
 
     def submitted(self, mark: str, batch: str, status: str, expires: float) -> None:
         """Note that the provider has created the batch."""
@@ -251,13 +226,9 @@ class Ledger:
 
     def end(self, mark: str, status: str) -> None:
         """Note that a batch is over and its results are stored; its other requests may go into another batch."""
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self._changing():
             self._db.execute("DELETE FROM lines WHERE mark = ?", (mark,))
             self._db.execute("UPDATE batches SET state = 'over', status = ? WHERE mark = ?", (status, mark))
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise self._failure(error) from None
 
     def open_batches(self, accounts: Collection[str] | None = None) -> list[Entry]:
         """Return the batches that are not over, oldest first.

@@ -1,1 +1,1 @@
-"""The reply store: replies by request key, and claims on the requests that a run is sending."""
+"""The reply store: replies by request key, in a file or a database."""

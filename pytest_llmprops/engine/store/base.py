@@ -2,72 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import platform
 import re
-import sys
-import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.strict_json import parsed_json
 
-
-def host_name() -> str:
-    """Return a name of this machine since its last start; different for containers with other process numbers."""
-    parts = [platform.node()]
-    with contextlib.suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
-        parts.append(str(Path("/proc/self/ns/pid").readlink()))
-    return " ".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """This process, as the owner of claims."""
-
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    host: str = field(default_factory=host_name)
-    pid: int = field(default_factory=os.getpid)
-
-    def knows_ended(self, host: str, pid: int) -> bool:
-        """Return True if the process ``pid`` ran on this machine and has ended; False if this process cannot tell."""
-        return host == self.host and has_ended(pid)
-
-
-def has_ended(pid: int) -> bool:
-    """Return True if a process of this machine has ended; False if this process cannot tell."""
-    if sys.platform == "win32":
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    # The number of a killed process is taken until its parent asks for its status, which the first process of a
-    # container may do late or never.
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].startswith(b"Z")
-    return False
-
-
 T = TypeVar("T")
 CacheMode = Literal["reuse", "refresh", "off", "only"]
 #: maximum number of rows per statement; larger statements are hardly faster
 STATEMENT_ROWS = 50
-#: A claim ends if its process has not reported for this long, for example because its machine was turned off.
-LEASE_SECONDS = 60.0
-#: how often a process with claims reports that it runs
-BEAT_SECONDS = 15.0
 #: the version of the tables
 VERSION = 1
 _PLAIN_KEY = re.compile(r"[!-~]{1,200}")
@@ -102,21 +52,19 @@ class StoreInfo:
     """What a store holds.
 
     :param size: bytes of the file or the tables, indexes included.
-    :param models: by label. :param runs: number of processes that have claims.
+    :param models: by label.
     """
 
     version: int
     size: int
     models: Sequence[ModelReplies]
-    runs: int
-    claims: int
 
 
 class Store(Protocol):
     """Replies by request key (:func:`~pytest_llmprops.core.requests.request_key`), shared by any number of runs.
 
-    A run claims a request before it sends it, so that other runs wait for the reply. Errors of models are not stored.
-    All methods block, and one thread at a time may call them. They raise StoreError if the store cannot be used.
+    Errors of models are not stored. All methods block, and one thread at a time may call them. They raise StoreError if
+    the store cannot be used.
     """
 
     @property
@@ -130,20 +78,8 @@ class Store(Protocol):
     def get_many(self, keys: Collection[str]) -> dict[str, Reply]:
         """Return the stored replies to ``keys``; those that are missing or unreadable are left out."""
 
-    def state(self) -> object:
-        """Return a value that is the same as before only if no other process has changed the store since."""
-
     def put_many(self, rows: Collection[Row]) -> None:
-        """Store replies and end this process's claims on them."""
-
-    def claim(self, keys: Collection[str]) -> set[str]:
-        """Return the ``keys`` that this process has claimed: those without a claim of another process that runs."""
-
-    def release(self, keys: Collection[str]) -> None:
-        """End this process's claims on ``keys``."""
-
-    def beat(self) -> None:
-        """Report that this process runs, if it has claimed anything, and remove the claims of those that ended."""
+        """Store replies; each replaces an earlier one under its key."""
 
     def listed_since(self, url: str, models: str) -> float:
         """Return the Unix time since which a server lists these models, as far as runs with this store know.
@@ -169,7 +105,7 @@ class Store(Protocol):
         """
 
     def close(self) -> None:
-        """End all claims of this process and close the store."""
+        """Close the store."""
 
 
 def row_of(key: str, model: str, reply: Reply) -> Row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -13,10 +12,8 @@ from pytest_llmprops.core.errors import MissingExtra, StoreError, UsageError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.store.base import (
-    LEASE_SECONDS,
     VERSION,
     ModelReplies,
-    Owner,
     Row,
     StoreInfo,
     replies_of,
@@ -53,10 +50,6 @@ _MIGRATIONS = (
     );
     CREATE INDEX llmprops_replies_model ON llmprops_replies (model);
     CREATE TABLE llmprops_servers (url text PRIMARY KEY, models text NOT NULL, since float8 NOT NULL);
-    CREATE TABLE llmprops_processes (
-        id text PRIMARY KEY, host text NOT NULL, pid bigint NOT NULL, beat timestamptz NOT NULL
-    );
-    CREATE TABLE llmprops_claims (key text PRIMARY KEY, owner text NOT NULL);
     CREATE TABLE llmprops_store (version integer NOT NULL);
     INSERT INTO llmprops_store VALUES (1);
     """,
@@ -207,46 +200,22 @@ class DatabaseServer:
 
 
 _GET: LiteralString = "SELECT key, reply FROM llmprops_replies WHERE key = ANY(%s)"
-# One statement, so that no other run sees a request without its claim and without its reply.
 _PUT = """
-WITH given AS (SELECT * FROM unnest(%s::text[], %s::float8[], %s::text[], %s::text[])),
-ended AS (DELETE FROM llmprops_claims WHERE owner = %s AND key = ANY(%s))
-INSERT INTO llmprops_replies (key, stored, model, reply) SELECT * FROM given
+INSERT INTO llmprops_replies (key, stored, model, reply)
+SELECT * FROM unnest(%s::text[], %s::float8[], %s::text[], %s::text[])
 ON CONFLICT (key) DO UPDATE SET stored = excluded.stored, model = excluded.model, reply = excluded.reply
-"""
-# The first condition keeps a run that waits from locking the rows of the others.
-_CLAIM = """
-INSERT INTO llmprops_claims AS old (key, owner) SELECT key, %(me)s FROM unnest(%(keys)s::text[]) AS given (key)
-WHERE NOT EXISTS (
-    SELECT FROM llmprops_claims JOIN llmprops_processes ON id = owner
-    WHERE llmprops_claims.key = given.key AND owner != %(me)s AND beat > clock_timestamp() - %(lease)s * interval '1 s'
-)
-ORDER BY key
-ON CONFLICT (key) DO UPDATE SET owner = excluded.owner WHERE old.owner = excluded.owner OR NOT EXISTS (
-    SELECT FROM llmprops_processes WHERE id = old.owner AND beat > clock_timestamp() - %(lease)s * interval '1 s'
-)
-RETURNING key
-"""
-_RELEASE = "DELETE FROM llmprops_claims WHERE owner = %s AND key = ANY(%s)"
-_BEAT = """
-INSERT INTO llmprops_processes (id, host, pid, beat) VALUES (%s, %s, %s, clock_timestamp())
-ON CONFLICT (id) DO UPDATE SET beat = excluded.beat
-"""
-_OTHERS = """
-SELECT id, host, pid, beat < clock_timestamp() - %s * interval '1 s' FROM llmprops_processes WHERE id != %s
 """
 _MODELS = """
 SELECT model, count(*), min(stored), max(stored) FROM llmprops_replies GROUP BY model ORDER BY model COLLATE "C"
 """
 _SIZE = "SELECT pg_total_relation_size('llmprops_replies')"
-_CLAIMS = "SELECT count(DISTINCT owner), count(*) FROM llmprops_claims JOIN llmprops_processes ON id = owner"
 _PRUNE = "DELETE FROM llmprops_replies WHERE stored < %s AND (%s::text IS NULL OR model = %s)"
 
 
 class PostgresStore:
     """A :class:`~pytest_llmprops.engine.store.base.Store` on a server, through one connection.
 
-    A lost connection is opened again. Leases are measured by the clock of the server.
+    A lost connection is opened again.
 
     :param url: ``postgresql://...``; what it leaves out comes from libpq's environment variables and files.
     :param place: the URL without its password. :param read_only: use the tables as they are.
@@ -258,8 +227,6 @@ class PostgresStore:
     def __init__(self, url: str, place: str, *, read_only: bool, timeout: float) -> None:
         self.notes: list[str] = []
         self.place = place
-        self._owner = Owner()
-        self._has_claimed = False
         self._server = DatabaseServer(url, place, read_only=read_only, timeout=timeout)
         self.stop_waiting = self._server.stop_waiting
 
@@ -276,50 +243,13 @@ class PostgresStore:
         texts = ((name, text) for part in statements(names) for name, text in self._run(_GET, (part,)))
         return replies_of(texts, names, self.place, self.notes)
 
-    def state(self) -> object:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`; a server does not tell."""
-        return object()
-
     def put_many(self, rows: Collection[Row]) -> None:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
         # A statement takes each key once. The order of the keys keeps two runs from waiting for each other.
         last = {row.key: row for row in (row._replace(key=safe_key(row.key)) for row in rows)}
         for part in statements([last[key] for key in sorted(last)]):
             columns = [list(column) for column in zip(*part, strict=True)]
-            self._change(_PUT, (*columns, self._owner.id, columns[0]))
-
-    def claim(self, keys: Collection[str]) -> set[str]:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        if not self._has_claimed:
-            self._has_claimed = True
-            self.beat()
-        names = {safe_key(key): key for key in keys}
-        values = {"me": self._owner.id, "lease": LEASE_SECONDS}
-        return {
-            names[name]
-            for part in statements(sorted(names))
-            for [name] in self._run(_CLAIM, {**values, "keys": part})
-        }
-
-    def release(self, keys: Collection[str]) -> None:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        if self._has_claimed:
-            self._change(_RELEASE, (self._owner.id, [safe_key(key) for key in keys]))
-
-    def beat(self) -> None:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        if not self._has_claimed:
-            return
-        owner = self._owner
-        self._change(_BEAT, (owner.id, owner.host, owner.pid))
-        ended = [
-            id_
-            for id_, host, pid, is_late in self._run(_OTHERS, (LEASE_SECONDS, owner.id))
-            if is_late or owner.knows_ended(host, pid)
-        ]
-        if ended:
-            self._change("DELETE FROM llmprops_claims WHERE owner = ANY(%s)", (ended,))
-            self._change("DELETE FROM llmprops_processes WHERE id = ANY(%s)", (ended,))
+            self._change(_PUT, columns)
 
     def listed_since(self, url: str, models: str) -> float:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
@@ -342,8 +272,8 @@ class PostgresStore:
     def info(self) -> StoreInfo:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
         models = [ModelReplies(*row) for row in self._run(_MODELS)]
-        [[size]], [[runs, claims]] = self._run(_SIZE), self._run(_CLAIMS)
-        return StoreInfo(self._server.version, size, models, runs, claims)
+        [[size]] = self._run(_SIZE)
+        return StoreInfo(self._server.version, size, models)
 
     def prune(self, *, before: float, model: str | None) -> int:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
@@ -351,9 +281,5 @@ class PostgresStore:
         return self._change(_PRUNE, (before, label, label))
 
     def close(self) -> None:
-        """End all claims and close the connection."""
-        if self._has_claimed:
-            with contextlib.suppress(StoreError):
-                self._change("DELETE FROM llmprops_claims WHERE owner = %s", (self._owner.id,))
-                self._change("DELETE FROM llmprops_processes WHERE id = %s", (self._owner.id,))
+        """Close the connection."""
         self._server.close()

@@ -6,8 +6,8 @@ import itertools
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,8 @@ from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.engine.store.base import (
-    LEASE_SECONDS,
     VERSION,
     ModelReplies,
-    Owner,
     Row,
     StoreInfo,
     replies_of,
@@ -45,10 +43,6 @@ _MIGRATIONS = (
     CREATE TABLE IF NOT EXISTS servers (
         url TEXT PRIMARY KEY, models TEXT NOT NULL, since REAL NOT NULL
     ) WITHOUT ROWID;
-    CREATE TABLE processes (
-        id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, beat REAL NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
     """,
 )
 
@@ -195,18 +189,11 @@ def is_damaged(error: sqlite3.DatabaseError) -> bool:
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "no such column" in str(error)
 
 
-_OTHERS = "SELECT 1 FROM processes WHERE id != ? AND beat BETWEEN ? AND ? LIMIT 1"
-_TAKEN = (
-    "SELECT key FROM claims JOIN processes ON processes.id = claims.owner"
-    " WHERE key IN (KEYS) AND owner != ? AND beat BETWEEN ? AND ?"
-)
-
-
 class SQLiteStore:
     """A :class:`~pytest_llmprops.engine.store.base.Store` in one file.
 
     A damaged file is renamed and reported in ``notes``; it is never emptied. The database of another program is refused
-    and not changed. If claims cannot be written, for example on a full disk, the run goes on without them.
+    and not changed.
 
     :param read_only: open an existing file without writing to it, so that it may be on a read-only disk.
     :raises StoreError: if the file cannot be opened.
@@ -215,9 +202,6 @@ class SQLiteStore:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         self.notes: list[str] = []
-        self._owner = Owner()
-        self._has_claimed = False
-        self._claims_fail = False
         self._read_only = read_only and path.is_file()
         self._db = self._open()
 
@@ -243,24 +227,10 @@ class SQLiteStore:
         self.notes.append(
             f"reply store {self.path} is damaged ({error}); set aside as {aside.name}, a new one is used"
         )
-        self._has_claimed = False
         return open_for_writing(self.path)
 
     def _error(self, error: Exception) -> StoreError:
         return StoreError(f"reply store {self.path}: {error}")
-
-    @contextmanager
-    def _changing(self) -> Iterator[sqlite3.Connection]:
-        """Make all changes of a ``with`` block, or none if it fails."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._db
-            self._db.execute("COMMIT")
-        except BaseException:
-            # SQLite itself rolls back after some errors, such as a full disk.
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
 
     def get_many(self, keys: Collection[str]) -> dict[str, Reply]:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
@@ -281,97 +251,15 @@ class SQLiteStore:
             return {}
         return replies_of(texts.items(), names, self.path, self.notes)
 
-    def state(self) -> object:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        try:
-            return id(self._db), self._db.execute("PRAGMA data_version").fetchone()
-        except sqlite3.DatabaseError:
-            # The statements with the replies decide whether the store can be used.
-            return object()
-
     def put_many(self, rows: Collection[Row]) -> None:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
         safe = [row if (name := safe_key(row.key)) == row.key else row._replace(key=name) for row in rows]
         try:
-            with self._changing() as db:
+            with self._db as db:
+                db.execute("BEGIN IMMEDIATE")
                 db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", safe)
-                self._end_claims([row.key for row in safe])
         except sqlite3.DatabaseError as error:
             raise self._error(error) from None
-
-    def claim(self, keys: Collection[str]) -> set[str]:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        if self._claims_fail:
-            return set(keys)
-        names = {safe_key(key): key for key in keys}
-        try:
-            if not self._has_claimed:
-                self._report()
-                self._has_claimed = True
-            free = names.keys() - self._taken(names)
-            if free:
-                # Another process may have claimed some of them since.
-                with self._changing() as db:
-                    free -= self._taken(free)
-                    db.executemany(
-                        "INSERT OR REPLACE INTO claims VALUES (?, ?)",
-                        [(name, self._owner.id) for name in free],
-                    )
-        except sqlite3.DatabaseError as error:
-            self._claims_fail = True
-            self.notes.append(
-                f"reply store {self.path}: {error}; other runs do not wait for the requests of this run"
-            )
-            return set(keys)
-        return {names[name] for name in free}
-
-    def _taken(self, names: Iterable[str]) -> set[str]:
-        """Return the keys that other processes, which run, have claimed."""
-        now = time.time()
-        # The clock may be set back: the time of a report may be in the future.
-        values = (self._owner.id, now - LEASE_SECONDS, now + LEASE_SECONDS)
-        # Most runs are alone; to look up the keys takes longer than to write the claims.
-        if self._db.execute(_OTHERS, values).fetchone() is None:
-            return set()
-        return {
-            row[0]
-            for part in statements(names)
-            for row in self._db.execute(_with_keys(_TAKEN, part), (*part, *values))
-        }
-
-    def release(self, keys: Collection[str]) -> None:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        with suppress(sqlite3.DatabaseError):
-            self._end_claims([safe_key(key) for key in keys])
-
-    def _end_claims(self, names: Sequence[str]) -> None:
-        if self._has_claimed:
-            self._db.executemany(
-                "DELETE FROM claims WHERE key = ? AND owner = ?", [(name, self._owner.id) for name in names]
-            )
-
-    def beat(self) -> None:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        if not self._has_claimed or self._claims_fail:
-            return
-        try:
-            self._report()
-        except sqlite3.DatabaseError as error:
-            raise self._error(error) from None
-
-    def _report(self) -> None:
-        owner, now = self._owner, time.time()
-        with self._changing() as db:
-            others = db.execute("SELECT id, host, pid, beat FROM processes WHERE id != ?", (owner.id,))
-            ended = [
-                (row[0],)
-                for row in others.fetchall()
-                if abs(now - row[3]) > LEASE_SECONDS or owner.knows_ended(row[1], row[2])
-            ]
-            db.executemany("DELETE FROM claims WHERE owner = ?", ended)
-            db.executemany("DELETE FROM processes WHERE id = ?", ended)
-            values = (owner.id, owner.host, owner.pid, now)
-            db.execute("INSERT OR REPLACE INTO processes VALUES (?, ?, ?, ?)", values)
 
     def listed_since(self, url: str, models: str) -> float:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
@@ -397,14 +285,9 @@ class SQLiteStore:
             "SELECT model, count(*), min(stored), max(stored) FROM replies GROUP BY model ORDER BY model"
         )
         [[version]] = self._read("PRAGMA user_version")
-        runs = claims = 0
-        if version:
-            [[runs, claims]] = self._read(
-                "SELECT count(DISTINCT owner), count(*) FROM claims JOIN processes ON processes.id = claims.owner"
-            )
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
         size = sum(file.stat().st_size for file in files if file.exists())
-        return StoreInfo(version, size, [ModelReplies(*row) for row in models], runs, claims)
+        return StoreInfo(version, size, [ModelReplies(*row) for row in models])
 
     def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         try:
@@ -430,11 +313,7 @@ class SQLiteStore:
         return deleted
 
     def close(self) -> None:
-        """End all claims and close the file. SQLite merges the write-ahead log if no other run uses the file."""
-        if self._has_claimed:
-            with suppress(sqlite3.DatabaseError), self._changing() as db:
-                db.execute("DELETE FROM claims WHERE owner = ?", (self._owner.id,))
-                db.execute("DELETE FROM processes WHERE id = ?", (self._owner.id,))
+        """Close the file. SQLite merges the write-ahead log if no other run uses the file."""
         self._db.close()
 
 

@@ -12,7 +12,6 @@ import json
 import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
@@ -32,13 +31,12 @@ from pytest_llmprops.models.api.batches import (
     encoded,
 )
 from pytest_llmprops.models.api.client import (
-    ENCODINGS,
     ApiCalls,
     ApiModel,
     Deviations,
     check_prices,
-    limit_answer,
-    refuse_redirect,
+    http_client,
+    http_library,
 )
 from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.base import BackendOptions
@@ -274,7 +272,6 @@ class AnthropicModel(ApiModel):
         self._client: Any = None
         #: the class of raw answers
         self._response: Any = None
-        self._strays: Any = None
 
     def batches(self) -> BatchApi:
         """Return the model's batches.
@@ -288,7 +285,7 @@ class AnthropicModel(ApiModel):
 
     def notes(self) -> Sequence[str]:
         """Return notes about the API that do not affect replies."""
-        return [*self._calls.notes, *(() if self._strays is None else self._strays.notes())]
+        return self._calls.notes
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -306,30 +303,16 @@ class AnthropicModel(ApiModel):
         key, (url, user) = os.environ[KEY].strip(), split_user(self._url)
         self._prepare()
         sdk: Any = importlib.import_module("anthropic")
-        # The HTTP library of the installed SDK: httpx, or its successor.
-        library = sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0]
-        http = importlib.import_module(library)
-        self._response = http.Response
-        from pytest_llmprops.models.api.server_pool import HttpClient, StrayAnswers, httpx
-
-        self._strays = StrayAnswers(self._calls.url)
+        self._response = http_library(sdk).Response
         options = self._options
         try:
             self._client = sdk.AsyncAnthropic(
                 api_key=key,
                 base_url=url,
-                default_headers=({"Authorization": basic(user)} if user else {})
-                | dict(self._options.headers),
-                timeout=self._options.timeout,
+                default_headers=({"Authorization": basic(user)} if user else {}) | dict(options.headers),
+                timeout=options.timeout,
                 max_retries=0,
-                http_client=HttpClient(self._strays, options.timeout, options.concurrency)
-                if http is httpx
-                # The SDKs use different versions of the library: each call has a connection of its own.
-                else sdk.DefaultAsyncHttpxClient(
-                    headers=ENCODINGS,
-                    event_hooks={"response": [partial(refuse_redirect, self._calls.url), limit_answer]},
-                    limits=http.Limits(max_keepalive_connections=0),
-                ),
+                http_client=http_client(sdk, self._calls.url, options.timeout, options.concurrency),
             )
         except Exception as error:
             return errors.from_opening(error, self._calls.hidden)
@@ -370,16 +353,14 @@ def _missing_key(spec: ModelSpec, options: BackendOptions) -> str:
     return ""
 
 
-def _import_sdks() -> None:
+def _import_sdk() -> None:
     importlib.import_module("anthropic")
-    # Its HTTP client is shared with OpenAI's SDK.
-    importlib.import_module("pytest_llmprops.models.api.server_pool")
 
 
 BACKEND = Backend(
     _check,
     always("chat"),
-    prepare=_import_sdks,
+    prepare=_import_sdk,
     batches=True,
     remote=True,
     missing=_missing_key,

@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
@@ -81,6 +81,28 @@ async def refuse_redirect(base: str, response: Any) -> None:
     )
     if problem is not None:
         raise BackendError(errors.clean(problem), kind="url", fatal=True)
+
+
+def http_library(sdk: Any) -> Any:
+    """Return the HTTP library that an SDK uses: httpx, or its successor."""
+    return importlib.import_module(sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
+
+
+def http_client(sdk: Any, url: str, timeout: float, connections: int) -> Any:
+    """Return an SDK's client over aiohttp, which takes less than half the CPU time of its default client.
+
+    It follows redirects only within one server, and limits the size of answers.
+
+    :param sdk: the module ``openai`` or ``anthropic``. :param url: the base URL.
+    :param timeout: seconds to wait for a connection, or for the next part of an answer.
+    :param connections: maximum number of calls in flight.
+    """
+    return sdk.DefaultAioHttpClient(
+        timeout=timeout,
+        headers=ENCODINGS,
+        event_hooks={"response": [partial(refuse_redirect, url), limit_answer]},
+        limits=http_library(sdk).Limits(max_connections=connections),
+    )
 
 
 def _too_large(response: Any, size: str) -> BackendError:

@@ -35,7 +35,6 @@ from pytest_llmprops.models.hf.classifiers import (
     label_letters,
     positive_index,
 )
-from pytest_llmprops.models.hf.loading import check_packages, own_network
 from pytest_llmprops.models.hf.masked import HfEmbedModel, HfFillMaskModel
 from pytest_llmprops.models.hf.translate import MAX_NEW_TOKENS, HfTranslateModel
 from pytest_llmprops.models.registry import Backend, Maker
@@ -313,7 +312,6 @@ def check(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Maker:
     source = find_source(spec)
     kind = stated or source.kind
     _check_causal(spec, kind)
-    check_packages(source.config, f"--model {spec.text}")
     for key, of_kind in _OF_KIND.items():
         if key in spec.params and kind != of_kind:
             raise UsageError(
@@ -379,7 +377,7 @@ def _make(
         # Several libraries print progress bars that cannot be switched off individually.
         with contextlib.redirect_stderr(io.StringIO()):
             tokenizer = transformers.AutoTokenizer.from_pretrained(source.path, **location)
-            loader = own_network(source.config) or getattr(transformers, _LOADERS[kind])
+            loader = getattr(transformers, _LOADERS[kind])
             compressed: dict[str, Any] = {}
             if quantization is not None:
                 compressed["quantization_config"] = transformers.BitsAndBytesConfig(

@@ -286,11 +286,6 @@ class HfSegmentModel(HfEncoder):
         self._check_length(len(row))
         return row, first
 
-    def outputs(self, ids: Any, mask: Any) -> Any:
-        """Return the logits; of a network with a ``decode`` method (a CRF), 1 for the labels it chooses."""
-        decode = getattr(self.network, "decode", None)
-        return super().outputs(ids, mask) if decode is None else decode(ids, mask)
-
     def _best(self, logits: Any, indices: list[int]) -> list[list[int]]:
         """Return the most probable label of each token."""
         if logits.ndim != 3 or logits.shape[-1] != len(self._letters):

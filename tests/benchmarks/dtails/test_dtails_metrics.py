@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.dtails.benchmark import Dtails
+from pytest_llmprops.benchmarks.dtails.evaluation import run_values
 from pytest_llmprops.benchmarks.dtails.items import SELECT, Slot, languages, slots
-from pytest_llmprops.benchmarks.dtails.positions import (
+from pytest_llmprops.benchmarks.dtails.metrics import (
     Positions,
     mean_and_deviation,
     order_dependent,
     position_group,
     positions,
     run_accuracies,
-    run_values,
 )
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.core.benchmark_checks import loaded
@@ -150,22 +150,22 @@ def test_errors_are_not_counted() -> None:
 def test_translations() -> None:
     """Translations report the shares with a variation, with an exact form, and split by the parser."""
 
-    def one(chosen: float, substring: float, tokenizer: float) -> VerdictRecord:
-        values = {"chosen": chosen, "substring": substring, "tokenizer": tokenizer, "variations": 2.0}
+    def one(chosen: float, substring: float, **more: float) -> VerdictRecord:
+        values = {"chosen": chosen, "substring": substring, "variations": 2.0, **more}
         return record(2, values=values, task="translate")
 
-    metrics = rows([one(1, 1, 0), one(2, 0, 2), one(0, 0, 1), one(0, 0, 1)])
+    metrics = rows([one(1, 1), one(2, 0, parser=1.0), one(0, 0, parser=0.0), one(0, 0, parser=0.0)])
     assert metrics["translate", "af", "found_rate", ""].value == 0.5
     assert metrics["translate", "af", "substring_rate", ""].value == 0.25
     parsed = metrics["translate", "af", "parser_rate", ""]
     assert (parsed.value, parsed.n) == pytest.approx((1 / 3, 3))
-    assert ("translate", "af", "parser_rate", "") not in rows([one(1, 1, 0)])
+    assert ("translate", "af", "parser_rate", "") not in rows([one(1, 1)])
 
 
 def test_directions_are_declared() -> None:
     """Each metric has its declared direction, and a position's target depends on the number of variations."""
     records = [record(2, (0, True), (1, False), values={"rules_read": 1.0})] * 20
-    translation = record(2, values={"chosen": 1.0, "substring": 1.0, "tokenizer": 1.0}, task="translate")
+    translation = record(2, values={"chosen": 1.0, "substring": 1.0, "parser": 1.0}, task="translate")
     scored = record(2, (0, True), values={"run1_normalised_right": 1.0})
     measured_rows = [*BENCHMARK.metrics([*records, translation]), *BENCHMARK.metrics([scored])]
     directions = {metric.name: metric.direction for metric in reversed(measured_rows)}

@@ -310,10 +310,10 @@ def test_tokenizer_is_recorded(run: Runner, data: tuple[str, ...]) -> None:
     done = run("test_dtails.py", *data[1:], *options)
     assert done.code == 0, done.output
     tokenizers = {
-        (v["language"], v["values"]["tokenizer"], v["reason"].rpartition("; ")[2])
+        (v["language"], v["values"]["parser"], v["reason"].rpartition("; ")[2])
         for v in done.verdicts.values()
     }
-    assert tokenizers == {("af", 2.0, "words by splitter 1 af)"), ("hy", 1.0, "words by unicode-words)")}
+    assert tokenizers == {("af", 1.0, "words by splitter 1 af)"), ("hy", 0.0, "words by unicode-words)")}
     rates = {m["language"]: m["value"] for m in done.run["metrics"] if m["name"] == "parser_rate"}
     assert rates == {"af": 1.0, "hy": 0.0}
     assert done.run["helpers"]["parse"]["identity"] == {"backend": "splitter"}
@@ -341,7 +341,7 @@ def test_named_parser_replaces_the_default(run: Runner, data: tuple[str, ...]) -
     write_models(run, "'dit-wooon-x'", "stanza?dir=/nowhere")
     absent = run(*options)
     assert "parse" not in absent.run["helpers"]
-    assert {v["values"]["tokenizer"] for v in absent.verdicts.values()} == {1.0}
+    assert {v["values"]["parser"] for v in absent.verdicts.values()} == {0.0}
 
 
 def test_helper_that_cannot_parse(run: Runner, data: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,16 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.eras.paradigms import Paradigm, parse_builtin
-from pytest_llmprops.benchmarks.eras.sentences import (
-    capacity,
-    fill_by_model,
+from pytest_llmprops.benchmarks.eras.items import (
+    SentencePair,
     fill_seeded,
     locate_site,
     make_pair,
+    read_pairs,
+)
+from pytest_llmprops.benchmarks.eras.paradigms import Paradigm, parse_builtin
+from pytest_llmprops.benchmarks.eras.tools.generation import (
+    capacity,
+    fill_by_model,
     masked,
     pair_to_row,
-    pairs_from_rows,
     shares,
     threshold,
 )
@@ -197,7 +201,7 @@ def _enumerated(frame: Paradigm, words: Mapping[str, Sequence[str]]) -> Iterator
 def test_a_score_must_exceed_the_threshold(value: float, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A score equal to the threshold does not pass."""
     # Use the scores themselves, because their logarithms would be rounded.
-    monkeypatch.setattr("pytest_llmprops.benchmarks.eras.sentences.math.exp", lambda x: x)
+    monkeypatch.setattr("pytest_llmprops.benchmarks.eras.tools.generation.math.exp", lambda x: x)
     fillings = fill_by_model(
         paradigm("{one}买{site}。"), {"one": ["天"]}, lambda t, c: [value], seed=0, mlm_score="absolute"
     )
@@ -255,14 +259,18 @@ def test_pairs_survive_rows() -> None:
     template = paradigm()
     pairs = list(fill_seeded(template, WORDS, pairs=3, seed=0))
     rows = [pair_to_row(pair) for pair in pairs]
-    assert pairs_from_rows(rows, [template]) == pairs
+
+    def read(*rows: Mapping[str, object]) -> list[SentencePair]:
+        return list(read_pairs("\n".join(map(json.dumps, rows)), [template], "pairs.jsonl"))
+
+    assert read(*rows) == pairs
     changes: list[dict[str, object]] = [
         {"id": "02/00000"}, {"id": "01"}, {"id": "01/x"}, {"words": ["天"]}, {"words": None}, {"test": "天"},
         {"control": rows[0]["test"]}, {"start": 0}, {"words": ["甲乙丙", "山"]},
     ]  # fmt: skip
     for change in changes:
-        with pytest.raises(DataError, match="row 2"):
-            pairs_from_rows([rows[0], rows[1] | change], [template])
+        with pytest.raises(DataError, match=r"pairs.jsonl, row 2: "):
+            read(rows[0], rows[1] | change)
 
 
 def test_wrong_number_of_words_is_an_error() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about
 from pytest_llmprops.benchmarks.homophones.items import alternatives, masked
+from pytest_llmprops.benchmarks.homophones.reading import REQUEST, contains_answer, offers_answer
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import resolve
@@ -75,12 +76,13 @@ def quoted(prompt: str) -> str:
 
 
 def test_paper_and_quick_requests(lamp: Loaded, measure: Measure) -> None:
-    """`paper` leaves temperature and length to the server and matches anywhere; `quick` sets both."""
+    """`paper` leaves temperature and length to the server; `quick` sets both and asks for a line with the answer."""
     paper, quick = (
         measure(H, lamp.items[0], lamp.context, "lamplight", protocol=name) for name in ("paper", "quick")
     )
     assert paper.calls == [("subject", Chat.user(QUESTION))]
-    assert quick.calls == [("subject", Chat.user(QUESTION, temperature=0.0, max_tokens=256))]
+    assert quick.calls == [("subject", Chat.user(f"{QUESTION}\n{REQUEST}", temperature=0.0, max_tokens=256))]
+    assert REQUEST.splitlines()[-1] == "ANSWER: <word>"
     assert (paper.verdict.status, quick.verdict.status) == ("correct", "wrong")
 
 
@@ -96,7 +98,9 @@ def test_each_item_has_its_controls(lamp: Loaded) -> None:
 
 def test_control_questions(lamp: Loaded, measure: Measure) -> None:
     """The controls are the sentence without its word, and the word without its sentence."""
-    context_only, word_only = (measure(H, i, lamp.context, "lamp").prompt for i in lamp.items[1:])
+    context_only, word_only = (
+        measure(H, i, lamp.context, "lamp", match="contains").prompt for i in lamp.items[1:]
+    )
     assert quoted(context_only) == "Hang the ____ over the table"
     assert "lammpe" not in context_only
     assert word_only == "The word 'lammpe' is a homophone word, can you tell its true meaning?"
@@ -176,21 +180,61 @@ def test_foreign_answers_may_be_english(tmp_path: Path, measure: Measure) -> Non
 
 
 @pytest.mark.parametrize(
-    ("reply", "contains", "word"),
+    ("reply", "contains", "line"),
     [
         ("Its source is 'cat'", "correct", "wrong"),
         ("The word is 'a'.", "correct", "correct"),
         ("It is 'one'", "wrong", "wrong"),
+        ("It is 'a'.\nANSWER: cat", "correct", "wrong"),
+        ("It is 'cat'.\n**ANSWER: a**", "correct", "correct"),
     ],
 )
-def test_contains_and_word_matching(
-    reply: str, contains: str, word: str, tmp_path: Path, measure: Measure
+def test_contains_and_line_matching(
+    reply: str, contains: str, line: str, tmp_path: Path, measure: Measure
 ) -> None:
-    """`contains` finds "a" inside "cat", as the paper's rule does; `word` needs a whole word."""
+    """`contains` finds "a" inside "cat", as the paper's rule does; `line` needs a whole word, in the line if any."""
     data = load(tmp_path, "es", ("Fuimos ha nadar", "ha", "to", "a"))
-    results = [measure(H, data.items[0], data.context, reply, match=m).verdict for m in ("contains", "word")]
-    assert [v.status for v in results] == [contains, word]
+    results = [measure(H, data.items[0], data.context, reply, match=m).verdict for m in ("contains", "line")]
+    assert [v.status for v in results] == [contains, line]
     assert [v.values["function_word"] for v in results] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer", "language", "is_right"),
+    [
+        ("ANSWER: fridge", "fridge", "en", True),
+        ("Answer: the fridges.", "fridge", "en", True),
+        ('{"ANSWER": "fridge"}', "fridge", "en", True),
+        ("**ANSWER:** ＦＲＩＤＧＥ<|im_end|>", "fridge", "en", True),
+        ("It is not a fridge.\nANSWER: fridge", "fridge", "en", True),
+        ("It is a fridge.\nANSWER: bridge", "fridge", "en", False),
+        ("ANSWER: phrydge\nWait, better:\nANSWER: fridge", "fridge", "en", True),
+        ("It is a fridge.\nANSWER: <word>", "fridge", "en", True),
+        ("It is a fridge.", "fridge", "en", True),
+        ("It is a bridge, not a fridge.", "fridge", "en", False),
+        ("Not a fridge. Or perhaps a fridge after all.", "fridge", "en", True),
+        ("She cartridges.", "fridge", "en", False),
+        ("neighbours", "neighbour", "en", True),
+        ("driving", "driver", "en", False),
+        ("vecinas", "vecino", "es", True),
+        ("el avion", "avión", "es", True),
+        ("to sow", "to sow", "es", True),
+        ("It means sow.", "to sow", "es", True),
+        ("ANSWER：廚房", "厨房", "zh", True),
+        ("不是厨房，是厨师", "厨房", "zh", False),
+    ],
+)
+def test_offered_answers(reply: str, answer: str, language: str, is_right: bool, builtin: Loaded) -> None:
+    """The last line with an answer counts; without one, whole words in any regular form that are not rejected."""
+    assert offers_answer(reply, [answer], language, builtin.context) is is_right
+
+
+def test_the_papers_rule_searches_the_whole_reply() -> None:
+    """Also the repeated question, and inside other words."""
+    assert contains_answer("In the sentence 'A Lamplight', the word", ["lamp"], "en")
+    assert not contains_answer("a light", ["lamp", " "], "en")
+    assert contains_answer("it is sowing", ["to sow"], "zh")
+    assert not contains_answer("it is sowing", ["to sow"], "en")
 
 
 @pytest.mark.parametrize("bad", [{"match": "exact"}, {"asks": "0"}, {"asks": "11"}, {"max_tokens": "0"}])
@@ -207,12 +251,9 @@ def test_settings_out_of_range_are_refused(bad: dict[str, str]) -> None:
 def test_question_is_repeated_after_a_refusal(lamp: Loaded, measure: Measure) -> None:
     """With asks = N the same question follows a refusal up to N times, as in the paper's forced answer."""
     seen = measure(H, lamp.items[0], lamp.context, REFUSAL, "Ah, a lamp!", asks=2)
-    assert seen.calls[0][1].messages == (Message("user", QUESTION),)
-    assert seen.calls[1][1].messages == (
-        Message("user", QUESTION),
-        Message("assistant", REFUSAL),
-        Message("user", QUESTION),
-    )
+    question = Message("user", f"{QUESTION}\n{REQUEST}")
+    assert seen.calls[0][1].messages == (question,)
+    assert seen.calls[1][1].messages == (question, Message("assistant", REFUSAL), question)
     assert seen.calls[1][1].temperature == seen.calls[0][1].temperature
     assert seen.verdict.status == "correct"
     assert (seen.verdict.values["asks"], seen.verdict.values["first_correct"]) == (2.0, 0.0)
@@ -238,7 +279,9 @@ REPLIES = [
     (Reply("…!"), "unparsed", 0.0),
     (CUT_OFF, "unparsed", 0.0),
     (Reply("The word is 'lamp', since it is", finish_reason="length"), "correct", 0.0),
-    (Reply("The word is 'lamb', since it is", finish_reason="length"), "wrong", 0.0),
+    (Reply("The word is 'lamb', since it is", finish_reason="length"), "unparsed", 0.0),
+    (Reply("ANSWER: lamb\nsince", finish_reason="length"), "wrong", 0.0),
+    (Reply("I cannot tell.\nANSWER: lamp/lamb"), "correct", 1.0),
     (Reply("", finish_reason="content_filter"), "refused", 0.0),
     (Reply("It sounds like 'lamp'.", finish_reason="content_filter"), "refused", 0.0),
 ]
@@ -262,13 +305,15 @@ def test_statuses(reply: Reply, status: str, several: float, lamp: Loaded, measu
 @pytest.mark.parametrize(
     ("reply", "given", "reason"),
     [
-        ("It could be 'lamb' or 'lamp'.", "lamp", "offers the answer"),
-        ("It means 'lamb', not 'lamp'.", "lamb", "mentions the answer without offering it"),
-        ("It means 'lamb'.", "lamb", "names lamb"),
+        ("It could be 'lamb' or 'lamp'.", "lamp", "contains the answer"),
+        ("It means 'lamb', not 'lamp'.", "It means 'lamb', not 'lamp'.", "rejects the answer"),
+        ("It means 'lamb'.", "It means 'lamb'.", "does not contain the answer"),
+        ("It is a lamp.\nANSWER: Lamps.", "Lamps", "the last line has the answer"),
+        ("It is a lamp.\nANSWER: lamb", "lamb", "the last line has lamb"),
     ],
 )
 def test_what_was_given_and_why(reply: str, given: str, reason: str, lamp: Loaded, measure: Measure) -> None:
-    """A correct reply gives the answer; a wrong one that mentions it says so."""
+    """The verdict has what the line has, or else the answer or the reply."""
     verdict = measure(H, lamp.items[0], lamp.context, reply).verdict
     assert (verdict.given, verdict.reason) == (given, reason)
 
@@ -276,40 +321,42 @@ def test_what_was_given_and_why(reply: str, given: str, reason: str, lamp: Loade
 @pytest.mark.parametrize(
     ("reply", "match", "read_by", "alike", "other"),
     [
-        (Reply("It means 'lamp'."), "word", "named answer", 1.0, None),
-        (Reply("It means 'lamb', not 'lamp'."), "word", "defines another meaning", 0.0, "correct"),
-        (Reply("It means 'lamb', not 'lamp'."), "contains", "contains the answer", 0.0, "not correct"),
-        (Reply(""), "word", "empty", 1.0, None),
-        (CUT_OFF, "word", "cut off before an answer", 1.0, None),
-        (Reply("", finish_reason="content_filter"), "word", "content filter", 1.0, None),
-        (Reply(QUESTION), "word", "repeats the question", 1.0, None),
+        (Reply("It means 'lamp'."), "line", "the paper's rule", 1.0, None),
+        (Reply("'Lamp' or 'lamb'?\nANSWER: lamb"), "line", "answer line", 0.0, "correct"),
+        (Reply("It means 'lamb', not 'lamp'."), "line", "the paper's rule", 0.0, "correct"),
+        (Reply("It means 'lamb', not 'lamp'."), "contains", "the paper's rule", 0.0, "not correct"),
+        (Reply("", finish_reason="content_filter"), "line", "content filter", 1.0, None),
     ],
 )
 def test_how_a_reply_was_read(
     reply: Reply, match: str, read_by: str, alike: float, other: str | None, lamp: Loaded, measure: Measure
 ) -> None:
-    """A verdict names the rule that read the reply, and what the other protocol reads if that differs."""
+    """A verdict says whether the line or the paper's rule read the reply, and what the other protocol reads."""
     verdict = measure(H, lamp.items[0], lamp.context, reply, match=match).verdict
     assert (verdict.evidence[READ_BY], verdict.values[READ_ALIKE]) == (read_by, alike)
     assert verdict.evidence.get(OTHER_READING) == other
+    assert verdict.values.get("line") == (float(read_by == "answer line") if match == "line" else None)
 
 
 @pytest.mark.parametrize(
     ("replies", "remarks"),
     [
-        ([QUESTION] * 20, ["warning: 100.0% of the replies name no answer"]),
-        (["lamb"] * 10 + [QUESTION] * 10, ["warning: 50.0% of the replies name no answer"]),
-        (["lamb"] * 11 + [QUESTION] * 9, []),
-        ([QUESTION] * 19, []),
-        (["It could be 'lamp' or 'lamb'."] * 20, ["warning: 100.0% of the replies name several answers"]),
-        (["It means 'lamp'."] * 20, []),
+        (["ANSWER: lamp"] * 20, []),
+        (["lamp"] * 2 + ["ANSWER: lamp"], ["2 of 3 replies have no line 'ANSWER: word'"]),
+        (
+            ["It could be 'lamp' or 'lamb'.\nANSWER: lamp or lamb"] * 20,
+            ["warning: 100.0% of the replies name several answers"],
+        ),
     ],
 )
-def test_warnings(replies: list[str], remarks: list[str], lamp: Loaded, measure: Measure) -> None:
-    """Replies that name nothing, or everything, are warned about; controls are left out."""
+def test_remarks(replies: list[str], remarks: list[str], lamp: Loaded, measure: Measure) -> None:
+    """The summary says how many replies had no line, and warns of several answers; controls are left out."""
     records = [measure(H, lamp.items[0], lamp.context, reply).record for reply in replies]
     controls = [measure(H, lamp.items[1], lamp.context, QUESTION).record] * 30
-    assert list(H.remarks([*records, *controls])) == remarks
+    said = list(H.remarks([*records, *controls]))
+    assert [text.partition(";")[0] for text in said] == remarks
+    imported = [replace(record, values={}) for record in records]
+    assert list(H.remarks(imported)) == []
 
 
 # Metrics
@@ -381,9 +428,9 @@ def test_first_ask_accuracy(tmp_path: Path, measure: Measure) -> None:
         (" / ", []),
     ],
 )
-def test_alternatives_are_whole_answers(cell: str, expected: list[str], builtin: Loaded) -> None:
+def test_alternatives_are_whole_answers(cell: str, expected: list[str]) -> None:
     """A slash separates whole answers; a pronoun, article or auxiliary shares the words after its alternative."""
-    assert alternatives(cell, builtin.context.words) == expected
+    assert alternatives(cell) == expected
 
 
 # Bad rows
@@ -409,14 +456,3 @@ def test_missing_file_or_column_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"testset_espanol\.csv: no column 'answer_spanish'") as caught:
         H.load(DataFolder(tmp_path, "published"))
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("document", ["{}", "[]", '{"refusal": 1}'])
-def test_damaged_rules_are_a_data_error(tmp_path: Path, document: str) -> None:
-    """Rules of the user's own folder that are not rules are one line with the file."""
-    write(tmp_path, "en", ("Hang the lammpe over the table", "lammpe", "lamp"))
-    (tmp_path / "homophones" / "reading_rules.json").write_text(document, encoding="utf-8")
-    with pytest.raises(
-        DataError, match=r"^homophones/reading_rules\.json: reading rules: .*; correct it there$"
-    ):
-        H.load(DataFolder(tmp_path, "published"))

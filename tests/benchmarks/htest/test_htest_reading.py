@@ -1,4 +1,4 @@
-"""Reading which label or option a reply to H-TEST chooses, by the published rule and by this project's."""
+"""Reading which label or option a reply to H-TEST chooses: by the published rules, and by the words of replies."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.htest.reading import (
-    LABELS,
-    obeys_format,
-    read_choice,
-    read_label,
-    read_option,
-)
+from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
+from pytest_llmprops.core.reading import stated
 
 # The published reading rule, case by case
 
@@ -53,46 +48,22 @@ def test_read_option(reply: str, option: int) -> None:
         assert read_option(other, ["Z", "N", "E", "Ɛ"]) is None
 
 
-def test_one_capital_letter_obeys_the_format() -> None:
-    """It may have blanks around it, but no punctuation, extra words or other letters."""
-    assert all(map(obeys_format, ["A", "B", " A", "B\n"]))
-    assert not any(map(obeys_format, ["a", "b", "A.", "(A)", "A B", "AB", "Label: A", "C", "", "**B**"]))
-
-
-# The rule "letter": X and Y are the labels in either order, x and y the same in lower case
-
-CHOSEN = {
-    "letter alone": [
-        "X", " x\n", "**X**", "(X)", "X.", "`X`", '"X"', "“X”", "[X]", "X)", "X ✅", "XXX", "$X$", "＂X＂",
-    ],
-    "statement": [
-        "Label: X", "label: x", "Answer:X", "The answer is X.", "The label is **X**", "Correct label: X",
-        r"\boxed{X}", r"\boxed{\text{X}}", '{"label": "X"}', '{"answer": "x"}', "<answer>X</answer>",
-        "Output: X", "Option X", "Category X", "It is X", "It's X.", "I'd go with X", "Therefore, X", "so X",
-        "My answer would be X, because no word rhymes.", "The answer is (x).", "答案是X", "The label is option X",
-        "At first I think Y, but the final answer is X", "The answer is Y. Wait, no: the answer is X",
-        'Label: X\nInput: "go home" Label: Y',
-    ],
-    "first line": [
-        "X\n\nThe words do not rhyme.", "X. The text has no capital letter.", "X (because it rhymes)",
-        "X because the last word ends so.", "**X** - it is a palindrome", "X. Y would be wrong.",
-    ],
-    "only mention": [
-        "Sure! X", "not Y, X", "X, not Y", "Y? No: X", "X rather than Y", "not Y but X", "Y is wrong, X",
-        "Between X and Y: Y... no, X", "I believe X",
-    ],
-}  # fmt: skip
-NO_ANSWER = {
-    "empty": ["", " \n", 'Input: "go home" Label: X'],
-    "several options": [
-        "X or Y", "X/Y", "X\nY", "Label X or Y", "The answer is X or Y.", "X Y X Y", "not X", "X, Y",
-        "X \nY (Respond in one letter and nothing else)", "The answer is X. The answer is Y.",
-    ],
-    "no option": [
-        "I", "The pattern", "It's x", "It is x", "neither", "none of the above", "Either x or y", "xyxy", "?", "C", "1",
-        "Look at x word", "X palindrome reads the same", "The answer is x palindrome", "I cannot help with that",
-    ],
-}  # fmt: skip
+FORMS = [(label,) for label in LABELS]
+# X and Y are the labels in either order, x and y the same in lower case.
+CHOSEN = [
+    "X", " x\n", "X ✅", "$X$", "＂X＂", "Label: X", "label: x", "Answer:X", "Correct label: X", r"\boxed{\text{X}}",
+    '{"answer": "x"}', "Output: X", "Category X", "I'd go with X", "so X", "The answer is (x).",
+    "My answer would be X, because no word rhymes.", "The answer is Y. Wait, no: the answer is X",
+    'Label: X\nInput: "go home" Label: Y', "X. The text has no capital letter.", "X (because it rhymes)",
+    "**X** - it is a palindrome", "X. Y would be wrong.", "Sure! X", "Y? No: X", "X rather than Y", "not Y but X",
+    "Between X and Y: Y... no, X", "I believe X",
+]  # fmt: skip
+NO_ANSWER = [
+    "", " \n", "Label X or Y", "X Y X Y", "not X", "X, Y", "The answer is X. The answer is Y.", "I", "The pattern",
+    "It's x", "neither", "none of the above", "Either x or y", "xyxy", "?", "C", "1", "Look at x word",
+    "X palindrome reads the same", "The answer is x palindrome", "I cannot help with that",
+    "X \nY (Respond in one letter and nothing else)",
+]  # fmt: skip
 
 
 def filled(reply: str, label: str) -> str:
@@ -103,26 +74,17 @@ def filled(reply: str, label: str) -> str:
     return re.sub(r"(?<![A-Za-z])[XYxy]+(?![A-Za-z])", lambda match: match[0].translate(letters), reply)
 
 
-@pytest.mark.parametrize("rule", CHOSEN)
-def test_a_chosen_label_is_read_in_any_wording(rule: str) -> None:
-    """Each wording is read by the rule that is made for it, whichever label it has."""
-    for label in LABELS:
-        read = {reply: read_choice(filled(reply, label), LABELS, folds_case=True) for reply in CHOSEN[rule]}
-        assert {reply: (choice.index, choice.rule) for reply, choice in read.items()} == dict.fromkeys(
-            CHOSEN[rule], (LABELS.index(label), rule)
-        )
+@pytest.mark.parametrize("label", LABELS)
+def test_a_chosen_label_is_read_in_any_wording(label: str) -> None:
+    """Each wording is read, whichever label it has."""
+    read = {reply: stated(filled(reply, label), FORMS) for reply in CHOSEN}
+    assert read == dict.fromkeys(CHOSEN, LABELS.index(label))
 
 
-@pytest.mark.parametrize("rule", NO_ANSWER)
-def test_a_reply_without_a_choice_has_a_cause(rule: str) -> None:
+@pytest.mark.parametrize("label", LABELS)
+def test_a_reply_without_a_choice_is_unread(label: str) -> None:
     """Both labels, an article, and a repetition of the question are no answer."""
-    for label in LABELS:
-        read = {
-            reply: read_choice(filled(reply, label), LABELS, folds_case=True) for reply in NO_ANSWER[rule]
-        }
-        assert {reply: (choice.index, choice.rule) for reply, choice in read.items()} == dict.fromkeys(
-            NO_ANSWER[rule], (None, rule)
-        )
+    assert {reply: stated(filled(reply, label), FORMS) for reply in NO_ANSWER} == dict.fromkeys(NO_ANSWER)
 
 
 _PIECES = st.sampled_from(
@@ -138,9 +100,8 @@ _PIECES = st.sampled_from(
 @example("X. The other one is Y")
 def test_swapping_the_letters_swaps_the_reading(reply: str) -> None:
     """Neither label has an advantage in any wording."""
-    a, b = (read_choice(filled(reply, label), LABELS, folds_case=True) for label in LABELS)
-    assert a.rule == b.rule
-    assert b.index == (None if a.index is None else 1 - a.index)
+    a, b = (stated(filled(reply, label), FORMS) for label in LABELS)
+    assert b == (None if a is None else 1 - a)
 
 
 def test_a_published_rule_prefers_a() -> None:
@@ -165,4 +126,4 @@ OPTIONS = ["E", "—", "[", "d"]
 )  # fmt: skip
 def test_a_letter_geometry_option_is_read_in_any_wording(reply: str, index: int | None) -> None:
     """Case counts, marks are options too, and a dash in a sentence is not one."""
-    assert read_choice(reply, OPTIONS).index == index
+    assert stated(reply, [(option,) for option in OPTIONS]) == index

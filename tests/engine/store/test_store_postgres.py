@@ -70,7 +70,6 @@ def test_texts_of_all_languages_are_kept(postgres: PostgresServer, encoding: str
     postgres.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0")
     reply = replace(REPLY, text="中 é \x00 \ud800")
     with closing(open_store(postgres.url(name))) as store:
-        assert store.claim(["键"]) == {"键"}
         put(store, "键", reply, model="模型")
         found = get(store, "键")
         assert found is not None
@@ -88,18 +87,15 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresSer
 def test_a_lost_connection_is_opened_again(
     database: str, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run goes on after the server ended its connection, and keeps its claims."""
+    """A run goes on after the server ended its connection."""
     monkeypatch.setattr(postgres_server, "RECONNECT_WAITS", (0.01, 0.05))
-    with closing(open_store(database)) as store, closing(open_store(database)) as other:
+    with closing(open_store(database)) as store:
         put(store, "k", REPLY)
-        store.claim(["a"])
         name = database.rpartition("/test_")[2].partition("?")[0]
         postgres.execute(
             f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'test_{name}'"
         )
         assert get(store, "k") == REPLY
-        assert other.claim(["a"]) == set()
-        assert store.claim(["a"]) == {"a"}
 
 
 def test_the_grants_of_the_documentation_suffice(postgres: PostgresServer) -> None:
@@ -113,10 +109,8 @@ def test_the_grants_of_the_documentation_suffice(postgres: PostgresServer) -> No
     postgres.execute(grants, database=name)
     user = postgres.url(name, user="alice")
     with closing(open_store(user)) as store:
-        assert store.claim(["k"]) == {"k"}
         put(store, "k", REPLY)
         assert store.listed_since("http://s", "list") == 0.0
-        store.beat()
         with pytest.raises(StoreError, match="permission denied"):
             store.prune(before=1e12, model=None)
     for statement in (
@@ -281,15 +275,12 @@ def pooler(remote: Remote, tmp_path: Path) -> Iterator[str]:
 
 
 def test_stores_behind_a_pooler_of_transactions(pooler: str) -> None:
-    """More runs than the pooler has connections create the tables, claim, and read each other's replies."""
+    """More runs than the pooler has connections create the tables and read each other's replies."""
     stores = [open_store(pooler) for _ in range(4)]
     try:
         for number, store in enumerate(stores):
-            assert store.claim([f"pooled-{number}"]) == {f"pooled-{number}"}
-            assert not stores[number - 1].claim([f"pooled-{number}"])
             put(store, f"pooled-{number}", REPLY)
         assert all(get(store, f"pooled-{n}") is not None for store in stores for n in range(4))
-        assert stores[0].info().claims == 0
     finally:
         for store in stores:
             store.close()

@@ -9,7 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -18,12 +18,11 @@ import pytest
 
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.engine.store import sqlite
-from pytest_llmprops.engine.store.base import LEASE_SECONDS, VERSION, row_of
+from pytest_llmprops.engine.store.base import VERSION, row_of
 from pytest_llmprops.engine.store.location import default_store, holds_replies
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from tests.support.programs import UNSHARE
-from tests.support.stores import REPLY, age_claims, get, put
+from tests.support.stores import REPLY, get, put
 
 
 @pytest.fixture
@@ -241,7 +240,7 @@ def test_database_of_another_program_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_store_of_an_earlier_version_is_migrated(path: Path) -> None:
-    """A file without a version keeps its replies and gets the tables of claims; earlier versions can still read it."""
+    """A file without a version keeps its replies; earlier versions can still read it."""
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(
@@ -256,7 +255,6 @@ def test_a_store_of_an_earlier_version_is_migrated(path: Path) -> None:
     reading.close()
     store = SQLiteStore(path)
     assert get(store, "k") == REPLY
-    assert store.claim(["other"]) == {"other"}
     other = row_of("other", "m", REPLY)
     store.put_many([other])
     assert store.info().version == VERSION
@@ -307,50 +305,3 @@ def test_a_store_of_a_later_version_is_refused(store: SQLiteStore, path: Path, r
     with pytest.raises(StoreError, match=f"has version {VERSION + 1} of the tables.*upgrade pytest-llmprops"):
         SQLiteStore(path, read_only=read_only)
     assert path.read_bytes() == before
-
-
-def test_claims_that_cannot_be_written_do_not_end_a_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While another program locks the file, all requests count as claimed, with one note."""
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
-    store = SQLiteStore(path)
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        assert store.claim(["a", "b"]) == {"a", "b"}
-        other.execute("COMMIT")
-    assert store.claim(["c"]) == {"c"}
-    [note] = store.notes
-    assert (
-        note == f"reply store {path}: database is locked; other runs do not wait for the requests of this run"
-    )
-    store.beat()
-    store.close()
-
-
-def test_a_claim_is_looked_up_again_where_it_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that another process claims between the look-up and the lock stays with that process."""
-    with closing(SQLiteStore(path)) as one, closing(SQLiteStore(path)) as two:
-        assert two.claim(["other"]) == {"other"}
-        assert one.claim(["own"]) == {"own"}
-        claimed: list[set[str]] = []
-        look_up = SQLiteStore._taken  # noqa: SLF001 -- the moment between the two look-ups
-
-        def taken(store: SQLiteStore, names: Iterable[str]) -> set[str]:
-            found = look_up(store, names)
-            if store is one and not claimed:
-                claimed.append(two.claim(["shared"]))
-            return found
-
-        monkeypatch.setattr(SQLiteStore, "_taken", taken)
-        assert one.claim(["shared", "free"]) == {"free"}
-        assert claimed == [{"shared"}]
-
-
-def test_a_report_from_the_future_is_removed(path: Path) -> None:
-    """After a clock was set back, claims of a process that reported before are free, also for one that runs already."""
-    for is_running in (False, True):
-        with closing(SQLiteStore(path)) as one, closing(SQLiteStore(path)) as two:
-            assert one.claim(["a"]) == {"a"}
-            assert not is_running or two.claim(["other"]) == {"other"}
-            age_claims(str(path), -(LEASE_SECONDS + 10))
-            assert two.claim(["a"]) == {"a"}
-            assert is_running or (two.info().runs, two.info().claims) == (1, 1)

@@ -1,29 +1,25 @@
-"""Replies for an event loop: requests share statements, and wait for each other across runs."""
+"""Replies for an event loop: requests that arrive together share statements."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 import threading
-import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_llmprops.core.errors import RunStopped, StoreError
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.store import reply_cache, sqlite
-from pytest_llmprops.engine.store.base import LEASE_SECONDS, Store, row_of
+from pytest_llmprops.engine.store.base import Store
 from pytest_llmprops.engine.store.reply_cache import StoreCalls
-from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import MakeBroker, ask_all
-from tests.support.stores import REPLY, age_claims, fill, put
+from tests.support.stores import REPLY, fill, put
 
 Open = Callable[[], Store]
 
@@ -48,7 +44,7 @@ def test_old_replies_are_ignored_on_request(opened: Open, store: Store) -> None:
 
     async def work(one: StoreCalls) -> list[Reply | None]:
         times = (1000.0, 1000.1, 0.0)
-        return [await one.find("k", not_before=t, claim=True) for t in times]
+        return [await one.find("k", not_before=t) for t in times]
 
     assert run(opened, work) == [REPLY, None, REPLY]
 
@@ -59,7 +55,7 @@ def test_requests_of_one_moment_share_statements(opened: Open, location: str) ->
 
     async def work(one: StoreCalls) -> None:
         loop_thread = threading.get_ident()
-        for name in ("get_many", "put_many", "claim"):
+        for name in ("get_many", "put_many"):
             method = getattr(one.store, name)
 
             def counted(values: Any, name: str = name, method: Any = method) -> Any:
@@ -67,163 +63,11 @@ def test_requests_of_one_moment_share_statements(opened: Open, location: str) ->
                 return method(values)
 
             setattr(one.store, name, counted)
-        await asyncio.gather(*(one.find(f"k{n}", claim=True) for n in range(120)))
+        await asyncio.gather(*(one.find(f"k{n}") for n in range(120)))
         await asyncio.gather(*(one.put(f"k{n}", "m", REPLY) for n in range(120)))
 
     run(opened, work)
-    # SQLite tells that no other run has stored a reply before the claim.
-    again = ("get_many",) if location.startswith("postgres") else ()
-    assert calls == [(name, 120, False) for name in ("get_many", "claim", *again, "put_many")]
-
-
-def test_a_reply_that_arrives_before_the_claim_is_used(opened: Open) -> None:
-    """Another run stores the reply after this one has looked for it: no request is claimed or sent."""
-
-    async def work(one: StoreCalls, two: StoreCalls) -> Reply | None:
-        claim = two.store.claim
-
-        def late(keys: Collection[str]) -> set[str]:
-            one.store.put_many([row_of("k", "m", REPLY)])
-            return claim(keys)
-
-        two.store.claim = late  # type: ignore[method-assign]
-        reply = await two.find("k", claim=True)
-        # The claim is released, so that a run after ``prune`` need not wait.
-        assert one.store.claim({"k"}) == {"k"}
-        return reply
-
-    assert run(opened, work, 2) == replace(REPLY, key="k")
-
-
-def test_a_request_waits_for_the_run_that_sends_it(opened: Open) -> None:
-    """The second run gets the reply of the first one, or the request if the first one fails."""
-
-    async def work(one: StoreCalls, two: StoreCalls) -> list[Reply | None]:
-        assert await one.find("a", claim=True) is None
-        assert await one.find("b", claim=True) is None
-        waiting = [asyncio.ensure_future(two.find(key, claim=True)) for key in ("a", "b", "c")]
-        await asyncio.sleep(0.1)
-        assert [future.done() for future in waiting] == [False, False, True]
-        await one.put("a", "m", REPLY)
-        one.release("b")
-        results = await asyncio.gather(*waiting)
-        assert (one.awaited, two.awaited) == (0, 1)
-        return results
-
-    assert run(opened, work, 2) == [replace(REPLY, key="a"), None, None]
-
-
-def test_a_wait_ends_with_the_lease(opened: Open, location: str) -> None:
-    """A request of a run that no longer reports is sent by the run that waits."""
-
-    async def work(one: StoreCalls, two: StoreCalls) -> Reply | None:
-        await one.find("a", claim=True)
-        waiting = asyncio.ensure_future(two.find("a", claim=True))
-        await asyncio.sleep(0.05)
-        age_claims(location, LEASE_SECONDS + 1)
-        return await waiting
-
-    assert run(opened, work, 2) is None
-
-
-def test_a_stopped_run_waits_for_no_other(opened: Open) -> None:
-    """The end of a run ends its waits for other runs, and those that begin later."""
-
-    async def work(one: StoreCalls, two: StoreCalls) -> list[Any]:
-        await one.find("a", claim=True)
-        waiting = asyncio.ensure_future(two.find("a", claim=True))
-        await asyncio.sleep(0.05)
-        two.stop_waiting(RunStopped("over"))
-        later = two.find("a", claim=True)
-        return [*await asyncio.gather(waiting, later, return_exceptions=True)]
-
-    assert [str(error) for error in run(opened, work, 2)] == ["over", "over"]
-
-
-def test_cancelled_requests_claim_nothing(opened: Open) -> None:
-    """A request whose caller is gone is left to other runs."""
-
-    async def work(one: StoreCalls, two: StoreCalls) -> Reply | None:
-        task = asyncio.ensure_future(one.find("a", claim=True))
-        await asyncio.sleep(0)
-        task.cancel()
-        return await asyncio.wait_for(two.find("a", claim=True), 60)
-
-    assert run(opened, work, 2) is None
-
-
-def test_two_runs_pay_once(make_broker: MakeBroker) -> None:
-    """Two runs that ask the same at the same time make each call once, and get the same replies."""
-    prompts = [str(n) for n in range(150)]
-    sent: list[str] = []
-
-    async def respond(chat: Chat) -> str:
-        sent.append(chat.prompt)
-        await asyncio.sleep(0.002)
-        return f"{chat.prompt}!"
-
-    async def work() -> list[list[Reply]]:
-        brokers = [make_broker(FakeModel(respond), concurrency=8) for _ in range(2)]
-        asked = ((broker.ask("m", "subject", Chat.user(p)) for p in prompts) for broker in brokers)
-        results = await asyncio.gather(*(asyncio.gather(*requests) for requests in asked))
-        counters = [broker.counters for broker in brokers]
-        assert sum(c.sent for c in counters) == len(prompts)
-        assert sum(c.cache_hits for c in counters) == len(prompts)
-        notes = [note for broker in brokers for note in broker.notes()]
-        assert any("replies came from another run that used the same store" in note for note in notes)
-        for broker in brokers:
-            await broker.close()
-        return results
-
-    one, two = asyncio.run(asyncio.wait_for(work(), 60))
-    assert [r.text for r in one] == [r.text for r in two] == [f"{p}!" for p in prompts]
-    assert sorted(sent) == sorted(prompts)
-
-
-def test_a_run_that_was_suspended_looks_up_again(
-    make_broker: MakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While a process is suspended, other runs send what it had claimed; it then sends only what they have not sent."""
-    sent: list[str] = []
-
-    class Slow(FakeModel):
-        immediate = False
-
-        async def chat(self, requests: Sequence[Chat]) -> list[Any]:
-            sent.extend(request.prompt for request in requests)
-            if requests[0].prompt == "a":
-                await suspended.wait()
-            return await super().chat(requests)
-
-    async def work() -> list[str]:
-        prompts = [Chat.user(text) for text in "abc"]
-        asked = [asyncio.ensure_future(first.ask("m", "subject", prompt)) for prompt in prompts]
-        while _claims(path) < 3 or not sent:  # noqa: ASYNC110 -- a thread writes them
-            await asyncio.sleep(0.01)
-        # What another run does when it finds no report of the process.
-        with closing(sqlite3.connect(path)) as db, db:
-            db.execute("DELETE FROM claims")
-            db.execute("DELETE FROM processes")
-        await other.ask("m", "subject", prompts[1])
-        monkeypatch.setattr(reply_cache, "time", SimpleNamespace(time=lambda: time.time() + 1000))
-        suspended.set()
-        texts = [reply.text for reply in await asyncio.gather(*asked)]
-        await first.close()
-        await other.close()
-        return texts
-
-    suspended, path = asyncio.Event(), tmp_path / "replies.sqlite"
-    model = Slow(lambda chat: chat.prompt.upper())
-    first, other = make_broker(model, concurrency=1), make_broker(model)
-    assert asyncio.run(asyncio.wait_for(work(), 60)) == ["A", "B", "C"]
-    assert sent == ["a", "b", "c"]
-    assert (first.counters.sent, first.counters.cache_hits) == (2, 1)
-
-
-def _claims(path: Path) -> int:
-    store = SQLiteStore(path, read_only=True)
-    with closing(store):
-        return store.info().claims
+    assert calls == [(name, 120, False) for name in ("get_many", "put_many")]
 
 
 @pytest.mark.parametrize("problem", ["full", "locked"])

@@ -10,7 +10,7 @@ from pytest_llmprops.cli.kit import subcommands
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add ``dtails rules``, ``extract``, ``annotate``, ``page`` and ``agreement``."""
+    """Add ``dtails rules``, ``extract``, ``annotate`` and ``agreement``."""
     commands = subcommands(parser)
     for add in (add_rules, add_mining, add_annotation):
         add(commands)

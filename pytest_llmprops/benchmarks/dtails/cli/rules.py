@@ -20,12 +20,12 @@ _SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 
 
 def add_annotation(commands: Groups) -> None:
-    """Add ``dtails annotate``, ``page`` and ``agreement``."""
+    """Add ``dtails annotate`` and ``agreement``."""
     annotate = commands.add_parser(
         "annotate",
         help="write blind sheets for annotators",
-        description="Write annotator_1.csv ... and key.json. Each annotator fills in one sheet, in a"
-        " spreadsheet or with `llmprops dtails page`. Do not show key.json to annotators.",
+        description="Write annotator_1.csv ... and key.json. Each annotator fills in one sheet in a spreadsheet."
+        " Do not show key.json to annotators.",
     )
     add = annotate.add_argument
     add("--task", required=True, choices=("selection", "rules"), help="study")
@@ -47,79 +47,43 @@ def add_annotation(commands: Groups) -> None:
         help="column separator; use semicolon where the decimal sign is a comma (default: comma)",
     )
     annotate.set_defaults(command=_annotate)
-    page = commands.add_parser(
-        "page",
-        help="fill in one sheet in a browser",
-        description="Serve a local page on which one annotator fills in one sheet. Each answer is saved"
-        " immediately. Stop with Ctrl-C; run the command again to continue.",
-    )
-    page.add_argument("sheet", type=Path, metavar="SHEET.csv")
-    page.add_argument("--port", type=int, default=0, metavar="N", help="port (default: any free port)")
-    page.set_defaults(command=_page)
     agreement = commands.add_parser(
         "agreement",
         help="compute accuracy and agreement from filled sheets",
-        description="Print accuracy, total agreement, Fleiss' kappa and PABAK, from the sheets listed in"
-        " DIR/key.json.",
+        description="Print accuracy, total agreement, Fleiss' kappa and PABAK, from the sheets in DIR that"
+        " DIR/key.json names.",
     )
     add = agreement.add_argument
     add("folder", type=Path, metavar="DIR", help="folder of the filled sheets and key.json")
-    add(
-        "--without", action="append", default=[], metavar="SHEET.csv", help="leave this sheet out; repeatable"
-    )
-    add(
-        "--write",
-        type=Path,
-        metavar="DIR",
-        help="write the expert set to DIR, for --llm-data (task selection)",
-    )
+    add("--write", type=Path, metavar="FILE", help="write the expert set, as CSV (task selection)")
     agreement.set_defaults(command=_agreement)
 
 
 def _annotate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.dtails.tools.annotation import study as sheets
+    from pytest_llmprops.benchmarks.dtails.tools.sheets import rules_study, selection_study, write_sheets
     from pytest_llmprops.core.errors import UsageError
 
     if not (len(options.lang) == 2 and options.lang.isascii() and options.lang.islower()):
         raise UsageError(f"--lang {options.lang}: not a code of two lowercase letters, such as af")
-    study_options = {
-        "annotators": options.annotators,
-        "seed": options.seed,
-        "delimiter": _SEPARATORS[options.separator],
-    }
     if options.task == "rules":
         if options.data is not None:
             raise UsageError("--data is only for --task selection; --task rules judges the file of --rules")
         if options.rules is None:
             raise UsageError("--task rules needs --rules FILE; `llmprops dtails rules` makes one")
-        return wrote(sheets.write_rules(options.out, options.rules, options.lang, **study_options))
-    if options.rules is not None:
-        raise UsageError("--rules is only for --task rules; sheets of --task selection show no rules")
-    rows, source = sheets.selection_rows(options.data, options.lang)
-    return wrote(sheets.write_selection(options.out, rows, options.lang, source, **study_options))
-
-
-def _page(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.dtails.tools.annotation.server import serving
-
-    with serving(options.sheet, options.port) as page:
-        print(f"{options.sheet}: {page.progress()}. Each answer is saved immediately; stop with Ctrl-C.")
-        print(page.url, flush=True)
-        try:
-            page.serve_forever()
-        except KeyboardInterrupt:
-            print()
-    print(f"{options.sheet}: {page.progress()}")
-    if page.save_error:
-        print(page.save_error)
-    return 1 if page.save_error else 0
+        study = rules_study(options.lang, options.rules)
+    else:
+        if options.rules is not None:
+            raise UsageError("--rules is only for --task rules; sheets of --task selection show no rules")
+        study = selection_study(options.lang, options.data)
+    delimiter = _SEPARATORS[options.separator]
+    annotators, seed = options.annotators, options.seed
+    return wrote(write_sheets(options.out, study, annotators=annotators, seed=seed, delimiter=delimiter))
 
 
 def _agreement(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.dtails.tools.annotation.results import result_lines, write_expert_set
-    from pytest_llmprops.benchmarks.dtails.tools.annotation.study import read_study
+    from pytest_llmprops.benchmarks.dtails.tools.sheets import read_study, result_lines, write_expert_set
 
-    study = read_study(options.folder, without=options.without)
+    study = read_study(options.folder)
     print("\n".join(result_lines(study)))
     return wrote(write_expert_set(options.write, study)) if options.write is not None else 0
 
@@ -147,9 +111,9 @@ def add_rules(commands: Groups) -> None:
     add(
         "--corpus",
         type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="parallel corpus for example sentences, English first",
+        nargs=2,
+        metavar=("EN", "TARGET"),
+        help="parallel corpus for example sentences: two files, each may be .gz",
     )
     add("--all", action="store_true", help="include concepts of XX.words without a test row")
     add("--out", type=Path, metavar="FILE", help="rules file of one language (default: rules-XX-MODEL.json)")
@@ -191,11 +155,11 @@ def _rules(options: argparse.Namespace) -> int:
 
 
 def _concepts(options: argparse.Namespace, files: DataFiles, language: str) -> list[Concept]:
-    from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import read_pairs
+    from pytest_llmprops.benchmarks.dtails.tools.corpus import read_pairs
     from pytest_llmprops.benchmarks.dtails.tools.rules_file import concepts_of
 
     paths: list[Path] = options.corpus or []
-    corpus = (lambda: read_pairs(*paths, language=language)) if paths else None
+    corpus = (lambda: (pair[1:] for pair in read_pairs(*paths))) if paths else None
     return concepts_of(files, language, every=options.all, corpus=corpus)
 
 

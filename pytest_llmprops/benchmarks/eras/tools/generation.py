@@ -7,37 +7,52 @@ its source files. ``SOURCE.json`` says how the set was generated.
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any, Literal
 
+from pytest_llmprops.benchmarks.eras.items import (
+    SentencePair,
+    Words,
+    fill_seeded,
+    numbered,
+    read_pairs,
+)
 from pytest_llmprops.benchmarks.eras.paradigms import (
     Paradigm,
+    Parts,
+    Slot,
     parse_builtin,
     parse_published,
     parse_slot_words,
     to_json,
-)  # fmt: skip
-from pytest_llmprops.benchmarks.eras.sentences import (
-    MAX_PAIRS,
-    MlmScore,
-    Scorer,
-    SentencePair,
-    capacity,
-    fill_by_model,
-    fill_seeded,
-    pair_to_row,
-    pairs_from_rows,
-    shares,
-)  # fmt: skip
+)
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.data.whole_files import replacing, write_text
 
 VERSION = 1
-Words = Mapping[str, Sequence[str]]
 _ROWS_PER_WRITE = 2000
+#: The authors' maximum number of pairs per paradigm, and the size of their set.
+MAX_PAIRS = 40_000
+PAPER_SIZE = 203_944
+#: Threshold of the first slot, and the increase for each further slot (section 2.3, footnote 3).
+FIRST_THRESHOLD, FURTHER_THRESHOLD = 0.74, 0.05
+MASK = "[MASK]"
+
+MlmScore = Literal["ratio", "absolute"]
+Scorer = Callable[[str, Sequence[str]], Sequence[float]]
+"""(text, candidates) -> one log probability (natural) per candidate.
+
+It is the sum over the surrounding tokens, with the candidate in the text's first ``[MASK]``; the tokens of
+further masks are not included.
+"""
 
 
 def load_templates(published: Path | None = None) -> tuple[tuple[Paradigm, ...], Words]:
@@ -163,11 +178,18 @@ def read_set(out: Path) -> list[SentencePair]:
     """
     folder = DataFolder(out, "generated")
     paradigms = parse_builtin(folder.json("eras/paradigms.json"), where=str(out / "eras/paradigms.json"))
-    return pairs_from_rows(
-        folder.jsonl("eras/pairs.jsonl", ("id", "words", "test", "control", "start")),
-        paradigms,
-        where=str(out / "eras/pairs.jsonl"),
-    )
+    return list(read_pairs(folder.text("eras/pairs.jsonl"), paradigms, str(out / "eras/pairs.jsonl")))
+
+
+def pair_to_row(pair: SentencePair) -> dict[str, Any]:
+    """Return a pair's line in ``pairs.jsonl``: id, words, test, control, start (0-based)."""
+    return {
+        "id": pair.id,
+        "words": list(pair.words),
+        "test": pair.test,
+        "control": pair.control,
+        "start": pair.site_start,
+    }
 
 
 def _write_rows(path: Path, pairs: Iterator[SentencePair], progress: Callable[[int, str], None]) -> int:
@@ -208,3 +230,155 @@ def _progress(report: Callable[[str], None] | None) -> Callable[[int, str], None
             sys.stderr.flush()
 
     return show
+
+
+def threshold(slot: int) -> float:
+    """Return the threshold of a slot: 0.74, 0.79, 0.84, … for ``slot`` 0, 1, 2, …"""
+    return FIRST_THRESHOLD + FURTHER_THRESHOLD * slot
+
+
+def capacity(paradigm: Paradigm, words: Words) -> int:
+    """Return the number of ways to fill each slot with one word; repeated slots are filled independently."""
+    return math.prod(len(words[slot]) for slot in paradigm.slots)
+
+
+def fill_by_model(
+    paradigm: Paradigm,
+    words: Words,
+    score: Scorer,
+    *,
+    seed: int,
+    mlm_score: MlmScore = "ratio",
+    limit: int = MAX_PAIRS,
+) -> Iterator[SentencePair]:
+    """Yield up to ``limit`` of the pairs whose slot words are likely according to a masked language model.
+
+    Slots are filled from the left. The model gets the control template with the slots to the left filled, the
+    candidate in its slot, and the slots to the right masked. Candidates that score above :func:`threshold`
+    are kept, and each is continued with the next slot. The score is the product of the surrounding tokens'
+    probabilities (``absolute``), or this product divided by that of the best candidate with the same number of
+    characters (``ratio``, as in the authors' code).
+
+    The pairs are a uniform random sample of all pairs that pass, without replacement, in random order. A smaller
+    ``limit`` gives the first of them. Fillings that use a word twice, or in which a site occurs twice, are
+    skipped after scoring.
+
+    :raises UsageError: for an unknown ``mlm_score``, or for so many slots that a threshold reaches 1.
+    :raises DataError: if the scorer does not return one number per candidate.
+    """
+    if mlm_score not in ("ratio", "absolute"):
+        raise UsageError(f"eras.mlm_score={mlm_score!r}: use ratio or absolute")
+    if threshold(len(paradigm.slots) - 1) >= 1:
+        raise UsageError(
+            f"paradigm {paradigm.id}: no word can exceed the threshold of slot {len(paradigm.slots)};"
+            " use frames of up to six slots"
+        )
+
+    def passing(filled: tuple[str, ...]) -> list[str]:
+        return _likely_words(paradigm, words, score, mlm_score, filled)
+
+    sizes = [len(words[slot]) for slot in paradigm.slots]
+    random = generator(seed, "eras", "mlm", paradigm.id)
+    return islice(numbered(paradigm, _sampled(sizes, passing, random.randrange)), limit)
+
+
+def _likely_words(
+    paradigm: Paradigm, words: Words, score: Scorer, mlm_score: MlmScore, filled: tuple[str, ...]
+) -> list[str]:
+    """Return the words for the next slot that score above its threshold."""
+    candidates = words[paradigm.slots[len(filled)]]
+    scores = list(score(masked(paradigm.control_parts, filled), candidates))
+    if len(scores) != len(candidates) or any(math.isnan(value) for value in scores):
+        raise DataError(f"paradigm {paradigm.id}: the model did not return one score per candidate")
+    best = dict.fromkeys(map(len, candidates), -math.inf if mlm_score == "ratio" else 0.0)
+    if mlm_score == "ratio":
+        for word, value in zip(candidates, scores, strict=True):
+            best[len(word)] = max(best[len(word)], value)
+    if -math.inf in best.values():
+        raise DataError(f"paradigm {paradigm.id}: the model gives every candidate probability 0")
+    minimum = threshold(len(filled))
+    return [
+        word
+        for word, value in zip(candidates, scores, strict=True)
+        if math.exp(value - best[len(word)]) > minimum
+    ]
+
+
+@dataclass(slots=True)
+class _Prefix:
+    """A partial filling. ``bound`` is the maximum number of fillings below it that have not been drawn."""
+
+    bound: int
+    children: dict[str, _Prefix] | None = None
+
+
+def _sampled(
+    sizes: Sequence[int], passing: Callable[[tuple[str, ...]], Sequence[str]], randrange: Callable[[int], int]
+) -> Iterator[tuple[str, ...]]:
+    """Yield all fillings that pass, in uniformly random order, and ask for the passing words only when needed.
+
+    Each attempt goes down the tree of partial fillings and chooses a child in proportion to its bound. When an
+    attempt is the first to reach a partial filling, the bound shrinks from all words to those that pass, and the
+    attempt continues with probability new bound / old bound. So in each attempt, every remaining filling has
+    the same chance, 1 / (bound of the root), and each partial filling is scored at most once.
+
+    :param sizes: Number of words per slot.
+    """
+    below = [math.prod(sizes[level:]) for level in range(len(sizes) + 1)]
+    root = _Prefix(below[0])
+    while root.bound:
+        path = [root]
+        filled: tuple[str, ...] = ()
+        while len(filled) < len(sizes):
+            here = path[-1]
+            if here.children is None:
+                here.children = {word: _Prefix(below[len(filled) + 1]) for word in passing(filled)}
+                before, after = here.bound, len(here.children) * below[len(filled) + 1]
+                for prefix in path:
+                    prefix.bound -= before - after
+                if randrange(before) >= after:
+                    break
+            word = _word_at(here.children, randrange(here.bound))
+            path.append(here.children[word])
+            filled = (*filled, word)
+        else:
+            for prefix in path:
+                prefix.bound -= 1
+            yield filled
+
+
+def _word_at(children: Mapping[str, _Prefix], place: int) -> str:
+    """Return the word whose fillings include number ``place`` of all fillings below ``children``."""
+    for word, child in children.items():
+        if place < child.bound:
+            return word
+        place -= child.bound
+    raise IndexError(place)
+
+
+def masked(parts: Parts, filled: Sequence[str]) -> str:
+    """Return a template with its first slots filled and ``[MASK]`` in the others."""
+    remaining = iter(filled)
+    return "".join(next(remaining, MASK) if isinstance(part, Slot) else part for part in parts)
+
+
+def shares(capacities: Sequence[int], total: int) -> list[int]:
+    """Return the number of pairs per paradigm: ``total``, distributed as evenly as possible.
+
+    :param capacities: Number of possible fillings per paradigm; at most :data:`MAX_PAIRS` of them are used.
+    :raises UsageError: if the paradigms do not have that many pairs, or ``total`` is less than one pair each.
+    """
+    limits = [min(size, MAX_PAIRS) for size in capacities]
+    if not len(limits) <= total <= sum(limits):
+        raise UsageError(f"{total:,} pairs in total: choose {len(limits)} to {sum(limits):,}")
+    counts = [0] * len(limits)
+    remaining = total
+    unfilled = list(range(len(limits)))
+    while remaining:
+        each, extra = divmod(remaining, len(unfilled))
+        for place, number in enumerate(unfilled):
+            more = min(limits[number] - counts[number], each + (place < extra))
+            counts[number] += more
+            remaining -= more
+        unfilled = [number for number in unfilled if counts[number] < limits[number]]
+    return counts

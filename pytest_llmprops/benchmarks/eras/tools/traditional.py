@@ -43,17 +43,9 @@ def load_converter(name: str) -> Callable[[str], str]:
         convert: Callable[[str], str] = module.to_traditional
         return convert
     if name == "opencc":
-        return _opencc("s2t")
+        simplified_to_traditional: Callable[[str], str] = _import("opencc", "opencc").OpenCC("s2t").convert
+        return simplified_to_traditional
     raise UsageError(f"unknown converter {name!r} to traditional characters: use {' or '.join(CONVERTERS)}")
-
-
-@lru_cache(maxsize=1)
-def load_simplifier() -> Callable[[str], str]:
-    """Return OpenCC's converter ``t2s``: traditional text -> simplified text.
-
-    :raises MissingExtra: if OpenCC is not installed.
-    """
-    return _opencc("t2s")
 
 
 def convert_sentence(text: str, site_start: int, name: str, site: str = "") -> str:
@@ -89,11 +81,6 @@ def corrected(text: str, converted: str) -> str:
             converted = converted[:start] + traditional + converted[end:]
             start = text.find(word, end)
     return converted
-
-
-def _opencc(configuration: str) -> Callable[[str], str]:
-    convert: Callable[[str], str] = _import("opencc", "opencc").OpenCC(configuration).convert
-    return convert
 
 
 def _import(module: str, package: str) -> Any:

@@ -2,12 +2,9 @@
 
 The groups differ only in the rule. If a rule is about a position (starts with, ends with), the rest of the text is
 independent of the label: with that position hidden, nothing tells the groups apart. If it is about a form (capital,
-hyphen, spelled number), both groups have the same content in a different form. ``palindrome`` and ``rhyme`` match
-lengths, outer letters, words and the overlap of spelling. This is stricter than the published items: for example,
-their group B of "end ly" ends in shorter words.
-
-A row is a row of the published files plus an id:
-``{"id": "0017", "centerpiece": str, "options": ["A", "B"], "correct_options": [0 or 1]}``.
+hyphen, spelled number), both groups have the same content in a different form. ``palindrome`` and ``rhyme`` are words
+without a sentence, whose group B has the same letters or words, and the same overlap of spelling. This is stricter than
+the published items: for example, their group B of "end ly" ends in shorter words.
 """
 
 from __future__ import annotations
@@ -15,17 +12,11 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import combinations, product
-from typing import TypedDict
+from itertools import combinations
 
 from pytest_llmprops.benchmarks.htest.tools import vocabulary as words
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
-
-# The H-TEST tasks whose groups are generated together: ``palindrome`` and ``rhyme``.
-#
-# Their items are words without a sentence. Group B therefore copies everything from group A that the rule is
-# not about: lengths, outer letters, words, and the overlap of spelling.
 
 Lexicon = Mapping[str, tuple[tuple[str, ...], ...]]
 """Word -> its pronunciations as ARPAbet phones; see ``pytest_llmprops.data.pronunciation``."""
@@ -56,121 +47,6 @@ def exhausted(task: str, count: int) -> UsageError:
         f"htest/{task}: the vocabulary gives only {count} more items (including example items);"
         " choose a smaller n"
     )
-
-
-# Made-up words: the shape of the first half and its middle, and how often it is drawn. Letters whose combinations are
-# hard to read are left out. The shapes are those in which an anagram can have the same local repetitions.
-_CONSONANTS = "bdklmnprstvz"
-_VOWELS = "aeiou"
-_SHAPES = {"cvvccvvc": 3, "vccvvccv": 1, "cvvcvcvvc": 2, "cvcvccvcvc": 4}
-_REAL_SHARE = 0.2
-
-
-def _mirrored(half: Sequence[str], shape: str) -> str:
-    return "".join((*half, *reversed(half[: len(shape) // 2])))
-
-
-def _kinds(shape: str) -> list[str]:
-    """Return the letters that each place of the first half may have, the middle one included."""
-    return [_CONSONANTS if kind == "c" else _VOWELS for kind in shape[: (len(shape) + 1) // 2]]
-
-
-def _made_up_palindrome(rng: random.Random, shape: str, outer: str = "") -> str:
-    """Return a palindrome whose first half repeats no letter."""
-    half = [outer] if outer else []
-    for letters in _kinds(shape)[len(half) :]:
-        half.append(rng.choice([letter for letter in letters if letter not in half]))
-    return _mirrored(half, shape)
-
-
-def _repeats(word: str) -> list[tuple[int, bool]]:
-    """Return the letters that are repeated at distance one and two: the distance, and whether it is a vowel."""
-    return sorted(
-        (distance, letter in _VOWELS)
-        for distance in (1, 2)
-        for letter, other in zip(word, word[distance:], strict=False)
-        if letter == other
-    )
-
-
-def _anagrams(palindrome: str) -> list[str]:
-    """Return words that are no palindromes, and like the palindrome in all else.
-
-    Two consonants or two vowels of one half are exchanged. The letters, the outer letters, the shape and the letters
-    that are repeated at distance one and two stay the same.
-    """
-    last = len(palindrome) - 1
-    swapped = []
-    for i, j in combinations(range(1, len(palindrome) // 2), 2):
-        for one, other in ((i, j), (last - i, last - j)):
-            letters = list(palindrome)
-            letters[one], letters[other] = letters[other], letters[one]
-            if (palindrome[one] in _VOWELS) == (palindrome[other] in _VOWELS):
-                swapped.append("".join(letters))
-    return [word for word in swapped if word != word[::-1] and _repeats(word) == _repeats(palindrome)]
-
-
-def all_palindromes(lexicon: Lexicon) -> tuple[set[str], set[str]]:
-    """Return all palindromes that :func:`palindromes` can draw: real words with a partner in B, and made-up words."""
-    likes_of_b = {_likeness(word) for word in words.NEAR_PALINDROMES}
-    real = {word for word in words.PALINDROMES if _likeness(word) in likes_of_b}
-    made_up = {
-        _mirrored(half, shape)
-        for shape in _SHAPES
-        for half in product(*_kinds(shape))
-        if len(set(half)) == len(half)
-    }
-    return real, made_up - lexicon.keys() - real
-
-
-def _likeness(word: str) -> tuple[int, str, int]:
-    """Return what a real word of B shares with its palindrome: length, first letter, number of distinct letters."""
-    return len(word), word[0], len(set(word))
-
-
-def palindromes(
-    rng: random.Random, half: int, lexicon: Lexicon, used: set[str]
-) -> tuple[list[str], list[str]]:
-    """Return both groups, with equal proportions of real and made-up words, lengths and outer letters.
-
-    A palindrome has at most half as many distinct letters as places. So has every word of B: a made-up one is an
-    anagram of a palindrome, and a real one has as many distinct letters as its real palindrome. In B, too, every word
-    begins and ends with the same letter, so the outer letters do not give the label away. Three-letter palindromes
-    are excluded, because for them the outer letters are the rule.
-    """
-    in_a: list[str] = []
-    in_b: list[str] = []
-
-    def take(group: list[str], word: str) -> None:
-        used.add(word)
-        group.append(word)
-
-    reals = [word for word in words.PALINDROMES if word not in used]
-    rng.shuffle(reals)
-    for real in reals:
-        if len(in_a) >= round(half * _REAL_SHARE):
-            break
-        partners = [
-            word for word in words.NEAR_PALINDROMES if _likeness(word) == _likeness(real) and word not in used
-        ]
-        if partners:
-            take(in_a, real)
-            take(in_b, rng.choice(partners))
-    shapes = list(_SHAPES)
-    for _ in range(half - len(in_a)):
-        for _attempt in range(max_attempts(used)):
-            shape = rng.choices(shapes, list(_SHAPES.values()))[0]
-            palindrome = _made_up_palindrome(rng, shape)
-            other = rng.choice(_anagrams(_made_up_palindrome(rng, shape, palindrome[0])))
-            if not {palindrome, other} & used and palindrome not in lexicon and other not in lexicon:
-                take(in_a, palindrome)
-                take(in_b, other)
-                break
-        else:
-            raise exhausted("palindrome", 2 * len(in_a))
-    rng.shuffle(in_a)
-    rng.shuffle(in_b)
-    return in_a, in_b
 
 
 def _rhyming_end(phones: tuple[str, ...]) -> tuple[str, ...]:
@@ -252,15 +128,6 @@ def rhymes(rng: random.Random, half: int, lexicon: Lexicon, used: set[str]) -> t
 
 
 _PUNCTUATION = (".", "!", "?", "...")
-
-
-class Row(TypedDict):
-    """One line of an H-TEST file."""
-
-    id: str
-    centerpiece: str
-    options: list[str]
-    correct_options: list[int]
 
 
 def _capital(word: str) -> str:
@@ -373,29 +240,74 @@ def _repeated_word(rng: random.Random, in_a: bool) -> str:
     return " ".join(tokens) + "."
 
 
-_SENTENCES: dict[str, Callable[[random.Random, bool], str]] = {
+#: Shape of a made-up word -> how often it is drawn. They are those in which an anagram of a palindrome can have the
+#: same local repetitions. Letters whose combinations are hard to read are left out.
+_SHAPES = {"cvvccvvc": 3, "vccvvccv": 1, "cvvcvcvvc": 2, "cvcvccvcvc": 4}
+LETTERS = {"c": "bdklmnprstvz", "v": "aeiou"}
+
+
+def _made_up_palindrome(rng: random.Random, shape: str) -> str:
+    """Return a palindrome whose first half repeats no letter; the middle one belongs to it."""
+    half = ""
+    for kind in shape[: (len(shape) + 1) // 2]:
+        half += rng.choice([letter for letter in LETTERS[kind] if letter not in half])
+    return half + half[: len(shape) // 2][::-1]
+
+
+def _repeats(word: str) -> list[tuple[int, bool]]:
+    """Return the letters that are repeated at distance one and two: the distance, and whether it is a vowel."""
+    return sorted(
+        (distance, letter in LETTERS["v"])
+        for distance in (1, 2)
+        for letter, other in zip(word, word[distance:], strict=False)
+        if letter == other
+    )
+
+
+def _anagrams(palindrome: str) -> list[str]:
+    """Return words that are no palindromes, and like the palindrome in all else.
+
+    Two consonants or two vowels of one half are exchanged. The letters, the outer letters, the shape and the letters
+    that are repeated at distance one and two stay the same.
+    """
+    last = len(palindrome) - 1
+    swapped = []
+    for i, j in combinations(range(1, len(palindrome) // 2), 2):
+        for one, other in ((i, j), (last - i, last - j)):
+            letters = list(palindrome)
+            letters[one], letters[other] = letters[other], letters[one]
+            if (palindrome[one] in LETTERS["v"]) == (palindrome[other] in LETTERS["v"]):
+                swapped.append("".join(letters))
+    return [word for word in swapped if word != word[::-1] and _repeats(word) == _repeats(palindrome)]
+
+
+def _palindrome(rng: random.Random, in_a: bool) -> str:
+    # English has few palindromes, which the published items use and models know by heart. B is an anagram of another
+    # palindrome, with the same outer letters and repetitions.
+    palindrome = _made_up_palindrome(rng, rng.choices(list(_SHAPES), list(_SHAPES.values()))[0])
+    return palindrome if in_a else rng.choice(_anagrams(palindrome))
+
+
+_TEXTS: dict[str, Callable[[random.Random, bool], str]] = {
     "end_ly": _end_ly,
     "end_punctuation": _end_punctuation,
     "hyphenated_word": _hyphenated_word,
+    "palindrome": _palindrome,
     "repeated_word": _repeated_word,
     "spelled_math": _spelled_math,
     "spelled_number": _spelled_number,
     "start_vowel": _start_vowel,
     "uppercase": _uppercase,
 }
-_PAIRED: dict[str, Callable[[random.Random, int, Lexicon, set[str]], tuple[list[str], list[str]]]] = {
-    "palindrome": palindromes,
-    "rhyme": rhymes,
-}
 
-TASKS = tuple(sorted([*_SENTENCES, *_PAIRED]))
+TASKS = tuple(sorted([*_TEXTS, "rhyme"]))
 """The ten tasks, with the names of the published files."""
 
 
-def _sentences(task: str, rng: random.Random, n: int, used: set[str]) -> Iterator[str]:
+def _distinct(task: str, rng: random.Random, n: int, used: set[str]) -> Iterator[str]:
     for index in range(n):
         for _attempt in range(max_attempts(used)):
-            text = _SENTENCES[task](rng, index % 2 == 0)
+            text = _TEXTS[task](rng, index % 2 == 0)
             key = item_key(task, text)
             if key not in used:
                 used.add(key)
@@ -405,34 +317,17 @@ def _sentences(task: str, rng: random.Random, n: int, used: set[str]) -> Iterato
             raise exhausted(task, index - index % 2)
 
 
-def generate(task: str, *, n: int, seed: int, lexicon: Lexicon, exclude: Collection[str] = ()) -> list[Row]:
-    """Return ``n`` rows of ``task``: A, B, A, B …, without duplicates, the same in every process.
+def generate(task: str, *, n: int, seed: int, lexicon: Lexicon, exclude: Collection[str] = ()) -> list[str]:
+    """Return ``n`` texts of ``task``: A, B, A, B …, without duplicates, the same in every process.
 
     :param n: An even number of at least 2.
-    :param lexicon: Determines rhymes, and excludes real words from the made-up ones.
+    :param lexicon: Determines rhymes.
     :param exclude: Texts of items to exclude, compared by :func:`item_key`.
-    :raises UsageError: for an unknown task, an odd or too small ``n``, or an ``n`` too large for the vocabulary.
+    :raises UsageError: for an ``n`` too large for the vocabulary.
     """
-    if task not in TASKS:
-        raise UsageError(f"unknown H-TEST task '{task}'; the tasks are: {', '.join(TASKS)}")
-    if n < 2 or n % 2:
-        raise UsageError(f"htest/{task}: n is {n}; choose an even number of at least 2 (half A, half B)")
     rng = generator(seed, "htest", task)
     used = {item_key(task, text) for text in exclude}
-    if task in _PAIRED:
-        in_a, in_b = _PAIRED[task](rng, n // 2, lexicon, used)
-        texts = [text for pair in zip(in_a, in_b, strict=True) for text in pair]
-    else:
-        texts = list(_sentences(task, rng, n, used))
-    return number_rows(texts)
-
-
-def number_rows(texts: Sequence[str], first: int = 0) -> list[Row]:
-    """Return rows with the ids 0000, 0001, …; texts at even positions are group A.
-
-    :param first: the number in the first id, even.
-    """
-    return [
-        {"id": f"{number:04d}", "centerpiece": text, "options": ["A", "B"], "correct_options": [number % 2]}
-        for number, text in enumerate(texts, first)
-    ]
+    if task != "rhyme":
+        return list(_distinct(task, rng, n, used))
+    in_a, in_b = rhymes(rng, n // 2, lexicon, used)
+    return [text for pair in zip(in_a, in_b, strict=True) for text in pair]

@@ -10,12 +10,12 @@ from __future__ import annotations
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from math import gcd
-from typing import TypedDict
+from typing import Any
 
 from pytest_llmprops.core.protocols import generator
 
@@ -240,16 +240,6 @@ _JOINS: dict[str, tuple[str, Callable[[Glyph, Glyph], Glyph]]] = {
 _JOINED = "ΛV<>△▽◁▷CƆEFHLΓ⅃⅂TΣMW⊢⊣⊥П[]□+—|/\\XYPb"
 
 
-class GeometryRow(TypedDict):
-    """One line of the Letter Geometry file."""
-
-    id: str
-    centerpiece: str
-    options: list[str]
-    correct_options: list[int]
-    type: str
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question with its answer.
@@ -376,9 +366,13 @@ def _options(question: Question, rng: random.Random, answers: list[str]) -> list
     return options
 
 
-def choose_questions(seed: int) -> list[Question]:
-    """Return the questions of a set: :data:`QUOTAS` of each type, with few equal answers."""
-    questions = [*_turned_and_flipped(), *_added_and_removed(), *_composite()]
+def choose_questions(seed: int, exclude: Collection[str] = ()) -> list[Question]:
+    """Return the questions of a set: :data:`QUOTAS` of each type, with few equal answers.
+
+    :param exclude: Texts of questions that are not new.
+    """
+    every = (*_turned_and_flipped(), *_added_and_removed(), *_composite())
+    questions = [question for question in every if question.text not in exclude]
     chosen: list[Question] = []
     for type_ in TYPES:
         rng = generator(seed, "htest", "letter_geometry", type_)
@@ -399,29 +393,22 @@ def choose_questions(seed: int) -> list[Question]:
     return chosen
 
 
-def build_letter_geometry(*, seed: int, first: int = 0) -> list[GeometryRow]:
+def build_letter_geometry(*, seed: int, exclude: Collection[str] = ()) -> list[dict[str, Any]]:
     """Return Letter Geometry rows with four options; the correct one is equally often at each position.
 
     The rows are the same in every process, and ordered by :data:`TYPES`.
 
-    :param first: The number in the first id.
+    :param exclude: Texts of questions that are not new.
     """
-    questions = choose_questions(seed)
+    questions = choose_questions(seed, exclude)
     rng = generator(seed, "htest", "letter_geometry", "options")
     answers = sorted(question.answer for question in questions)
     places = [index % 4 for index in range(len(questions))]
     rng.shuffle(places)
-    rows: list[GeometryRow] = []
+    rows: list[dict[str, Any]] = []
     for index, (question, place) in enumerate(zip(questions, places, strict=True)):
         options = _options(question, rng, answers)
         options.insert(place, question.answer)
-        rows.append(
-            {
-                "id": f"{first + index:04d}",
-                "centerpiece": question.text,
-                "options": options,
-                "correct_options": [place],
-                "type": question.type,
-            }
-        )
+        row = {"id": f"{index:04d}", "centerpiece": question.text, "options": options}
+        rows.append({**row, "correct_options": [place], "type": question.type})
     return rows

@@ -203,12 +203,10 @@ def train_task(
     settings: Settings,
     out: Path,
     *,
-    plan: bool = False,
     say: Callable[[str], object] = print,
 ) -> None:
     """Train an adapter on one task into a folder, or continue there.
 
-    :param plan: Print the steps, memory and time, and train nothing.
     :raises UsageError: If the base cannot be trained, or there are too few items.
     """
     require_packages("llmprops htest train", "peft")
@@ -240,7 +238,7 @@ def train_task(
         library="peft",
     )
     run_training(
-        LabelTask(spec, rows, held_out, options.rank), settings, out, facts, score=lambda folder: [], plan=plan, say=say
+        LabelTask(spec, rows, held_out, options.rank), settings, out, facts, score=lambda folder: [], say=say
     )  # fmt: skip
 
 
@@ -259,7 +257,6 @@ def run_experiment(
     out: Path,
     *,
     written: Written,
-    plan: bool = False,
     say: Callable[[str], object] = print,
     measured_by: Callable[[str, str, Path, Sequence[str]], None] = measure_suite,
 ) -> None:
@@ -268,7 +265,6 @@ def run_experiment(
     ``out`` gets ``models/`` and ``runs/``.
 
     :param written: Is called with the complete runs after each measurement.
-    :param plan: Print the plan of a training, and train nothing.
     :raises UsageError: If an option cannot be used, or the folder has another experiment.
     """
     tasks = known_tasks(options.tasks)
@@ -279,10 +275,6 @@ def run_experiment(
     # Too many items must stop the experiment before its first measurement; generating them takes two seconds.
     for task in tasks:
         training_rows(task, n=options.items, seed=settings.seed, exclude=options.exclude)
-    if plan:
-        say(f"{len(tasks) * options.seeds} trainings; the first one:")
-        train_task(options, tasks[0], settings, out, plan=True, say=say)
-        return
     require_packages("llmprops htest train", "peft")
     description: dict[str, JSON] = {
         "model": spec_text(base),

@@ -175,29 +175,6 @@ COMPOUNDS = _phrases(
     """
 )
 
-# Real palindromes: words and names, at least four letters.
-PALINDROMES = _words(
-    """
-    noon peep deed toot sees naan anna otto elle abba civic level radar refer rotor kayak madam minim tenet
-    solos sagas stats shahs alula rever semes siris laval natan nitin aviva arora anona hannah redder denned
-    marram pullup hallah terret tippit succus harrah reviver rotator repaper deified racecar sememes glenelg
-    nauruan ogopogo navan capac kazak soros renner
-    """
-)
-
-# Real words and names that begin and end with the same letter, have at most half as many distinct letters as places,
-# rounded up, and are not palindromes.
-NEAR_PALINDROMES = _words(
-    """
-    dodd sass suss nunn tutt popp
-    alana amara amaya araya ayala rarer rorer lyall lyell ninon nunan tweet trott knaak
-    seeds seeks seems seeps seers sells sills soots salls sitts
-    deemed doodad reefer reeder reeser reever senses
-    reorder reenter reveler reoffer decided decoded decreed deduced deleted deluded denuded derided divided
-    gaining ganging gunning
-    """
-)
-
 # Common words for rhymes: families of sounds, each spelled in as many ways as possible.
 RHYME_WORDS = _words(
     """

@@ -1,22 +1,18 @@
-"""The commands `llmprops dtails rules`, `annotate`, `page` and `agreement`: files, output and error messages."""
+"""The commands `llmprops dtails rules`, `annotate` and `agreement`: files, output and error messages."""
 
 from __future__ import annotations
 
-import json
 import re
-import signal
-import subprocess
-import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
 
 from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, expert_rows, train_rows
+from pytest_llmprops.benchmarks.dtails.rows import COLUMNS, parse_rows
 from pytest_llmprops.benchmarks.dtails.rules import RulesFile, parse_rules_file
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from tests.support.annotation import fill, judging, read_cells
+from tests.support.annotation import fill
 from tests.support.dtails import GOOD, NONSENSE, asked, row, rules_file, write_chooser, write_language
 
 TRAIN = [
@@ -151,9 +147,6 @@ def test_a_corpus_of_two_files(tmp_path: Path, data: Path, out: Path, model: str
     [prompt] = asked(tmp_path, rules=True)
     assert prompt.endswith("to help you: {'leef/lewe': ['Fish live.'], 'woon': ['She lived in Rome.']}")
     assert counts(out) == {"live": {"leef/lewe": 1, "woon": 1}}
-    prefix = tmp_path / "prefix.json"
-    assert rules(*common, "--corpus", tmp_path / "corpus", "--out", prefix) == 0
-    assert prefix.read_bytes() == out.read_bytes(), "a Moses pair is named by what its files share"
 
 
 def test_stored_replies_are_reused(tmp_path: Path, data: Path, model: str) -> None:
@@ -206,7 +199,7 @@ def test_two_concepts_with_one_spelling_fail(tmp_path: Path, capsys: pytest.Capt
     [
         (("--lang", "xx"), "--lang xx: no rows in this language; the data has af, "),
         (("--data", "nowhere"), "nowhere/dtails/en-af/expert_dataset.csv: no such file"),
-        (("--corpus", "none.en", "none.af"), "none.en: no such file"),
+        (("--corpus", "none.en", "none.af"), "none.en: cannot be read (No such file or directory)"),
         (("--max-tokens", "0"), "--max-tokens must be at least 1"),
         (("--temperature", "-1"), "--temperature"),
         (("--temperature", "nan"), "--temperature"),
@@ -268,11 +261,12 @@ def test_from_sheets_to_the_expert_set(tmp_path: Path, capsys: pytest.CaptureFix
     assert "annotator_1.csv: line 2: question 1: choice is empty" in one_error(capsys)
     for sheet in sheets.glob("*.csv"):
         fill(sheet, lambda line: {"choice": "1", "confidence": "2"})
-    assert dtails("agreement", sheets, "--write", tmp_path / "out") == 0
+    assert dtails("agreement", sheets, "--write", tmp_path / "out.csv") == 0
     out = capsys.readouterr().out
-    assert out.startswith("data builtin, ta: ")
-    assert "(paper 65.3%)" in out
-    assert (tmp_path / "out" / "dtails" / "en-ta" / "expert_dataset.csv").is_file()
+    assert out.startswith("sentences of builtin, ta: ")
+    assert parse_rows(
+        DataFolder(tmp_path, "x").csv("out.csv", required=COLUMNS), "ta", "published", "out.csv"
+    )
 
 
 def test_rules_from_sheets_to_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -284,8 +278,9 @@ def test_rules_from_sheets_to_result(tmp_path: Path, capsys: pytest.CaptureFixtu
     for sheet in out.glob("*.csv"):
         fill(sheet, lambda line: {"answer": "none" if line["ask"].startswith("Which") else "yes"})
     capsys.readouterr()
-    assert dtails("agreement", out, "--without", "annotator_2.csv") == 0
-    assert "1 concept, 2 annotators" in capsys.readouterr().out
+    (out / "annotator_2.csv").unlink()
+    assert dtails("agreement", out) == 0
+    assert "concepts 1, questions 4, annotators 2 of 3" in capsys.readouterr().out
     assert dtails("agreement", out, "--write", tmp_path / "set") == 2
     assert "these are of --task rules" in one_error(capsys)
 
@@ -310,23 +305,3 @@ def test_wrong_options_of_annotate(
     assert dtails("annotate", *words.split(), "--out", tmp_path / "out") == 2
     assert says in one_error(capsys)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_page_ends_with_ctrl_c(tmp_path: Path) -> None:
-    """The page command prints its address, saves an answer, and on Ctrl-C prints the number answered."""
-    (sheet, *_) = judging(tmp_path, RULES)
-    command = [sys.executable, "-m", "pytest_llmprops.cli.main", "dtails", "page", str(sheet)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith(f"{sheet}: 0 of 4 questions answered.")
-        url = process.stdout.readline().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/", url)
-        body = json.dumps({"question": 1, "answers": {"answer": "no"}}).encode()
-        headers = {"Content-Type": "application/json", "Origin": "/".join(url.split("/")[:3])}
-        with urllib.request.urlopen(urllib.request.Request(f"{url}answer", body, headers)) as response:
-            assert json.load(response)["saved"]
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (0, "")
-    assert out.splitlines()[-1] == f"{sheet}: 1 of 4 questions answered"
-    assert read_cells(sheet)[0]["answer"] == "no"

@@ -17,7 +17,7 @@ from pytest_llmprops.runs.reader import read_run
 from tests.support.annotation import fill
 from tests.support.commands import one_error
 from tests.support.dtails import asked, row, write_chooser, write_language
-from tests.support.dtails_planted import factory, pairs, write
+from tests.support.dtails_planted import encoder_factory, factory, pairs, write
 from tests.support.runs import ROOT
 
 Capture = pytest.CaptureFixture[str]
@@ -207,8 +207,9 @@ def test_every_other_entry(
 ) -> None:
     """The commands of an entry run one after the other as they are listed, with filled sheets between them."""
     monkeypatch.setattr("pytest_llmprops.models.registry.registered", {})
-    monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.mining.senses.find_wordnet", lambda: None)
+    monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.senses.find_wordnet", lambda: None)
     register_model("planted", factory, kinds=("parse",))
+    register_model("planted-encoder", encoder_factory, kinds=("embed",))
     model, extracts = write_chooser(tmp_path), "extract" in table.command
     values = {
         "SPEC": [model], "XX": ["xx" if extracts else "af"], "DIR": ["dir"], "FILE": ["rules.json"],
@@ -219,14 +220,14 @@ def test_every_other_entry(
     for command in table.command.split(" && "):
         words = shlex.split(command)[1:]
         if words[1] == "extract":
-            values |= {"FILE": list(corpus)}
+            values |= {"EN": [corpus[0]], "TARGET": [corpus[1]]}
             words += [
                 "--source-parser",
                 "planted",
                 "--target-parser",
                 "words",
                 "--aligner",
-                "nltk",
+                "planted-encoder",
                 "--min-count",
                 "20",
             ]

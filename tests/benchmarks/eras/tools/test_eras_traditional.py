@@ -7,19 +7,18 @@ from functools import cache
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair, fill_seeded
+from pytest_llmprops.benchmarks.eras.items import SentencePair, fill_seeded
 from pytest_llmprops.benchmarks.eras.tools import traditional
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates
 from pytest_llmprops.benchmarks.eras.tools.traditional import (
     CONVERTERS,
     convert_sentence,
     load_converter,
-    load_simplifier,
 )
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
 
 pytest.importorskip("chinese_converter")
-pytest.importorskip("opencc")
+opencc = pytest.importorskip("opencc")
 
 
 @cache
@@ -68,7 +67,7 @@ def test_no_known_wrong_character_is_left(name: str) -> None:
 def test_sites_are_the_same_in_both_scripts() -> None:
     """Every site has a hand-written traditional form that is the same in simplified characters."""
     paradigms, _ = load_templates()
-    simplify = load_simplifier()
+    simplify = opencc.OpenCC("t2s").convert
     for one in paradigms:
         assert tuple(map(simplify, one.traditional)) == (one.site, one.control_site), one.id
     sites = {one.id: one.traditional for one in paradigms}
@@ -79,7 +78,7 @@ def test_sites_are_the_same_in_both_scripts() -> None:
 def test_simplified_data_has_no_traditional_character() -> None:
     """Frames, sites and slot words are in simplified characters."""
     paradigms, words = load_templates()
-    simplify = load_simplifier()
+    simplify = opencc.OpenCC("t2s").convert
     texts = [
         part for one in paradigms for part in (*one.test_parts, *one.control_parts) if isinstance(part, str)
     ]

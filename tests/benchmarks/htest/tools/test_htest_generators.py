@@ -22,32 +22,15 @@ from tests.support.htest_rules import RULE_TASKS, decide, rhyme_part
 
 def texts(task: str, lexicon: Lexicon, *, n: int = 1000, seed: int = 3) -> tuple[list[str], list[str]]:
     """Return group A's and group B's texts."""
-    rows = generate(task, n=n, seed=seed, lexicon=lexicon)
-    return [row["centerpiece"] for row in rows[::2]], [row["centerpiece"] for row in rows[1::2]]
+    both = generate(task, n=n, seed=seed, lexicon=lexicon)
+    return both[::2], both[1::2]
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_rows_are_balanced_alternating_numbered_and_distinct(task: str, lexicon: Lexicon) -> None:
-    """4,000 rows alternate A and B, have ids 0000 to 3999, and no duplicates apart from case or marks."""
-    rows = generate(task, n=4000, seed=11, lexicon=lexicon)
-    assert [row["correct_options"] for row in rows] == [[0], [1]] * 2000
-    assert [row["id"] for row in rows] == [f"{index:04d}" for index in range(4000)]
-    assert all(list(row) == ["id", "centerpiece", "options", "correct_options"] for row in rows)
-    assert all(row["options"] == ["A", "B"] for row in rows)
-    assert len({item_key(task, row["centerpiece"]) for row in rows}) == 4000
-
-
-@pytest.mark.parametrize(
-    ("task", "n", "says"),
-    [("end_ly", 7, "even number"), ("rhyme", 0, "even number"), ("reverse", 10, "the tasks are: end_ly")],
-)
-def test_an_impossible_request_is_one_line(task: str, n: int, says: str, lexicon: Lexicon) -> None:
-    """An unknown task or an impossible n is a one-line ValueError that names the task and a fix."""
-    with pytest.raises(ValueError, match=says) as error:
-        generate(task, n=n, seed=1, lexicon=lexicon)
-    assert isinstance(error.value, UsageError)
-    assert task in str(error.value)
-    assert "\n" not in str(error.value)
+def test_texts_are_distinct(task: str, lexicon: Lexicon) -> None:
+    """4,000 texts have no duplicates apart from case or marks."""
+    both = generate(task, n=4000, seed=11, lexicon=lexicon)
+    assert len({item_key(task, text) for text in both}) == len(both) == 4000
 
 
 def test_too_small_vocabulary_is_an_error(lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +43,7 @@ def test_too_small_vocabulary_is_an_error(lexicon: Lexicon, monkeypatch: pytest.
 
 def test_too_few_palindromes_are_an_error(lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the letters give fewer palindromes than asked for, one line says how many there are."""
-    monkeypatch.setattr(generators, "_CONSONANTS", "bdk")
+    monkeypatch.setitem(generators.LETTERS, "c", "bdk")
     with pytest.raises(UsageError, match=r"htest/palindrome: the vocabulary gives only \d+ more items"):
         generate("palindrome", n=4000, seed=1, lexicon=lexicon)
 
@@ -70,7 +53,7 @@ def test_word_lists_are_consistent(lexicon: Lexicon) -> None:
     lists = {
         name: value for name, value in vars(vocabulary).items() if name.isupper() and isinstance(value, tuple)
     }
-    assert len(lists) == 15
+    assert len(lists) == 13
     for name, words in lists.items():
         assert len(words) == len(set(words)), name
         assert all(words), name
@@ -101,17 +84,19 @@ def test_uppercase_has_one_capital_or_none(lexicon: Lexicon) -> None:
     assert not any(letter.isupper() for text in in_b for letter in text)
 
 
-def test_palindromes_match_in_length_outer_letters_and_share_of_real_words(lexicon: Lexicon) -> None:
-    """Group B copies group A's lengths, outer letters and numbers of distinct letters, with as many real words."""
-    in_a, in_b = texts("palindrome", lexicon, n=250)
-    for key in (len, lambda word: word[0], lambda word: word[-1], lambda word: len(set(word))):
-        assert Counter(map(key, in_a)) == Counter(map(key, in_b))
+def test_palindromes_and_their_anagrams_are_alike(lexicon: Lexicon) -> None:
+    """Both groups have the same share of each length and outer letter; a word of B has the letters of a palindrome.
+
+    No palindrome is a published one: English has few, and models know them.
+    """
+    in_a, in_b = texts("palindrome", lexicon, n=4000)
+    for key in (len, lambda word: word[0]):
+        counts = [Counter(map(key, group)) for group in (in_a, in_b)]
+        assert set(counts[0]) == set(counts[1])
+        assert all(abs(counts[0][value] - counts[1][value]) < 0.04 * 2000 for value in counts[0])
     assert all(word[0] == word[-1] for word in in_b)
-    real = [
-        sum(word in words for word in group)
-        for group, words in ((in_a, vocabulary.PALINDROMES), (in_b, vocabulary.NEAR_PALINDROMES))
-    ]
-    assert real[0] == real[1] == 25
+    assert all(sum(n % 2 for n in Counter(word).values()) <= 1 for word in in_b)
+    assert not set(in_a) & lexicon.keys()
 
 
 def test_rhymes_do_not_show_in_the_spelling(lexicon: Lexicon) -> None:
@@ -194,9 +179,8 @@ def test_every_generated_item_obeys_its_label(task: str) -> None:
     @settings(max_examples=15, derandomize=True, database=None)
     @given(seed=st.integers(0, 2**64), half=st.integers(1, 60))
     def check(seed: int, half: int) -> None:
-        rows = generate(task, n=2 * half, seed=seed, lexicon=load_cmudict())
-        decided = [decide(task, row["centerpiece"], load_cmudict()) for row in rows]
-        assert decided == [row["options"][row["correct_options"][0]] for row in rows]
+        both = generate(task, n=2 * half, seed=seed, lexicon=load_cmudict())
+        assert [decide(task, text, load_cmudict()) for text in both] == ["A", "B"] * half
 
     check()
 

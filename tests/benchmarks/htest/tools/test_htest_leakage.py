@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
 from pytest_llmprops.benchmarks.htest.benchmark import read_rows
 from pytest_llmprops.benchmarks.htest.tools import vocabulary
-from pytest_llmprops.benchmarks.htest.tools.generation import builtin_split
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, Row, generate
+from pytest_llmprops.benchmarks.htest.tools.generation import numbered
+from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.htest_leakage import Features, features, ngrams
 
@@ -23,13 +24,14 @@ CLASSIFIERS = ("logistic", "tree")
 # Tasks whose rule concerns a fixed-form element: spelling it changes the length or the number of words.
 CHANGES_SIZE = ("hyphenated_word", "spelled_math", "spelled_number")
 
+Row = dict[str, Any]
 _ROWS: dict[str, list[Row]] = {}
 
 
 def rows_of(task: str, lexicon: Lexicon) -> list[Row]:
     """Return the task's 4,000 items, generated once."""
     if task not in _ROWS:
-        _ROWS[task] = generate(task, n=ITEMS, seed=SEED, lexicon=lexicon)
+        _ROWS[task] = numbered(generate(task, n=ITEMS, seed=SEED, lexicon=lexicon))
     return _ROWS[task]
 
 
@@ -71,7 +73,7 @@ def upper_limit(hits: int, items: int) -> float:
 
 def labels_of(rows: Sequence[Row]) -> list[int]:
     """Return the index of the right option per row."""
-    return [row["correct_options"][0] for row in rows]
+    return [int(row["correct_options"][0]) for row in rows]
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
@@ -123,7 +125,8 @@ def test_a_word_that_complements_the_rule_is_found(task: str, kind: str, lexicon
 @pytest.mark.parametrize("task", ["end_ly", "end_punctuation", "start_vowel"])
 def test_builtin_items_have_no_word_that_complements_the_rule(task: str) -> None:
     """In the 250 built-in rows, too, n-grams do not show the label."""
-    rows = [row for part in builtin_split(task) for row in part]
+    folder = DataFolder(builtin_data(), "builtin")
+    rows = [row for part in ("test", "dev") for row in folder.jsonl(f"htest/{task}_{part}.jsonl")]
     hits = cross_validated_hits(
         [ngrams(task, row["centerpiece"]) for row in rows], labels_of(rows), "boosting"
     )

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.tools.generation import BUILTIN_SEED, builtin_geometry
 from pytest_llmprops.benchmarks.htest.tools.letter_geometry import (
     GLYPHS,
     QUOTAS,
@@ -17,12 +16,15 @@ from pytest_llmprops.benchmarks.htest.tools.letter_geometry import (
     TYPES,
     Glyph,
     Question,
+    build_letter_geometry,
     choose_questions,
     lookalikes,
     recognise,
     transform,
 )
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
+BUILTIN_SEED = 414213
 Points = Any  # numpy array of shape (n, 2): points on the strokes, x to the right, y up
 
 # The test's own operations work on points instead of strokes.
@@ -103,8 +105,23 @@ def results(question: Question) -> list[Points]:
 @cache
 def rows_and_questions() -> list[tuple[dict[str, Any], Question]]:
     """Return the built-in rows with their questions."""
-    rows = builtin_geometry()
-    return [(dict(row), question) for row, question in zip(rows, choose_questions(BUILTIN_SEED), strict=True)]
+    rows = DataFolder(builtin_data(), "builtin").jsonl("htest/letter_geometry_test.jsonl")
+    return list(zip(rows, choose_questions(BUILTIN_SEED), strict=True))
+
+
+def test_builtin_questions_match_the_generator() -> None:
+    """Generating the built-in set reproduces the committed rows, whose first ids are taken."""
+    rows = [row for row, _ in rows_and_questions()]
+    made = build_letter_geometry(seed=BUILTIN_SEED)
+    assert rows == [{**row, "id": f"{number:04d}"} for number, row in enumerate(made, 104)]
+
+
+def test_a_new_set_has_no_excluded_question() -> None:
+    """Excluded questions do not return, and as many others take their place."""
+    known = {question.text for question in choose_questions(7)}
+    texts = {row["centerpiece"] for row in build_letter_geometry(seed=7, exclude=known)}
+    assert len(texts) == len(known) == 104
+    assert not texts & known
 
 
 def test_every_answer_is_right_and_no_other_option_is() -> None:

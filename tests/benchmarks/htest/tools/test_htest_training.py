@@ -24,7 +24,7 @@ from pytest_llmprops.training.task import IGNORED, Settings
 from tests.support.backends import hide, make, save_chat_model, texts
 from tests.support.commands import one_error
 from tests.support.records import recorded, verdicts
-from tests.support.training import Stopped, lines_said, resumed, silent
+from tests.support.training import Stopped, resumed, silent
 
 needs_peft = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "transformers", "accelerate", "peft")),
@@ -205,17 +205,6 @@ def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.C
 
 
 @needs_peft
-def test_the_plan_writes_nothing(chat: Path, tmp_path: Path) -> None:
-    """It says how many trainings there are, and the steps and trained parameters of one."""
-    said, say = lines_said()
-    options = FineTuning(f"hf:{chat}", tasks=["rhyme", "end_ly"], seeds=3, items=16, rank=2)
-    run_experiment(options, settings_of(epochs=3), tmp_path / "out", written=len, plan=True, say=say)
-    assert said[0] == "6 trainings; the first one:"
-    assert "12 steps in 3 epochs" in "\n".join(said)
-    assert "of them trained" in "\n".join(said)
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -1,1 +1,0 @@
-"""The DTAiLS section of a report: tables, figures and one page per concept."""

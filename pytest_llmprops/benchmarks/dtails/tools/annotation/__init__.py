@@ -1,1 +1,0 @@
-"""Annotation studies of DTAiLS: sheets, a page to fill them in, agreement and results."""

@@ -1,1 +1,0 @@
-"""Mine concepts with variations from a parallel corpus."""

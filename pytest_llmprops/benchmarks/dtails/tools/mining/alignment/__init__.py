@@ -1,1 +1,0 @@
-"""Word alignment of sentence pairs: the interface, statistical aligners, and an aligner over embeddings."""

@@ -1,0 +1,496 @@
+"""``llmprops eras`` and ``generate eras``: pairs, the human evaluation, accuracy on reviews, and training."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import csv
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from pytest_llmprops.cli.kit import (
+    Groups,
+    add_group,
+    add_seed_and_out,
+    print_table,
+    recorded,
+    subcommands,
+    wrote,
+)
+from pytest_llmprops.cli.papers import own_results, paper_rows
+from pytest_llmprops.cli.training import add_training_options, training_settings
+from pytest_llmprops.core.errors import BackendError, LLMPropsError, UsageError
+from pytest_llmprops.data.published_results import PaperTable, PublishedResult, load_tables
+from pytest_llmprops.data.whole_files import replacing, write_text
+
+if TYPE_CHECKING:
+    from pytest_llmprops.benchmarks.eras.implicit import Score
+    from pytest_llmprops.benchmarks.eras.tools.corpora import ReviewFile
+    from pytest_llmprops.benchmarks.eras.tools.training import Measured
+    from pytest_llmprops.models.spec import ModelSpec
+
+_BASE = "google-bert/bert-base-chinese"
+_WWM_BASE = "hfl/chinese-bert-wwm-ext"
+#: Tokens of a review that a classifier reads.
+_WINDOW = 512
+#: The printed tables of trained models, by the number that ``eras train table`` takes.
+_PRINTED = {1: ("eras/table-1", "eras/footnote-6"), 2: ("eras/table-2",)}
+
+
+def add_generate(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``generate eras``."""
+    number = command.add_mutually_exclusive_group(required=True)
+    number.add_argument("--pairs", type=int, metavar="N", help="up to N pairs per paradigm (maximum: 40,000)")
+    number.add_argument("--total", type=int, metavar="N", help="N pairs in total (the paper: 203,944)")
+    add_seed_and_out(command)
+    command.add_argument(
+        "--mlm", metavar="MODEL", help="fill-mask model that chooses the words: hf:FOLDER_OR_REPO"
+    )
+    command.add_argument(
+        "--mlm-score",
+        choices=("ratio", "absolute"),
+        default="ratio",
+        help="threshold on the score divided by the best score (ratio, the authors' code) or on the score itself",
+    )
+    command.add_argument(
+        "--templates",
+        type=Path,
+        metavar="DIR",
+        help="folder of published data with ERAS templates (default: built-in)",
+    )
+    command.set_defaults(command=_generate)
+
+
+def _generate(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
+
+    paradigms, words = load_templates(options.templates)
+    numbers = {"seed": options.seed, "pairs": options.pairs, "total": options.total}
+    facts = {"templates": "builtin" if options.templates is None else "published", **numbers}
+    if options.mlm is None:
+        return wrote(write_set(options.out, make_pairs(paradigms, words, **numbers), paradigms, source=facts))
+    from pytest_llmprops.models.base import BackendOptions
+    from pytest_llmprops.models.registry import find_backend, parse_spec
+
+    spec = parse_spec(options.mlm)
+    model = find_backend(spec.backend).factory(spec, BackendOptions())
+    score = getattr(model, "context_scores", None)
+    if score is None:
+        raise UsageError(
+            f"--mlm {options.mlm}: not a fill-mask model; give hf:FOLDER of a masked language model"
+        )
+    facts |= {"mlm": options.mlm, "mlm_identity": dict(model.identity), "mlm_score": options.mlm_score}
+    try:
+        pairs = make_pairs(paradigms, words, **numbers, score=score, mlm_score=options.mlm_score)
+        return wrote(write_set(options.out, pairs, paradigms, source=facts))
+    except BackendError as error:
+        raise UsageError(f"--mlm {options.mlm}: {error}") from None
+    finally:
+        model.close()
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add ``eras annotate``, ``score``, ``sentiment-accuracy`` and ``train``."""
+    commands = subcommands(parser)
+    annotate = commands.add_parser(
+        "annotate",
+        help="write blind ranking sheets for annotators",
+        description="Write annotator_1.csv ... and key.json. Annotators rank the three sentences of a line by"
+        " sentiment: 1 is the most positive, equal ranks are ties. Do not show key.json to annotators.",
+    )
+    add_seed_and_out(annotate)
+    annotate.add_argument(
+        "--annotators", type=int, default=5, metavar="N", help="number of sheets (default: 5)"
+    )
+    annotate.add_argument(
+        "--per-paradigm", type=int, default=4, metavar="N", help="pairs per paradigm and sheet (default: 4)"
+    )
+    annotate.add_argument(
+        "--set",
+        type=Path,
+        metavar="DIR",
+        help="pairs of `llmprops generate eras --out DIR` (default: built-in)",
+    )
+    annotate.set_defaults(command=_annotate)
+    score = commands.add_parser(
+        "score", help="compute human accuracy and the human baseline from filled sheets"
+    )
+    score.add_argument("folder", type=Path, metavar="DIR", help="folder of the filled sheets and key.json")
+    score.set_defaults(command=_score)
+    accuracy = commands.add_parser(
+        "sentiment-accuracy",
+        help="measure a run's models on labelled reviews (figure 5, and the test-set columns of table 2)",
+        description="Measure the accuracy of all models of a run on labelled reviews, and write it into the run's"
+        " folder for the report. Files are those of ChnSentiCorp (columns label and text_a, with tabs) and ASAP"
+        f" (reviewbody and star, with commas). A classifier reads at most {_WINDOW} tokens of a review.",
+    )
+    accuracy.add_argument(
+        "files",
+        type=Path,
+        nargs="*",
+        metavar="FILE",
+        help="labelled files (default: the test files of `data pull training` in LLMPROPS_DATA)",
+    )
+    accuracy.add_argument("--run", metavar="RUN", required=True, help="measure the models of this run")
+    accuracy.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
+    accuracy.set_defaults(command=_accuracy)
+    group = add_group(commands, "train", "train word segmenters and sentiment classifiers (tables 1 and 2)")
+    _add_segmenter(group)
+    _add_sentiment(group)
+    _add_table(group)
+
+
+def _annotate(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, read_set
+    from pytest_llmprops.benchmarks.eras.tools.sheets import write_sheets
+
+    if options.set is not None:
+        pairs = read_set(options.set)
+    else:
+        needed = max(1, options.annotators * options.per_paradigm)
+        pairs = list(make_pairs(*load_templates(), seed=options.seed, pairs=needed))
+    numbers = {"annotators": options.annotators, "per_paradigm": options.per_paradigm}
+    return wrote(write_sheets(options.out, pairs, seed=options.seed, **numbers))
+
+
+def _score(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.tools.sheets import read_sheets, result_lines
+
+    print("\n".join(result_lines(read_sheets(options.folder))))
+    return 0
+
+
+def _accuracy(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.report import ACCURACIES
+    from pytest_llmprops.benchmarks.eras.tools.corpora import read_reviews
+
+    run = recorded(options.run)
+    # Read all files before the first call, so that a malformed file costs nothing.
+    files = [read_reviews(file, _corpus_name(file)) for file in options.files or _test_files()]
+    rows: list[dict[str, Any]] = []
+    for label, facts in run.facts.models.items():
+        if not facts.imported:
+            rows += _measured(facts.spec, label, files, options.base_url)
+    write_text(run.folder / ACCURACIES, json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
+    return 0
+
+
+def _test_files() -> list[Path]:
+    """Return the test files of both corpora in ``LLMPROPS_DATA``.
+
+    :raises UsageError: if there is none.
+    """
+    data = os.environ.get("LLMPROPS_DATA", "")
+    names = ("asap/test.csv", "chnsenticorp/test.tsv")
+    files = [path for name in names if (path := Path(data) / "training" / name).is_file()]
+    if not data or not files:
+        raise UsageError(
+            "no labelled files: give FILE, or download some with `llmprops data pull training --dest DIR` and set"
+            " LLMPROPS_DATA=DIR"
+        )
+    return files
+
+
+def _corpus_name(file: Path) -> str:
+    """Return a file's name, with its folder's if that one names the corpus."""
+    from pytest_llmprops.benchmarks.eras.report import corpus_of
+
+    return f"{file.parent.name}/{file.name}" if corpus_of(file.parent.name) else file.name
+
+
+def _measured(
+    text: str, label: str, files: Sequence[ReviewFile], base_url: str | None
+) -> list[dict[str, Any]]:
+    """Return a model's accuracy on each file, and print it.
+
+    :param text: its specification. :param label: its name in the run.
+    """
+    from pytest_llmprops.benchmarks.eras.tools.corpora import accuracy
+    from pytest_llmprops.models.registry import find_backend, parse_spec
+
+    spec = parse_spec(text, base_url=base_url)
+    kinds = find_backend(spec.backend).kinds(spec)
+    if not kinds & {"sentiment", "chat"}:
+        raise UsageError(
+            f"{label}: neither a sentiment classifier nor a chat model; give a run of such models"
+        )
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        texts = [review.text for review in file.reviews]
+        cut = _cut(texts, spec.name) if "sentiment" in kinds and spec.backend == "hf" else texts
+        scores, errors = asyncio.run(_scores(cut, spec, base_url, chat="sentiment" not in kinds))
+        kept = [(review, s) for review, s in zip(file.reviews, scores, strict=True) if s is not None]
+        if not kept:
+            raise LLMPropsError(
+                f"{file.name}: no text was scored: {errors[0] if errors else 'no answer was read'}"
+            )
+        result = accuracy([review for review, _ in kept], [s for _, s in kept])
+        row = {"ci_low": result.low, "ci_high": result.high, "n": result.n}
+        rows.append({"model": label, "file": file.name, "accuracy": result.value, **row})
+        counts = {
+            f"cut to {_WINDOW} tokens": sum(a != b for a, b in zip(texts, cut, strict=True)),
+            "errors": len(errors),
+            "without an answer": len(texts) - len(kept) - len(errors),
+            "with three stars left out": file.left_out,
+        }
+        notes = "".join(f", {number:,} {name}" for name, number in counts.items() if number)
+        limits = f"[{100 * result.low:.1f}, {100 * result.high:.1f}]"
+        print(f"{label}, {file.name}: {100 * result.value:.1f} {limits} on {result.n:,} reviews{notes}")
+        for error in dict.fromkeys(errors[:3]):
+            print(f"  not scored: {error}")
+    return rows
+
+
+def _cut(texts: Sequence[str], model: str) -> list[str]:
+    """Return texts without the ends that are too long for a classifier, which would be errors."""
+    from pytest_llmprops.benchmarks.eras.tools.training import Encoder
+
+    encoder = Encoder(model, window=_WINDOW, option="hf:")
+    return [encoder.cut(text) for text in texts]
+
+
+async def _scores(
+    texts: Sequence[str], spec: ModelSpec, base_url: str | None, *, chat: bool
+) -> tuple[list[Score | None], list[str]]:
+    """Return the score of each text, None without one, and the messages of the failed calls."""
+    from pytest_llmprops.benchmarks.eras.implicit import Score
+    from pytest_llmprops.benchmarks.eras.sentiment import score_pair
+    from pytest_llmprops.core.requests import Sentiment
+    from pytest_llmprops.engine.session import OneModel
+
+    async with OneModel(spec, base_url=base_url) as ask:
+
+        async def score_of(text: str) -> Score | None:
+            if chat:
+                return next(iter((await score_pair([text], ask)).scores), None)
+            value = (await ask(Sentiment(text))).value
+            return Score(value["positive"], value["log_odds"])
+
+        results = await asyncio.gather(*map(score_of, texts), return_exceptions=True)
+    scores: list[Score | None] = []
+    errors: list[str] = []
+    for result in results:
+        if isinstance(result, BackendError):
+            errors.append(result.message)
+            scores.append(None)
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            scores.append(result)
+    return scores, errors
+
+
+def _add_segmenter(group: Groups) -> None:
+    command = group.add_parser(
+        "segmenter",
+        help="train a word segmenter (section 3.1)",
+        description="Train a classifier of characters on segmented text. The result is a model folder: measure it with"
+        " --model hf:DIR. Repeat the command to continue a training that was stopped.",
+    )
+    command.add_argument("--data", type=Path, required=True, metavar="FILE", help="segmented file")
+    _add_base(command)
+    command.add_argument(
+        "--test",
+        dest="tests",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="GOLD",
+        help="segmented files to score; their lines are left out of the training data",
+    )
+    command.add_argument(
+        "--window",
+        type=int,
+        default=256,
+        metavar="N",
+        help="tokens per row; longer lines are divided after punctuation (default: 256)",
+    )
+    add_training_options(command)
+    command.set_defaults(command=_segmenter)
+
+
+def _add_base(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--base",
+        default=_BASE,
+        metavar="MODEL",
+        help=f"folder or repository of a pre-trained encoder (default: {_BASE})",
+    )
+
+
+def _segmenter(options: argparse.Namespace) -> int:
+    _require_training()
+    from pytest_llmprops.benchmarks.eras.tools.training import SegmenterOptions, train_segmenter
+
+    what = SegmenterOptions(options.data, options.base, options.tests, options.window)
+    train_segmenter(what, training_settings(options), options.out)
+    return 0
+
+
+def _require_training() -> None:
+    from pytest_llmprops.training.task import require_packages
+
+    require_packages("llmprops eras train")
+
+
+def _add_sentiment(group: Groups) -> None:
+    command = group.add_parser(
+        "sentiment",
+        help="train a sentiment classifier (section 4.1)",
+        description="Train a binary classifier on labelled reviews, with --cws jointly with word segmentation. The"
+        " result is a model folder: measure it with --model hf:DIR. Repeat the command to continue a training that was"
+        " stopped.",
+    )
+    command.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="folder of ASAP or ChnSentiCorp: its files with train, dev and test in their names",
+    )
+    _add_base(command)
+    command.add_argument(
+        "--cws", type=Path, metavar="FILE", help="train jointly with word segmentation on this segmented file"
+    )
+    command.add_argument(
+        "--cws-weight",
+        type=float,
+        default=1.0,
+        metavar="W",
+        help="factor of the loss of segmentation; that of sentiment is 1 (default: 1)",
+    )
+    command.add_argument(
+        "--window",
+        type=int,
+        default=_WINDOW,
+        metavar="N",
+        help=f"tokens per review; longer ones are cut at their end (default: {_WINDOW})",
+    )
+    add_training_options(command)
+    command.set_defaults(command=_sentiment)
+
+
+def _sentiment(options: argparse.Namespace) -> int:
+    _require_training()
+    from pytest_llmprops.benchmarks.eras.tools.training import SentimentOptions, train_sentiment
+
+    what = SentimentOptions(options.data, options.base, options.cws, options.cws_weight, options.window)
+    train_sentiment(what, training_settings(options), options.out)
+    return 0
+
+
+def _add_table(group: Groups) -> None:
+    command = group.add_parser(
+        "table",
+        help="train and measure the fine-tuned models of table 1 or 2",
+        description="Train AS, CityU, PKU and MSR (table 1), or Sentiment Only, WWM, CWS and WWM+CWS (table 2), measure"
+        " them on ERAS, and print them below the paper's rows. Repeat the command to continue after a stop.",
+    )
+    command.add_argument("table", type=int, choices=(1, 2), help="number of the table")
+    command.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="folder with SIGHAN 2005, for table 2 also ASAP and ChnSentiCorp, at any depth",
+    )
+    _add_base(command)
+    command.add_argument(
+        "--wwm-base",
+        default=_WWM_BASE,
+        metavar="MODEL",
+        help=f"base of the WWM models (default: {_WWM_BASE})",
+    )
+    command.add_argument(
+        "--seeds",
+        type=int,
+        default=3,
+        metavar="N",
+        help="trainings of each model, from --seed on (default: 3)",
+    )
+    command.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="as, cityu, pku, msr; sentiment-only, wwm, cws, wwm-cws (default: all)",
+    )
+    command.add_argument(
+        "--source",
+        choices=("published", "builtin"),
+        default="published",
+        help="ERAS items to measure (default: the published templates in LLMPROPS_DATA)",
+    )
+    command.add_argument("--limit", type=int, metavar="N", help="measure N pairs per paradigm (default: all)")
+    add_training_options(command)
+    command.set_defaults(command=_table)
+
+
+def _table(options: argparse.Namespace) -> int:
+    _require_training()
+    from pytest_llmprops.benchmarks.eras.tools.training import TableOptions, run_table
+
+    templates = Path(os.environ.get("LLMPROPS_DATA", "")) / "eras" / "templates.json"
+    if options.source == "published" and not templates.is_file():
+        raise UsageError(
+            "no published templates: download them with `llmprops data pull eras --dest DIR` and set LLMPROPS_DATA=DIR,"
+            " or give --source builtin"
+        )
+    names = ("table", "data", "base", "wwm_base", "seeds", "only", "source", "limit")
+    what = TableOptions(**{name: getattr(options, name) for name in names})
+    measured = run_table(what, training_settings(options), options.out)
+    return show_table(options.table, measured, options.out / "table.csv")
+
+
+def show_table(number: int, measured: Sequence[Measured], out: Path) -> int:
+    """Print a table of the paper with a row per seed and a row of means for each model, and write it as CSV.
+
+    Table 1 is followed by the models' F1 on the test sets of their corpora (footnote 6).
+    """
+    rows: list[tuple[str, ...]] = []
+    for table in load_tables():
+        if table.id not in _PRINTED[number]:
+            continue
+        own = [replace(r, model=f"{m.name}, seed {m.seed}") for m in measured for r in _results(table, m)]
+        means: dict[tuple[str, str, str], list[PublishedResult]] = {}
+        for result in own:
+            name = result.model.partition(", seed ")[0]
+            means.setdefault((name, result.metric, result.setting), []).append(result)
+        for (name, _, _), results in means.items():
+            mean = fmean(result.value for result in results)
+            own.append(replace(results[0], model=f"{name}, mean of {len(results)}", value=mean))
+        part, notes = paper_rows(table, own)
+        print(f"\n{table.id}: {table.title}\n")
+        print_table(part)
+        print("".join(f"{note}\n" for note in notes), end="")
+        rows += part
+    with replacing(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+    return wrote([out])
+
+
+def _results(table: PaperTable, measured: Measured) -> list[PublishedResult]:
+    """Return a trained model's figures of a table: those of its run, and its scores on test files."""
+    from pytest_llmprops.benchmarks.eras.report import corpus_of
+    from pytest_llmprops.runs.reader import read_run
+
+    results = list(own_results(table, read_run(measured.run)))
+    for row in measured.scores:
+        file, name = str(row.get("file")), ""
+        if "f1" in row and file != "held-out part":
+            name, setting, value = "word_f1", measured.name.partition(" (")[0], row["f1"]
+        elif "n" in row:
+            name, setting, value = "sentiment_accuracy", corpus_of(file), row["accuracy"]
+        if name:
+            results.append(
+                PublishedResult(
+                    paper="eras", table=table.stored, model="", task=table.results[0].task, metric=name,
+                    value=float(str(value)), n=None, note="", language="zh", k=None, setting=setting,
+                )
+            )  # fmt: skip
+    return results

@@ -1,1 +1,0 @@
-"""The ERAS section of a report."""

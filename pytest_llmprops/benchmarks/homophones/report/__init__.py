@@ -1,1 +1,0 @@
-"""The homophones section of a report."""

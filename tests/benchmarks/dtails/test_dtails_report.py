@@ -1,0 +1,305 @@
+"""DTAiLS in the report: figure 2, positions (figures 5 and 6), notes, and concepts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from pytest_llmprops.benchmarks.dtails.report import BarPanel, bar_panels, rules_name
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Kind, Reply, Request
+from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Table
+from pytest_llmprops.reports.kit.figures import STYLE
+from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.reports.page.markdown import to_markdown
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.replies import read_requests
+from tests.support.dtails_runs import items, knows, measure, takes, with_rules
+
+TRANSLATOR: frozenset[Kind] = frozenset({"translate"})
+#: figure 2
+TITLE = "Accuracy by language, model and rules (figure 2)"
+
+
+#: two languages, with two and three variations; the most common label is right in 4 of 6 and in 2 of 3
+AF = items("know", ("weet", "ken"), ["weet", "ken", "weet"]) + items(
+    "when", ("toe", "wanneer"), ["toe", "wanneer", "toe"]
+)
+
+
+FA = items("date", ("خرما", "رطب", "خارک"), ["خرما", "رطب", "خرما"], language="fa")
+
+
+ASKED = AF + FA
+
+
+BOTH = items("know", ("weet", "ken"), ["weet", "ken", "weet"], tasks=("select", "translate"))
+
+
+def report(*folders: Path) -> Report:
+    """Return the report on these runs."""
+    runs = [read_run(folder) for folder in folders]
+    return report_on(runs, {id(run): read_requests(run.folder) for run in runs})
+
+
+def blocks(nested: Sequence[Block]) -> list[Block]:
+    """Return all blocks, including collapsed ones."""
+    return [x for b in nested for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
+
+
+def table(content: Report, title: str) -> list[dict[str, str]]:
+    """Return the rows of a table as dictionaries from heading to text."""
+    [one] = [b for b in blocks(content.sections[0].blocks) if isinstance(b, Table) and b.title == title]
+    names = [name for name, _ in one.columns]
+    return [dict(zip(names, [cell.text for cell in row], strict=True)) for row in one.rows]
+
+
+def rows_of(content: Report) -> dict[tuple[str, str], dict[str, str]]:
+    """Return the rows of figure 2's table by model and rules."""
+    return {(row["Model"], row["Rules"]): row for row in table(content, TITLE)}
+
+
+def notes(content: Report) -> list[str]:
+    """Return all paragraphs of the section."""
+    return [b.text for b in blocks(content.sections[0].blocks) if isinstance(b, Note)]
+
+
+def figure(content: Report, name: str) -> Any:
+    """Draw a plot of the section and return it."""
+    [one] = [b for b in blocks(content.sections[0].blocks) if isinstance(b, Figure) and b.name == name]
+    return one.draw()
+
+
+def test_every_model_and_rules_setting_has_a_row(tmp_path: Path) -> None:
+    """Runs are listed by rules setting: none, the model's own, and those of a file by its name."""
+    model = {"m": with_rules(knows(ASKED))}
+    folders = [
+        measure(tmp_path / str(n), ASKED, model, rules=rules)
+        for n, rules in enumerate(["/home/me/rules-af-gpt-4o.json,x/rules-fa-gpt-4o.json", "none", "self"])
+    ]
+    rows = rows_of(report(*folders))
+    assert list(rows) == [
+        ("m", "no rules"), ("m", "self rules"), ("m", "rules of gpt-4o"), ("frequency baseline", ""),
+    ]  # fmt: skip
+    assert {rows["m", rules][code] for _, rules in list(rows)[:3] for code in ("Afrikaans", "Farsi")} == {
+        "100.0"
+    }
+
+
+def test_baselines_are_in_sample_and_the_languages_own(tmp_path: Path) -> None:
+    """Each language has its own frequency baseline, as a row of the table and as a line in its panel."""
+    content = report(measure(tmp_path / "run", ASKED, {"m": takes(1)}))
+    baseline = rows_of(content)["frequency baseline", ""]
+    assert (baseline["Afrikaans"], baseline["Farsi"]) == ("66.7", "66.7")
+    plot = figure(content, "dtails-figure-2")
+    for axes in plot.axes:
+        dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
+        assert [line.get_ydata()[0] for line in dashed] == pytest.approx([2 / 3], abs=1e-5)
+    assert "frequency baseline, in-sample" in [text.get_text() for text in plot.legends[0].get_texts()]
+
+
+def test_several_runs_have_mean_and_deviation(tmp_path: Path) -> None:
+    """Several runs have a mean ± sample standard deviation; a single run has its interval."""
+    folder = measure(tmp_path / "often", MANY[:24], {"m": takes(1)}, runs=4)
+    values = [record.values for record in read_run(folder).records]
+    shares = [sum(v[f"run{n}_right"] for v in values) / len(values) for n in range(1, 5)]
+    mean = sum(shares) / 4
+    strict = sum(sum(v[f"run{n}_right"] for n in range(1, 5)) > 2 for v in values) / len(values)
+    assert strict != pytest.approx(mean), "otherwise the test could not distinguish them"
+    deviation = (sum((share - mean) ** 2 for share in shares) / 3) ** 0.5
+    often = report(folder)
+    assert rows_of(often)["m", "no rules"]["Afrikaans"] == f"{100 * mean:.1f} ± {100 * deviation:.1f}"
+    [axes] = figure(often, "dtails-figure-2").axes
+    [line] = [line for line in axes.lines if line.get_linestyle() == "-"]
+    assert list(line.get_ydata()) == pytest.approx([mean - deviation, mean + deviation])
+    folder = measure(tmp_path / "once", MANY[:24], {"m": takes(1)})
+    [row] = read_run(folder).facts.summary
+    once = report(folder)
+    assert "±" not in rows_of(once)["m", "no rules"]["Afrikaans"]
+    [axes] = figure(once, "dtails-figure-2").axes
+    [line] = [line for line in axes.lines if line.get_linestyle() == "-"]
+    assert list(line.get_ydata()) == pytest.approx([row.ci_low, row.ci_high])
+
+
+def test_equal_translations_are_shown_once(tmp_path: Path) -> None:
+    """Equal translations from runs with different rules are shown once, different ones separately."""
+    runs = [
+        measure(tmp_path / rules, BOTH, {"m": with_rules(knows(BOTH))}, rules=rules)
+        for rules in ("none", "self", "x.json")
+    ]
+    assert [row["Rules"] for row in table(report(*runs), TITLE)].count("translates") == 1
+    verdicts = runs[2] / "verdicts.jsonl"
+    text = verdicts.read_text(encoding="utf-8").replace('"given": "weet"', '"given": "x"')
+    verdicts.write_text(text, encoding="utf-8")
+    assert [row["Rules"] for row in table(report(*runs), TITLE)].count("translates") == 2
+
+
+def test_the_headline_counts_choices_only(tmp_path: Path) -> None:
+    """The headline covers choices only, or translations if there are no choices, and has no baseline."""
+    right = knows(BOTH)
+
+    def half(request: Request) -> str | Reply | BackendError:
+        return right(request) if "```answer```" in getattr(request, "prompt", "") else "Niks nie."
+
+    content = report(measure(tmp_path / "chat", BOTH, {"gpt": half}))
+    assert content.title.startswith("gpt answers 100.0% of DTAiLS items")
+    [card] = content.overview
+    assert (card.value, card.n, card.chance, card.best) == (1.0, 3, None, None)
+    only = report(measure(tmp_path / "system", BOTH, {"nllb": lambda r: "Ek weet."}, kinds=TRANSLATOR))
+    assert only.title.startswith("nllb answers 66.7% of DTAiLS items")
+
+
+def test_unreadable_rules_are_reported(tmp_path: Path) -> None:
+    """A model with unreadable rules is named together with the number of items affected."""
+    broken = report(measure(tmp_path / "run", AF, {"m": with_rules(knows(AF), "")}, rules="self"))
+    [said] = [text for text in notes(broken) if "could not" in text]
+    assert said.startswith("m (self rules): its own rules could not be read for 2 concepts. 6 of 6 items")
+    fine = report(measure(tmp_path / "fine", AF, {"m": with_rules(knows(AF))}, rules="self"))
+    assert not any("could not be read" in text for text in notes(fine))
+
+
+def test_figure_2_in_the_papers_form(tmp_path: Path) -> None:
+    """Every model and rules setting is a row and a bar, languages are columns in the paper's order; gains are by rules.
+
+    The best model that selects is compared with the best translation system; a chat model's translations are not one.
+    """
+    asked = FA + BOTH
+    choices = [item for item in asked if item.task == "select"]
+    runs = [
+        measure(tmp_path / "none", asked, {"m": takes(1), "n": takes(2)}, runs=2),
+        measure(tmp_path / "self", choices, {"m": with_rules(knows(asked))}, rules="self", runs=2),
+        measure(tmp_path / "system", BOTH, {"nllb": lambda request: "Ek weet."}, kinds=TRANSLATOR),
+    ]
+    content = report(*runs)
+    rows = rows_of(content)
+    assert list(rows) == [
+        ("m", "no rules"), ("m", "self rules"), ("n", "no rules"), ("m", "translates"), ("n", "translates"),
+        ("nllb", "translates"), ("frequency baseline", ""),
+    ]  # fmt: skip
+    assert list(rows["m", "no rules"]) == ["Model", "Rules", "Afrikaans", "Farsi"]
+    assert (rows["m", "self rules"]["Afrikaans"], rows["nllb", "translates"]["Afrikaans"]) == (
+        "100.0 ± 0.0",
+        "66.7",
+    )
+    assert (rows["nllb", "translates"]["Farsi"], rows["frequency baseline", ""]["Farsi"]) == ("", "66.7")
+    # m and n take different positions of the same two, in two orders, so each is right in one of two runs.
+    assert rows["m", "no rules"]["Afrikaans"].startswith("50.0 ± ")
+    gains = {row["Gain"]: row for row in table(content, "Gains in percentage points (section 4)")}
+    assert {name: row["Afrikaans"] for name, row in gains.items()} == {
+        "best model that selects, less best translation system": "+33.3", "m (self rules), less no rules": "+50.0",
+    }  # fmt: skip
+    assert gains["best model that selects, less best translation system"]["Farsi"] == ""
+    plot = figure(content, "dtails-figure-2")
+    assert [axes.get_title(loc="left") for axes in plot.axes] == ["Afrikaans", "Farsi"]
+    assert [len(axes.patches) for axes in plot.axes] == [6, 3]
+    assert [bar.get_height() for bar in plot.axes[0].patches][:2] == pytest.approx([0.5, 1.0])
+    assert [bool(bar.get_hatch()) for bar in plot.axes[0].patches][:3] == [False, True, False]
+
+
+def test_rules_of_a_helper_are_named(tmp_path: Path) -> None:
+    """Rules that a helper writes have the helper's name in tables."""
+    folder = measure(tmp_path / "run", AF, {"m": takes(1)}, rules="x.json")
+    file = folder / "run.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    data["protocols"]["dtails"]["settings"]["rules"] = "helper"
+    data["helpers"] = {"rules": {"spec": "gpt-4o"}}
+    file.write_text(json.dumps(data), encoding="utf-8")
+    assert ("m", "rules of gpt-4o") in rows_of(report(folder))
+    assert rules_name("helper") == "helper"
+
+
+MANY = items("know", ("weet", "ken"), ["weet", "ken"] * 12) + items(
+    "date", ("خرما", "رطب", "خارک"), ["خرما", "رطب", "خارک"] * 8, language="fa"
+)
+
+
+def test_order_dependent_models_are_named(tmp_path: Path) -> None:
+    """Each order-dependent model has a sentence with share, interval, even share and p; report.md has all tables."""
+    content = report(measure(tmp_path / "run", MANY, {"first": takes(1), "good": knows(MANY)}, runs=2))
+    [said] = [text for text in notes(content) if "is not order-invariant" in text]
+    assert said.startswith(
+        "first (no rules) is not order-invariant: of 2 variations it chooses number 1 in 100.0% (92.6 to 100.0) of 48"
+        " choices, instead of 50.0% (p < 0.001); of 3 variations it chooses number 1 in 100.0%"
+    )
+    assert "Not shown to depend on the order: good (no rules)." in notes(content)
+    text = to_markdown(content)
+    for part in (f"### {TITLE}", "### Positions chosen of 2 variations (figure 5)", "dtails-figure-2.svg",
+                 "dtails-figure-6.svg", "### Concepts", "| know | Afrikaans | builtin | 24 |"):  # fmt: skip
+        assert part in text
+
+
+def test_concepts_have_each_models_share(tmp_path: Path) -> None:
+    """Each concept has its number of sentences and the mean score of every line."""
+    content = report(measure(tmp_path / "run", AF, {"m": knows(AF), "n": lambda request: "Well."}))
+    shown = [(row["Concept"], row["Sentences"], row["m (no rules)"], row["n (no rules)"])
+             for row in table(content, "Concepts")]  # fmt: skip
+    assert shown == [("know", "3", "100.0%", "0.0%"), ("when", "3", "100.0%", "0.0%")]
+
+
+def test_figures_5_and_6_count_the_papers_languages(tmp_path: Path) -> None:
+    """Figures 5 and 6 in the paper's form count Afrikaans, Latvian and Japanese, or all languages if a run has none."""
+    japanese = items("wear", ("着る", "履く"), ["着る", "履く"] * 3, language="ja")
+    folder = measure(tmp_path / "run", [*MANY, *japanese], {"m": takes(2)}, runs=3)
+    content = report(folder)
+    [two] = table(content, "Positions chosen of 2 variations (figure 5)")
+    assert (two["Languages"], two["Choices"], two["Rules"]) == ("Afrikaans and Japanese", "90", "no rules")
+    assert two["Position 2"] == "100.0% (96.0 to 100.0)"
+    [three] = table(content, "Positions chosen of 3 variations (figure 6)")
+    assert (three["Languages"], three["Choices"]) == ("Farsi", "72")
+    [axes] = figure(content, "dtails-figure-6").axes
+    assert [bar.get_height() for bar in axes.patches] == [0.0, 1.0, 0.0]
+    [uniform] = [line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == "--"]
+    assert uniform == pytest.approx(1 / 3)
+
+
+def test_report_says_that_choices_are_too_few(tmp_path: Path) -> None:
+    """With fewer than five choices per position of three no test is made, and the report says so."""
+    content = report(measure(tmp_path / "run", FA, {"m": takes(1)}))
+    assert "Too few choices to test whether the order matters: m (no rules)." in notes(content)
+
+
+def test_no_position_figure_without_choices(tmp_path: Path) -> None:
+    """Without any choice the report has no figure of positions but still shows the accuracy."""
+    content = report(measure(tmp_path / "run", AF, {"m": lambda request: "Well."}))
+    names = [b.name for b in blocks(content.sections[0].blocks) if isinstance(b, Figure)]
+    assert names == ["dtails-figure-2"]
+    assert rows_of(content)["m", "no rules"]["Afrikaans"] == "0.0"
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"),
+    [
+        ("none", "none"), ("self", "own"), (None, "none"), ("rules.json", "rules"), ("a/b/own.json", "own.json"),
+        ("C:\\me\\rules-af-gpt-4o.json", "gpt-4o"), ("rules-af-a.json,rules-fa-b.json", "rules-af-a and 1 more"),
+        ("x/rules-af-a.json, y/rules-fa-a.json", "a"), ("a.json,b.json,c.json", "a and 2 more"),
+    ],
+)  # fmt: skip
+def test_names_of_rules(setting: object, name: str) -> None:
+    """No folder is shown, and files with the command's default name are labelled by their model."""
+    assert rules_name(setting) == name
+
+
+@pytest.mark.parametrize(("panels", "lines"), [(1, 1), (9, 12)])
+def test_panels_have_room_for_all_names(panels: int, lines: int) -> None:
+    """With one language and nine, one line and twelve, no panel leaves the figure or overlaps another or the legend."""
+    names = [(f"some-model-{n:010d}", f"rules of another-model-{n:010d}") for n in range(lines)]
+    bars = (tuple((0.5, 0.4, 0.6) for _ in names),)
+    made = [BarPanel(f"Language {n}", ("",), bars, (0.5,)) for n in range(panels)]
+    with matplotlib.rc_context(STYLE):
+        plot = bar_panels(made, names, "uniform")
+        canvas: Any = FigureCanvasAgg(plot)
+        canvas.draw()
+        boxes = [axes.get_window_extent() for axes in plot.axes]
+        boxes.append(plot.legends[0].get_window_extent(canvas.get_renderer()))
+    assert len(boxes) == panels + 1
+    for n, box in enumerate(boxes):
+        assert box.x0 >= 0
+        assert box.x1 <= plot.bbox.x1 + 1
+        assert box.y0 >= 0
+        assert not any(box.overlaps(other) for other in boxes[n + 1 :])

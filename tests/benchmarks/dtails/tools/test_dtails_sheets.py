@@ -1,0 +1,499 @@
+"""DTAiLS's annotation sheets, their faults, and agreement on hand-computed cases and the paper's printed values."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.inter_rater import aggregate_raters
+from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
+
+from pytest_llmprops.benchmarks.dtails.items import expert_rows
+from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, RulesFile
+from pytest_llmprops.benchmarks.dtails.tools.sheets import (
+    CONFIDENCE,
+    Judged,
+    Question,
+    Study,
+    arranged,
+    fleiss_kappa,
+    majority,
+    read_answer,
+    read_study,
+    result_lines,
+    rules_result,
+    rules_study,
+    selection_result,
+    selection_study,
+    total_agreement,
+    write_expert_set,
+    write_sheets,
+)
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.data.files import DataFolder, builtin_data
+from tests.support.annotation import (
+    Cells,
+    fill,
+    judging,
+    options_of,
+    place_of,
+    read_cells,
+    selection,
+    write_cells,
+)
+from tests.support.dtails import row, write_language
+
+SELECT = Question("select", "art", "NOUN", ("美術", "芸術", "アート"), "The art of cooking.")
+WRONG = Question("wrong", "art", "NOUN", ("美術", "芸術", "アート"))
+MISSING = Question("missing", "art", "NOUN", ("美術", "芸術"))
+RULE = Question("rule", "art", "NOUN", ("美術", "芸術"), "fine arts", "美術")
+FORMULAS = {"sun": ["son", "sol/sole"], "=day": ["dag", "-etmaal", "dia"]}
+JUDGED = {"sun": {"son": "the star", "sol": "=sunlight"}, "day": {"dag": "light", "etmaal": "24 hours"}}
+
+
+def test_repeated_rows_are_asked_once(tmp_path: Path) -> None:
+    """A row that repeats another adds no question, and the other questions keep their numbers."""
+    rows = [row(), row(), row(sentence="We live.", label="leef/lewe")]
+    data = write_language(tmp_path, "xx", rows)
+    (data / "dtails" / "SOURCE.json").unlink()  # Only published rows may repeat.
+    assert list(selection_study("xx", data).questions) == ["r0001", "r0003"]
+
+
+def test_concepts_sentences_and_variations_are_shuffled() -> None:
+    """Each annotator and seed has another order; the variations of a concept keep their order in all its questions."""
+    questions = {
+        f"{concept} {n}": Question("select", concept, "", tuple(f"{concept}{m}" for m in range(4)), f"{n}")
+        for concept in "abcdefgh"
+        for n in range(6)
+    }
+    sheets = [arranged(questions, seed=seed, annotator=n) for seed in (0, 1) for n in (1, 2, 3)]
+    for sheet in sheets:
+        assert sorted(name for name, _ in sheet) == sorted(questions)
+        concepts = [list(lines) for _, lines in groupby(sheet, key=lambda line: line[0][0])]
+        assert len(concepts) == 8
+        assert all(len({tuple(order) for _, order in lines}) == 1 for lines in concepts)
+        assert len({tuple(order) for _, order in sheet}) > 3
+        assert any([name for name, _ in lines] != sorted(name for name, _ in lines) for lines in concepts)
+    assert len({json.dumps(sheet) for sheet in sheets}) == 6
+    assert arranged(questions, seed=0, annotator=1) == sheets[0]
+
+
+def test_questions_on_rules(tmp_path: Path) -> None:
+    """Figure 3: what is missing, what is wrong, then the rules in the order of the options, per concept and tag."""
+    rules = tuple(Rule(name, f"rule of {name}") for name in "abcd")
+    file = tmp_path / "rules.json"
+    entries = (ConceptRules("art", "NOUN", rules), ConceptRules("art", "VERB", rules))
+    file.write_text(RulesFile("xx", "m", entries).to_json(), encoding="utf-8")
+    seen = set()
+    for sheet in write_sheets(tmp_path / "sheets", rules_study("xx", file), annotators=6)[:-1]:
+        lines = read_cells(sheet)
+        assert len(lines) == 12
+        for start in (0, 6):
+            asks = [line["ask"].split()[0] for line in lines[start : start + 6]]
+            assert asks == ["Is", "Which", *["Is"] * 4]
+            assert [line["variation"] for line in lines[start : start + 6]][2:] == options_of(lines[start])
+        seen.add(tuple(options_of(lines[0])))
+    assert len(seen) > 1
+    with pytest.raises(UsageError, match="rules for 'xx'; use the file for 'ta'"):
+        rules_study("ta", file)
+
+
+@pytest.mark.parametrize(
+    ("question", "column", "text", "expected"),
+    [
+        (SELECT, "choice", "2", 1), (SELECT, "choice", " ２ ", 1), (SELECT, "choice", "۳", 0),
+        (SELECT, "choice", "芸術", 1), (SELECT, "choice", "ｱｰﾄ", 2), (SELECT, "choice", "", None),
+        (SELECT, "confidence", "absolutely SURE", CONFIDENCE[0]), (SELECT, "confidence", "3", CONFIDENCE[2]),
+        (WRONG, "answer", "None", frozenset()), (WRONG, "answer", "3;1", frozenset({0, 2})),
+        (WRONG, "answer", "1, 3", frozenset({0, 2})), (WRONG, "answer", "1；2", frozenset({2, 1})),
+        (WRONG, "answer", "芸術; 美術", frozenset({1, 0})),
+        (MISSING, "answer", "Y", True), (MISSING, "answer", "NO", False), (RULE, "answer", "yes", True),
+        (MISSING, "which", " 工芸\n と\x1b[31m", "工芸 と␛[31m"), (MISSING, "which", "", None),
+    ],
+)  # fmt: skip
+def test_equivalent_answers(question: Question, column: str, text: str, expected: object) -> None:
+    """Numbers in any script, the text of an option, and any case give the same answer, as indexes of the question."""
+    order = (2, 1, 0) if len(question.options) == 3 else (0, 1)
+    assert read_answer(question, order, column, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "column", "text", "wanted"),
+    [
+        (SELECT, "choice", "4", "choice is '4'; write 1 to 3, or the option's text"),
+        (SELECT, "choice", "0", "write 1 to 3"),
+        (SELECT, "choice", "1.0", "write 1 to 3"),
+        (SELECT, "choice", "1;2", "write 1 to 3"),
+        (SELECT, "choice", "絵", "write 1 to 3"),
+        (SELECT, "confidence", "maybe", "write one of Absolutely sure, Likely but uncertain, No idea"),
+        (WRONG, "answer", "13", "write none, or numbers of options (1 to 3) such as 1;3"),
+        (WRONG, "answer", "1;絵", "answer is '1;絵'"),
+        (WRONG, "answer", ";", "answer is ';'"),
+        (WRONG, "answer", "yes", "write none"),
+        (MISSING, "answer", "1", "write yes or no"),
+        (RULE, "answer", "TRUE", "write yes or no"),
+    ],
+)
+def test_invalid_answers(question: Question, column: str, text: str, wanted: str) -> None:
+    """Any other answer is refused with a short phrase that says what to write."""
+    with pytest.raises(DataError) as caught:
+        read_answer(question, range(len(question.options)), column, text)
+    assert wanted in str(caught.value)
+
+
+def test_options_that_fold_alike_are_distinguished() -> None:
+    """Two options that differ only in Unicode form are matched by exact text or by number."""
+    question = Question("select", "x", "", ("\u00e9", "e\u0301"), "X.")
+    assert read_answer(question, (0, 1), "choice", "e\u0301") == 1
+    with pytest.raises(DataError, match="write 1 to 2"):
+        read_answer(question, (0, 1), "choice", "E\u0301")
+
+
+def original(folder: Path) -> Callable[[Cells], Cells]:
+    """Return the answer of an annotator who always chooses the original translation's variation."""
+    key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
+    labels = {(q["concept"], q["text"]): q["options"][q["label"]] for q in key["questions"].values()}
+
+    def choose(line: Cells) -> Cells:
+        label = labels[line["concept"].removeprefix("'"), line["sentence"].removeprefix("'")]
+        return {"choice": place_of(line, label), "confidence": CONFIDENCE[0]}
+
+    return choose
+
+
+@pytest.fixture
+def sheets(tmp_path: Path) -> list[Path]:
+    """Three sheets of four questions, all filled with the variations of the original translations."""
+    paths = selection(tmp_path, FORMULAS)
+    for sheet in paths:
+        fill(sheet, original(sheet.parent))
+    return paths
+
+
+def test_sheets_are_blind(tmp_path: Path) -> None:
+    """A sheet has blank answers and no labels or translations, and the same seed gives the same files."""
+    for name in "ab":
+        paths = write_sheets(tmp_path / name, selection_study("fa"))
+        assert [path.name for path in paths] == [*(f"annotator_{n}.csv" for n in (1, 2, 3)), "key.json"]
+    first, second, *_ = ((tmp_path / name / "annotator_1.csv").read_bytes() for name in "ab")
+    rows = expert_rows(DataFolder(builtin_data(), "builtin"), "fa")
+    lines = read_cells(tmp_path / "a" / "annotator_1.csv")
+    assert first == second
+    assert [line["question"] for line in lines] == [str(n) for n in range(1, len(rows) + 1)]
+    assert {line["choice"] + line["confidence"] for line in lines} == {""}
+    assert sorted(line["sentence"] for line in lines) == sorted(row.sentence for row in rows)
+    assert not any(row.target in first.decode() for row in rows if row.target)
+    assert "label" not in lines[0]
+
+
+def test_cells_never_start_like_a_formula(tmp_path: Path) -> None:
+    """No cell of a sheet starts like a formula, whatever concept, variation or rule it holds."""
+    paths = [*selection(tmp_path / "s", FORMULAS), *judging(tmp_path / "r", JUDGED)]
+    cells = {text for sheet in paths for line in read_cells(sheet) for text in line.values()}
+    assert not any(text.startswith(("=", "+", "-", "@")) for text in cells)
+    assert {"'=day", "'-etmaal", "'=sunlight"} < cells
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_filled_sheets_are_read_back(tmp_path: Path, delimiter: str) -> None:
+    """Answers are matched to their questions and numbered in the question's order, not the sheet's."""
+    (sheet, *_) = paths = selection(tmp_path, FORMULAS, delimiter=delimiter)
+    for path in paths:
+        assert path.read_text(encoding="utf-8-sig").startswith(f"question{delimiter}concept{delimiter}")
+        fill(path, original(path.parent))
+    study = read_study(sheet.parent)
+    assert len(study.answers) == 3
+    for answers in study.answers.values():
+        assert {name: answer["choice"] for name, answer in answers.items()} == {
+            name: question.label for name, question in study.questions.items()
+        }
+
+
+def test_spreadsheets_may_sort_and_reformat(sheets: list[Path]) -> None:
+    """Sorted lines, capitals, other separators, empty lines, notes and words for their numbers change nothing."""
+    before = read_study(sheets[0].parent)
+    lines = [
+        line | {"notes": "hm", "concept": line["concept"].upper()} for line in read_cells(sheets[0])[::-1]
+    ]
+    write_cells(sheets[0], lines, delimiter=";", quoting=1)
+    with sheets[0].open("a", encoding="utf-8") as file:
+        file.write(";;;;\r\n\r\n")
+    fill(sheets[1], lambda line: {"choice": options_of(line)[int(line["choice"]) - 1]})
+    assert read_study(sheets[0].parent) == before
+
+
+def changed(column: str, text: str, line: int = 2) -> Callable[[list[Cells]], list[Cells]]:
+    """Return a function that changes one cell of the n-th line of the file."""
+    return lambda lines: [
+        cells | {column: text} if number == line else cells for number, cells in enumerate(lines, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (changed("choice", ""), "line 2: question 1: choice is empty (1 of 4 questions are open); finish"),
+        (changed("confidence", "", 4), "line 4: question 3: confidence is empty (1 of 4"),
+        (changed("choice", "9", 3), "line 3: question 2: choice is '9'; write 1 to "),
+        (changed("choice", "\x1b[31m"), "choice is '\\x1b[31m'; write"),
+        (changed("sentence", "Other."), "line 2: question 1: sentence was changed; copy the line"),
+        (changed("option_1", ""), "line 2: question 1: option_1 was changed"),
+        (lambda lines: [lines[0], *lines], "line 3: question 1 is not one of 1 to 4, or is there twice"),
+        (changed("question", "x"), "line 2: question x is not one of 1 to 4"),
+        (lambda lines: lines[:-2], "question 3 is missing (2 in all); restore its line"),
+        (lambda lines: [{k: v for k, v in line.items() if k != "choice"} for line in lines], "choice is empty"),
+    ],
+)  # fmt: skip
+def test_invalid_sheets_give_one_line(
+    sheets: list[Path], change: Callable[[list[Cells]], list[Cells]], says: str
+) -> None:
+    """Each fault of a sheet gives one line with the file, the line and the fix."""
+    write_cells(sheets[1], change(read_cells(sheets[1])))
+    with pytest.raises(DataError) as caught:
+        read_study(sheets[0].parent)
+    message = str(caught.value)
+    assert message.startswith(f"{sheets[1]}: ")
+    assert says in message
+    assert message.isprintable()
+
+
+def test_sheets_that_are_not_there_are_left_out(sheets: list[Path]) -> None:
+    """A study is read from the sheets in the folder, and the result says how many they are; none is an error."""
+    sheets[2].unlink()
+    study = read_study(sheets[0].parent)
+    assert list(study.answers) == ["annotator_1.csv", "annotator_2.csv"]
+    assert "annotators 2 of 3" in result_lines(study)[0]
+    for sheet in sheets[:2]:
+        sheet.unlink()
+    with pytest.raises(DataError, match=r"none of annotator_1\.csv, .* is here"):
+        read_study(sheets[0].parent)
+
+
+def test_sheets_of_another_study(sheets: list[Path], tmp_path: Path) -> None:
+    """A sheet of the other task or of another annotator is refused."""
+    (other, *_) = judging(tmp_path / "rules", JUDGED)
+    own = sheets[0].read_bytes()
+    for text in (other.read_bytes(), sheets[1].read_bytes()):
+        sheets[0].write_bytes(text)
+        with pytest.raises(DataError, match="was changed"):
+            read_study(sheets[0].parent)
+    sheets[0].write_bytes(own)
+    read_study(sheets[0].parent)
+
+
+def test_damaged_key_gives_one_line(sheets: list[Path]) -> None:
+    """A key that was changed, is not JSON or is missing gives a one-line message."""
+    path = sheets[0].parent / "key.json"
+    key = json.loads(path.read_text(encoding="utf-8"))
+    key["questions"]["r0001"]["label"] = 1 - key["questions"]["r0001"]["label"]
+    for text in ("", "[]", "{", "{}", json.dumps(key)):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(
+            DataError, match=r"key\.json: not a key by `llmprops dtails annotate`, or changed"
+        ):
+            read_study(path.parent)
+    path.unlink()
+    with pytest.raises(DataError, match="use the folder with the filled sheets"):
+        read_study(path.parent)
+
+
+#: 40 rules by 3 annotators, one of whom calls one rule wrong
+PARADOX = [(True, True, True)] * 39 + [(True, True, False)]
+
+
+def test_kappa_paradox_of_the_paper() -> None:
+    """Table 4, Afrikaans: 97.5% agreement, kappa -0.008, PABAK 0.950; table 3: 99.2% are right."""
+    stats = Judged.of(PARADOX)
+    assert [round(n, 3) for n in (stats.total, stats.kappa, stats.pabak, stats.share)] == [
+        0.975,
+        -0.008,
+        0.95,
+        0.992,
+    ]
+
+
+@given(st.integers(2, 5).flatmap(lambda size: st.lists(st.tuples(*[st.integers(0, 3)] * size), min_size=1)))
+@example([(1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 0, 0)])  # p = 5/6, chance 74/144, kappa 23/35
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_kappa_is_statsmodels_kappa(ratings: list[tuple[int, ...]]) -> None:
+    """Kappa equals the value of statsmodels for any number of questions, annotators and categories."""
+    assume(len({answer for answers in ratings for answer in answers}) > 1)
+    table, _ = aggregate_raters(np.array(ratings))
+    assert fleiss_kappa(ratings) == pytest.approx(statsmodels_kappa(table), abs=1e-12)
+
+
+def test_undefined_statistics() -> None:
+    """If all answers are equal (table 4, Latvian), kappa is NaN; for one annotator or no question, so is agreement."""
+    same = Judged.of([(True, True, True)] * 5)
+    assert (same.total, same.pabak, math.isnan(same.kappa)) == (1.0, 1.0, True)
+    alone = Judged.of([(True,), (False,)])
+    assert alone.share == 0.5
+    assert all(
+        map(math.isnan, (alone.total, alone.kappa, alone.pabak, total_agreement([]), fleiss_kappa([])))
+    )
+
+
+@pytest.mark.parametrize(
+    ("agreed", "of", "total", "expected"),
+    [(29, 41, 0.707, 0.415), (8, 18, 0.444, -0.111), (10, 17, 0.588, 0.176), (19, 24, 0.792, 0.583)],
+)
+def test_pabak_from_total_agreement(agreed: int, of: int, total: float, expected: float) -> None:
+    """PABAK is twice the total agreement minus one (rows of tables 4 and 6)."""
+    stats = Judged.of([(True,) * 3] * agreed + [(True, False, False)] * (of - agreed))
+    assert (round(stats.total, 3), round(stats.pabak, 3)) == (total, expected)
+
+
+@pytest.mark.parametrize(("yes", "of", "printed"), [(42, 51, 0.824), (217, 300, 0.723), (110, 123, 0.894)])
+def test_recall_pools_judgements(yes: int, of: int, printed: float) -> None:
+    """Table 1's recall is a share of all judgements, three per concept (Afrikaans 17, Farsi 100, Hindi 41)."""
+    judgements = [True] * yes + [False] * (of - yes)
+    assert round(Judged.of(list(zip(*[iter(judgements)] * 3, strict=True))).share, 3) == printed
+
+
+def test_majority() -> None:
+    """A majority is more than half, so two of four is not a majority."""
+    assert [majority(answers) for answers in ("aba", "abc", "aabb")] == ["a", None, None]
+
+
+DAY = {"sun": {"son": "the star", "sol": "sunlight"}, "day": {"dag": "light", "etmaal": "24 hours"}}
+NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def judged(
+    line: Cells,
+    rules: Mapping[str, str] = NONE,
+    wrong: Mapping[str, str] = NONE,
+    missing: Mapping[str, str] = NONE,
+) -> Cells:
+    """Return one annotator's answer; without an entry for a rule or concept there is no objection."""
+    if line["ask"].startswith("Is the rule"):
+        return {"answer": rules.get(line["variation"], "yes")}
+    concept = line["concept"]
+    if line["ask"].startswith("Which"):
+        return {"answer": place_of(line, wrong[concept]) if concept in wrong else "none"}
+    return {"answer": "yes" if concept in missing else "no", "which": missing.get(concept, "")}
+
+
+def test_kappa_paradox_from_files(tmp_path: Path) -> None:
+    """Table 4, Afrikaans: one of three annotators calls one of 40 rules wrong; table 3: 99.2% are correct."""
+    sheets = judging(tmp_path, {f"word{n}": {f"a{n}": "one", f"b{n}": "two"} for n in range(20)})
+    for sheet, rules in zip(sheets, ({}, {"b7": "no"}, {}), strict=True):
+        fill(sheet, partial(judged, rules=rules))
+    head, _, accuracy, precision, recall = result_lines(read_study(sheets[0].parent))
+    assert head == "rules of openai:gpt-4o, xx: concepts 20, questions 80, annotators 3 of 3"
+    assert accuracy.split() == ["accuracy", "99.2%", "40", "0.975", "-0.008", "0.950"]
+    assert precision.split() == ["precision", "100.0%", "40", "1.000", "NaN", "1.000"]
+    assert recall.split() == ["recall", "100.0%", "20", "1.000", "NaN", "1.000"]
+
+
+def test_rules_by_hand(tmp_path: Path) -> None:
+    """9 of 12 rules, 10 of 12 variations and 2 of 6 concepts are accepted; what a majority rejects is named."""
+    sheets = judging(tmp_path, DAY)
+    people: list[dict[str, Any]] = [
+        {"rules": {"etmaal": "no"}, "wrong": {"sun": "sol"}, "missing": {"day": "dagje"}},
+        {"rules": {"etmaal": "no", "dag": "no"}, "missing": {"day": ""}},
+        {"wrong": {"sun": "sol"}, "missing": {"day": "", "sun": "zon \x1b[2J"}},
+    ]
+    for sheet, answers in zip(sheets, people, strict=True):
+        fill(sheet, partial(judged, **answers))
+    study = read_study(sheets[0].parent)
+    parts = rules_result(study).judged
+    assert [part.share for part in parts.values()] == pytest.approx([9 / 12, 10 / 12, 2 / 6])
+    assert [part.total for part in parts.values()] == pytest.approx([2 / 4, 3 / 4, 1 / 2])
+    # chance (9/12)^2 + (3/12)^2 = 5/8; observed (1 + 1 + 1/3 + 1/3) / 4 = 2/3
+    assert parts["accuracy"].kappa == pytest.approx((2 / 3 - 5 / 8) / (3 / 8))
+    assert set(rules_result(study).remarks) == {
+        "a majority: day, etmaal: the rule is not correct",
+        "a majority: sun, sol: does not mean it",
+        "named as missing: day: dagje",
+        "named as missing: sun: zon ␛[2J",
+    }
+
+
+@pytest.fixture
+def chosen(tmp_path: Path) -> Study:
+    """Four sentences: all right; two of three right; two with one wrong answer; three wrong in two ways."""
+    concepts = {"sun": ["son", "zon", "sol"], "day": ["dag", "zon", "dia", "etmaal"]}
+    people = [["son", "zon", "zon", "etmaal"], ["son", "zon", "zon", "dia"], ["son", "sol", "dag", "etmaal"]]
+    order = [f"Sentence {n} says {concept}." for concept in concepts for n in range(2)]
+    sheets = selection(tmp_path, concepts)
+
+    def selected(line: Cells, choices: list[str], confidence: str) -> Cells:
+        return {"choice": place_of(line, choices[order.index(line["sentence"])]), "confidence": confidence}
+
+    for sheet, choices, confidence in zip(sheets, people, CONFIDENCE, strict=True):
+        fill(sheet, partial(selected, choices=choices, confidence=confidence))
+    return read_study(sheets[0].parent)
+
+
+def test_selection_by_hand(chosen: Study) -> None:
+    """Table 2: half of the sentences have sufficient context, and both agreements are as computed."""
+    result = selection_result(chosen)
+    assert result.expert == ("r0001", "r0002")
+    # right are 3 + 2 + 1 + 0 of 12, chance 1/2, observed (1 + 1/3 + 1/3 + 1) / 4 = 2/3
+    stats = result.judged["original"]
+    assert (stats.share, stats.total, stats.kappa, stats.pabak) == pytest.approx((0.5, 0.5, 1 / 3, 0))
+    text = [" ".join(line.split()) for line in result_lines(chosen)]
+    assert "sufficient context 50.0%: for 2 of 4 the majority chose the original's variation" in text
+    assert "same variation 25.0%" in text
+    assert "confidence: Absolutely sure 33.3%, Likely but uncertain 33.3%, No idea 33.3%" in text
+    assert text[-1] == "annotator_3.csv: the original's variation in 50.0%"
+
+
+def test_one_annotator_has_no_agreement(tmp_path: Path) -> None:
+    """With one sheet the shares are reported and every agreement statistic is NaN."""
+    (sheet,) = selection(tmp_path, {"sun": ["son", "sol"]}, annotators=1)
+    fill(sheet, lambda line: {"choice": "1", "confidence": "3"})
+    assert result_lines(read_study(sheet.parent))[2].split() == [
+        "original",
+        "50.0%",
+        "2",
+        "NaN",
+        "NaN",
+        "NaN",
+    ]
+
+
+def test_only_rows_of_a_majority_are_written(chosen: Study, tmp_path: Path) -> None:
+    """The two sentences of a majority are read back unchanged as the expert set."""
+    data = tmp_path / "data"
+    before = expert_rows(DataFolder(data, "generated"), "xx")
+    write_expert_set(data / "dtails" / "en-xx" / "expert_dataset.csv", chosen)
+    assert expert_rows(DataFolder(data, "generated"), "xx") == before[:2]
+    with pytest.raises(UsageError, match="Is a directory"):
+        write_expert_set(tmp_path, chosen)
+
+
+def test_the_authors_rows_are_read_back(tmp_path: Path, published: Path) -> None:
+    """If all of the authors' rows are judged right, the expert set equals them, with repeated rows once."""
+    *sheets, _ = write_sheets(tmp_path, selection_study("fa", published), annotators=1)
+    fill(sheets[0], original(tmp_path))
+    write_expert_set(tmp_path / "dtails" / "en-fa" / "expert_dataset.csv", read_study(tmp_path))
+    rows = [row for row in expert_rows(DataFolder(published, "published"), "fa") if not row.repeats]
+    own = expert_rows(DataFolder(tmp_path, "published"), "fa")
+    assert [(r.concept, r.sentence, r.target, r.variations, r.label) for r in own] == [
+        (r.concept, r.sentence, r.target, r.variations, r.label) for r in rows
+    ]
+
+
+def test_studies_without_an_expert_set(tmp_path: Path) -> None:
+    """Without a sentence with sufficient context, or with sheets of rules, no expert set can be written."""
+    (sheet,) = selection(tmp_path / "s", {"sun": ["son", "sol"]}, annotators=1)
+    choose = original(sheet.parent)
+    fill(sheet, lambda line: {"choice": str(3 - int(choose(line)["choice"])), "confidence": "1"})
+    with pytest.raises(UsageError, match="nothing to write"):
+        write_expert_set(tmp_path / "x.csv", read_study(sheet.parent))
+    (sheet,) = judging(tmp_path / "r", DAY, annotators=1)
+    fill(sheet, judged)
+    with pytest.raises(UsageError, match="these are of --task rules"):
+        write_expert_set(tmp_path / "x.csv", read_study(sheet.parent))

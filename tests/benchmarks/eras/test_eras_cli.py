@@ -1,0 +1,320 @@
+"""The ERAS commands of `llmprops`: generated sets, sheets, accuracy on reviews, and errors in one line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.eras import cli as command
+from pytest_llmprops.benchmarks.eras.cli import add_generate
+from pytest_llmprops.benchmarks.eras.items import SentencePair
+from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
+from pytest_llmprops.benchmarks.eras.report import read_accuracies
+from pytest_llmprops.benchmarks.eras.tools import generation as generate_eras
+from pytest_llmprops.benchmarks.eras.tools.generation import (
+    load_templates,
+    make_pairs,
+    read_set,
+    threshold,
+    write_set,
+)
+from pytest_llmprops.cli.kit import Command
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.data.files import DataFolder, read_manifest
+from tests.support.eras_records import implicit, write
+from tests.support.training import needs_train, save_base, write_reviews
+
+
+def call(*arguments: str) -> int:
+    """Run one command of `llmprops eras` or `generate eras`."""
+    top = argparse.ArgumentParser()
+    groups = top.add_subparsers()
+    command.add_commands(groups.add_parser("eras"))
+    add_generate(groups.add_parser("generate").add_subparsers().add_parser("eras"))
+    options = top.parse_args(arguments)
+    chosen: Command = options.command
+    return chosen(options)
+
+
+def test_a_set_is_written_and_read_back(tmp_path: Path) -> None:
+    """--pairs N gives N pairs per paradigm; the folder is marked as generated and reads back the same."""
+    assert call("generate", "eras", "--pairs", "5", "--seed", "2", "--out", str(tmp_path)) == 0
+    pairs_read = read_set(tmp_path)
+    assert Counter(pair.paradigm.id for pair in pairs_read) == {f"{n:02d}": 5 for n in range(1, 40)}
+    assert pairs_read == list(make_pairs(*load_templates(), seed=2, pairs=5))
+    facts = json.loads((tmp_path / "eras" / "SOURCE.json").read_text())
+    assert (facts["source"], facts["generator"], facts["written"]) == ("generated", "eras", 195)
+    assert {p.name for p in (tmp_path / "eras").iterdir()} == {"SOURCE.json", "pairs.jsonl", "paradigms.json"}
+    assert DataFolder(tmp_path, "published").source_for("eras") == "generated"
+    assert DataFolder(tmp_path, "generated").verify(read_manifest()) == []
+
+
+def test_published_templates_can_be_filled(published: Path, tmp_path: Path) -> None:
+    """`generate eras --templates DIR` fills the authors' templates."""
+    call("generate", "eras", "--pairs", "2", "--templates", str(published), "--out", str(tmp_path))
+    pairs = read_set(tmp_path)
+    assert len(pairs) == 78
+    assert "信心机" in pairs[0].test
+
+
+def test_totals_are_exact() -> None:
+    """--total N gives exactly N pairs, spread evenly."""
+    counts = Counter(pair.paradigm.id for pair in make_pairs(*load_templates(), seed=0, total=1000))
+    assert sum(counts.values()) == 1000
+    assert set(counts.values()) == {25, 26}
+
+
+def test_sets_depend_on_the_seed_alone(tmp_path: Path) -> None:
+    """The same seed writes the same bytes in another process; another seed does not."""
+    script = (
+        "import sys; from pathlib import Path; from pytest_llmprops.benchmarks.eras.tools.generation import *;"
+        "p, w = load_templates(); write_set(Path(sys.argv[1]), make_pairs(p, w, seed=1, pairs=3), p, source={})"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "a")], check=True, env={"PYTHONHASHSEED": "7"}
+    )
+    paradigms, words = load_templates()
+    for name, seed in (("b", 1), ("c", 2)):
+        write_set(tmp_path / name, make_pairs(paradigms, words, seed=seed, pairs=3), paradigms, source={})
+    one, same, other = ((tmp_path / n / "eras" / "pairs.jsonl").read_bytes() for n in "abc")
+    assert one == same != other
+
+
+def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
+    """If making pairs fails partway, an earlier set is unchanged and no draft is left."""
+    paradigms, words = load_templates()
+    write_set(tmp_path, make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
+    before = {p.name: p.read_bytes() for p in (tmp_path / "eras").iterdir()}
+
+    def failing() -> Iterator[SentencePair]:
+        yield from make_pairs(paradigms, words, seed=1, pairs=1)
+        raise DataError("enough")
+
+    with pytest.raises(DataError, match="enough"):
+        write_set(tmp_path, failing(), paradigms, source={})
+    assert {p.name: p.read_bytes() for p in (tmp_path / "eras").iterdir()} == before
+
+
+def test_other_data_is_not_overwritten(tmp_path: Path) -> None:
+    """A folder with published templates, and one that cannot be created, are errors."""
+    (tmp_path / "eras").mkdir()
+    (tmp_path / "eras" / "templates.json").write_text("{}")
+    paradigms, words = load_templates()
+    with pytest.raises(UsageError, match="not generated"):
+        write_set(tmp_path, make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_set(tmp_path / "file", make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
+
+
+def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run reports its progress, not too often; the last line gives the number of pairs."""
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    lines: list[str] = []
+    paradigms, words = load_templates()
+    write_set(
+        tmp_path, make_pairs(paradigms, words, seed=0, pairs=150), paradigms, source={}, report=lines.append
+    )
+    assert [line.partition(",")[0] for line in lines] == ["2", "5"]
+    assert "paradigm" in lines[0]
+    assert lines[-1] == "5,850 pairs"
+
+
+def test_impossible_numbers_of_pairs_are_refused(tmp_path: Path) -> None:
+    """A request with both numbers, none, too many pairs, or a total together with a model is refused."""
+    paradigms, words = load_templates()
+    refused: list[dict[str, Any]] = [{"pairs": n} for n in (0, 40_001)] + [{"total": n} for n in (1, 10**8)]
+    for numbers in ({}, {"pairs": 1, "total": 39}, *refused):
+        with pytest.raises(UsageError):
+            make_pairs(paradigms, words, seed=0, **numbers)
+    with pytest.raises(UsageError, match="--mlm"):
+        make_pairs(paradigms, words, seed=0, total=100, score=lambda t, c: [0.0] * len(c))
+
+
+def test_a_paradigm_without_pairs_is_an_error() -> None:
+    """A model that accepts no pair is an error that names the paradigm, not an empty set."""
+
+    def nothing(text: str, candidates: Sequence[str]) -> list[float]:
+        return [-5.0] * len(candidates)
+
+    paradigms, words = load_templates()
+    with pytest.raises(DataError, match="paradigm 01: no pair"):
+        list(make_pairs(paradigms, words, seed=0, pairs=2, score=nothing, mlm_score="absolute"))
+
+
+def save_masked_model(
+    folder: Path, paradigms: Sequence[Paradigm], words: Mapping[str, Sequence[str]]
+) -> Path:
+    """A small BERT with random weights that knows every character of the frames and words."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+    torch.manual_seed(0)
+    texts = [part for p in paradigms for part in (*p.test_parts, *p.control_parts) if isinstance(part, str)]
+    characters = sorted(set("".join([*texts, *(w for pairs_read in words.values() for w in pairs_read)])))
+    folder.mkdir()
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+             "initializer_range": 0.5}  # fmt: skip
+    BertForMaskedLM(BertConfig(vocab_size=len(vocabulary), **sizes)).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`generate eras --mlm hf:FOLDER` compares scores with the thresholds, and draws a sample of what passes."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    paradigms, all_words = load_templates()
+    # Three paradigms and eight words per slot are enough for random weights.
+    paradigms, words = paradigms[:3], {name: pairs_read[:8] for name, pairs_read in all_words.items()}
+    monkeypatch.setattr(generate_eras, "load_templates", lambda published=None: (paradigms, words))
+    folder = save_masked_model(tmp_path / "model", paradigms, words)
+    out = tmp_path / "set"
+    model_spec = f"hf:{folder}?device=cpu&batch=64"
+    assert call("generate", "eras", "--pairs", "6", "--mlm", model_spec, "--out", str(out)) == 0
+    pairs_read = read_set(out)
+    assert {pair.paradigm.id for pair in pairs_read} == {"01", "02", "03"}
+    facts = json.loads((out / "eras" / "SOURCE.json").read_text())
+    assert (facts["mlm_score"], facts["seed"]) == ("ratio", 0)
+    assert "files_sha256" in facts["mlm_identity"]
+    # Compute the first slot with a separate forward pass, without [SEP].
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+
+    def product(word: str) -> float:
+        text = f"{word}[MASK]凭着十足的自信机智地应对[MASK]。"
+        ids = tokenizer(text, return_tensors="pt")["input_ids"][:, :-1]
+        with torch.no_grad():
+            logs = torch.log_softmax(model(ids).logits[0].double(), -1)
+        row = ids[0].tolist()
+        skipped = {tokenizer.cls_token_id, tokenizer.mask_token_id}
+        return float(sum(logs[i, t] for i, t in enumerate(row) if t not in skipped and i > len(word)))
+
+    scores = {word: product(word) for word in words["person"]}
+    best = max(scores.values())
+    passing = [w for w, s in scores.items() if torch.tensor(s - best).exp() > threshold(0)]
+    assert len(passing) < 8, "these weights let everything through: the test could not fail"
+    first = [p.words[0] for p in pairs_read if p.paradigm.id == "01"]
+    assert set(first) <= set(passing)
+    assert len(passing) == 1 or len(set(first)) > 1
+
+
+def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path) -> None:
+    """--mlm with a model of another kind is a one-line error."""
+    with pytest.raises(UsageError, match="not a fill-mask model"):
+        call("generate", "eras", "--pairs", "1", "--mlm", "fake:echo", "--out", str(tmp_path))
+
+
+def test_annotate_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands of `llmprops eras` write sheets and read filled ones."""
+    assert call("eras", "annotate", "--out", str(tmp_path), "--annotators", "2", "--per-paradigm", "1") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    for file in tmp_path.glob("annotator_*.csv"):
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+        assert len(lines) == 53
+        file.write_text("\n".join([lines[0], *(line[:-2] + "1,2,3" for line in lines[1:])]), encoding="utf-8")
+    assert call("eras", "score", str(tmp_path)) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["pairs", "78"]
+
+
+def test_annotate_takes_a_generated_set(tmp_path: Path) -> None:
+    """Sheets can use a generated set; a set with too few pairs is an error."""
+    call("generate", "eras", "--pairs", "2", "--out", str(tmp_path / "set"))
+    call("eras", "annotate", "--set", str(tmp_path / "set"), "--annotators", "2", "--per-paradigm", "1",
+         "--out", str(tmp_path / "sheets"))  # fmt: skip
+    assert (tmp_path / "sheets" / "key.json").exists()
+    with pytest.raises(UsageError, match="20 are needed"):
+        call("eras", "annotate", "--set", str(tmp_path / "set"), "--out", str(tmp_path / "other"))
+
+
+def run(*words: object) -> int:
+    return main([str(word) for word in words])
+
+
+def one_error(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the only line on standard error."""
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("llmprops: ")
+    return line
+
+
+def run_of(folder: Path, *specs: str) -> Path:
+    """Write a run of models with these specifications, which are also their labels."""
+    records = [replace(implicit(1, 0.4, 0.6), model=spec) for spec in specs]
+    return write(folder / "run", records, models={spec: {"spec": spec} for spec in specs})
+
+
+def test_sentiment_accuracy_of_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All models of a run are measured on the downloaded test files, and the report finds the rows."""
+    folder = run_of(tmp_path, "fake:constant?text=A", "fake:constant?text=B")
+    monkeypatch.delenv("LLMPROPS_DATA", raising=False)
+    assert run("eras", "sentiment-accuracy", "--run", folder) == 2
+    assert "`llmprops data pull training --dest DIR` and set LLMPROPS_DATA=DIR" in one_error(capsys)
+    write_reviews(tmp_path / "training" / "chnsenticorp" / "test.tsv", ("很好", 1), ("不好", 0), ("不错", 1))
+    monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path))
+    assert run("eras", "sentiment-accuracy", "--run", folder) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" [")[0].partition("text=")[2] for line in lines] == [
+        "A, chnsenticorp/test.tsv: 66.7", "B, chnsenticorp/test.tsv: 33.3",
+    ]  # fmt: skip
+    assert lines[0].endswith("] on 3 reviews")
+    accuracies = [read_accuracies(folder, f"fake:constant?text={name}") for name in "AB"]
+    assert accuracies == [{"ChnSentiCorp": pytest.approx(2 / 3)}, {"ChnSentiCorp": pytest.approx(1 / 3)}]
+
+
+@needs_train
+def test_long_reviews_are_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A classifier reads the start of a review that is too long for it; the line says how many were cut."""
+    from transformers import BertForSequenceClassification
+
+    folder = save_base(tmp_path / "base", positions=16)
+    names = {0: "negative", 1: "positive"}
+    network = BertForSequenceClassification.from_pretrained(folder, id2label=names)
+    network.save_pretrained(folder)
+    file = write_reviews(tmp_path / "reviews.tsv", ("老师有信心", 1), ("学生的书" * 9, 0), ("的" * 14, 0))
+    assert run("eras", "sentiment-accuracy", file, "--run", run_of(tmp_path, f"hf:{folder}")) == 0
+    assert "on 3 reviews, 1 cut to 512 tokens" in capsys.readouterr().out
+
+
+def test_model_without_answers_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that never answers, or that is a segmenter, gives a one-line error instead of an accuracy."""
+    file = write_reviews(tmp_path / "reviews.tsv", ("很好", 1), ("不好", 0))
+    for model, said in (
+        ("fake:constant?text=嗯", "reviews.tsv: no text was scored: no answer was read"),
+        ("maxmatch:words.txt", "neither a sentiment classifier nor a chat model"),
+    ):
+        assert run("eras", "sentiment-accuracy", file, "--run", run_of(tmp_path, model)) == 2
+        assert said in one_error(capsys)
+
+
+@needs_train
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("segmenter", "--data", "x"),
+        ("sentiment", "--data", "x"),
+        ("table", "1", "--data", "x", "--source", "builtin"),
+    ],
+)
+def test_options_of_a_training_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """The options of `eras train` reach the training, which refuses a wrong one in one line."""
+    assert run("eras", "train", *words, "--batch", 0, "--out", tmp_path / "out") == 2
+    assert "--batch must be at least 1, not 0" in one_error(capsys)

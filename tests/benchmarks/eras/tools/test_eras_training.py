@@ -1,0 +1,572 @@
+"""Trainings of segmenters and sentiment classifiers: what they learn, their folders, continuing, and the tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.eras.report import read_accuracies
+from pytest_llmprops.benchmarks.eras.tools.corpora import Review
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
+from pytest_llmprops.core.requests import Reply, Segment, Sentiment
+from pytest_llmprops.core.texts import fold_width
+from pytest_llmprops.data.files import builtin_data
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.hf.classifiers import HfSegmentModel, HfSentimentModel, cut_by_labels
+from pytest_llmprops.models.hf.encoder import CharacterTokens
+from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.reports.kit.series import series_of
+from pytest_llmprops.reports.kit.trained import read_training
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.training.run import measure_suite
+from pytest_llmprops.training.task import IGNORED, Settings
+from tests.support.commands import killed_with_its_child
+from tests.support.eras_records import implicit, write
+from tests.support.runs import ROOT, Runner
+from tests.support.training import (
+    WORDS,
+    lines_said,
+    needs_train,
+    resumed,
+    save_base,
+    sentences,
+    settings_of,
+    silent,
+    write_corpus,
+    write_reviews,
+)
+
+# The two modules below import torch.
+for package in ("torch", "transformers", "accelerate"):
+    pytest.importorskip(package, reason="needs the extra 'train'")
+
+from pytest_llmprops.benchmarks.eras.tools.training import (  # noqa: E402
+    LABELS,
+    Encoder,
+    SegmenterOptions,
+    SegmenterTask,
+    SentimentOptions,
+    SentimentTask,
+    TableOptions,
+    character_labels,
+    fitting,
+    labelled_rows,
+    run_table,
+    score_lines,
+    segmented,
+    sentence,
+    train_segmenter,
+    train_sentiment,
+)
+from pytest_llmprops.training.trainer import train  # noqa: E402
+
+pytestmark = [needs_train, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
+#: Reviews that a word decides; they share no word of the sentiment.
+PRAISE = [Review(f"老师有信心{word}。", True) for word in WORDS]
+BLAME = [Review(f"学生的书{word}。", False) for word in WORDS]
+
+
+def encoder_of(folder: Path, window: int = 64) -> Encoder:
+    """Return a small encoder, which is saved once."""
+    if not (folder / "base").exists():
+        save_base(folder / "base")
+    return Encoder(str(folder / "base"), window=window)
+
+
+def toy_task(folder: Path, *, lines: int = 44) -> SegmenterTask:
+    toys = sentences(lines + 6)
+    return SegmenterTask(encoder_of(folder), toys[:lines], toys[lines:])
+
+
+def joint_task(folder: Path, weight: float = 1.0) -> SentimentTask:
+    chosen_by = PRAISE[:2] + BLAME[:2]
+    return SentimentTask(encoder_of(folder), PRAISE + BLAME, chosen_by, sentences(26), weight=weight)
+
+
+def loaded(folder: Path) -> Any:
+    """Return the model of a folder as ``--model hf:FOLDER`` loads it."""
+    spec = parse_spec(f"hf:{folder}")
+    return find_backend(spec.backend).factory(spec, BackendOptions())
+
+
+def test_folding_changes_only_digits_and_letters() -> None:
+    """Full-width digits and letters become ASCII; punctuation and the length stay."""
+    assert fold_width("１９９８年ＡＢｚ，。％Ⅷ㎏") == "1998年ABz，。％Ⅷ㎏"
+    assert sentence(["１", "年"]) == "1年"
+
+
+class Tokenizer:
+    """Characters get the token of their code; 鑫 has three tokens, a zero-width space none, 龘 is unknown."""
+
+    unk_token_id = 1
+
+    def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
+        ids: list[int] = []
+        for character in text:
+            ids += {"鑫": [7, 8, 9], "\u200b": [], "龘": [1]}.get(character, [ord(character)])
+        return {"input_ids": [2, *ids, 3] if add_special_tokens else ids}
+
+    def convert_ids_to_tokens(self, token: int) -> str:
+        return str(token)
+
+
+TOKENS = CharacterTokens(Tokenizer(), name="test", fold=True)
+
+
+@pytest.mark.parametrize("words", [["我"], ["学生", "的", "图书馆"], ["1998年", "有", "信心"]])
+def test_labels_give_the_words_back(words: list[str]) -> None:
+    """The labels are those that a segmenter's labels are read by."""
+    letters = [LABELS[label] for label in character_labels(words)]
+    assert cut_by_labels("".join(words), letters) == words
+    assert "".join(letters) == "".join("S" if len(w) == 1 else "B" + "M" * (len(w) - 2) + "E" for w in words)
+
+
+def test_labels_align_with_tokens() -> None:
+    """The first token of each character has its label, also if it is unknown, dropped, or has several tokens."""
+    [row] = labelled_rows([["我", "鑫龘", "\u200b１"]], TOKENS, window=20)
+    assert list(row.ids) == [2, ord("我"), 7, 8, 9, 1, 1, ord("1"), 3]
+    names = ["-" if label == IGNORED else LABELS[label] for label in row.labels]
+    assert names == ["-", "S", "B", "-", "-", "E", "B", "E", "-"]
+
+
+def test_long_lines_are_divided_after_punctuation() -> None:
+    """Parts join to the text, fit, and end after the last mark that fits, without one anywhere."""
+    assert list(fitting("一二。三四五六，七八九十", TOKENS, window=8)) == ["一二。", "三四五六，", "七八九十"]
+    assert list(fitting("一二三四五", TOKENS, window=4)) == ["一二", "三四", "五"]
+    line = ["鑫鑫", "一二三", "，", "四", "。", "鑫"]
+    rows = labelled_rows([line], TOKENS, window=9)
+    assert max(len(row.ids) for row in rows) <= 9
+    assert [label for row in rows for label in row.labels if label != IGNORED] == character_labels(line)
+    with pytest.raises(UsageError, match="--window 4: too small for the character '鑫'"):
+        labelled_rows([line], TOKENS, window=4)
+
+
+def test_a_segmenter_learns(tmp_path: Path, run: Runner) -> None:
+    """A BERT learns a toy language; the saved model cuts its words, and the plugin measures it on ERAS."""
+    task = toy_task(tmp_path, lines=64)
+    settings = settings_of(epochs=5, learning_rate=1e-2, evaluations=1)
+    outcome = train(task, settings, tmp_path / "work", say=silent)
+    assert outcome.scores["f1"] > 0.8
+    task.save(outcome.network, tmp_path / "model")
+    assert {p.suffix for p in (tmp_path / "model").iterdir()} == {".json", ".safetensors"}, "no pickle"
+    model = loaded(tmp_path / "model")
+    assert isinstance(model, HfSegmentModel)
+    scores = score_lines(model, sentences(70)[64:], known=(), resamples=50)
+    assert scores["f1"] == outcome.scores["f1"]
+    assert scores["f1_low"] < scores["f1"] < scores["f1_high"]
+    # A text that is longer than the model's 64 positions is divided, and full-width digits are cut like ASCII ones.
+    text = "学生的书。" * 20
+    long, wide, narrow = segmented(model, [text, "１９９８年的书", "1998年的书"])
+    assert "".join(long) == text
+    assert [len(word) for word in wide] == [len(word) for word in narrow]
+    assert "".join(wide) == "１９９８年的书"
+    suite = str(ROOT / "suites" / "test_eras.py")
+    done = run(suite, "--model", f"hf:{tmp_path / 'model'}?device=cpu", "--llm-limit", "1", "-q")
+    assert done.code in (0, 1), done.output
+    [row] = [row for row in done.run["summary"] if row["task"] == "explicit"]
+    assert (row["items"], row["errors"]) == (39, 0)
+
+
+@pytest.mark.skipif("not __import__('torch').cuda.is_available()", reason="this machine has no GPU")
+def test_training_on_a_gpu(tmp_path: Path) -> None:
+    """On a GPU, the network is trained there in bf16."""
+    settings = settings_of(epochs=5, learning_rate=1e-2, evaluations=1)
+    outcome = train(toy_task(tmp_path, lines=64), settings, tmp_path / "work", say=silent)
+    assert outcome.network.device.type == "cuda"
+    assert outcome.scores["f1"] > 0.9
+
+
+def test_a_whole_training(tmp_path: Path) -> None:
+    """The folder has a model that segments, a card with hashes and scores, and a curve; a second run does nothing."""
+    data = write_corpus(tmp_path / "toy_training.utf8", sentences(80))
+    gold = write_corpus(tmp_path / "gold.utf8", sentences(90)[70:])
+    options = SegmenterOptions(data, str(save_base(tmp_path / "base")), [gold])
+    settings = settings_of(epochs=3, evaluations=3)
+    said, say = lines_said()
+    out = tmp_path / "out"
+    train_segmenter(options, settings, out, say=say)
+    assert {p.name for p in out.iterdir()} >= {
+        "README.md", "config.json", "curve.csv", "curve.svg", "model.safetensors", "training.json",
+    }  # fmt: skip
+    record = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    assert record["complete"] is True
+    assert record["training"]["steps"] == 3 * 9
+    [gold_score, held_out] = record["scores"]
+    assert (gold_score["file"], held_out["file"]) == ("gold.utf8", "held-out part")
+    assert gold_score["f1_low"] <= gold_score["f1"] <= gold_score["f1_high"]
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert all(hashed in card for _, _, hashed, _ in record["description"]["data"])
+    assert "## Assumed" in card
+    # 10 of the 20 lines of the gold file are training lines.
+    assert "10 training lines are left out: they are lines of a test file" in said
+    [reply] = loaded(out).segment([Segment("１９９８年的书")])
+    assert isinstance(reply, Reply)
+    assert "".join(reply.value) == "１９９８年的书"
+    train_segmenter(options, settings, out, say=say)
+    assert "nothing to do" in said[-1]
+    with pytest.raises(UsageError, match=r"other settings: seed: recorded 0, given 1\. Repeat"):
+        train_segmenter(options, replace(settings, seed=1), out, say=silent)
+    with pytest.raises(UsageError, match="there are other files"):
+        train_segmenter(options, settings, tmp_path / "base", say=silent)
+
+
+def test_options_that_cannot_be_used(tmp_path: Path) -> None:
+    """A base that cannot be loaded, text of another script, and too little data say what to do."""
+    data = write_corpus(tmp_path / "toy_training.utf8", sentences(40))
+    traditional = write_corpus(tmp_path / "as_training.utf8", [["老師", "的"], ["學生", "圖書館", "。"]] * 9)
+    single = write_corpus(tmp_path / "single.utf8", sentences(1))
+    base = str(save_base(tmp_path / "base"))
+    none = r"--base .*none: cannot be loaded: .*give the folder of a downloaded model"
+    unknown = r"as_training.utf8: 56% of the characters, such as 師, are unknown to --base .*opencc -c t2s"
+    cases: list[tuple[SegmenterOptions, type[LLMPropsError], str]] = [
+        (SegmenterOptions(data, str(tmp_path / "none")), UsageError, none),
+        (SegmenterOptions(data, base, window=2), UsageError, "--window must be at least 8, not 2"),
+        (SegmenterOptions(single, base), UsageError, "--data: 1 lines are left to train on"),
+        (SegmenterOptions(traditional, base), DataError, unknown),
+    ]
+    for options, kind, said in cases:
+        with pytest.raises(kind, match=said):
+            train_segmenter(options, Settings(), tmp_path / "out", say=silent)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("kind", "evaluation"), [("segmenter", 3), ("segmenter", 5), ("joint", 2)])
+def test_resumed_equals_uninterrupted(tmp_path: Path, kind: str, evaluation: int) -> None:
+    """A training stopped within an epoch or between two has the same weights, steps and curve, with dropout."""
+    import torch
+
+    task: Any = toy_task(tmp_path) if kind == "segmenter" else joint_task(tmp_path)
+    settings = settings_of(epochs=3, evaluations=9)
+    whole, again, said = resumed(
+        lambda out, say: train(task, settings, out, say=say), tmp_path, after=evaluation
+    )
+    assert said.startswith("continuing from step")
+    assert again.steps == whole.steps
+    first, second = whole.network.state_dict(), again.network.state_dict()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    name = f"eval_{task.metric}"
+    scores = [[p[name] for p in outcome.history if name in p] for outcome in (whole, again)]
+    assert scores[0] == scores[1]
+    assert len(scores[0]) > evaluation + 2
+
+
+def losses_of(outcome: Any) -> list[float]:
+    return [point["loss"] for point in outcome.history if "loss" in point]
+
+
+def test_parts_of_a_batch_are_averaged(tmp_path: Path) -> None:
+    """The loss of a batch is the mean of its parts' losses, not their sum."""
+    task, settings = toy_task(tmp_path), settings_of(epochs=1.0, evaluations=1, learning_rate=1e-9)
+    whole, parts = (
+        losses_of(train(task, replace(settings, accumulate=n), tmp_path / str(n), say=silent)) for n in (1, 4)
+    )
+    # Random weights give each of four labels about the same probability: the loss is near log 4. Dropout differs.
+    assert whole == pytest.approx([math.log(4)], rel=0.05)
+    assert parts == pytest.approx(whole, rel=0.03)
+
+
+def test_early_stop_and_full_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patience ends a training that does not improve; without memory, the message names what saves some."""
+    import torch
+
+    task = toy_task(tmp_path)
+    settings = settings_of(learning_rate=1e-9, epochs=10, evaluations=10, patience=2)
+    assert train(task, settings, tmp_path / "a", say=silent).steps == 3 * 6
+
+    def full(rows: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(task, "collate", full)
+    with pytest.raises(LLMPropsError, match="out of memory with 4 rows at once; use a larger --accumulate"):
+        train(task, settings_of(accumulate=2), tmp_path / "b", say=silent)
+
+
+def gradients(task: SentimentTask, network: Any, source: int, **more: Any) -> dict[str, float]:
+    """Return the sum of absolute gradients per part of the network after one batch of a source, and the loss."""
+    network.zero_grad()
+    rows = [row for row in task.rows if row.source == source][:8]
+    loss = network(**task.collate(rows), **more).loss
+    loss.backward()
+    parts = {"encoder": 0.0, "sentiment": 0.0, "segmentation": 0.0, "loss": float(loss.detach())}
+    for name, weights in network.named_parameters():
+        head = name.split(".")[1] if name.startswith("classifier.") else name.split(".")[0]
+        part = {"bert": "encoder", "classifier": "sentiment"}.get(head, head)
+        parts[part] += 0.0 if weights.grad is None else float(weights.grad.abs().sum())
+    return parts
+
+
+def test_both_heads_receive_gradients(tmp_path: Path) -> None:
+    """A batch of reviews trains encoder and sentiment head; one of segmented lines encoder and segmentation head."""
+    task = joint_task(tmp_path)
+    network = task.network()
+    for source, head, other in ((0, "sentiment", "segmentation"), (1, "segmentation", "sentiment")):
+        sums = gradients(task, network, source)
+        assert sums["encoder"] > 0
+        assert sums[head] > 0
+        assert sums[other] == 0
+
+
+def test_weight_scales_the_loss_of_segmentation_only(tmp_path: Path) -> None:
+    """With weight 3, the loss of a batch of lines is three times as large, and that of reviews is the same."""
+    import torch
+
+    losses = {}
+    for weight in (1.0, 3.0):
+        task = joint_task(tmp_path, weight)
+        torch.manual_seed(0)
+        network = task.network().eval()
+        losses[weight] = [gradients(task, network, source)["loss"] for source in (0, 1)]
+    assert losses[3.0][0] == pytest.approx(losses[1.0][0])
+    assert losses[3.0][1] == pytest.approx(3 * losses[1.0][1])
+
+
+def test_parts_of_a_batch_add_up(tmp_path: Path) -> None:
+    """The losses of the parts of a batch of lines add up to that of the batch, also if the parts differ in length."""
+    task = joint_task(tmp_path)
+    network = task.network().eval()
+    rows = [row for row in task.rows if row.source == 1][:6]
+    items = sum(label != IGNORED for row in rows for label in row.labels)
+    whole = float(network(**task.collate(rows)).loss.detach())
+    parts = [
+        float(network(**task.collate(part), num_items_in_batch=items).loss.detach())
+        for part in (rows[:1], rows[1:])
+    ]
+    assert sum(parts) == pytest.approx(whole, rel=1e-5)
+
+
+def write_toy_reviews(folder: Path) -> None:
+    """Write reviews as the published files have them."""
+    rows = [(text, int(is_positive)) for text, is_positive in PRAISE + BLAME]
+    write_reviews(folder / "chnsenticorp" / "train.tsv", *rows)
+    write_reviews(folder / "chnsenticorp" / "dev.tsv", ("老师有信心", 1), ("学生的书", 0))
+    write_reviews(folder / "chnsenticorp" / "test.tsv", ("老师有信心吗", 1), ("学生的书吗", 0), rows[0])
+
+
+def test_joint_training(tmp_path: Path) -> None:
+    """The model learns, test reviews are left out, and the saved model is the classifier alone.
+
+    Through ``hf:FOLDER`` it gives the log odds that the training computes.
+    """
+    data = tmp_path / "data"
+    write_toy_reviews(data)
+    cws = write_corpus(tmp_path / "msr.utf8", sentences(60))
+    options = SentimentOptions(
+        data, str(save_base(tmp_path / "base", vocabulary="".join(WORDS) + "吗")), cws, window=26
+    )
+    said, say = lines_said()
+    out = tmp_path / "out"
+    train_sentiment(options, settings_of(epochs=20, learning_rate=1e-2, evaluations=3), out, say=say)
+    record = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    [test, held_out] = record["scores"]
+    assert (test["file"], test["n"], test["cut"]) == ("chnsenticorp/test.tsv", 3, 0)
+    assert test["accuracy"] == held_out["accuracy"] == 1
+    assert any(line.startswith("chnsenticorp/test.tsv: accuracy 1.0000 [") for line in said)
+    assert record["training"]["lines"] == len(PRAISE) + len(BLAME) - 1 + 60
+    assert "jointly with word segmentation on msr.utf8" in record["description"]["title"]
+    uses = [use for use, *_ in record["description"]["data"]]
+    assert uses == ["training", "held out", "test", "segmentation"]
+    run = write(tmp_path / "run", [implicit(1, 0.2, 0.6)], models={"model": {"spec": f"hf:{out}"}})
+    shown = read_training(series_of([read_run(run)])[0])
+    assert shown is not None, "a report reads what a training writes"
+    assert (shown.metric, len(shown.held_out), shown.data) == ("accuracy", 3, ("chnsenticorp/train.tsv",))
+    model = loaded(out)
+    assert isinstance(model, HfSentimentModel)
+    texts = ["老师有信心", "学生的书"]
+    replies = model.sentiment([Sentiment(text) for text in texts])
+    served = [reply.value["log_odds"] for reply in replies if isinstance(reply, Reply)]
+    task = SentimentTask(Encoder(options.base, window=26), PRAISE, BLAME)
+    scores = task.scores(model.network, [Review(text, True) for text in texts])
+    assert served == pytest.approx([score.log_odds for score in scores], abs=1e-4)
+
+
+def test_long_reviews_are_cut_and_counted(tmp_path: Path) -> None:
+    """A review of more tokens than the window keeps its beginning and its last special token."""
+    encoder = encoder_of(tmp_path, window=8)
+    task = SentimentTask(encoder, PRAISE, BLAME)
+    assert task.number_cut([Review("学" * 50, True), Review("学", True)]) == 1
+    assert max(len(row.ids) for row in task.rows) == 8
+    short, long = task.scores(task.network().eval(), [Review("学" * n, True) for n in (6, 50)])
+    assert short == long
+    assert encoder.cut("学" * 50) == "学" * 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cws_weight": 0.0}, "--cws-weight must be above 0"),
+        ({"window": 3}, "--window must be at least 8"),
+        ({"base": "/no/such/folder"}, "--base /no/such/folder: cannot be loaded"),
+        ({"data": Path("/no/such/folder")}, "needs positive and negative reviews in files with train"),
+        ({"base": "latin"}, "train.tsv: 96% of the characters, such as 老, are unknown to --base"),
+    ],
+)
+def test_sentiment_options_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    """A wrong option is one line that names it, before anything is trained."""
+    write_toy_reviews(tmp_path / "data")
+    save_base(tmp_path / "base", vocabulary="".join(WORDS) + "吗")
+    save_base(tmp_path / "latin", vocabulary="abc")
+    values = {"data": tmp_path / "data", "base": str(tmp_path / "base"), **change}
+    if values["base"] == "latin":
+        values["base"] = str(tmp_path / "latin")
+    with pytest.raises(LLMPropsError, match=message) as raised:
+        train_sentiment(SentimentOptions(**values), settings_of(), tmp_path / "out", say=silent)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_of_the_tables(tmp_path: Path) -> None:
+    """The files of SIGHAN are found at any depth; a missing one and an unknown model are named."""
+    for name in ("training/pku_training.utf8", "gold/pku_test_gold.utf8", "training/msr_training.utf8"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    first, second = (TableOptions(table, tmp_path, "a", "b") for table in (1, 2))
+    assert list(replace(first, only=["pku"]).models()) == ["PKU"]
+    for only, message in (
+        ([], r"no as_training.utf8|no as_test_gold.utf8 or as_testing_gold.utf8 in this folder"),
+        (["msr"], r"no msr_test_gold.utf8 or msr_testing_gold.utf8"),
+        (["x"], "--only x: unknown; give some of as, cityu, pku, msr"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            replace(first, only=only).models()
+    models: dict[str, Any] = second.models()
+    assert {name: (o.base, o.cws is not None) for name, o in models.items()} == {
+        "Sentiment Only": ("a", False), "WWM": ("b", False), "CWS": ("a", True), "WWM+CWS": ("b", True),
+    }  # fmt: skip
+    assert list(replace(second, only=["wwm-cws"]).models()) == ["WWM+CWS"]
+    scripts = [first.arguments(name)[5] for name in ("AS (hant)", "CityU (yue)", "PKU", "MSR")]
+    assert scripts == ["eras.script=chinese-converter"] * 2 + ["eras.script=simplified"] * 2
+
+
+class Interrupted(Exception):
+    """What a test raises to stop an experiment."""
+
+
+def test_table_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """After a stop, only what is missing is trained and measured; a folder of other options is refused."""
+    (tmp_path / "msr_training.utf8").touch()
+    options = TableOptions(2, tmp_path, "a", "b", seeds=2, only=["wwm", "cws"], source="builtin", limit=4)
+    out = tmp_path / "out"
+    trained: list[str] = []
+    measured: list[str] = []
+
+    def train_toy(what: Any, settings: Settings, folder: Path, say: Callable[[str], object]) -> None:
+        trained.append(folder.name)
+        folder.mkdir(parents=True)
+        numbers = {"accuracy": 0.97, "accuracy_low": 0.9, "accuracy_high": 0.99, "n": 9}
+        scores = [{"file": "asap/test.csv", **numbers}, {"file": "held-out part", "accuracy": 0.5}]
+        (folder / "training.json").write_text(json.dumps({"scores": scores}), encoding="utf-8")
+
+    def measure(benchmark: str, spec: str, run: Path, arguments: Sequence[str]) -> None:
+        if len(measured) == 3:
+            raise Interrupted
+        assert arguments[-4:] == ["--llm-source", "builtin", "--llm-limit", "4"]
+        write(run, [implicit(n, 0.2, 0.6) for n in (1, 2, 3)])
+        measured.append(run.name)
+
+    def table(options: TableOptions) -> Any:
+        return run_table(options, Settings(), out, say=silent, trained_by=train_toy, measured_by=measure)
+
+    with pytest.raises(Interrupted):
+        table(options)
+    trained.clear()
+    measured.clear()
+    (out / "models" / "cws-seed1" / "training.json").unlink()
+    (out / "models" / "cws-seed1").rmdir()
+    done = table(options)
+    assert trained == measured == ["cws-seed1"]
+    assert [(m.name, m.seed, m.run.name) for m in done] == [
+        ("WWM", 0, "wwm-seed0"), ("WWM", 1, "wwm-seed1"), ("CWS", 0, "cws-seed0"), ("CWS", 1, "cws-seed1"),
+    ]  # fmt: skip
+    label = parse_spec(f"hf:{done[0].model.resolve()}").label
+    assert read_accuracies(done[0].run, label) == {"ASAP": 0.97}
+    with pytest.raises(
+        UsageError, match="other settings: seeds: recorded 2, given 3; limit: recorded 4, given none"
+    ):
+        table(replace(options, seeds=3, limit=None))
+    with pytest.raises(UsageError, match="--seeds must be at least 1, not 0"):
+        table(replace(options, seeds=0))
+
+
+def rows_of(file: Path) -> dict[str, list[str]]:
+    with open(file, encoding="utf-8") as lines:
+        return {row[0]: row[1:] for row in csv.reader(lines)}
+
+
+def test_table_1_from_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command trains, measures with pytest in another process, and prints the table; again, it only prints."""
+    monkeypatch.delenv("LLMPROPS_DATA", raising=False)
+    write_corpus(tmp_path / "pku_training.utf8", sentences(60))
+    write_corpus(tmp_path / "pku_test_gold.utf8", sentences(66)[60:])
+    base, out = save_base(tmp_path / "base"), tmp_path / "out"
+    words = ["eras", "train", "table", "1", "--data", tmp_path, "--base", base, "--out", out, "--only", "pku"]
+    words += ["--seeds", 2, "--limit", 1, "--epochs", 1, "--evaluations", 1, "--threads", 1, "--batch", 8]
+    assert main([str(word) for word in words]) == 2
+    assert "set LLMPROPS_DATA=DIR, or give --source builtin" in capsys.readouterr().err
+    words += ["--source", "builtin"]
+    assert main([str(word) for word in words]) == 0
+    first = capsys.readouterr().out
+    assert "PKU, seed 1: training" in first
+    rows = rows_of(out / "table.csv")
+    own = [
+        [float(cell) for cell in rows[f"PKU, {name}"] if cell] for name in ("seed 0", "seed 1", "mean of 2")
+    ]
+    assert own[2] == pytest.approx([(a + b) / 2 for a, b in zip(own[0], own[1], strict=True)], abs=0.11)
+    assert rows["MaxMatch"][0].startswith("64.1")
+    assert "eras/footnote-6: Trained segmenters" in first
+    assert main([str(word) for word in words]) == 0
+    again = capsys.readouterr().out
+    assert "training\n" not in again
+    assert again.strip() in first
+
+
+def test_table_2_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command prints the paper's rows and those of the trained model, with its accuracy on the reviews."""
+    write_toy_reviews(tmp_path / "data")
+    # Scoring needs a model that knows the characters of the ERAS sentences.
+    known = [
+        (builtin_data() / "eras" / name).read_text("utf-8") for name in ("paradigms.json", "slot_words.json")
+    ]
+    characters = "".join(c for c in "".join((*known, *WORDS, "吗")) if not c.isascii())
+    base, out = save_base(tmp_path / "base", vocabulary=characters), tmp_path / "out"
+    words = ["eras", "train", "table", "2", "--data", tmp_path / "data", "--base", base, "--out", out]
+    words += ["--only", "sentiment-only", "--seeds", 1, "--limit", 1, "--epochs", 1, "--evaluations", 1]
+    words += ["--threads", 1, "--batch", 8, "--source", "builtin"]
+    assert main([str(word) for word in words]) == 0
+    assert "eras/table-2: Sentiment analysis" in capsys.readouterr().out
+    rows = rows_of(out / "table.csv")
+    columns = rows["model"]
+    own = dict(zip(columns, rows["Sentiment Only, seed 0"], strict=True))
+    assert {name for name, cell in own.items() if cell} >= {
+        "overall pair_accuracy",
+        "ChnSentiCorp sentiment_accuracy",
+    }
+    printed = dict(zip(columns, rows["WWM+CWS"], strict=True))
+    assert printed["gper"].startswith("18.8")
+
+
+def test_a_model_that_cannot_be_measured_is_one_line(tmp_path: Path) -> None:
+    """pytest's last line says why; the run is not counted as measured."""
+    with pytest.raises(LLMPropsError, match="pytest ended with status") as raised:
+        measure_suite("eras", f"hf:{tmp_path / 'missing'}", tmp_path / "run", [])
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent was killed")
+def test_measurement_ends_with_a_killed_training(tmp_path: Path) -> None:
+    """A training that is killed (SIGKILL) leaves no pytest that measures its model."""
+    killed_with_its_child(
+        "from pathlib import Path; from pytest_llmprops.training.run import measure_suite;"
+        " measure_suite('eras', 'hf:model', Path('run'), [])",
+        tmp_path,
+    )

@@ -1,0 +1,215 @@
+"""New items in three languages, in files of the published format."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.benchmarks.homophones.tools.published import (
+    EDITIONS,
+    Row,
+    Source,
+    builtin_pairs,
+    columns_of,
+    generate,
+    own_sources,
+    read_sources,
+    write_homophones,
+)
+from pytest_llmprops.benchmarks.homophones.tools.respelling import distance, respellings
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.protocols import generator
+from pytest_llmprops.data.files import DataFolder
+from tests.support.programs import ESPEAK
+
+pytestmark = ESPEAK.needed
+languages = pytest.mark.parametrize("lang", [*EDITIONS])
+OWN = [
+    Source("La vaca come hierba.", "hierba", "grass"),
+    Source("El piloto aterriza el avión.", "avión", "airplane/plane"),
+    Source("Mi vecino toca el tambor.", "vecino", "neighbour/neighbor"),
+]
+
+
+def restored(row: Row, lang: str) -> str:
+    return row["sentence"].replace(row["word"], row[EDITIONS[lang].answers[0]])
+
+
+@languages
+def test_items_are_new_and_hide_their_answers(lang: str) -> None:
+    """Items have the published columns, the word once, the answer never, and no duplicates; a seed gives the same.
+
+    A smaller number gives the first of them. None is a built-in item; each but an English one has a translation.
+    """
+    rows = generate(lang, n=120, seed=3)
+    assert rows[:40] == generate(lang, n=40, seed=3)
+    assert rows[:40] != generate(lang, n=40, seed=2)
+    assert {tuple(row) for row in rows} == {columns_of(lang)}
+    pairs = [(row["word"], row[EDITIONS[lang].answers[0]]) for row in rows]
+    for column in zip(*pairs, strict=True):
+        assert len({*column}) == 120
+    assert not {*pairs} & builtin_pairs(lang)
+    sources = {source.sentence: source for source in own_sources(lang)}
+    for row, (word, answer) in zip(rows, pairs, strict=True):
+        sentence = row["sentence"].casefold()
+        assert sentence.count(word) == 1
+        assert answer not in sentence
+        english = row.get("answer_english", "freighter").split("/")
+        assert all(one and one.casefold() not in sentence for one in english), row
+        assert sources[restored(row, lang)].answer == answer
+    if lang != "zh":
+        # The published English words average 0.43.
+        assert statistics.fmean(distance(*pair) for pair in pairs) >= 0.35
+
+
+@languages
+def test_sentences_of_the_package(lang: str) -> None:
+    """130 or more sentences have their answer once, and give an item each; none is the answer of a built-in item.
+
+    Translations do not occur in the sentence.
+    """
+    sources = own_sources(lang)
+    assert len(sources) >= 130
+    assert (
+        len({source.answer for source in sources})
+        == len({source.sentence for source in sources})
+        == len(sources)
+    )
+    assert not {source.answer for source in sources} & {answer for _, answer in builtin_pairs(lang)}
+    for source in sources:
+        assert source.sentence.casefold().count(source.answer) == 1, source
+        rest = source.sentence.replace(source.answer, "").casefold()
+        assert [t for t in source.english.split("/") if t and t.casefold() in rest] == [], source
+        assert bool(source.english) == (lang != "en"), source
+    # Another version of espeak-ng may pronounce a few of them otherwise.
+    assert len(generate(lang, n=int(0.95 * len(sources)), seed=1))
+
+
+def test_too_few_sentences() -> None:
+    """If the sentences do not yield n items, a ValueError says how many they yield; n must be at least 1."""
+    with pytest.raises(
+        ValueError, match=r"^only 3 of 500 homophone items \(es\) can be generated from 3 sentences"
+    ):
+        generate("es", n=500, seed=1, sources=OWN)
+    with pytest.raises(UsageError, match="cannot generate 0 items"):
+        generate("es", n=0, seed=0)
+
+
+def test_translations_in_the_sentence_are_left_out() -> None:
+    """Repeating the sentence must not be correct: a translation in it is left out, and without any there is no item.
+
+    A sentence with another copy of its answer gives no item either, nor does a second one with the same answer.
+    """
+    [row] = generate("es", n=1, seed=1, sources=[Source("Un avión de PLANE", "avión", "airplane/plane")])
+    assert row["answer_english"] == "airplane"
+    for text, answer, english in (
+        ("Un avión de PLANE", "avión", "plane"),
+        ("El avión y el hidroavión", "avión", "airplane"),
+    ):
+        with pytest.raises(UsageError, match="only 0 of 1"):
+            generate("es", n=1, seed=1, sources=[Source(text, answer, english)])
+    with pytest.raises(UsageError, match="only 1 of 2"):
+        generate("es", n=2, seed=1, sources=[OWN[0], Source("La hierba crece.", "hierba", "grass")])
+
+
+def test_built_in_pairs_are_not_new() -> None:
+    """*webo* for *huevo* is a built-in item, so it is not made again."""
+    assert ("webo", "huevo") in builtin_pairs("es")
+    source = Source("La gallina puso un huevo.", "huevo", "egg")
+    assert "webo" in next(respellings(["huevo"], "es", generator(1)))
+    words = {generate("es", n=1, seed=seed, sources=[source])[0]["word"] for seed in range(10)}
+    assert words
+    assert "webo" not in words
+
+
+def test_files_are_those_of_the_published_sets(tmp_path: Path) -> None:
+    """Two languages written to one folder share SOURCE.json and load as a generated data folder."""
+    english, spanish = (
+        write_homophones(tmp_path, "en", n=3, seed=4),
+        write_homophones(tmp_path, "es", n=2, seed=9),
+    )
+    assert (english.name, spanish.name) == ("testset_english.csv", "testset_espanol.csv")
+    assert json.loads((tmp_path / "homophones" / "SOURCE.json").read_text(encoding="utf-8")) == {
+        "source": "generated",
+        "generator": "homophones",
+        "version": 1,
+        "languages": {
+            "en": {"file": "testset_english.csv", "seed": 4, "n": 3},
+            "es": {"file": "testset_espanol.csv", "seed": 9, "n": 2},
+        },
+    }
+    folder = DataFolder(tmp_path, "published")
+    assert folder.source_for("homophones") == "generated"
+    for lang, n, seed in (("en", 3, 4), ("es", 2, 9)):
+        edition = EDITIONS[lang]
+        assert folder.csv(f"homophones/{edition.published}", columns_of(lang)) == generate(
+            lang, n=n, seed=seed
+        )
+    assert b"\r" not in english.read_bytes()
+
+
+def test_published_data_is_never_overwritten(tmp_path: Path) -> None:
+    """A folder with homophone files but without SOURCE.json is an error and stays unchanged."""
+    (tmp_path / "out").write_text("", encoding="utf-8")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_homophones(tmp_path / "out", "es", n=1, seed=1)
+    file = tmp_path / "homophones" / "testset_english.csv"
+    file.parent.mkdir()
+    file.write_text("sentence,word,answer\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="not generated"):
+        write_homophones(tmp_path, "es", n=1, seed=1)
+    assert [p.name for p in file.parent.iterdir()] == ["testset_english.csv"]
+    for text, said in (
+        ('{"generator": "htest"}', "not written by"),
+        ('{"generator": "homophones"}', "an object"),
+    ):
+        (file.parent / "SOURCE.json").write_text(text, encoding="utf-8")
+        with pytest.raises((DataError, UsageError), match=said):
+            write_homophones(tmp_path, "es", n=1, seed=1)
+
+
+def test_user_sentences_from_a_file(tmp_path: Path) -> None:
+    """A line has a sentence, its answer and its translations, with tabs between them; blank lines are skipped."""
+    path = tmp_path / "mine.txt"
+    path.write_text(
+        "\ufeffEl jardinero riega las flores.\tjardinero\tgardener\n\n  Mi vecino toca el tambor. \tvecino\t neighbour",
+        encoding="utf-8",
+    )
+    assert read_sources(path, "es") == [
+        Source("El jardinero riega las flores.", "jardinero", "gardener"),
+        Source("Mi vecino toca el tambor.", "vecino", "neighbour"),
+    ]
+    path.write_text("Vi a mi vecino.\tvecino\tneighbour\n", encoding="utf-8")
+    written = write_homophones(tmp_path / "out", "es", n=1, seed=1, sentences=path)
+    assert len(written.read_text(encoding="utf-8").splitlines()) == 2
+    with pytest.raises(DataError, match=r"missing\.txt"):
+        read_sources(tmp_path / "missing.txt", "es")
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "said"),
+    [
+        ("en", "\n \n", "the file is empty"),
+        (
+            "en",
+            "A cat sat.\tcat\n\nThe cat sat.\tdog\n",
+            "line 3: the answer 'dog' must occur once in 'The cat sat.'",
+        ),
+        ("en", "A cat and a cat.\tcat", "line 1: the answer 'cat' must occur once"),
+        ("en", "A cat.", "line 1: write sentence<TAB>answer"),
+        ("es", "Un capataz.\tcapataz", "line 1: write sentence<TAB>answer<TAB>English translations"),
+        ("zh", "a\tb\tc\td", "line 1: write sentence<TAB>answer<TAB>English translations"),
+    ],
+)
+def test_bad_lines_are_named(lang: str, text: str, said: str, tmp_path: Path) -> None:
+    """An error in the user's file names the file, the line and what to write."""
+    path = tmp_path / "mine.txt"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises((DataError, UsageError), match=re.escape(said)) as caught:
+        read_sources(path, lang)
+    assert "mine.txt" in str(caught.value)
+    assert "\n" not in str(caught.value)
