@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_llmprops.benchmarks.oracle.extraction import Extracted, contains_words, normalised
-from pytest_llmprops.benchmarks.oracle.scheme import fill
+from pytest_llmprops.benchmarks.oracle.extraction import Extracted, normalised
 
 #: maximum entities of a sentence that are tested, the first ones: {0,1}^12 has 4,096 vectors
 MOST_ENTITIES = 12
@@ -140,8 +139,6 @@ def _overlap(one: Span, other: Span) -> bool:
 
 
 # The replacement R(v): synonyms replace the entities whose bits are 1 in the vector v (section 3.1).
-#
-# Optionally, R(v) is an entity-preserving paraphrase of that sentence (section 3.2).
 
 _INDEFINITE = re.compile(r"(?<!\w)(an?)(\s+[\"'“‘(]*)\Z", re.I)
 _ARTICLE_BEFORE = re.compile(r"(?<!\w)(?:the|an?)\s+[\"'“‘(]*\Z", re.I)
@@ -229,24 +226,6 @@ def sounds_like_vowel(text: str) -> bool:
         return True
     return word[:1] in "aeiouáéíóúàèìòùäëïöüâêîôû" and bool(word) and not _A.match(word)
 
-
-def paraphrase_prompt(template: str, transformed: Transformed) -> str:
-    """Return the prompt for an entity-preserving paraphrase, with each entity as the sentence has it."""
-    forms = dict.fromkeys(transformed.text[mention.start : mention.end] for mention in transformed.mentions)
-    return fill(template, text=transformed.text, entities=", ".join(f'"{form}"' for form in forms))
-
-
-def read_paraphrase(reply: str, transformed: Transformed) -> str | None:
-    """Return the paraphrase, or None if it is empty, unchanged, several lines, or lacks an entity."""
-    text = reply.strip().strip('"“”').strip()
-    key = normalised(text)
-    if not key or "\n" in text or key == normalised(transformed.text):
-        return None
-    forms = (transformed.text[mention.start : mention.end] for mention in transformed.mentions)
-    return text if all(contains_words(key, normalised(form)) for form in forms) else None
-
-
-# A null extractor that knows no names: it only sees how words are written.
 
 _WORD = re.compile(r"[^\W_](?:[\w'’.+#/:-]*[\w+#])?")
 #: what may be before a word that begins a sentence or a quotation

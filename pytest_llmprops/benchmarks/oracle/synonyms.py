@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.entities import Entity
-from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
-from pytest_llmprops.benchmarks.oracle.replies import LONGEST_READ, list_lines
+from pytest_llmprops.benchmarks.oracle.extraction import LONGEST_READ, contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.settings import PAPER, OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules, form
 from pytest_llmprops.core.protocols import generator
+from pytest_llmprops.core.reading import listed
 from pytest_llmprops.core.requests import Reply
 
 #: where a synonym comes from; ``none``: no candidate passed the guards
@@ -201,7 +201,7 @@ def counted(replies: Sequence[Reply], entity: Entity, at_start: bool) -> list[tu
 
 def _candidates(text: str) -> list[str]:
     text = text[:LONGEST_READ]
-    lines = list_lines(text)
+    lines = listed(text) or []
     # A single line with commas is a list too.
     if not lines and "\n" not in text.strip() and text.count(",") >= 2:
         lines = text.partition(":")[2].split(",") if ":" in text else text.split(",")
