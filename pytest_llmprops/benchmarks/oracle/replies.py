@@ -156,7 +156,7 @@ _PLACEHOLDER = re.compile(
 _LABEL = re.compile(
     r"(?:paraphrase|sentence|version)s?\s*#?\d*\s*[:.)–-]\s*(?=\S)|\(?\d{1,2}\s?[.):]\s+(?=\S)", re.I
 )
-_TEXT_KEY = re.compile(r"paraphras|rephras|\b(?:text|sentence|version)s?\b", re.I)
+_TEXT_KEY = re.compile(r"\b(?:text|sentence|version)s?\b", re.I)
 _INLINE = re.compile(r"(?<=[.!?\"”]) +(?=\**Paraphrase \d)", re.I)
 #: a text that asks for the sentence or refuses, instead of a paraphrase
 _ASKS = re.compile(
@@ -201,7 +201,8 @@ def read_paraphrases(reply: str) -> Paraphrases:
     groups = [_texts(value) for value in values]
     # Of several objects, each may have one paraphrase, or the last ones may correct the first.
     longest = max(groups, key=len, default=[])
-    items = longest if len(longest) > 1 else [one for group in groups for one in group] or listed(text)
+    together = [one for group in groups for one in group]
+    items = longest if len(longest) > 1 else together if values else listed(text)
     if items is None:
         lines = [line.strip(" *_\t,") for line in text.splitlines()]
         lines = [line for line in lines if line and line[-1:] != ":"]
@@ -227,8 +228,9 @@ def _texts(value: object) -> list[str]:
         lines = listed(value) or [one for one in re.split(r"\s*\|\s*", value) if one]
         return lines if len(lines) > 1 else [value]
     if isinstance(value, tuple):
-        keyed = [inner for key, inner in value if _TEXT_KEY.search(key)]
-        others = (inner for key, inner in value if isinstance(inner, list) or key.strip()[-1:].isdigit())
+        keyed = [inner for key, inner in value if "phras" in key.casefold()]
+        keyed = keyed or [inner for key, inner in value if _TEXT_KEY.search(key)]
+        others = (inner for key, inner in value if not isinstance(inner, str) or key.strip()[-1:].isdigit())
         return [one for inner in keyed or others for one in _texts(inner)]
     return [one for inner in value for one in _texts(inner)] if isinstance(value, list) else []
 
