@@ -197,7 +197,7 @@ async def search(
 
 
 def _oracle(ask: Ask, settings: OracleSettings) -> Oracle:
-    return Oracle(ask, temperature=settings.temperature, max_tokens=settings.max_tokens)
+    return Oracle(ask, temperature=settings.temperature, max_tokens=settings.max_tokens, json=settings.json)
 
 
 def _verdict(acceptance: Acceptance, more_values: dict[str, float] | None = None) -> Verdict:

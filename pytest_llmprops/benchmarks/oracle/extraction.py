@@ -302,7 +302,8 @@ async def extract(text: str, oracle: Oracle, samples: int, *, first: int = 0) ->
     :raises BackendError: if a call could not be made.
     """
     numbers = range(first, first + samples)
-    return samples_of(text, await oracle.samples(fill(PROMPT, text=text), numbers))
+    prompt = fill(JSON_PROMPT if oracle.json else PROMPT, text=text)
+    return samples_of(text, await oracle.samples(prompt, numbers))
 
 
 def most_frequent(sets: Sequence[Names]) -> tuple[Names, int]:

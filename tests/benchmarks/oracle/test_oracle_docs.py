@@ -138,7 +138,7 @@ PARAPHRASES = {paraphrases!r}
 
 def reply(chat):
     text = chat.messages[-1].content
-    if found := re.search(r'"(.*)"\\n\\nPresent', text, re.S):
+    if found := re.search(r'"(.*)"\\n\\n(?:Present|Output)', text, re.S):
         person, *cities = dict.fromkeys(re.findall(r"[A-Z]\\w+(?: [A-Z]\\w+)*", found[1]))
         if "Izmir" not in cities:
             cities = cities[:1]

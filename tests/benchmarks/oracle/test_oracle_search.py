@@ -37,7 +37,7 @@ ENTITIES = [
 
 def reply(chat):
     text = chat.messages[-1].content
-    sentence = text[text.index('"') + 1 : text.index('"\\n\\nPresent')]
+    sentence = text[text.index('"') + 1 :].split('"\\n\\n')[0]
     with LOG.open("a", encoding="utf-8") as log:
         log.write(json.dumps([sentence, chat.sample]) + "\\n")
     x = [synonym in sentence for _, _, synonym in ENTITIES]
