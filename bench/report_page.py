@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.process import parsed
-from pytest_llmprops.core.records import RecordStatus
+from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.reports.page.build import write_report
 from tests.support.browser import chromium
 from tests.support.records import exchange, recorded, verdict

@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.process import ROOT, measure
 from bench.report_page import WORDS
-from pytest_llmprops.core.records import RecordStatus
+from pytest_llmprops.core.field_types import RecordStatus
 from tests.support.browser import chromium
 from tests.support.records import exchange, recorded, verdict
 

@@ -18,27 +18,31 @@ PACKAGE = Path(pytest_llmprops.__file__).parent
 #: ``report`` and ``cli`` may also import it and each other downwards, but never another benchmark.
 ALLOWED = {
     "core": set(),
+    "records": {"core"},
     "registry": {"core"},
     "benchmark": {"core"},
     "models": {"core"},
-    "engine": {"core", "models"},
+    "engine": {"core", "records", "models"},
     "data": {"core", "registry"},
-    "runs": {"core", "registry", "data"},
-    "reports": {"core", "registry", "data", "runs"},
-    "training": {"core", "data", "runs"},
-    "tools": {"core", "registry", "models", "data", "runs", "training", "benchmark"},
-    "report": {"core", "data", "runs", "reports", "benchmark"},
+    "runs": {"core", "records", "registry", "data"},
+    "reports": {"core", "records", "registry", "data", "runs"},
+    "training": {"core", "records", "data", "runs"},
+    "tools": {"core", "records", "registry", "models", "data", "runs", "training", "benchmark"},
+    "report": {"core", "records", "data", "runs", "reports", "benchmark"},
     "report_kit": {"core", "reports"},
-    "notebook": {"core", "registry", "models", "data", "runs", "reports"},
-    "plugin": {"core", "registry", "models", "engine", "data", "runs", "reports", "public"},
+    "notebook": {"core", "records", "registry", "models", "data", "runs", "reports"},
+    "plugin": {"core", "records", "registry", "models", "engine", "data", "runs", "reports", "public"},
     "cli": {
-        "core", "registry", "models", "engine", "data", "runs", "training", "reports", "public", "tools", "report",
-        "benchmark",
+        "core", "records", "registry", "models", "engine", "data", "runs", "training", "reports", "public", "tools",
+        "report", "benchmark",
     },
 }  # fmt: skip
 #: The parts that do no input or output, and what they may import from outside the package.
 #: Type checkers know typing_extensions without the package.
-PURE = {"core": {"numpy", "scipy", "typing_extensions"}, "benchmark": {"numpy", "scipy", "rapidfuzz"}}
+PURE = {
+    "core": {"annotated_types", "numpy", "pydantic_core", "scipy", "typing_extensions"},
+    "benchmark": {"numpy", "scipy", "rapidfuzz"},
+}
 IMPURE_MODULES = {
     "os", "io", "pathlib", "subprocess", "socket", "time", "datetime", "tempfile", "sqlite3", "urllib"
 }  # fmt: skip

@@ -18,7 +18,7 @@ from pytest_llmprops.benchmark_registry import (
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.records.files import plain, run_metadata
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def test_entry_points_name_the_benchmarks(name: str) -> None:
     assert isinstance(find_benchmark(name), registration.load_class())
     assert registration.load("section") is not None
     facts = BenchmarkMetadata.of(registration.load_class(), data=["builtin:x/y.csv"])
-    assert BenchmarkMetadata.from_json(name, facts.to_json()) == facts
+    assert run_metadata({"benchmarks": {name: plain(facts)}}, "run").benchmarks == {name: facts}
 
 
 def test_listing_imports_no_benchmark() -> None:
@@ -101,9 +101,11 @@ def test_registration_overrides_an_entry_point() -> None:
 
 def test_facts_of_another_version() -> None:
     """Unknown fields are ignored, missing ones have defaults, and a wrong type is an error that names it."""
-    read = BenchmarkMetadata.from_json("two_sums", {"later": 1, "controls": ["a"]})
+    read = run_metadata({"benchmarks": {"two_sums": {"later": 1, "controls": ["a"]}}}, "run").benchmarks[
+        "two_sums"
+    ]
     assert (read.title, read.noun, read.controls, read.verb) == ("Two sums", "two_sums", ("a",), "answers")
     wrong: list[object] = [[], {"controls": "a"}, {"controls": [1]}, {"chance": []}, {"title": 3}]
     for value in [*wrong, {"chance": {"": "x"}}]:
         with pytest.raises(ValueError, match=r"has a 'benchmarks\.sums"):
-            RunMetadata.from_json({"benchmarks": {"sums": value}}, "run")
+            run_metadata({"benchmarks": {"sums": value}}, "run")

@@ -39,6 +39,7 @@ from pytest_llmprops import (
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark import NoSettings
 from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs import reader
 from pytest_llmprops.runs.export import table
 from tests.support.recorded import verdicts, write_run
@@ -213,7 +214,7 @@ def test_comparison_and_decision_are_those_of_the_commands(
     assert "| 40 | 15 | 0 |" in comparison._repr_markdown_()
     decision = decide(gate, new, old)
     assert main(["gate", "--gate", str(gate), str(folders[1]), "--baseline", str(folders[0]), "--json"]) == 1
-    assert json.loads(json.dumps(decision.to_json())) == json.loads(capsys.readouterr().out)
+    assert json.loads(json.dumps(plain(decision))) == json.loads(capsys.readouterr().out)
     assert (decision.decision, decision.passed) == ("fail", False)
     assert repr(decision) == f"<Decision {decision.line}>"
     assert str(decision).splitlines()[0] == decision.line

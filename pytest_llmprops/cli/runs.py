@@ -19,6 +19,7 @@ from pytest_llmprops.cli.kit import (
 )
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, UsageError
 from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.records.files import json_schema, plain
 from pytest_llmprops.reports.tables import terminal_width
 
 
@@ -157,7 +158,7 @@ def _gate(options: argparse.Namespace) -> int:
     if options.json:
         # An escape of the console would not be JSON. A text in memory has no encoding.
         is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-        print(json.dumps(result.to_json(), ensure_ascii=not is_unicode, indent=1))
+        print(json.dumps(plain(result), ensure_ascii=not is_unicode, indent=1))
     else:
         notes = [f"note: {note}" for r in (run, baseline) if r is not None for note in r.notes]
         print("\n".join([*gate_lines(result, terminal_width(), details=options.details), *notes]))
@@ -178,7 +179,8 @@ def add_runs(groups: Groups) -> None:
     show.set_defaults(command=_show)
 
     export = commands.add_parser("export", help="export runs as one table, in Parquet or CSV")
-    export.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
+    export.add_argument("runs", nargs="*", metavar="RUN", help=RUN)
+    export.add_argument("--schema", action="store_true", help="print the JSON Schema of a run record")
     export.add_argument("--parquet", type=Path, metavar="FILE", help="write Parquet; - is standard output")
     export.add_argument("--csv", type=Path, metavar="FILE", help="write CSV; - is standard output")
     export.add_argument(
@@ -241,7 +243,7 @@ def _show(options: argparse.Namespace) -> int:
     run = recorded(options.run)
     if options.json:
         # ASCII only: escaped texts of a model cannot control the terminal.
-        print(json.dumps(run.facts.to_json(), indent=1))
+        print(json.dumps(plain(run.facts), indent=1))
         show_notes(run.notes)
     else:
         print("\n".join(show_lines(run, terminal_width())))
@@ -249,6 +251,11 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    if options.schema:
+        print(json.dumps(json_schema(), indent=1))
+        return 0
+    if not options.runs:
+        raise LLMPropsError("give the runs to export: llmprops runs export RUN --csv FILE")
     if options.parquet is None and options.csv is None:
         raise LLMPropsError("give the file to write with --parquet FILE or --csv FILE")
     from pytest_llmprops.runs.export import tables, write_csv, write_parquet

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from pytest_llmprops.core.errors import ContractError, LLMPropsError
-from pytest_llmprops.core.record_schema import ANYTHING, DEEPEST, LARGEST
+from pytest_llmprops.core.field_types import DEEPEST, LARGEST
 from pytest_llmprops.core.texts import one_line, shortened
 from pytest_llmprops.core.verdicts import STATUSES, Verdict
 
@@ -180,10 +180,21 @@ def _verdict_problem(verdict: object, tasks: Collection[str]) -> str:
     problem = _values_problem(verdict.values) or json_problem(verdict.evidence, "evidence")
     if problem:
         return f"a Verdict whose {problem}"
-    if verdict.evidence and not ANYTHING.fits(verdict.evidence):
+    if verdict.evidence and _is_too_deep(verdict.evidence):
         return f"a Verdict whose evidence has more than {DEEPEST} lists and dicts in each other"
     large = next((name for name, value in verdict.values.items() if not -LARGEST <= value <= LARGEST), None)
     return "" if large is None else f"a Verdict whose values[{shown(large)}] is larger than {LARGEST:g}"
+
+
+def _is_too_deep(value: object) -> bool:
+    """Return True for JSON with more levels of lists and dicts than a record may have."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = [m for outer in level for m in (outer.values() if isinstance(outer, Mapping) else outer)]  # type: ignore[attr-defined]
+        level = [member for member in inner if isinstance(member, Mapping | list | tuple)]
+        if not level:
+            return False
+    return True
 
 
 def _values_problem(values: object) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Literal
 
-from pytest_llmprops.core.record_schema import CheckVerdict as CheckVerdict
-from pytest_llmprops.core.record_schema import GateDecision as GateDecision
+from pytest_llmprops.core.field_types import Count, Name, Number, Text
 
-T = TypeVar("T")
+CheckVerdict = Literal["met", "failed", "inconclusive", "invalid"]
+GateDecision = Literal["pass", "fail", "inconclusive", "invalid"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,23 +18,23 @@ class Check:
     ``value`` and its limits are fractions, or in the metric's own unit; None if there is no value.
     """
 
-    kind: str
-    required: str
-    measured: str
+    kind: Name
+    required: Text
+    measured: Text
     verdict: CheckVerdict
-    reason: str = ""
-    value: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
+    reason: Text = ""
+    value: Number | None = None
+    ci_low: Number | None = None
+    ci_high: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
     """The result of one rule."""
 
-    name: str
+    name: Name
     verdict: CheckVerdict
-    items: int
+    items: Count
     checks: tuple[Check, ...]
 
 
@@ -48,17 +47,17 @@ class Loss:
     :param p: corrected for all that were tested (Holm). :param lost: number of pairs that scored lower.
     """
 
-    benchmark: str
-    title: str
-    kind: str
-    name: str
-    drop: float
-    ci_low: float
-    ci_high: float
-    p: float
-    pairs: int
-    lost: int
-    gained: int
+    benchmark: Name
+    title: Name
+    kind: Name
+    name: Name
+    drop: Number
+    ci_low: Number
+    ci_high: Number
+    p: Number
+    pairs: Count
+    lost: Count
+    gained: Count
 
     @property
     def where(self) -> str:
@@ -76,13 +75,13 @@ class GateResult:
     """
 
     decision: GateDecision
-    line: str = ""
-    file: str = ""
-    sha256: str = ""
-    baseline: str | None = None
-    reasons: tuple[str, ...] = ()
-    caveats: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    line: Text = ""
+    file: Name = ""
+    sha256: Name = ""
+    baseline: Name | None = None
+    reasons: tuple[Text, ...] = ()
+    caveats: tuple[Text, ...] = ()
+    notes: tuple[Text, ...] = ()
     rules: tuple[RuleResult, ...] = ()
     losses: tuple[Loss, ...] = ()
 
@@ -91,25 +90,7 @@ class GateResult:
         """True if the decision is ``pass``; an inconclusive gate does not pass."""
         return self.decision == "pass"
 
-    @classmethod
-    def from_json(cls, gate: Mapping[str, Any]) -> GateResult:
-        rules = tuple(
-            _read(RuleResult, {**rule, "checks": tuple(_read(Check, check) for check in rule["checks"])})
-            for rule in gate.get("rules", ())
-        )
-        losses = tuple(_read(Loss, loss) for loss in gate.get("losses", ()))
-        texts = {name: tuple(gate.get(name, ())) for name in ("reasons", "caveats", "notes")}
-        return _read(cls, {**gate, **texts, "rules": rules, "losses": losses})
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def exit_code(result: GateResult | None) -> int:
     """Return the exit code of a decision; None stands for a gate that was not decided."""
     return 0 if result is not None and result.passed else 1
-
-
-def _read(kind: type[T], row: Mapping[str, Any]) -> T:
-    """Return a dataclass from the fields that it has; fields of later versions are ignored."""
-    return kind(**{f.name: row[f.name] for f in fields(kind) if f.name in row})  # type: ignore[arg-type]

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
-from pytest_llmprops.core.records import UNANSWERED, MetricRow, VerdictRecord
+from pytest_llmprops.core.field_types import UNANSWERED
+from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson, mean_interval
 
 

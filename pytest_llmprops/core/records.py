@@ -1,26 +1,28 @@
 """The records of a run: one type for each line or row that one part of the program writes and another reads.
 
-``from_json`` reads a record strictly: it raises :class:`ValueError` with a phrase that completes "line 7 …" and names
-the problem. ``to_json`` returns plain JSON with the keys in the documented order.
+``records/files.py`` reads and writes them. A field with a default may be missing in records of earlier versions.
 """
 
 from __future__ import annotations
 
 import builtins
-import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, NamedTuple, Self, cast
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pytest_llmprops.core.record_schema import COUNTS as COUNTS
-from pytest_llmprops.core.record_schema import RECORD_STATUSES as RECORD_STATUSES
-from pytest_llmprops.core.record_schema import SEARCH, VERDICT, check
-from pytest_llmprops.core.record_schema import UNANSWERED as UNANSWERED
-from pytest_llmprops.core.record_schema import RecordStatus as RecordStatus
-from pytest_llmprops.core.strict_json import JSON, encoded, number, string
-
-#: the empty ``values`` and ``evidence`` that all records share
-NOTHING: dict[str, Any] = {}
+from pytest_llmprops.core.field_types import (
+    Count,
+    Flag,
+    FreeObject,
+    Members,
+    Name,
+    Number,
+    RecordStatus,
+    Sample,
+    Score,
+    Shared,
+    Text,
+)
 
 
 class Group(NamedTuple):
@@ -54,22 +56,22 @@ class VerdictRecord:
     :param requests: keys of the lines of ``requests.jsonl``, in the order of the calls.
     """
 
-    model: str
-    benchmark: str
-    task: str
-    language: str
-    source: str
-    id: str
-    cluster: str
-    sample: int
+    model: Shared
+    benchmark: Shared
+    task: Shared
+    language: Shared
+    source: Shared
+    id: Name
+    cluster: Shared
+    sample: Sample = field(default=0, kw_only=True)
     status: RecordStatus
-    score: float | None
-    expected: str
-    given: str
-    reason: str
-    values: Mapping[str, float] = field(default_factory=dict)
-    evidence: Mapping[str, JSON] = field(default_factory=dict)
-    requests: tuple[str, ...] = ()
+    score: Score | None
+    expected: Text
+    given: Text
+    reason: Text
+    values: Mapping[str, Number]
+    evidence: FreeObject = field(default_factory=dict, kw_only=True)
+    requests: tuple[Name, ...]
 
     @property
     def group(self) -> Group:
@@ -81,68 +83,9 @@ class VerdictRecord:
         """What the verdict is on. The last record with a key counts."""
         return VerdictKey(self.model, self.benchmark, self.source, self.id, self.sample)
 
-    @classmethod
-    def from_json(cls, line: Mapping[str, Any]) -> VerdictRecord:
-        """Read a line of schema 1 or 2.
-
-        :raises ValueError: with the first field that is missing or has the wrong type.
-        """
-        check(line, VERDICT)
-        # 250,000 records may be in memory, and most of these strings are repeated.
-        shared: dict[str, Any] = {name: sys.intern(line[name]) for name in _REPEATED}
-        return cls(
-            id=line["id"], sample=line.get("sample", 0), score=line["score"], expected=line["expected"],
-            given=line["given"], reason=line["reason"], values=line["values"] or NOTHING,
-            evidence=line.get("evidence") or NOTHING,
-            requests=tuple(line["requests"]), **shared,
-        )  # fmt: skip
-
-    def to_line(self) -> str:
-        """Return :meth:`to_json` as the line of the file, with its end."""
-        # A third of the time of the encoder.
-        values = encoded(dict(self.values)) if self.values else "{}"
-        evidence = encoded(dict(self.evidence)) if self.evidence else "{}"
-        return (
-            f'{{"model": {string(self.model)}, "benchmark": {string(self.benchmark)}, "task": {string(self.task)},'
-            f' "language": {string(self.language)}, "source": {string(self.source)}, "id": {string(self.id)},'
-            f' "cluster": {string(self.cluster)}, "sample": {number(self.sample)}, "status": {string(self.status)},'
-            f' "score": {number(self.score)}, "expected": {string(self.expected)}, "given": {string(self.given)},'
-            f' "reason": {string(self.reason)}, "values": {values}, "evidence": {evidence},'
-            f' "requests": [{", ".join(map(string, self.requests))}]}}\n'
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in self.__slots__}
-        return plain | {
-            "values": dict(self.values),
-            "evidence": dict(self.evidence),
-            "requests": list(self.requests),
-        }
-
-
-_REPEATED = ("model", "benchmark", "task", "language", "source", "cluster", "status")
-
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """A row of a table in ``run.json``."""
-
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Self:
-        row = cls._completed(dict(row))
-        return cls(**{f.name: row[f.name] for f in fields(cls)})
-
-    @classmethod
-    def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row with the columns that older records lack."""
-        return row
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryRow(_Row):
+class SummaryRow:
     """One row of ``summary`` in ``run.json``: the counts and the accuracy of one group.
 
     :param samples: number of verdicts: ``items`` times the number of repeats. ``correct``, ``wrong``, ``refused``,
@@ -158,37 +101,36 @@ class SummaryRow(_Row):
     :param within_items: mean variance of the samples of one item; None without repeats.
     """
 
-    model: str
-    benchmark: str
-    task: str
-    language: str
-    source: str
-    items: int
-    clusters: int
-    samples: int
-    answered: int
-    errors: int
-    correct: int
-    wrong: int
-    refused: int
-    unparsed: int
-    untested: int
-    accuracy: float | None
-    ci_low: float | None
-    ci_high: float | None
-    ci_method: str | None
-    between_items: float | None
-    within_items: float | None
-    cluster_accuracy: float | None
-    cluster_ci_low: float | None
-    cluster_ci_high: float | None
+    model: Name
+    benchmark: Name
+    task: Name
+    language: Name
+    source: Name
+    items: Count
+    clusters: Count
+    samples: Count = field(default=-1, kw_only=True)
+    answered: Count = field(default=-1, kw_only=True)
+    errors: Count
+    correct: Count
+    wrong: Count
+    refused: Count
+    unparsed: Count
+    untested: Count = field(default=0, kw_only=True)
+    accuracy: Number | None
+    ci_low: Number | None
+    ci_high: Number | None
+    ci_method: Name | None
+    between_items: Number | None = None
+    within_items: Number | None = None
+    cluster_accuracy: Number | None = None
+    cluster_ci_low: Number | None = None
+    cluster_ci_high: Number | None = None
 
-    @classmethod
-    def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
-        without = ("between_items", "within_items", "cluster_accuracy", "cluster_ci_low", "cluster_ci_high")
-        items, errors = row["items"], row["errors"]
-        numbers = {"untested": 0, "samples": items, "answered": items - errors - row.get("untested", 0)}
-        return {**dict.fromkeys(without), **numbers, **row}
+    def __post_init__(self) -> None:
+        # A record from before there were repeats.
+        if self.samples < 0:
+            object.__setattr__(self, "samples", self.items)
+            object.__setattr__(self, "answered", self.items - self.errors - self.untested)
 
     @property
     def has_repeats(self) -> bool:
@@ -209,7 +151,7 @@ class SummaryRow(_Row):
 
 
 @dataclass(frozen=True, slots=True)
-class MetricRow(_Row):
+class MetricRow:
     """One row of ``metrics`` in ``run.json``: one number of a benchmark in addition to accuracy.
 
     :param value: None if the metric is undefined.
@@ -217,18 +159,18 @@ class MetricRow(_Row):
     :param direction: ``higher``, ``lower``, ``target:X`` or ``none``.
     """
 
-    model: str
-    benchmark: str
-    task: str
-    language: str
-    source: str
-    name: str
-    value: float | None
-    n: int
-    group: str
-    ci_low: float | None
-    ci_high: float | None
-    direction: str
+    model: Name
+    benchmark: Name
+    task: Name
+    language: Name
+    source: Name
+    name: Name
+    value: Number | None
+    n: Count
+    group: Name
+    ci_low: Number | None
+    ci_high: Number | None
+    direction: Name
 
     @property
     def estimate(self) -> tuple[float, float, float] | None:
@@ -239,20 +181,23 @@ class MetricRow(_Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Remark(_Row):
+class Remark:
     """One row of ``remarks`` in ``run.json``: a line about a model on a benchmark, in addition to its numbers.
 
     :param warning: whether the numbers may not mean what they seem to.
     """
 
-    model: str
-    benchmark: str
-    text: str
-    warning: bool = False
+    model: Name
+    benchmark: Name
+    text: Text
+    warning: Flag = False
 
-    @classmethod
-    def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
-        return {"warning": False, **row}
+
+#: a point at which a property did not hold: what it shows, and how often it repeated if it was asked about again
+Found = Annotated[
+    Mapping[str, Any],
+    Members({"why": Text}, {"evidence": FreeObject, "replications": Count, "replicated": Count}),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,26 +210,24 @@ class SearchRecord:
     :param calls: requests that the store did not answer.
     :param spent: the search stopped at its limit of calls.
     :param error: the failed call that ended the search; otherwise empty.
-    :param counterexample: None, or an object with ``why``, ``evidence`` (an object), the benchmark's own keys, and,
-        if it was asked about again, ``replications`` and ``replicated``.
-    :param not_repeated: the same for a point at which the property did not hold, if it was asked about again and too
+    :param not_repeated: a point at which the property did not hold, if it was asked about again and too
         few replications repeat that; None if there is a counterexample. It is no counterexample.
     """
 
-    model: str
-    benchmark: str
-    task: str
-    language: str
-    source: str
-    id: str
-    property: str
-    examples: int
-    requests: int
-    calls: int
-    spent: bool
-    counterexample: Mapping[str, JSON] | None
-    not_repeated: Mapping[str, JSON] | None
-    error: str
+    model: Name
+    benchmark: Name
+    task: Name
+    language: Name
+    source: Name
+    id: Name
+    property: Name = field(default="", kw_only=True)
+    examples: Count
+    requests: Count
+    calls: Count
+    spent: Flag
+    counterexample: Found | None
+    not_repeated: Found | None = field(default=None, kw_only=True)
+    error: Text
 
     @builtins.property
     def key(self) -> tuple[str, str, str, str]:
@@ -307,28 +250,15 @@ class SearchRecord:
         return self._count("replicated")
 
     @builtins.property
-    def _shown(self) -> Mapping[str, JSON] | None:
+    def _shown(self) -> Mapping[str, Any] | None:
         return self.not_repeated if self.counterexample is None else self.counterexample
 
     def _count(self, name: str) -> int:
-        return 0 if self._shown is None else cast("int", self._shown.get(name, 0))
-
-    @classmethod
-    def from_json(cls, line: Mapping[str, Any]) -> SearchRecord:
-        """Read a line.
-
-        :raises ValueError: with the first field that is missing or has the wrong type.
-        """
-        check(line, SEARCH)
-        line = {"property": "", "not_repeated": None, **line}  # older lines have neither
-        return cls(**{name: line[name] for name in cls.__slots__})
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return 0 if self._shown is None else int(self._shown.get(name, 0))
 
 
 @dataclass(frozen=True, slots=True)
-class SearchCounts(_Row):
+class SearchCounts:
     """One row of ``searches`` in ``run.json``: the searches of one benchmark, model and property.
 
     :param searched: items whose search was completed.
@@ -340,17 +270,51 @@ class SearchCounts(_Row):
     :param errors: searches that a failed call ended; they are not in ``searched``.
     """
 
-    benchmark: str
-    model: str
-    property: str = ""
-    searched: int = 0
-    counterexamples: int = 0
-    not_repeated: int = 0
-    examples: int = 0
-    calls: int = 0
-    spent: int = 0
-    errors: int = 0
+    benchmark: Name
+    model: Name
+    property: Name = ""
+    searched: Count = 0
+    counterexamples: Count = 0
+    not_repeated: Count = 0
+    examples: Count = 0
+    calls: Count = 0
+    spent: Count = 0
+    errors: Count = 0
 
-    @classmethod
-    def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
-        return {"property": "", "not_repeated": 0, **row}  # older rows have neither
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """One line of ``review.jsonl``: what a person says about one verdict.
+
+    :param run: the id of the run; the file may have lines on other runs.
+    :param judged_wrongly: the verdict is wrong, in this person's opinion. Only the corrected accuracy depends on it.
+    :param status: the status that the verdict should have, in this person's opinion; empty if the person does not say.
+    :param time: when the mark was made, ISO 8601 in UTC.
+    """
+
+    run: Name
+    model: Name
+    benchmark: Name
+    source: Name
+    id: Name
+    sample: Sample = 0
+    judged_wrongly: Flag = False
+    note: Text = ""
+    time: Name = ""
+    status: Literal["", "correct", "wrong", "refused", "unparsed"] = ""
+
+    @property
+    def says_status(self) -> bool:
+        """True if the mark says which status the verdict should have."""
+        return bool(self.status) or self.judged_wrongly
+
+    def status_for(self, recorded: str) -> str:
+        """Return the status that the verdict should have; ``recorded`` is the one that it has."""
+        if self.status or not self.judged_wrongly:
+            return self.status or recorded
+        return "wrong" if recorded == "correct" else "correct"
+
+    @property
+    def key(self) -> VerdictKey:
+        """The verdict that the mark is on. Its last mark counts."""
+        return VerdictKey(self.model, self.benchmark, self.source, self.id, self.sample)

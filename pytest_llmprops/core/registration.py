@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.field_types import Name, Number, Text
 
 #: An object, or ``"module:name"`` of one that is imported when it is needed.
 Reference = str | Callable[..., Any]
@@ -41,23 +42,23 @@ class BenchmarkMetadata:
     :param data: the data files that the benchmark read in this run, as named in ``run.json`` under ``data``.
     """
 
-    title: str
-    noun: str
-    verb: str = "answers"
-    about: str = ""
-    task_about: Mapping[str, str] = field(default_factory=dict)
-    controls: tuple[str, ...] = ()
-    side_tasks: tuple[str, ...] = ()
-    chance: Mapping[str, float] = field(default_factory=dict)
-    printed_task: str = ""
-    accuracy_targets: Mapping[str, float] = field(default_factory=dict)
-    unranked: Mapping[str, str] = field(default_factory=dict)
-    weighting: str = "item"
-    presentation: tuple[str, ...] = ()
-    metric_directions: Mapping[str, str] = field(default_factory=dict)
-    bounded_metrics: Mapping[str, str] = field(default_factory=dict)
-    tasks_by_answer: tuple[str, ...] = ()
-    data: tuple[str, ...] = ()
+    title: Name
+    noun: Name
+    verb: Name = "answers"
+    about: Text = ""
+    task_about: Mapping[str, Text] = field(default_factory=dict)
+    controls: tuple[Name, ...] = ()
+    side_tasks: tuple[Name, ...] = ()
+    chance: Mapping[str, Number] = field(default_factory=dict)
+    printed_task: Name = ""
+    accuracy_targets: Mapping[str, Number] = field(default_factory=dict)
+    unranked: Mapping[str, Name] = field(default_factory=dict)
+    weighting: Literal["item", "cluster"] = "item"
+    presentation: tuple[Name, ...] = ()
+    metric_directions: Mapping[str, Text] = field(default_factory=dict)
+    bounded_metrics: Mapping[str, Text] = field(default_factory=dict)
+    tasks_by_answer: tuple[Name, ...] = ()
+    data: tuple[Name, ...] = ()
 
     @classmethod
     def of(cls, benchmark: type[Benchmark], *, data: Iterable[str] = ()) -> BenchmarkMetadata:
@@ -85,23 +86,7 @@ class BenchmarkMetadata:
     @classmethod
     def unknown(cls, name: str) -> BenchmarkMetadata:
         """Return the facts of a benchmark of which only the name is known."""
-        return cls(_title(name), name)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the value for ``run.json``, with plain lists and objects."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-    @classmethod
-    def from_json(cls, name: str, value: Mapping[str, Any]) -> BenchmarkMetadata:
-        """Read the facts of ``name`` in a checked ``run.json``; fields of later versions are ignored."""
-        default = cls.unknown(name)
-        known: dict[str, Any] = {}
-        for f in fields(cls):
-            recorded, default_value = value.get(f.name), getattr(default, f.name)
-            is_tuple = isinstance(recorded, list) and isinstance(default_value, tuple)
-            known[f.name] = default_value if recorded is None else tuple(recorded) if is_tuple else recorded
-        return cls(**known)
+        return cls(heading(name), name)
 
     def chance_of(self, task: str = "") -> float | None:
         """Return the accuracy of guessing on a task, or on all tasks; None if it is not defined."""
@@ -124,10 +109,11 @@ class BenchmarkMetadata:
 
 def title_of(benchmark: type[Benchmark]) -> str:
     """Return a benchmark's name as a heading."""
-    return benchmark.title or _title(benchmark.name)
+    return benchmark.title or heading(benchmark.name)
 
 
-def _title(name: str) -> str:
+def heading(name: str) -> str:
+    """Return the name of a benchmark without a title as a heading."""
     return name.replace("_", " ").capitalize()
 
 

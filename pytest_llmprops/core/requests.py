@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args
 
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.field_types import Count, Flag
 from pytest_llmprops.core.strict_json import encoded, number, string
 
 Kind = Literal[
@@ -310,12 +311,12 @@ class Usage:
     :param estimated: the server reported no tokens, so that they are estimated from the characters.
     """
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    reasoning_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    estimated: bool = False
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    reasoning_tokens: Count = 0
+    cached_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    estimated: Flag = False
 
     def cost(
         self, sent: float, received: float, cached: float | None = None, written: float | None = None

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
+from pytest_llmprops.core.field_types import TEXT
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.record_schema import TEXT
-from pytest_llmprops.core.records import NOTHING, VerdictRecord
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import shortened
 
@@ -224,7 +224,7 @@ def record_of(
         expected="" if verdict is None else shortened(verdict.expected, TEXT),
         given="" if verdict is None else shortened(verdict.given, TEXT),
         reason=shortened(error if verdict is None else verdict.reason, TEXT),
-        values=NOTHING if verdict is None else verdict.values or NOTHING,
-        evidence=NOTHING if verdict is None else verdict.evidence or NOTHING,
+        values={} if verdict is None else verdict.values,
+        evidence={} if verdict is None else verdict.evidence,
         requests=tuple(requests),
     )

@@ -1,21 +1,19 @@
 """The messages between pytest-xdist workers and their controller, as typed values.
 
-pytest-xdist sends plain values only: ``to_json`` returns them, and ``from_json`` reads them on the other side. What the
-code of a benchmark may have filled is sent as JSON text, because pytest-xdist refuses numbers of numpy and members of
-enumerations. Without workers, the typed values are passed on directly.
+pytest-xdist sends plain values only, and refuses numbers of numpy and members of enumerations, which a benchmark may
+have returned: ``records/files.py`` makes a text of a message and reads it. Without workers, the values are passed on.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_llmprops.core.records import Group, RecordStatus, SearchRecord, VerdictRecord
+from pytest_llmprops.core.field_types import FreeObject, RecordStatus
+from pytest_llmprops.core.records import Group, SearchRecord, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.run_metadata import CallFacts, OldReplies, ProtocolMetadata
-from pytest_llmprops.core.strict_json import JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class ModelUse:
     :param service_tiers: the provider's tiers with a price of their own that answered.
     """
 
-    identity: JSON = None
+    identity: Any = None
     pinned: bool | None = None
     served_as: tuple[str, ...] = ()
     served_counts: Mapping[str, int] = field(default_factory=dict)
@@ -75,33 +73,6 @@ class BrokerReport:
     batches: OpenBatches | None = None
     waits_for: str = ""
 
-    @classmethod
-    def from_json(cls, report: Mapping[str, Any]) -> BrokerReport:
-        """Read the plain values that a broker sends."""
-        return cls(
-            CallFacts.from_json(report["counters"]),
-            report["stopped"],
-            tuple(report["notes"]),
-            {
-                label: ModelUse(
-                    model["identity"],
-                    model["pinned"],
-                    tuple(model["served_as"]),
-                    model["served_counts"],
-                    tuple(model["deviations"]),
-                    OldReplies.from_json(model["old_replies"]),
-                    model["newest_reply"],
-                    tuple(model["service_tiers"]),
-                )
-                for label, model in report["models"].items()
-            },
-            OpenBatches(**report["batches"]) if report.get("batches") else None,
-            report.get("waits_for", ""),
-        )
-
-
-_encode = json.JSONEncoder().encode
-
 
 @dataclass(frozen=True, slots=True)
 class AlreadyMeasured:
@@ -139,37 +110,12 @@ class WorkerSetup:
     """
 
     socket: str | None
-    in_process: Sequence[str]
+    in_process: tuple[str, ...]
     run_dir: str
     kept: AlreadyMeasured = AlreadyMeasured()
     phases: PhasesRead = PhasesRead()
     counts: bool = False
     resumed_from: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "socket": self.socket,
-            "in_process": list(self.in_process),
-            "run_dir": self.run_dir,
-            "kept": [list(self.kept.cases), list(self.kept.searches)],
-            "phases": [self.phases.ends, self.phases.teardown],
-            "counts": self.counts,
-            "resumed_from": self.resumed_from,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> WorkerSetup:
-        """Read the values that :meth:`to_json` returns."""
-        cases, searches = (frozenset(map(tuple, keys)) for keys in data["kept"])
-        return cls(
-            data["socket"],
-            tuple(data["in_process"]),
-            data["run_dir"],
-            AlreadyMeasured(cases, searches),
-            PhasesRead(*data["phases"]),
-            data["counts"],
-            data["resumed_from"],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,31 +158,6 @@ class CaseReport:
             return self.group.status
         return None if self.verdict is None else self.verdict.status
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values. For a group, only the lines are sent; the controller reads the verdicts from them."""
-        data: dict[str, Any] = {}
-        if self.verdict is not None:
-            data["verdict"] = _encode(self.verdict.to_json())
-        if self.group is not None:
-            data["group"] = [self.group.status, dict(self.group.counts), self.group.lines]
-        if self.search is not None:
-            data["search"] = _encode(self.search.to_json())
-        for name in ("by_model", "not_searched"):
-            if value := getattr(self, name):
-                data[name] = value
-        return data
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
-        """Read the values that :meth:`to_json` returns."""
-        return cls(
-            verdict=VerdictRecord.from_json(json.loads(data["verdict"])) if "verdict" in data else None,
-            group=GroupLines(*data["group"]) if "group" in data else None,
-            search=SearchRecord.from_json(json.loads(data["search"])) if "search" in data else None,
-            by_model=data.get("by_model", False),
-            not_searched=data.get("not_searched", False),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class CollectionMetadata:
@@ -260,37 +181,24 @@ class CollectionMetadata:
     benchmarks: Mapping[str, BenchmarkMetadata] = field(default_factory=dict)
     protocols: Mapping[str, ProtocolMetadata] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
-    groups: Sequence[Group] = ()
-    notes: Sequence[str] = ()
+    groups: tuple[Group, ...] = ()
+    notes: tuple[str, ...] = ()
     ordinary: str = ""
-    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     not_served: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     selection: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     is_whole: bool = True
 
-    def to_json(self) -> dict[str, Any]:
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        plain["benchmarks"] = {name: facts.to_json() for name, facts in self.benchmarks.items()}
-        plain["protocols"] = {name: protocol.to_json() for name, protocol in self.protocols.items()}
-        plain["groups"] = [tuple(group) for group in self.groups]
-        return plain
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CollectionMetadata:
-        """Read the values that :meth:`to_json` returns."""
-        benchmarks = {
-            name: BenchmarkMetadata.from_json(name, facts) for name, facts in data["benchmarks"].items()
-        }
-        groups = [Group(*group) for group in data["groups"]]
-        protocols = {name: ProtocolMetadata.from_json(p) for name, p in data["protocols"].items()}
-        return cls(
-            **{
-                **data,
-                "benchmarks": benchmarks,
-                "groups": groups,
-                "protocols": protocols,
-            }
-        )
+@dataclass(frozen=True, slots=True)
+class CollectionReport:
+    """What a worker tells the controller about its cases.
+
+    :param calls: label -> calls of the run, as plain values; empty from workers that do not count them.
+    """
+
+    facts: CollectionMetadata
+    calls: Mapping[str, FreeObject] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,9 +213,9 @@ class InProcessUse:
 
     requests: int = 0
     seconds: float = 0.0
-    served_as: Sequence[str] = ()
-    deviations: Sequence[str] = ()
-    identity: Mapping[str, Any] = field(default_factory=dict)
+    served_as: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
+    identity: FreeObject = field(default_factory=dict)
     pinned: bool = False
 
 
@@ -322,29 +230,8 @@ class WorkerSummary:
     :param uses_hypothesis: the process has imported hypothesis, whose plugin may have something to report.
     """
 
-    notes: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
     in_process: Mapping[str, InProcessUse] = field(default_factory=dict)
     refused: str | None = None
     stopped: str | None = None
     uses_hypothesis: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "notes": list(self.notes),
-            "in_process": {label: asdict(use) for label, use in self.in_process.items()},
-            "refused": self.refused,
-            "stopped": self.stopped,
-            "uses_hypothesis": self.uses_hypothesis,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> WorkerSummary:
-        """Read the values that :meth:`to_json` returns."""
-        return cls(
-            data["notes"],
-            {label: InProcessUse(**use) for label, use in data["in_process"].items()},
-            data["refused"],
-            data["stopped"],
-            data["uses_hypothesis"],
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -13,9 +12,10 @@ from typing import Any
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import checked_verdict, fault_line, place_of, raised, returned, type_name
 from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
+from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
-from pytest_llmprops.core.records import RecordStatus, VerdictRecord
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import (
     GENERATED,
     REQUESTS,
@@ -31,6 +31,7 @@ from pytest_llmprops.core.requests import (
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.verdicts import STATUSES, Status, Verdict, record_of
 from pytest_llmprops.engine.event_loop import forget_cancellation
+from pytest_llmprops.records.files import line
 
 #: equal faults in a row after which a run stops
 MOST_FAULTS = 20
@@ -519,7 +520,6 @@ NAMED = 3
 #: number of failures that a case's report lists
 LISTED = 200
 _NOT_CORRECT: tuple[Status, ...] = STATUSES[1:]
-_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -638,9 +638,7 @@ def group_outcome(group: CaseGroup, outcomes: Iterable[Outcome]) -> GroupOutcome
         if first_error is None:
             first_error = outcome.error
     result.counts = counts
-    lines = "".join([_encode(record.to_json()) + "\n" for record in result.records])
-    # Lone surrogates of an untrusted reply cannot be sent to another process.
-    result.lines = lines.encode("utf-8", "replace").decode()
+    result.lines = b"".join(map(line, result.records)).decode()
     if result.stopped is not None or result.fault is not None:
         return result
     bad = [status for status in _NOT_CORRECT if counts[status]]

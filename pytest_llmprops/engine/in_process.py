@@ -163,8 +163,8 @@ class InProcess:
             label: InProcessUse(
                 served.requests,
                 served.seconds,
-                sorted(served.served_as),
-                list(served.model.deviations()),
+                tuple(sorted(served.served_as)),
+                tuple(served.model.deviations()),
                 dict(served.model.identity),
                 served.model.pinned,
             )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.request_records import chat_line, discarded_line, line_of
-from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Request
-from pytest_llmprops.core.strict_json import encoded
+from pytest_llmprops.core.request_records import Prefix, RequestRecord, discarded, record_of
+from pytest_llmprops.core.requests import Reply, Request
+from pytest_llmprops.records.files import line
 
 #: the note of a reply that no record keeps
 NOT_KEPT = "computed in each run, not kept"
@@ -31,7 +32,7 @@ class RequestLog:
 
     def __init__(self, folder: Path) -> None:
         path = folder / "requests.jsonl"
-        self._file = open(path, "a", encoding="utf-8", errors="replace")
+        self._file = open(path, "ab")
         _cut_incomplete_line(path)
         #: the keys of the requests that this run has written
         self._written: set[str] = set()
@@ -60,22 +61,15 @@ class RequestLog:
         if reply.key in self._written:
             return
         self._written.add(reply.key)
-        note = "" if kept else NOT_KEPT
-        if isinstance(request, Chat):
-            line = chat_line(role, request, reply, self._contents(request), note=note, model=model, cost=cost)
-        else:
-            fields = line_of(role, request, reply, note=note, model=model, cost=cost)
-            if isinstance(request, Completion | Likelihood):
-                fields["request"]["text"] = self._content(request.text)
-            line = encoded(fields)
-        self._file.write(line + "\n")
+        record = record_of(role, request, reply, note="" if kept else NOT_KEPT, model=model, cost=cost)
+        self._file.write(line(self._shortened(record)))
 
     def add_discarded(self, reply: Reply, model: str, cost: float | None) -> None:
         """Append what a reply cost that is not used; see :meth:`add`.
 
         :raises OSError: on a full disk.
         """
-        self._file.write(encoded(discarded_line(reply, model, cost)) + "\n")
+        self._file.write(line(discarded(reply, model, cost)))
 
     def flush(self) -> None:
         """Write the lines so far to the file, with one call of the system.
@@ -84,18 +78,23 @@ class RequestLog:
         """
         self._file.flush()
 
-    def _contents(self, request: Chat) -> list[str]:
-        """Return the JSON of each message's content with long prefixes replaced; write the lines that define them."""
-        return [encoded(self._content(message.content)) for message in request.messages]
+    def _shortened(self, record: RequestRecord) -> RequestRecord:
+        """Return the record with long prefixes replaced; write the lines that define them."""
+        request: dict[str, Any] = dict(record.request)
+        if "messages" in request:
+            request["messages"] = [[role, self._content(content)] for role, content in request["messages"]]
+        if "text" in request:
+            request["text"] = self._content(request["text"])
+        return replace(record, request=request)
 
     def _content(self, text: str) -> Any:
         """Return a text with a long prefix replaced; write the line that defines it."""
         content, definition = self._shorten(text)
-        if definition:
-            self._file.write(encoded(definition) + "\n")
+        if definition is not None:
+            self._file.write(line(definition))
         return content
 
-    def _shorten(self, content: str) -> tuple[Any, dict[str, str] | None]:
+    def _shorten(self, content: str) -> tuple[Any, Prefix | None]:
         for place, (prefix_id, prefix) in enumerate(self._prefixes):
             if content.startswith(prefix):
                 self._prefixes.insert(0, self._prefixes.pop(place))
@@ -111,10 +110,7 @@ class RequestLog:
         prefix_id = hashlib.sha256(common.encode("utf-8", "replace")).hexdigest()[:16]
         # A prefix that is left out here and needed again is defined again.
         self._prefixes = [(prefix_id, common), *self._prefixes[: MOST_PREFIXES - 1]]
-        return (
-            {"prefix": prefix_id, "rest": content[len(common) :]},
-            {"prefix_id": prefix_id, "text": common},
-        )
+        return {"prefix": prefix_id, "rest": content[len(common) :]}, Prefix(prefix_id, common)
 
     def close(self) -> None:
         """Close the file. A full disk is not reported again: :meth:`flush` has raised."""

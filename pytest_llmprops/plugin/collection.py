@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +14,12 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import Group
 from pytest_llmprops.core.run_metadata import ProtocolMetadata
-from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata, PhasesRead
+from pytest_llmprops.core.worker_messages import (
+    AlreadyMeasured,
+    CollectionMetadata,
+    CollectionReport,
+    PhasesRead,
+)
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.engine.evaluator import Case, CaseGroup, Unit
 from pytest_llmprops.plugin import light_items
@@ -37,6 +41,7 @@ from pytest_llmprops.plugin.markers import (
     unreadable_of,
 )
 from pytest_llmprops.plugin.options import RunOptions, shown_only
+from pytest_llmprops.records.files import from_plain, from_text, text
 
 if TYPE_CHECKING:
     from pytest_llmprops.plugin.gating import Gating
@@ -129,37 +134,23 @@ def _path(run_dir: Path, worker: str) -> Path:
     return run_dir / f".collected-{worker}.json"
 
 
-class CollectionReport(NamedTuple):
-    """What a worker tells the controller about its cases.
-
-    :param calls: label -> calls of the run, as plain values; empty from workers that do not count them.
-    """
-
-    facts: CollectionMetadata
-    calls: Mapping[str, Mapping[str, Any]]
-
-
 def report_collection(run_dir: Path, worker: str, report: CollectionReport | None) -> None:
     """Write a report for the controller; None if the worker refused to start.
 
     :raises OSError: on a full disk.
     """
-    text = "" if report is None else json.dumps([report.facts.to_json(), report.calls])
-    write_text(_path(run_dir, worker), text)
+    write_text(_path(run_dir, worker), "" if report is None else text(report))
 
 
 def take_collection(run_dir: Path, worker: str) -> CollectionReport | None:
     """Return what a worker reported, and remove its file; None if the worker refused to start."""
     path = _path(run_dir, worker)
     try:
-        text = path.read_text(encoding="utf-8")
+        written = path.read_text(encoding="utf-8")
         path.unlink()
     except FileNotFoundError:
         return None
-    if not text:
-        return None
-    facts, calls = json.loads(text)
-    return CollectionReport(CollectionMetadata.from_json(facts), calls)
+    return from_text(CollectionReport, written) if written else None
 
 
 def remove_reports(run_dir: Path) -> None:
@@ -443,7 +434,7 @@ class Collection:
 
     def _protocols(self) -> dict[str, ProtocolMetadata]:
         selections = self._cases.selections
-        return {n: ProtocolMetadata.from_json(s.protocol.to_json()) for n, s in selections.items()}
+        return {n: from_plain(ProtocolMetadata, s.protocol.to_json()) for n, s in selections.items()}
 
     def _not_served(self) -> dict[str, dict[str, int]]:
         return {n: dict(s.not_served) for n, s in self._cases.selections.items() if s.not_served}
@@ -458,8 +449,8 @@ class Collection:
             benchmarks=cases.benchmark_facts(),
             protocols=self._protocols(),
             data=cases.data_hashes(),
-            groups=list(dict.fromkeys(_group(case) for case in self.selected)),
-            notes=list(cases.notes),
+            groups=tuple(dict.fromkeys(_group(case) for case in self.selected)),
+            notes=tuple(cases.notes),
             ordinary=self._ordinary,
             classes={
                 n: class_reference(type(s.benchmark), self._test_files[n])

@@ -18,6 +18,7 @@ from pytest_llmprops.plugin.estimate import ModelCalls
 from pytest_llmprops.plugin.light_items import phases_read
 from pytest_llmprops.plugin.preflight import Preflight
 from pytest_llmprops.plugin.session import MESSAGES, drop_unused_hypothesis
+from pytest_llmprops.records.files import from_text, text
 
 
 def usable_processors() -> int:
@@ -203,14 +204,14 @@ class Distributed:
             self._counting = node
         setup = WorkerSetup(
             self._controller.broker.socket,
-            sorted(evaluation.in_process_labels),
+            tuple(sorted(evaluation.in_process_labels)),
             str(folder.absolute()),
             self._session.kept,
             phases_read(self._session.config),
             counts=node is self._counting,
             resumed_from=evaluation.resumed_from,
         )
-        node.workerinput[MESSAGES] = setup.to_json()
+        node.workerinput[MESSAGES] = text(setup)
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BatchScheduling:
         self._scheduling = BatchScheduling(config, log)
@@ -254,7 +255,7 @@ class Distributed:
             )
         output = getattr(node, "workeroutput", None) or {}
         if MESSAGES in output:
-            self._controller.summaries.append(WorkerSummary.from_json(output[MESSAGES]))
+            self._controller.summaries.append(from_text(WorkerSummary, output[MESSAGES]))
         else:
             self._controller.lost_worker = True
 

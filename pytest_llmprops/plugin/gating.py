@@ -23,6 +23,7 @@ from pytest_llmprops.plugin.baseline_items import remedy, shared_selection
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.light_items import possible_tasks
 from pytest_llmprops.plugin.options import RunOptions, project_folder
+from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.gate.decide import decide, impossible_rules
 from pytest_llmprops.runs.gate.file import (
@@ -106,7 +107,7 @@ class Gating:
             return
         rules = [rule for rule in self.gate.rules if rule.paired]
         protocols = {
-            name: ProtocolMetadata.from_json(cases.selections[name].protocol.to_json())
+            name: from_plain(ProtocolMetadata, cases.selections[name].protocol.to_json())
             for name in {case.benchmark.name: None for case in selected}
             if any(rule.concerns(name) for rule in rules)
         }

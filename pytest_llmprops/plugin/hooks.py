@@ -20,7 +20,13 @@ from pytest_llmprops.models.dotenv_file import read_dotenv
 from pytest_llmprops.plugin.light_items import LightItem
 from pytest_llmprops.plugin.markers import unreadable_of
 from pytest_llmprops.plugin.options import resolve_options, shown_only
-from pytest_llmprops.plugin.reporting import complete_report, from_plain, run_light, shorten_failure, to_plain
+from pytest_llmprops.plugin.reporting import (
+    complete_report,
+    deserialize,
+    run_light,
+    serialize,
+    shorten_failure,
+)
 from pytest_llmprops.plugin.session import (
     MESSAGES,
     LLMSession,
@@ -28,6 +34,7 @@ from pytest_llmprops.plugin.session import (
     prepare_process,
     resumed,
 )
+from pytest_llmprops.records.files import text
 from pytest_llmprops.runs.recorded_command import FROM_RECORD
 
 #: the suites of this package
@@ -129,14 +136,14 @@ class CaseHooks:
     def pytest_report_to_serializable(self, report: Any) -> Generator[None, Any, Any]:
         data = yield
         if isinstance(report, pytest.TestReport):
-            to_plain(data)
+            serialize(data)
         return data
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_from_serializable(self) -> Generator[None, Any, Any]:
         report = yield
         if isinstance(report, pytest.TestReport):
-            from_plain(report)
+            deserialize(report)
         return report
 
     @pytest.hookimpl(trylast=True)
@@ -146,7 +153,7 @@ class CaseHooks:
             drop_unused_hypothesis(session.config)
         if output is None:
             return
-        output[MESSAGES] = self._session.summary().to_json()
+        output[MESSAGES] = text(self._session.summary())
 
 
 def start(config: pytest.Config) -> LLMSession:
@@ -223,11 +230,11 @@ def _check_workers(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "-n: workers need Unix sockets, which Windows lacks; use -n 0, Linux or macOS"
         )
-    for text in (
+    for word in (
         *map(str, config.invocation_params.args),
         str(config.invocation_params.dir),
         str(config.rootpath),
     ):
-        if not is_unicode(text):
-            shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        if not is_unicode(word):
+            shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
             raise pytest.UsageError(f"{shown}: workers need paths in UTF-8; rename it, or use -n 0")

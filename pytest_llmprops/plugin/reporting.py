@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import bdb
 import linecache
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +22,7 @@ from pytest_llmprops.core.worker_messages import CaseReport, GroupLines
 from pytest_llmprops.engine.evaluator import GroupOutcome, GroupVerdict, Outcome
 from pytest_llmprops.plugin.light_items import LightItem, drop_outcome, outcome_of
 from pytest_llmprops.plugin.tracebacks import with_one_frame
+from pytest_llmprops.records.files import from_text, text
 
 #: characters of an exception's message that pytest may show
 _MOST = 5_000
@@ -109,17 +111,24 @@ def detach(report: pytest.TestReport) -> CaseReport | None:
     return None
 
 
-def to_plain(data: dict[str, Any]) -> None:
-    """Replace the typed report in a serialized report by plain values."""
+def serialize(data: dict[str, Any]) -> None:
+    """Replace the typed report in a serialized report by a text."""
     data["user_properties"] = [
-        (name, value.to_json() if name == PROPERTY else value) for name, value in data["user_properties"]
+        (name, _sent(value) if name == PROPERTY else value) for name, value in data["user_properties"]
     ]
 
 
-def from_plain(report: pytest.TestReport) -> None:
-    """Replace the plain values in a worker's report by the typed report."""
+def _sent(message: CaseReport) -> str:
+    if message.group is not None:
+        # The controller reads them from the lines.
+        message = replace(message, group=replace(message.group, records=None))
+    return text(message)
+
+
+def deserialize(report: pytest.TestReport) -> None:
+    """Replace the text in a worker's report by the typed report."""
     report.user_properties = [
-        (name, CaseReport.from_json(value) if name == PROPERTY else value)  # type: ignore[arg-type]
+        (name, from_text(CaseReport, str(value)) if name == PROPERTY else value)
         for name, value in report.user_properties
     ]
 

@@ -186,7 +186,7 @@ def check_cases(
     """
     where = _where(folder)
     for name, protocol in collection.protocols.items():
-        if name in facts.protocols and facts.protocols[name].to_json() != protocol.to_json():
+        if name in facts.protocols and facts.protocols[name] != protocol:
             raise UsageError(
                 f"{where}: its protocol of {name} differs; use the same options, or a new folder"
             )

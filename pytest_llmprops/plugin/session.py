@@ -17,6 +17,7 @@ from pytest_llmprops.core.run_metadata import CallFacts
 from pytest_llmprops.core.worker_messages import (
     AlreadyMeasured,
     BrokerReport,
+    CollectionReport,
     PhasesRead,
     WorkerSetup,
     WorkerSummary,
@@ -24,10 +25,11 @@ from pytest_llmprops.core.worker_messages import (
 from pytest_llmprops.engine.evaluator import Unit
 from pytest_llmprops.engine.planning import batch_of
 from pytest_llmprops.plugin.cases import Cases
-from pytest_llmprops.plugin.collection import Collection, CollectionReport, report_collection
+from pytest_llmprops.plugin.collection import Collection, report_collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
 from pytest_llmprops.plugin.light_items import phases_read
 from pytest_llmprops.plugin.options import RunOptions
+from pytest_llmprops.records.files import from_plain, from_text
 from pytest_llmprops.runs.reader import read_facts
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ class SessionBroker:
         """Return the broker's report; None if the broker does not answer."""
         try:
             if self._process is not None or self._evaluation.engine_started:
-                return BrokerReport.from_json(self.engine.report())
+                return from_plain(BrokerReport, self.engine.report())
             has_none = self._is_distributed and not self._evaluation.needs_broker
             return NO_CALLS if has_none else None
         except (LLMPropsError, TimeoutError):
@@ -212,7 +214,7 @@ class LLMSession:
         self.config, self.settings = config, settings
         self._worker_input = worker_input
         self.is_worker = worker_input is not None
-        setup = None if worker_input is None else WorkerSetup.from_json(worker_input[MESSAGES])
+        setup = None if worker_input is None else from_text(WorkerSetup, worker_input[MESSAGES])
         #: the variables from a ``.env`` file, for the header
         self.dotenv = ""
         #: why fewer workers than asked for are started, for the header

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.field_types import RECORD_STATUSES
 from pytest_llmprops.core.numbers import count, counted, duration, usd
-from pytest_llmprops.core.records import RECORD_STATUSES
 from pytest_llmprops.core.texts import did_you_mean, terminal_line
 from pytest_llmprops.core.worker_messages import BrokerReport, CaseReport, CollectionMetadata
 from pytest_llmprops.models.registry import hint

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.numbers import count
-from pytest_llmprops.core.records import RecordStatus, SummaryRow
+from pytest_llmprops.core.records import SummaryRow
 
 #: ``line`` is a line of text, which has only what is not zero: on the team site, and in a report's overview
 Place = Literal["terminal", "page", "view", "allure", "line"]

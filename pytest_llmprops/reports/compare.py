@@ -132,7 +132,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
             {
                 **_task_json(task_key),
                 "columns": {
-                    c.letter: None if (row := c.row(task_key)) is None else row.to_json()
+                    c.letter: None if (row := c.row(task_key)) is None else asdict(row)
                     for c in comparison.columns
                 },
             }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_llmprops.core.numbers import MISSING, count, counted, interval, percent
-from pytest_llmprops.core.records import VerdictKey, VerdictRecord
+from pytest_llmprops.core.records import Review, VerdictKey, VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line, shell_line, terminal_line
 from pytest_llmprops.core.verdicts import OTHER_READING, text_in
@@ -15,7 +15,6 @@ from pytest_llmprops.reports.tables import aligned_table, wrapped
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.readings import Readings, Stratum, readings_of
 from pytest_llmprops.runs.replies import reply_of
-from pytest_llmprops.runs.reviews import Review
 
 #: maximum number of rows of a table of rules, per model and benchmark
 MOST_RULES = 12

@@ -8,7 +8,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.records import UNANSWERED, SummaryRow, VerdictRecord
+from pytest_llmprops.core.field_types import UNANSWERED
+from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.runs.benchmark_metadata import IsWeighted, cluster_weighted, headline, tasks_by_answer
 from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.pairs import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
@@ -13,6 +14,7 @@ from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.data.whole_files import replacing
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import read_requests
 
@@ -100,7 +102,7 @@ def _parts(rows: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _facts(pd: Any, runs: Sequence[Run], name: Table) -> pd.DataFrame:
-    rows = [{"run_id": run.run_id, **row.to_json()} for run in runs for row in getattr(run.facts, name)]
+    rows = [{"run_id": run.run_id, **asdict(row)} for run in runs for row in getattr(run.facts, name)]
     frame = pd.DataFrame(map(_unicode, rows))
     for column in ("accuracy", "value", "ci_low", "ci_high", "between_items", "within_items"):
         if column in frame:
@@ -115,7 +117,7 @@ def _numbers(record: VerdictRecord) -> dict[str, float]:
 
 def _verdicts(pd: Any, pairs: Sequence[tuple[str, VerdictRecord]], names: Sequence[str]) -> pd.DataFrame:
     """Return the verdicts of ``pairs`` of a run's id and a record, with a column for each of ``names``."""
-    rows = [_unicode({"run_id": run_id, **record.to_json()}) for run_id, record in pairs]
+    rows = [_unicode({"run_id": run_id, **plain(record)}) for run_id, record in pairs]
     frame = pd.DataFrame(rows, columns=list(VERDICTS))
     # Every benchmark has its own keys, and Parquet needs one type per column.
     texts = [_unicode(_json(row["evidence"])) if row["evidence"] else None for row in rows]
@@ -128,16 +130,16 @@ def _verdicts(pd: Any, pairs: Sequence[tuple[str, VerdictRecord]], names: Sequen
 
 
 def _request(run_id: str, record: RequestRecord) -> Any:
-    line = record.to_json()
-    value = record.reply_value
+    line = plain(record)
+    value = record.reply.value
     return _unicode(
         {
             **line,
             **line["usage"],
             "run_id": run_id,
             "request": _json(line["request"]),
-            "reply": record.reply,
-            "reasoning": record.reasoning or None,
+            "reply": record.reply.text,
+            "reasoning": record.reply.reasoning or None,
             "reply_value": None if value is None else _json(value),
         }
     )
@@ -147,7 +149,7 @@ def _search(run_id: str, record: SearchRecord) -> Any:
     counterexample, not_repeated = record.counterexample, record.not_repeated
     return _unicode(
         {
-            **record.to_json(),
+            **plain(record),
             "run_id": run_id,
             "has_counterexample": counterexample is not None,
             "why": record.why or None,

@@ -18,13 +18,14 @@ from typing import Any, TypeAlias
 
 from pytest_llmprops.benchmark_registry import installed_facts
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.record_schema import DEEPEST, LAST_SAMPLE, TEXT, RecordStatus, is_too_deep
-from pytest_llmprops.core.records import NOTHING, VerdictRecord
+from pytest_llmprops.core.field_types import DEEPEST, LAST_SAMPLE, TEXT, RecordStatus
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, ProtocolMetadata, RunMetadata
 from pytest_llmprops.core.strict_json import JSON, parsed_json, short, strict_json
 from pytest_llmprops.core.texts import first_names, one_line, shortened, utf8
 from pytest_llmprops.data.sheet_files import read_table
+from pytest_llmprops.records.files import is_too_deep, line
 from pytest_llmprops.runs.caveats import UNSAID
 from pytest_llmprops.runs.reader import computed_metrics
 from pytest_llmprops.runs.record import DEFAULT_ROOT, RunRecord, new_run_folder, remove_record, utc_now
@@ -119,7 +120,7 @@ def import_results(
     )  # fmt: skip
     try:
         record = RunRecord(folder, facts)
-        record.add_lines("".join(verdict.to_line() for verdict in records), records)
+        record.add_lines(b"".join(map(line, records)).decode(), records)
         record.finish(replace(facts, complete=results.stopped is None))
     except BaseException:
         remove_record(folder)
@@ -178,9 +179,9 @@ class _Reader:
     def _lines(self, text: str, read: Callable[[str], Any]) -> Rows:
         rows = []
         # Not splitlines(): it would split at U+2028 and other characters that a JSON string may contain.
-        for number, line in enumerate(text.split("\n"), 1):
+        for number, row in enumerate(text.split("\n"), 1):
             try:
-                rows += [(f"line {number}", read(line))] if line.strip() else []
+                rows += [(f"line {number}", read(row))] if row.strip() else []
             except ValueError as error:
                 raise self.error(f"line {number}: not JSON: {error}; correct the line") from None
         return self._objects(rows)
@@ -303,7 +304,7 @@ class _Reader:
     def _answer(
         self, place: str, item: Any, score: Any, *, sample: Any = None, expected: Any = "", given: Any = "",
         task: Any = "", language: Any = "", source: Any = "imported", cluster: Any = "", error: Any = "",
-        values: Mapping[str, float] = NOTHING,
+        values: Mapping[str, float] | None = None,
     ) -> Answer:  # fmt: skip
         """Check what the file says about one sample of an item, and return it.
 
@@ -321,7 +322,7 @@ class _Reader:
         return place, None if sample is None else number, VerdictRecord(
             **named, id=item, model=self.model, benchmark="", sample=0, status=status,
             score=None if error else float(status == "correct"), expected=_text(expected), given=_text(given),
-            reason=reason, values=values,
+            reason=reason, values=values or {}, requests=(),
         )  # fmt: skip
 
     def _status(self, place: str, score: Any) -> RecordStatus:

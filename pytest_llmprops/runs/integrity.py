@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.field_types import COUNTS, UNANSWERED
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.metrics import items_of
-from pytest_llmprops.core.records import COUNTS, UNANSWERED, Group, SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import Group, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.core.verdicts import STATUSES

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.record_schema import FILES
+from pytest_llmprops.core.field_types import DEEPEST
+from pytest_llmprops.records.files import FILES, is_too_deep
 
 _FLAGS = {
     "rb": os.O_RDONLY,
@@ -33,7 +34,7 @@ def open_record_file(path: Path, mode: str = "rb", *, buffering: int = -1) -> IO
     """Open a file in the folder of a run, which another person may have made. The folder itself may be a link.
 
     :raises OSError: if it is a link, is not a regular file (a pipe would block, and a device may have no end), or is
-        larger than :data:`~pytest_llmprops.core.record_schema.FILES` says; ``strerror`` says so.
+        larger than :data:`~pytest_llmprops.records.files.FILES` says; ``strerror`` says so.
     """
     try:
         if not _NO_LINKS and path.is_symlink():
@@ -155,6 +156,9 @@ def too_long(longest: int) -> str:
     return f"has more than {longest:,} bytes"
 
 
+TOO_DEEP = f"has more than {DEEPEST} lists and objects in each other"
+
+
 class JsonLines(Generic[T]):
     """The records of a JSON Lines file, read while they are iterated over. A missing file has none.
 
@@ -193,13 +197,13 @@ class JsonLines(Generic[T]):
             if damaged:
                 raise self._error(damaged, "is damaged (not JSON)")
             try:
-                row = json.loads(line.decode())
-            except (ValueError, RecursionError):
+                row = None if is_too_deep(line) else json.loads(line.decode())
+            except ValueError:
                 damaged = number
                 continue
             try:
                 if not isinstance(row, dict):
-                    raise ValueError("is not a JSON object")
+                    raise ValueError("is not a JSON object" if row is not None else TOO_DEEP)
                 record = self._read(row)
             except ValueError as error:
                 raise self._error(number, str(error)) from None

@@ -106,7 +106,7 @@ def _check_records(runs: Sequence[Run]) -> None:
 #: what shards of one run have in common: name, and its values in the facts of a shard
 _COMMON: Mapping[str, Callable[[RunMetadata], Mapping[str, Any]]] = {
     "model": lambda facts: {label: model.spec for label, model in facts.models.items()},
-    "protocol": lambda facts: {name: protocol.to_json() for name, protocol in facts.protocols.items()},
+    "protocol": lambda facts: facts.protocols,
     "data": lambda facts: facts.data,
     "number of items": lambda facts: {name: counts.get("of") for name, counts in facts.selection.items()},
     "option": lambda facts: {name: facts.options.get(key) for key, name in SAME_OPTIONS.items()},

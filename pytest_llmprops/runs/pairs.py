@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.items import Placed, PlacedItem, cluster_means
-from pytest_llmprops.core.records import UNANSWERED, VerdictRecord
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import first_names
@@ -400,7 +401,7 @@ def _settings_key(facts: RunMetadata, benchmark: str) -> str:
     protocol = facts.protocols.get(benchmark)
     read = {name: [*known.data, *known.presentation] for name, known in facts.benchmarks.items()}
     parts = [
-        None if protocol is None else protocol.to_json(), dict(_params(facts)), dict(_helpers(facts)),
+        None if protocol is None else asdict(protocol), dict(_params(facts)), dict(_helpers(facts)),
         dict(facts.data), sorted(deviations_of(facts)), read, sorted(facts.protocols),
     ]  # fmt: skip
     return json.dumps(parts, sort_keys=True, default=str)

@@ -8,11 +8,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.record_schema import DISCARDED, REQUEST, check
-from pytest_llmprops.core.requests import Usage
+from pytest_llmprops.core.request_records import DiscardedReply, PaidReply, RequestRecord
 from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, OldReplies, RunMetadata
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import first_names
+from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.runs.integrity import REQUESTS
 from pytest_llmprops.runs.json_lines import JsonLines
 
@@ -105,28 +105,32 @@ def logged_calls(folder: Path, after: int = 0) -> CallFacts:
     """
     calls, amount = CallFacts(), 0.0
 
-    def count(line: dict[str, Any]) -> None:
+    def count(row: dict[str, Any]) -> None:
         nonlocal amount
-        if lines.offset < after or "prefix_id" in line:
+        if lines.offset < after or "prefix_id" in row:
             return
-        is_discarded = "discarded" in line
-        check(line, DISCARDED if is_discarded else REQUEST)
-        if line.get("reply", {}).get("note"):
-            # Computed, not called.
-            return
-        calls.requests += not is_discarded
-        if line.get("cached"):
-            calls.cache_hits += 1
-            return
-        usage = Usage.from_json(line.get("usage", {}))
+        is_discarded = "discarded" in row
+        paid: PaidReply
+        if is_discarded:
+            paid = from_plain(DiscardedReply, row)
+        else:
+            paid = request = from_plain(RequestRecord, row)
+            if request.reply.note:
+                # Computed, not called.
+                return
+            calls.requests += 1
+            if request.cached:
+                calls.cache_hits += 1
+                return
+        usage = paid.usage
         calls.sent += 1
         calls.answered += not is_discarded
         calls.prompt_tokens += usage.prompt_tokens
         calls.completion_tokens += usage.completion_tokens
         calls.cached_tokens += usage.cached_tokens
         calls.estimated += usage.estimated
-        calls.unpriced += line.get("cost_usd") is None
-        amount += line.get("cost_usd") or 0.0
+        calls.unpriced += paid.cost_usd is None
+        amount += paid.cost_usd or 0.0
 
     lines: JsonLines[None] = JsonLines(folder / REQUESTS, count)
     for _ in lines:

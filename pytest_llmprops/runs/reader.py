@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.record_schema import DEEPEST, is_too_deep
-from pytest_llmprops.core.records import COUNTS, MetricRow, SearchRecord, SummaryRow, VerdictRecord
+from pytest_llmprops.core.field_types import COUNTS
+from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import SCHEMA, RunMetadata
+from pytest_llmprops.records.files import from_plain, is_too_deep, run_metadata
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import (
     AGAIN,
@@ -22,7 +24,7 @@ from pytest_llmprops.runs.integrity import (
     problems,
     status_counts,
 )
-from pytest_llmprops.runs.json_lines import JsonLines, open_record_file, read_record_file
+from pytest_llmprops.runs.json_lines import TOO_DEEP, JsonLines, open_record_file, read_record_file
 from pytest_llmprops.runs.record import FILE as SEARCHES
 from pytest_llmprops.runs.record import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
@@ -94,12 +96,12 @@ def read_run(folder: Path) -> Run:
     facts = _facts(raw, folder)
     path = folder / VERDICTS
     writing = is_being_written(folder)
-    lines, truncated = _lines(path, VerdictRecord.from_json)
+    lines, truncated = _lines(path, VerdictRecord)
     if not writing and facts.finished is None:
         # The writer may have finished after run.json was read.
         raw = read_run_json(folder)
         facts = _facts(raw, folder)
-        lines, truncated = _lines(path, VerdictRecord.from_json)
+        lines, truncated = _lines(path, VerdictRecord)
     if facts.summary and not path.exists():
         raise DataError(f"{path}: is missing; copy the run's whole folder")
     latest = {r.key: r for r in lines}
@@ -115,7 +117,7 @@ def read_run(folder: Path) -> Run:
         )
     facts, settled = _settle(facts, records, lines, writing)
     notes += settled
-    searches, truncated = _lines(folder / SEARCHES, SearchRecord.from_json)
+    searches, truncated = _lines(folder / SEARCHES, SearchRecord)
     if truncated:
         notes.append(f"{SEARCHES}: its last line is truncated and was ignored")
     latest_searches = tuple({search.key: search for search in searches}.values())
@@ -141,7 +143,7 @@ def read_run_json(folder: Path) -> dict[str, Any]:
     try:
         raw = read_record_file(path)
         if is_too_deep(raw):
-            raise DataError(f"{path}: has more than {DEEPEST} lists and objects in each other; {AGAIN}")
+            raise DataError(f"{path}: {TOO_DEEP}; {AGAIN}")
         facts = json.loads(raw.decode())
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{folder}: has no run.json, so it is not a run") from None
@@ -162,7 +164,7 @@ def read_run_json(folder: Path) -> dict[str, Any]:
 
 def _facts(raw: dict[str, Any], folder: Path) -> RunMetadata:
     try:
-        return RunMetadata.from_json(raw, folder.name)
+        return run_metadata(raw, folder.name)
     except ValueError as error:
         raise DataError(f"{folder / 'run.json'}: {error}; {AGAIN}") from None
 
@@ -186,9 +188,9 @@ def is_being_written(folder: Path) -> bool:
     return False
 
 
-def _lines(path: Path, read: Callable[[dict[str, Any]], T]) -> tuple[list[T], bool]:
+def _lines(path: Path, kind: type[T]) -> tuple[list[T], bool]:
     """Return the records of a JSON Lines file, and whether a truncated last line was ignored."""
-    lines = JsonLines(path, read)
+    lines = JsonLines(path, partial(from_plain, kind))
     return list(lines), lines.is_truncated
 
 

@@ -16,14 +16,15 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.record_schema import FILES
 from pytest_llmprops.core.records import SearchCounts, SearchRecord, VerdictKey, VerdictRecord
 from pytest_llmprops.core.run_metadata import GitState, RunMetadata
 from pytest_llmprops.data.whole_files import replacing
+from pytest_llmprops.records.files import FILES, from_plain, line, plain
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS, file_hashes, problems, run_json
 from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 
@@ -60,8 +61,7 @@ class SearchLog:
         self._records: dict[tuple[str, str, str, str], SearchRecord] = {}
         if kept is not None and os.path.lexists(self._path):
             with replacing(self._path, sync=True) as draft:
-                text = "".join(json.dumps(record.to_json(), ensure_ascii=False) + "\n" for record in kept)
-                draft.write_text(text, encoding="utf-8", errors="replace")
+                draft.write_bytes(b"".join(map(line, kept)))
             self._records = {record.key: _without_evidence(record) for record in kept}
 
     def add(self, record: SearchRecord) -> None:
@@ -72,7 +72,7 @@ class SearchLog:
         self._records[record.key] = _without_evidence(record)
         if self._file is None:
             self._file = open_record_file(self._path, "ab")
-        self._file.write(f"{json.dumps(record.to_json(), ensure_ascii=False)}\n".encode("utf-8", "replace"))
+        self._file.write(line(record))
         self._file.flush()
 
     @property
@@ -233,7 +233,7 @@ class RunRecord:
         # First, so that a resumed run that is killed here leaves a record that can be resumed again.
         self.write_facts()
         if kept is not None:
-            raw = "".join(record.to_line() for record in kept).encode("utf-8", "replace")
+            raw = b"".join(map(line, kept))
             with replacing(folder / VERDICTS, sync=True) as draft:
                 draft.write_bytes(raw)
             self._note_all(kept, raw)
@@ -246,7 +246,7 @@ class RunRecord:
 
         :raises DataError: if another process has changed the file.
         """
-        lines = JsonLines(self.folder / VERDICTS, VerdictRecord.from_json)
+        lines = JsonLines(self.folder / VERDICTS, partial(from_plain, VerdictRecord))
         return list({record.key: record for record in lines}.values())
 
     @property
@@ -262,14 +262,14 @@ class RunRecord:
 
         :raises OSError: on a full disk; earlier lines are complete.
         """
-        line, key = record.to_line().encode("utf-8", "replace"), record.key
+        raw, key = line(record), record.key
         before = self._latest(key)
         if before is not None:
-            if before == VerdictRecord.from_json(json.loads(line)):
+            if before == from_plain(VerdictRecord, json.loads(raw)):
                 return
             self.replaced.append(before)
-        self._append(line)
-        self._note(key, line)
+        self._append(raw)
+        self._note(key, raw)
         self.count += before is None
 
     def add_lines(self, lines: str, records: Sequence[VerdictRecord] | None = None) -> None:
@@ -280,7 +280,7 @@ class RunRecord:
         """
         if records is None:
             rows = json.loads("[" + lines.rstrip("\n").replace("\n", ",") + "]")
-            records = [VerdictRecord.from_json(row) for row in rows]
+            records = [from_plain(VerdictRecord, row) for row in rows]
         if any(self._latest(record.key) is not None for record in records):
             for record in records:
                 self.add(record)
@@ -294,7 +294,7 @@ class RunRecord:
         place = self._places.get(key)
         if place is not None:
             with suppress(ValueError):
-                return VerdictRecord.from_json(json.loads(self._line_at(place)))
+                return from_plain(VerdictRecord, json.loads(self._line_at(place)))
         return None
 
     def _line_at(self, place: int) -> bytes:
@@ -316,14 +316,14 @@ class RunRecord:
             raise
 
     def _note_all(self, records: Sequence[VerdictRecord], raw: bytes) -> None:
-        for record, line in zip(records, raw.splitlines(keepends=True), strict=True):
-            self._note(record.key, line)
+        for record, own in zip(records, raw.splitlines(keepends=True), strict=True):
+            self._note(record.key, own)
         self.count += len(records)
 
-    def _note(self, key: VerdictKey, line: bytes) -> None:
+    def _note(self, key: VerdictKey, raw: bytes) -> None:
         self._places[key] = self._size
-        self._size += len(line)
-        self._digest.update(line)
+        self._size += len(raw)
+        self._digest.update(raw)
 
     def finished(self, facts: RunMetadata) -> RunMetadata:
         """Return ``facts`` with the current time and the hashes of the record's files, which no one writes any more.
@@ -341,7 +341,7 @@ class RunRecord:
     def write_facts(self) -> None:
         """Replace ``run.json`` atomically."""
         with replacing(self.folder / "run.json") as draft:
-            draft.write_text(run_json(self.facts.to_json()), encoding="utf-8", errors="replace")
+            draft.write_text(run_json(plain(self.facts)), encoding="utf-8", errors="replace")
 
     def close(self) -> None:
         self._verdicts.close()

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pytest_llmprops.core.record_schema import DISCARDED, PREFIX, check
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.request_records import RequestRecord
+from pytest_llmprops.core.request_records import DiscardedReply, Prefix, RequestRecord
+from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 
 #: number of long prefixes in memory
@@ -74,14 +74,14 @@ class Requests(Mapping[str, RequestRecord]):
             is_last = np.append(self._hashes[1:] != self._hashes[:-1], True)
             self._hashes, self._offsets = self._hashes[is_last], self._offsets[is_last]
 
-    def _scan(self, line: dict[str, Any]) -> RequestRecord | None:
-        if "discarded" in line:
-            check(line, DISCARDED)
+    def _scan(self, row: dict[str, Any]) -> RequestRecord | None:
+        if "discarded" in row:
+            from_plain(DiscardedReply, row)
             return None
-        if "prefix_id" not in line:
-            return RequestRecord.from_json(line, self._prefixes)
-        check(line, PREFIX)
-        self._prefixes.define(line["prefix_id"], line["text"], self._lines.offset)
+        if "prefix_id" not in row:
+            return from_plain(RequestRecord, row).in_full(self._prefixes)
+        prefix = from_plain(Prefix, row)
+        self._prefixes.define(prefix.prefix_id, prefix.text, self._lines.offset)
         return None
 
     def _place(self, key: object) -> int | None:
@@ -102,7 +102,7 @@ class Requests(Mapping[str, RequestRecord]):
 
     def _at(self, offsets: Any) -> Iterator[RequestRecord]:
         for line in _lines_at(self._path, offsets):
-            yield RequestRecord.from_json(line, self._prefixes)
+            yield from_plain(RequestRecord, line).in_full(self._prefixes)
 
     def __iter__(self) -> Iterator[str]:
         return (record.key for record in self.each())
@@ -143,8 +143,8 @@ def reply_of(record: VerdictRecord, requests: Mapping[str, RequestRecord]) -> st
     own = [request for request in logged if request.role == "subject"] or logged
     if own:
         last = own[-1]
-        if last.reply:
-            return last.reply
-        if last.reply_value is not None:
-            return json.dumps(last.reply_value, ensure_ascii=False)
+        if last.reply.text:
+            return last.reply.text
+        if last.reply.value is not None:
+            return json.dumps(last.reply.value, ensure_ascii=False)
     return record.given

@@ -5,73 +5,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from pytest_llmprops.core.record_schema import REVIEW, check
-from pytest_llmprops.core.records import VerdictKey
+from pytest_llmprops.core.records import Review, VerdictKey
 from pytest_llmprops.core.texts import visible
+from pytest_llmprops.records.files import from_plain, line, plain
 from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 
 FILE = "review.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
-    """One line of ``review.jsonl``: what a person says about one verdict.
-
-    :param run: the id of the run; the file may have lines on other runs.
-    :param judged_wrongly: the verdict is wrong, in this person's opinion. Only the corrected accuracy depends on it.
-    :param status: the status that the verdict should have, in this person's opinion: one of ``correct``, ``wrong``,
-        ``refused`` and ``unparsed``; empty if the person does not say.
-    :param time: when the mark was made, ISO 8601 in UTC.
-    """
-
-    run: str
-    model: str
-    benchmark: str
-    source: str
-    id: str
-    sample: int = 0
-    judged_wrongly: bool = False
-    note: str = ""
-    time: str = ""
-    status: str = ""
-
-    @classmethod
-    def from_json(cls, line: Mapping[str, Any]) -> Review:
-        """Read a line.
-
-        :raises ValueError: with the first field that is missing or has the wrong type.
-        """
-        check(line, REVIEW)
-        return cls(**{f.name: line[f.name] for f in fields(cls) if f.name in line})
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the line as plain JSON."""
-        return asdict(self)
-
-    def shown(self) -> dict[str, Any]:
-        """Return the line as pages have it: control characters in its texts are spelled out."""
-        return {k: visible(v) if isinstance(v, str) else v for k, v in self.to_json().items()}
-
-    @property
-    def says_status(self) -> bool:
-        """True if the mark says which status the verdict should have."""
-        return bool(self.status) or self.judged_wrongly
-
-    def status_for(self, recorded: str) -> str:
-        """Return the status that the verdict should have; ``recorded`` is the one that it has."""
-        if self.status or not self.judged_wrongly:
-            return self.status or recorded
-        return "wrong" if recorded == "correct" else "correct"
-
-    @property
-    def key(self) -> VerdictKey:
-        """The verdict that the mark is on. Its last mark counts."""
-        return VerdictKey(self.model, self.benchmark, self.source, self.id, self.sample)
+def shown_review(review: Review) -> dict[str, Any]:
+    """Return a mark as pages have it: control characters in its texts are spelled out."""
+    return {k: visible(v) if isinstance(v, str) else v for k, v in plain(review).items()}
 
 
 def read_reviews(folder: Path, run_id: str) -> dict[VerdictKey, Review]:
@@ -83,7 +31,9 @@ def read_reviews(folder: Path, run_id: str) -> dict[VerdictKey, Review]:
     :raises DataError: for a damaged line that is not the last.
     """
     latest = {
-        review.key: review for review in JsonLines(folder / FILE, Review.from_json) if review.run == run_id
+        review.key: review
+        for review in JsonLines(folder / FILE, partial(from_plain, Review))
+        if review.run == run_id
     }
     return {key: review for key, review in latest.items() if review.says_status or review.note}
 
@@ -98,14 +48,14 @@ def append_review(folder: Path, review: Review) -> None:
     """
     path = folder / FILE
     is_new = not path.exists()
-    line = json.dumps(review.to_json(), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    raw = line(review)
     with open_record_file(path, "a+b", buffering=0) as file:
         _lock(file)
         size = _end_of_lines(file)
         try:
             written = 0
-            while written < len(line):
-                written += file.write(line[written:]) or 0
+            while written < len(raw):
+                written += file.write(raw[written:]) or 0
             os.fsync(file.fileno())
         except OSError:
             with contextlib.suppress(OSError):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.cli.main import main
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from tests.support.commands import one_error, output
@@ -151,7 +152,7 @@ def test_show_json(capsys: Capture) -> None:
     write_run(RUNS / "r", verdicts("cw"), summary=[])
     assert main(["runs", "show", "r", "--json"]) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out) == read_run(RUNS / "r").facts.to_json()
+    assert json.loads(printed.out) == plain(read_run(RUNS / "r").facts)
     assert json.loads(printed.out)["summary"][0]["items"] == 2
     assert "no summary" in printed.err
 

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.metrics import (
     ItemSamples,
     Metric,
@@ -16,7 +17,7 @@ from pytest_llmprops.core.metrics import (
     repeat_metrics,
     variance_of,
 )
-from pytest_llmprops.core.records import RecordStatus, VerdictRecord
+from pytest_llmprops.core.records import VerdictRecord
 from tests.support.records import verdict
 
 

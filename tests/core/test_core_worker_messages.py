@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from pytest_llmprops.core.records import Group, SearchRecord, VerdictRecord
@@ -17,14 +15,13 @@ from pytest_llmprops.core.worker_messages import (
     WorkerSetup,
     WorkerSummary,
 )
+from pytest_llmprops.records.files import from_text, text
 
 VERDICT = VerdictRecord(
-    "gpt", "sums", "add", "en", "own", "sums/1", "sums/1", 0, "wrong", 0.0, "2", "3", "expected '2'",
-    {"n": 1.0}, {"text": "1 + 1"}, ("k1",),
+    "gpt", "sums", "add", "en", "own", "sums/1", "sums/1", "wrong", 0.0, "2", "3", "expected '2'",
+    {"n": 1.0}, ("k1",), evidence={"text": "1 + 1"},
 )  # fmt: skip
-SEARCH = SearchRecord(
-    "gpt", "sums", "add", "en", "own", "sums/1", "", 3, 4, 2, False, {"why": "1 + 1"}, None, ""
-)
+SEARCH = SearchRecord("gpt", "sums", "add", "en", "own", "sums/1", 3, 4, 2, False, {"why": "1 + 1"}, "")
 
 
 @pytest.mark.parametrize(
@@ -39,18 +36,15 @@ SEARCH = SearchRecord(
 )
 def test_case_reports_survive_json(message: CaseReport) -> None:
     """A report is unchanged by a round trip through JSON."""
-    assert CaseReport.from_json(json.loads(json.dumps(message.to_json()))) == message
+    assert from_text(CaseReport, text(message)) == message
 
 
 def test_the_status_and_the_group_of_a_report() -> None:
-    """A report has the status of its verdict or group, none of a search; a group's lines are sent, not its records."""
+    """A report has the status of its verdict or group, none of a search."""
     assert CaseReport(VERDICT).status == "wrong"
     assert CaseReport(search=SEARCH).status is None
     message = CaseReport(group=GroupLines("error", {"wrong": 1}, "{}\n", [VERDICT]))
     assert message.status == "error"
-    read = CaseReport.from_json(message.to_json()).group
-    assert read is not None
-    assert (read.lines, read.records) == ("{}\n", None)
 
 
 def test_setup_and_summary_survive_json() -> None:
@@ -58,17 +52,17 @@ def test_setup_and_summary_survive_json() -> None:
     setup = WorkerSetup(
         "/run/broker", ("words",), "/run", AlreadyMeasured(frozenset({("sums", "m", "1", 0)}))
     )
-    assert WorkerSetup.from_json(json.loads(json.dumps(setup.to_json()))) == setup
+    assert from_text(WorkerSetup, text(setup)) == setup
     collection = CollectionMetadata(
         cases=2,
         benchmarks={"sums": BenchmarkMetadata("Sums", "item")},
         data={"sums.jsonl": "0a"},
-        notes=["one line is damaged"],
-        groups=[Group("gpt", "sums", "add", "en", "own")],
+        notes=("one line is damaged",),
+        groups=(Group("gpt", "sums", "add", "en", "own"),),
         not_served={"sums": {"words": 3}},
     )
-    assert CollectionMetadata.from_json(json.loads(json.dumps(collection.to_json()))) == collection
+    assert from_text(CollectionMetadata, text(collection)) == collection
     summary = WorkerSummary(
-        ["a result is missing"], {"words": InProcessUse(5, 0.5, ["words"], [])}, None, "key refused"
+        ("a result is missing",), {"words": InProcessUse(5, 0.5, ("words",), ())}, None, "key refused"
     )
-    assert WorkerSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
+    assert from_text(WorkerSummary, text(summary)) == summary

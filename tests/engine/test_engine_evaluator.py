@@ -28,6 +28,7 @@ from pytest_llmprops.engine.evaluator import (
     with_params,
 )
 from pytest_llmprops.engine.event_loop import LoopThread
+from pytest_llmprops.records.files import plain
 
 Answer = Callable[[str, str, Request], Awaitable[Reply]]
 
@@ -492,7 +493,7 @@ def test_lines_are_the_records() -> None:
     """Each item is one line for any separators in its texts, and lone surrogates are preserved."""
     outcome = outcome_of("wrong", "correct", given="a\u2028b\n\x85c")
     assert [json.loads(line) for line in outcome.lines.rstrip("\n").split("\n")] == [
-        record.to_json() for record in outcome.records
+        plain(record) for record in outcome.records
     ]
     assert outcome_of("wrong", given="\ud800").lines.encode()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.requests import Chat, Message, Reply, Request, Segment, Usage
 from pytest_llmprops.engine.request_log import MIN_PREFIX, RequestLog
+from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.runs.replies import read_requests
 
 EXAMPLES = "".join(f'Input: "sentence number {n}" Label: {"AB"[n % 2]}\n' for n in range(20))
@@ -38,7 +40,7 @@ def restored(lines: list[str]) -> dict[str, list[tuple[str, str]]]:
         if "prefix_id" in row:
             prefixes[row["prefix_id"]] = row["text"]
         else:
-            by_key[row["key"]] = RequestRecord.from_json(row, prefixes).messages
+            by_key[row["key"]] = from_plain(RequestRecord, row).in_full(prefixes).messages
     return by_key
 
 
@@ -127,12 +129,14 @@ def test_line_has_request_and_reply(tmp_path: Path) -> None:
         "role": "reader",
         "kind": "segment",
         "request": {"text": "ab"},
-        "reply": {"text": "", "value": ["a", "b"]},
+        "reply": {"text": "", "reasoning": "", "value": ["a", "b"], "logprobs": None, "note": ""},
         "finish_reason": "stop",
         "served_model": "s",
-        "usage": {"prompt_tokens": 1, "completion_tokens": 2, "reasoning_tokens": 3},
+        "usage": {**asdict(Usage()), "prompt_tokens": 1, "completion_tokens": 2, "reasoning_tokens": 3},
         "cached": True,
         "seconds": 0.5,
+        **dict.fromkeys(("via", "request_id", "service_tier", "model"), ""),
+        "cost_usd": None,
     }
 
 
@@ -143,8 +147,7 @@ def test_thoughts_are_recorded_beside_the_reply(tmp_path: Path, request_: Reques
     log.add("subject", request_, Reply("B", reasoning="Is it <b>A</b>?", key="k"))
     log.close()
     record = read_requests(tmp_path)["k"]
-    assert (record.reply, record.reasoning) == ("B", "Is it <b>A</b>?")
-    assert record.to_json()["reply"] == {"text": "B", "reasoning": "Is it <b>A</b>?"}
+    assert (record.reply.text, record.reply.reasoning) == ("B", "Is it <b>A</b>?")
 
 
 def test_a_key_is_written_once_and_flushed(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
-from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import visible
+from pytest_llmprops.records.files import from_plain, run_metadata
 from pytest_llmprops.reports.allure import case, run, site
 from tests.support.records import verdict
 
@@ -68,8 +68,8 @@ FACTS_JSON: dict[str, Any] = {
     "summary": [ROW, ROW | {"task": "end", "accuracy": None, "ci_low": None, "ci_high": None}],
     "metrics": [],
 }
-GATE = GateResult.from_json(GATE_JSON)
-FACTS = RunMetadata.from_json(FACTS_JSON, "run-1")
+GATE = from_plain(GateResult, GATE_JSON)
+FACTS = run_metadata(FACTS_JSON, "run-1")
 
 
 @given(st.dictionaries(st.text(min_size=1).filter(str.strip), st.text()))
@@ -126,7 +126,7 @@ def test_files_of_a_run_hold_the_gate() -> None:
         "results by task", "run summary", "gate: fail", "gate as JSON",
     ]  # fmt: skip
     assert all(a["source"] in files for a in shown["attachments"])
-    assert GateResult.from_json(json.loads(files[run.GATE])) == GATE
+    assert from_plain(GateResult, json.loads(files[run.GATE])) == GATE
     assert files[run.GATE_TEXT].startswith("gate: fail, rhyme is too low\n")
     assert "FAILED" in files[run.GATE_TEXT]
     assert "note: a note" in files[run.SUMMARY]

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.core.records import RecordStatus
-from pytest_llmprops.core.run_metadata import CallFacts, RunMetadata
+from pytest_llmprops.core.run_metadata import CallFacts
 from pytest_llmprops.core.worker_messages import BrokerReport
 from pytest_llmprops.plugin.terminal import Progress
+from pytest_llmprops.records.files import plain, run_metadata
 from pytest_llmprops.reports.gate import gate_lines, gate_markdown
 from pytest_llmprops.reports.tables import fitted, without, wrapped
 from pytest_llmprops.reports.terminal import summary_lines
@@ -39,7 +40,7 @@ def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **f
     records = [verdict(model=model, benchmark=name) for model in models for name in names]
     facts_json = {
         "models": {model: {} for model in models},
-        "summary": [row.to_json() for row in summary_rows(records)],
+        "summary": [plain(row) for row in summary_rows(records)],
         "metrics": metrics,
         "protocols": {},
         "deviations": {},
@@ -47,7 +48,7 @@ def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **f
         "complete": True,
         **facts,
     }
-    return summary_lines(RunMetadata.from_json(facts_json, "run"), records, FOLDER, ())
+    return summary_lines(run_metadata(facts_json, "run"), records, FOLDER, ())
 
 
 def shown(summary: list[str], name: str = "position_rate") -> list[str]:
@@ -141,15 +142,13 @@ def summary(width: int, *, tasks: int = 3, lang: str = "en", benchmark: str = "h
     settings = {f"setting_{n}": n for n in range(12)}
     facts = {
         "models": {"old": {}},
-        "summary": [row.to_json() for row in summary_rows(records)],
+        "summary": [plain(row) for row in summary_rows(records)],
         "metrics": metrics,
         "protocols": {benchmark: {"name": "quick", "settings": settings, "assumed": ["a long text " * 20]}},
         "calls": {"requests": 4003, "sent": 4003, "prompt_tokens": 527975},
         "complete": True,
     }
-    return summary_lines(
-        RunMetadata.from_json(facts, "run"), records, Path("run"), ["一个词 一个词 " * 30], width
-    )
+    return summary_lines(run_metadata(facts, "run"), records, Path("run"), ["一个词 一个词 " * 30], width)
 
 
 def columns(line: str) -> int:

@@ -14,8 +14,8 @@ from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.records.files import from_plain, plain, run_metadata
 from pytest_llmprops.reports.allure import run as allure_run
 from pytest_llmprops.reports.compare import terminal_lines
 from pytest_llmprops.reports.page.content import report_on
@@ -115,10 +115,10 @@ def test_other_benchmarks_have_no_cluster_accuracy() -> None:
 def test_the_row_survives_the_record() -> None:
     """The row can be read back; rows from before have no accuracy by cluster."""
     row = row_of(pairs(MAXMATCH))
-    written = row.to_json()
-    assert SummaryRow.from_json(json.loads(json.dumps(written))) == row
+    written = plain(row)
+    assert from_plain(SummaryRow, json.loads(json.dumps(written))) == row
     older = {name: value for name, value in written.items() if not name.startswith("cluster_")}
-    assert SummaryRow.from_json(older).cluster_accuracy is None
+    assert from_plain(SummaryRow, older).cluster_accuracy is None
 
 
 def test_cluster_means_by_hand() -> None:
@@ -133,12 +133,12 @@ def test_cluster_means_by_hand() -> None:
 def test_facts_name_the_weighting() -> None:
     """``run.json`` says how a benchmark is averaged; another value is an error."""
     facts = BenchmarkMetadata("ERAS", "pairs", weighting="cluster")
-    assert BenchmarkMetadata.from_json("eras", facts.to_json()) == facts
-    older = {name: value for name, value in facts.to_json().items() if name != "weighting"}
-    assert BenchmarkMetadata.from_json("eras", older).weighting == "item"
-    run_json = {"benchmarks": {"eras": {**facts.to_json(), "weighting": "pair"}}}
+    assert run_metadata({"benchmarks": {"eras": plain(facts)}}, "run").benchmarks["eras"] == facts
+    older = {name: value for name, value in plain(facts).items() if name != "weighting"}
+    assert run_metadata({"benchmarks": {"eras": older}}, "run").benchmarks["eras"].weighting == "item"
+    run_json = {"benchmarks": {"eras": {**plain(facts), "weighting": "pair"}}}
     with pytest.raises(ValueError, match=r"'benchmarks\.eras\.weighting' that is not one of item, cluster"):
-        RunMetadata.from_json(run_json, "run")
+        run_metadata(run_json, "run")
 
 
 def accuracy_check(result: GateResult) -> Any:
@@ -159,7 +159,7 @@ def test_the_gate_decides_on_the_mean_over_clusters() -> None:
 def test_an_old_record_is_judged_by_the_installed_benchmark() -> None:
     """What the run recorded counts; without a record of the benchmark, the installed class does."""
     gate, records = gate_of({"benchmark": "eras", "min_accuracy": 0.45}), pairs(MAXMATCH)
-    facts = BenchmarkMetadata("ERAS", "pairs").to_json()
+    facts = plain(BenchmarkMetadata("ERAS", "pairs"))
     assert accuracy_check(judged(gate, records, benchmarks={"eras": facts})).value == pytest.approx(92 / 215)
 
 

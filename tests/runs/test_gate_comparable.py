@@ -12,6 +12,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.records.files import from_plain, plain
 from pytest_llmprops.reports.gate import gate_lines, gate_markdown
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.pairs import differences
@@ -142,7 +143,7 @@ def test_what_an_api_forces_is_a_caveat(ours: list[str], caveats: list[str]) -> 
     """What only one of the APIs forces is named beside the decision and never makes it invalid."""
     result = against({"deviations": {"new": ours}})
     assert (result.decision, result.reasons, sorted(result.caveats)) == ("pass", (), sorted(caveats))
-    assert GateResult.from_json(result.to_json()) == result
+    assert from_plain(GateResult, plain(result)) == result
     for caveat in caveats:
         assert f"  CAVEAT           {caveat}" in gate_lines(result)
         assert f"- Caveat: {caveat}" in gate_markdown(result)
@@ -214,7 +215,7 @@ def test_a_default_helper_of_another_benchmark_is_not_compared(
     """A baseline on more benchmarks has helpers for them. One that the user gave is always compared."""
 
     def summary(*benchmarks: str) -> list[dict[str, Any]]:
-        return [row.to_json() for n in benchmarks for row in summary_rows(verdicts("c", benchmark=n))]
+        return [plain(row) for n in benchmarks for row in summary_rows(verdicts("c", benchmark=n))]
 
     theirs = {
         "helpers": {**FACTS["helpers"], "parse": {"spec": "words"}},
@@ -278,7 +279,7 @@ class Guess(Benchmark):
     presentation = frozenset({"layout"})
 
 
-GUESS = {"guess": BenchmarkMetadata.of(Guess, data=["builtin:guess/coins.csv"]).to_json()}
+GUESS = {"guess": plain(BenchmarkMetadata.of(Guess, data=["builtin:guess/coins.csv"]))}
 
 
 def test_targets_come_from_the_record() -> None:
@@ -415,7 +416,7 @@ def test_a_lost_task_is_named_though_the_gate_passes() -> None:
     )  # fmt: skip
     assert loss.drop == 0.4
     assert loss.ci_low < 0.4 < loss.ci_high
-    assert GateResult.from_json(result.to_json()) == result
+    assert from_plain(GateResult, plain(result)) == result
     lines = gate_lines(result)
     assert lines[0] == result.line
     assert lines[1].startswith("  LOST             40.0 points on task_3 (H-TEST) (95% interval ")
@@ -605,7 +606,7 @@ def test_a_decision_names_what_is_odd_about_its_baseline(theirs: dict[str, Any],
     ours = {"versions": {"pytest-llmprops": "0.2", "python": "3.12"}, "protocols": {"sums": PROTOCOL},
             "data": {"builtin:sums/en.csv": "aa", "builtin:sums/zh.csv": "bb"}}  # fmt: skip
     records, before = verdicts("c" * 40, model="new"), verdicts("c" * 40)
-    summary = [row.to_json() for row in summary_rows(records)]
+    summary = [plain(row) for row in summary_rows(records)]
     baseline = baseline_of(before, **{**ours, "summary": summary, **theirs})
     result = decide(gate_of({"max_drop": 0.5}), facts_of("new", summary=summary, **ours), records, baseline)
     assert (result.decision, result.notes[0]) == ("pass", note)

@@ -11,6 +11,7 @@ from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.paired import holm, mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.gate.checks import share
 from pytest_llmprops.runs.gate.decide import impossible_rules
 from pytest_llmprops.runs.gate.file import Rule
@@ -434,7 +435,7 @@ def test_the_worst_rule_decides() -> None:
         assert {"fail": "bad", "inconclusive": "open", "invalid": "few"}.get(
             decision, "new meets the rule"
         ) in result.line
-    assert result.to_json()["rules"][1]["checks"][0]["verdict"] == "failed"
+    assert plain(result)["rules"][1]["checks"][0]["verdict"] == "failed"
 
 
 # ---- errors and numbers of samples

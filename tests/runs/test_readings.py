@@ -14,10 +14,12 @@ import pytest
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.records import RecordStatus, VerdictKey, VerdictRecord
+from pytest_llmprops.core.field_types import RecordStatus
+from pytest_llmprops.core.records import Review, VerdictKey, VerdictRecord
+from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.readings import LEAST, Readings, Stratum, reading_remarks, readings_of, wilson
-from pytest_llmprops.runs.reviews import Review, append_review
+from pytest_llmprops.runs.reviews import append_review
 from tests.support.records import exchange, recorded, verdict
 
 HTEST: dict[str, Any] = {"benchmark": "htest"}
@@ -272,7 +274,7 @@ def test_the_page_gives_the_same_corrected_accuracy(run: Path, browser_page: Any
     with browser_page.expect_download() as download:
         browser_page.get_by_role("button", name="Export review.jsonl").click()
     lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
-    made = {review.key: review for line in lines if (review := Review.from_json(json.loads(line)))}
+    made = {review.key: review for line in lines if (review := from_plain(Review, json.loads(line)))}
     corrected = readings.corrected(made)
     assert corrected is not None
     shown = browser_page.locator("#corrected").inner_text()

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.records import Review
+from pytest_llmprops.records.files import from_plain, plain
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.reviews import Review, append_review, read_reviews
+from pytest_llmprops.runs.reviews import append_review, read_reviews
 from tests.support.records import recorded, verdict
 from tests.support.report_items import unpacked
 
@@ -44,7 +46,7 @@ def test_the_last_mark_on_a_verdict_counts(tmp_path: Path) -> None:
     )
     [mark] = read_reviews(run, "run").values()
     assert (mark.id, mark.note, mark.judged_wrongly) == ("sums/en/add/0001", "no, it is wrong", False)
-    assert mark.to_json() == {**MARK, "note": "no, it is wrong", "judged_wrongly": False}
+    assert plain(mark) == {**MARK, "note": "no, it is wrong", "judged_wrongly": False}
 
 
 def test_a_run_without_marks(tmp_path: Path) -> None:
@@ -83,7 +85,7 @@ def test_marks_beside_a_run_are_on_the_page_and_change_no_number(tmp_path: Path)
 def test_a_mark_is_appended_as_one_line(tmp_path: Path) -> None:
     """What was in the file stays, and the new mark counts."""
     run = beside(tmp_path, {**MARK, "note": "first"})
-    append_review(run, Review.from_json({**MARK, "note": "second\u2028 line\n"}))
+    append_review(run, from_plain(Review, {**MARK, "note": "second\u2028 line\n"}))
     assert len((run / "review.jsonl").read_bytes().splitlines()) == 2
     [mark] = read_reviews(run, "run").values()
     assert mark.note == "second\u2028 line\n"
@@ -101,7 +103,7 @@ def test_a_mark_after_an_incomplete_line(tmp_path: Path, tail: str, notes: list[
     run = beside(tmp_path, {**MARK, "note": "first", "id": "sums/en/add/0002"})
     with (run / "review.jsonl").open("a") as file:
         file.write(tail)
-    append_review(run, Review.from_json({**MARK, "note": "new"}))
+    append_review(run, from_plain(Review, {**MARK, "note": "new"}))
     assert [mark.note for mark in read_reviews(run, "run").values()] == notes
 
 
@@ -115,5 +117,5 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="No space left"):
-        append_review(run, Review.from_json({**MARK, "note": "lost"}))
+        append_review(run, from_plain(Review, {**MARK, "note": "lost"}))
     assert (run / "review.jsonl").read_bytes() == before

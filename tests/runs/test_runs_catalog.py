@@ -10,6 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs import catalog
 from pytest_llmprops.runs.catalog import RunIndex, find_run, list_runs, promote, record_identity, run_folders
 from pytest_llmprops.runs.reader import read_facts, read_run
@@ -144,8 +145,10 @@ def test_promoted_run_is_a_complete_copy(tmp_path: Path) -> None:
     copy, original = read_run(target), read_run(run)
     assert copy.records == original.records
     assert copy.run_id == "mine"
-    added = copy.facts.to_json().keys() - original.facts.to_json().keys()
-    assert added == {"promoted_from", "promoted_at"}
+    changed = {name for name, value in plain(copy.facts).items() if value != plain(original.facts)[name]}
+    assert changed == {"promoted_from", "promoted_at", "files"} - (
+        {"files"} if original.facts.files else set()
+    )
     assert copy.facts.promoted_from == "mine"
     assert copy.facts.promoted_at >= str(original.facts.finished)
     assert [p.name for p in target.parent.iterdir()] == ["base"]

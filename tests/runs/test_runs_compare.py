@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.paired import Pairs, drop_interval, drop_test
-from pytest_llmprops.core.records import RecordStatus, VerdictRecord
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.reports.kit.generic import change_cells

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.field_types import TEXT
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.record_schema import TEXT
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Segment
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.verdicts import Verdict, record_of
 from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.records.files import from_plain, plain
 from pytest_llmprops.runs.json_lines import AppendedLines
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, check_run_folder, new_run_folder
@@ -104,7 +105,7 @@ def test_prompts_are_restored_in_full(tmp_path: Path) -> None:
     requests = read_requests(tmp_path)
     assert list(requests) == ["k0", "k1", "k2"]
     assert requests["k2"].messages == [("user", f"{EXAMPLES}question 2")]
-    assert requests["k2"].reply == "reply 2"
+    assert requests["k2"].reply.text == "reply 2"
 
 
 def test_requests_stay_in_the_file(tmp_path: Path) -> None:
@@ -142,8 +143,8 @@ def test_the_last_request_with_a_key_counts(tmp_path: Path) -> None:
         log.close()
     requests = read_requests(tmp_path)
     assert len(requests) == 2
-    assert [record.reply for record in requests.each()] == ["second a", "second b"]
-    assert requests["a"].reply == "second a"
+    assert [record.reply.text for record in requests.each()] == ["second a", "second b"]
+    assert requests["a"].reply.text == "second a"
 
 
 def test_no_file(tmp_path: Path) -> None:
@@ -210,7 +211,7 @@ def test_answer_is_shown_without_a_request(tmp_path: Path) -> None:
     assert reply_of(verdict(given="lamp", requests=["gone"]), {}) == "lamp"
 
 
-ONE = VerdictRecord("m", "b", "t", "en", "given", "1", "1", 0, "correct", 1.0, "a", "a", "as expected")
+ONE = VerdictRecord("m", "b", "t", "en", "given", "1", "1", "correct", 1.0, "a", "a", "as expected", {}, ())
 
 
 def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path) -> None:
@@ -277,4 +278,4 @@ def test_long_texts_are_shortened_so_that_they_can_be_read(tmp_path: Path) -> No
     with pytest.raises(
         ValueError, match="has a 'given' that is not a string of at most 1,000,000 characters"
     ):
-        VerdictRecord.from_json({**read.to_json(), "given": long})
+        from_plain(VerdictRecord, {**plain(read), "given": long})

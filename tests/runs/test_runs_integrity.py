@@ -15,6 +15,7 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.integrity import file_hashes, run_json
 from pytest_llmprops.runs.reader import read_run
@@ -55,7 +56,7 @@ def write_lines(folder: Path, records: list[VerdictRecord], *, seal: bool = Fals
 
     :param seal: also replace all hashes, so that only the contents can contradict each other.
     """
-    text = "".join(json.dumps(record.to_json()) + "\n" for record in records)
+    text = "".join(json.dumps(plain(record)) + "\n" for record in records)
     (folder / "verdicts.jsonl").write_text(text, encoding="utf-8")
     if seal:
         change(folder, lambda facts: facts.update(files=file_hashes(folder)), seal=True)
@@ -90,7 +91,7 @@ def test_run_json_has_the_hashes_of_the_files(run: Path) -> None:
 def test_texts_that_cannot_be_encoded_do_not_break_the_hash(tmp_path: Path) -> None:
     """A lone surrogate is written as a question mark, and the hashes are those of what is written."""
     rows = [verdict(given="\ud800")]
-    folder = write_run(tmp_path / "r", rows, notes=["\udcff"], options={"params": {"n": 1}})
+    folder = write_run(tmp_path / "r", rows, options={"note": "\udcff", "params": {"n": 1}})
     assert read_run(folder).problems == ()
 
 
@@ -98,7 +99,7 @@ def test_running_record_has_no_hashes(tmp_path: Path) -> None:
     """The hashes are written last; before, the record says that the run is not over."""
     record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
     record.add(verdict())
-    assert "files" not in json.loads((tmp_path / "run.json").read_text())
+    assert not json.loads((tmp_path / "run.json").read_text())["files"]
     (line,) = read_run(tmp_path).problems
     assert 'no time in "finished"' in line
     record.finish(replace(record.facts, complete=True, expected=1, summary=summary_rows(record.records)))
@@ -267,7 +268,7 @@ def test_changed_or_missing_files_are_invalid(
 ) -> None:
     """Another space in a line is enough; a missing file of requests is named."""
     path = run / name
-    path.write_bytes(path.read_bytes().replace(b'", "', b'",  "', 1))
+    path.write_bytes(path.read_bytes().replace(b'":', b'" :', 1))
     _, result = decision(run, baseline, capsys)
     (line,) = result["reasons"]
     assert line.startswith(
@@ -295,7 +296,7 @@ def test_same_verdict_twice_is_written_once(tmp_path: Path) -> None:
     record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
     record.add(verdict())
     record.add(verdict())
-    lines = "".join(json.dumps(r.to_json()) + "\n" for r in (verdict(), verdict("0002")))
+    lines = "".join(json.dumps(plain(r)) + "\n" for r in (verdict(), verdict("0002")))
     record.add_lines(lines)
     assert (tmp_path / "verdicts.jsonl").read_text().count("\n") == 2
     record.add(verdict("0002", "wrong"))

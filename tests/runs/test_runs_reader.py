@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.gate_results import Check, GateResult, RuleResult
-from pytest_llmprops.core.records import MetricRow, RecordStatus, Remark
+from pytest_llmprops.core.records import MetricRow, Remark
 from pytest_llmprops.core.run_metadata import (
     GitState,
     ModelMetadata,
@@ -23,6 +24,7 @@ from pytest_llmprops.core.run_metadata import (
     ProtocolMetadata,
     RunMetadata,
 )
+from pytest_llmprops.records.files import from_plain, plain, run_metadata
 from pytest_llmprops.reports.runs_table import list_lines, show_lines
 from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.compare import compare
@@ -68,7 +70,7 @@ def test_complete_run_is_read_back_as_written(tmp_path: Path) -> None:
     assert run.records == tuple(records)
     assert (run.run_id, run.models, run.state, run.notes) == ("r", ["old"], "complete", ())
     assert counts(run) == [(5, 1, 1, 1, 0.25)]
-    assert run.facts.deviations == {"old": ["no temperature"]}
+    assert run.facts.deviations == {"old": ("no temperature",)}
 
 
 def test_separators_within_a_text_do_not_end_a_line(tmp_path: Path) -> None:
@@ -99,7 +101,7 @@ def test_a_record_of_schema_1_has_no_evidence(tmp_path: Path) -> None:
     assert read_run(folder).records == tuple(rows)
     change(folder, lambda facts: facts.update(schema=1))
     for number, row in enumerate(rows, 1):
-        line = row.to_json()
+        line = plain(row)
         del line["evidence"]
         set_line(folder, number, json.dumps(line))
     old = read_run(folder)
@@ -207,7 +209,7 @@ def test_damaged_line_in_the_middle(line: str, tmp_path: Path) -> None:
 def test_wrong_verdict(changes: dict[str, Any], named: str, number: int, tmp_path: Path) -> None:
     """A complete line that is not a valid verdict is named with its field, even at the end of the file."""
     folder = write_run(tmp_path, verdicts("cwc"))
-    set_line(folder, number, json.dumps({**verdict().to_json(), **changes}))
+    set_line(folder, number, json.dumps({**plain(verdict()), **changes}))
     with pytest.raises(DataError) as caught:
         read_run(folder)
     assert f"verdicts.jsonl: line {number}" in one_line(caught)
@@ -244,11 +246,11 @@ def test_rows_of_repeats_count_samples_and_average_items(tmp_path: Path) -> None
     assert (row.between_items, row.within_items) == pytest.approx((0.2109375, 0.1875))
 
 
-@pytest.mark.parametrize("field", sorted(verdict().to_json().keys() - {"evidence", "sample"}))
+@pytest.mark.parametrize("field", sorted(plain(verdict()).keys() - {"evidence", "sample"}))
 def test_missing_field(field: str, tmp_path: Path) -> None:
     """A missing field of the contract is an error."""
     folder = write_run(tmp_path, verdicts("cw"))
-    row = verdict().to_json()
+    row = plain(verdict())
     del row[field]
     set_line(folder, 1, json.dumps(row))
     with pytest.raises(DataError, match=f"line 1 has no (string )?'{field}'"):
@@ -300,7 +302,7 @@ def test_cut_record_of_a_complete_run_is_incomplete(tmp_path: Path) -> None:
 def test_disagreement_is_settled_by_the_verdicts(tmp_path: Path) -> None:
     """If verdicts and summary disagree, the table follows the verdicts and a note says so."""
     folder = write_run(tmp_path, verdicts("cww"))
-    set_line(folder, 2, json.dumps(verdicts("cc")[1].to_json()))
+    set_line(folder, 2, json.dumps(plain(verdicts("cc")[1])))
     run = read_run(folder)
     assert counts(run) == [(3, 2, 1, 0, 2 / 3)]
     assert [note for note in run.notes if "disagree" in note]
@@ -332,7 +334,7 @@ def test_metrics_of_a_stopped_run_are_kept(tmp_path: Path) -> None:
         "direction": "none",
     }  # fmt: skip
     run = read_run(write_run(tmp_path, verdicts("cw"), complete=False, expected=9, metrics=[metric]))
-    assert run.facts.metrics == (MetricRow.from_json(metric),)
+    assert run.facts.metrics == (from_plain(MetricRow, metric),)
     assert run.notes == ("incomplete: 2 of 9 cases have a verdict",)
 
 
@@ -415,8 +417,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def test_a_value_of_another_type_is_refused_or_shown(tmp_path: Path) -> None:
     """Whatever is read can be listed, shown and compared."""
     good = read_run(write_run(tmp_path / "good", verdicts("cwcwc")))
-    facts = json.loads(json.dumps(rich_record(tmp_path / "rich").to_json()))
-    assert json.loads(json.dumps(RunMetadata.from_json(facts, "rich").to_json())) == facts
+    facts = json.loads(json.dumps(plain(rich_record(tmp_path / "rich"))))
+    assert json.loads(json.dumps(plain(run_metadata(facts, "rich")))) == facts
     refused: list[str] = []
     for *place, name in places(facts):
         for other in OTHERS:
@@ -428,7 +430,7 @@ def test_a_value_of_another_type_is_refused_or_shown(tmp_path: Path) -> None:
                 continue
             table[name] = other
             try:
-                read = RunMetadata.from_json(changed, "rich")
+                read = run_metadata(changed, "rich")
             except ValueError as error:
                 refused.append(str(error))
                 continue

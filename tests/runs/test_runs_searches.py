@@ -11,6 +11,7 @@ import pytest
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import SearchRecord
+from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.reports.kit.blocks import Fold, Table
 from pytest_llmprops.reports.kit.generic import fine_print
 from pytest_llmprops.reports.kit.series import Measured, series_of
@@ -59,7 +60,7 @@ def searched(folder: Path, *rows: dict[str, Any], counted: bool = True) -> Path:
     log = SearchLog(folder)
     folder.mkdir(parents=True)
     for one in rows:
-        log.add(SearchRecord.from_json(one))
+        log.add(from_plain(SearchRecord, one))
     log.close()
     facts = {"searches": search_counts(log.records)} if counted and rows else {}
     return write_run(folder, verdicts("cw", benchmark="oracle", task="linearity"), **facts)
@@ -153,7 +154,7 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
         ({"calls": True}, "has a 'calls' that is not a whole number"),
         ({"spent": None}, "has a 'spent' that is not true or false"),
         ({"counterexample": {"x": []}}, "has no 'counterexample.why'"),
-        ({"counterexample": "no"}, "has a 'counterexample' that is not an object, or null"),
+        ({"counterexample": "no"}, "has a 'counterexample' that is not an object"),
         ({"counterexample": {**FOUND, "replicated": "1"}}, "has a 'counterexample.replicated' that is not"),
         ({"not_repeated": {"x": []}}, "has no 'not_repeated.why'"),
     ],

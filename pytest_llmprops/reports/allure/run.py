@@ -14,6 +14,7 @@ from pytest_llmprops.core.gate_results import Check, GateResult
 from pytest_llmprops.core.records import Group, VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
 from pytest_llmprops.core.texts import visible
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.reports.allure.case import COUNTEREXAMPLE, EXPECTATION, FAULT
 from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.gate import gate_lines
@@ -232,7 +233,7 @@ def run_files(
     gate = facts.gate
     if gate is not None:
         files[GATE_TEXT] = visible("\n".join(gate_lines(gate, details=True))) + "\n"
-        files[GATE] = _json(gate.to_json())
+        files[GATE] = _json(plain(gate))
         attachments.append(_attachment(f"gate: {gate.decision}", GATE_TEXT, "text/plain", now))
         attachments.append(_attachment("gate as JSON", GATE, "application/json", now))
     if facts.stopped:

@@ -26,6 +26,7 @@ from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.data.whole_files import write_text
+from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.reports.allure import run as allure_run
 from pytest_llmprops.runs.benchmark_metadata import title_of
 
@@ -304,7 +305,7 @@ def build(results: Path, out: Path, history: Path | None, *, allure: str) -> lis
         command = [allure, "generate", str(results.absolute()), "--config", str(folder / "allurerc.json")]
         gate = _json(results / allure_run.GATE)
         if gate is not None:
-            write_gate(folder / "gate.zip", GateResult.from_json(gate))
+            write_gate(folder / "gate.zip", from_plain(GateResult, gate))
             command += ["--dump", str(folder / "gate.zip")]
         done = subprocess.run(
             command,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.numbers import usd
+from pytest_llmprops.core.records import Review
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import ranked
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.reports.columns import line_of
 from pytest_llmprops.reports.kit.blocks import (
     Block,
@@ -35,7 +36,6 @@ from pytest_llmprops.reports.terminal import old_replies
 from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.pairs import differences
 from pytest_llmprops.runs.reader import Run
-from pytest_llmprops.runs.reviews import Review
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
@@ -321,31 +321,35 @@ def _notes(run: Run) -> list[str]:
     return list(dict.fromkeys([*notes, *run.facts.notes]))
 
 
+def _known(value: Any) -> dict[str, Any]:
+    """Return the members that are known and not 0."""
+    return {name: member for name, member in plain(value).items() if member not in (None, 0, [], {})}
+
+
 def run_facts(run: Run) -> list[tuple[str, str]]:
     """Return how a run was made, as (name, value) pairs."""
     facts = run.facts
     rows = [("Run", run.run_id), ("State", run.state), ("Started", facts.started)]
     rows += [("Finished", facts.finished)] if facts.finished else []
     for label, model in facts.models.items():
-        rows.append((f"Model {label}", _flat(model.to_json())))
+        rows.append((f"Model {label}", _flat(_known(model))))
     for role, helper in facts.helpers.items():
-        rows.append((f"Helper {role}", _flat(helper.to_json())))
+        rows.append((f"Helper {role}", _flat(_known(helper))))
     for label, deviations in facts.deviations.items():
         if deviations:
             rows.append((f"Deviations of {label}", "; ".join(map(str, deviations))))
     recorded = {r.benchmark for r in run.records}
     for name, protocol in facts.protocols.items():
         if name in recorded:
-            rows.append((f"Protocol of {name}", _flat(protocol.to_json())))
-    calls = {k: v for k, v in facts.calls.to_json().items() if v not in (None, 0)}
-    rows.append(("Calls", _flat(calls) or "none"))
+            rows.append((f"Protocol of {name}", _flat(plain(protocol))))
+    rows.append(("Calls", _flat(_known(facts.calls)) or "none"))
     rows.append(("Cost", facts.cost_text + price_sources([run])))
     options = {
         k: v for k, v in facts.options.items() if v not in (None, [], {}, False, "") and k != "command"
     }
     rows += [("Options", _flat(options))] if options else []
     rows += [("Versions", _flat(facts.versions))] if facts.versions else []
-    rows += [("Commit", _flat(asdict(facts.git)))] if facts.git is not None else []
+    rows += [("Commit", _flat(plain(facts.git)))] if facts.git is not None else []
     rows += [(f"Data {path}", digest) for path, digest in facts.data.items()]
     return [(one_line(name, 200), one_line(value, 4000)) for name, value in rows]
 

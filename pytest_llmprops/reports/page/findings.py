@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_llmprops.core.records import UNANSWERED, VerdictRecord
+from pytest_llmprops.core.field_types import UNANSWERED
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.kit.blocks import (
     counted,
     interval,

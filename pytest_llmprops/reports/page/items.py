@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_llmprops.benchmark_registry import suites_of
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.records import Review, VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import shell_line
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_BY, STATUSES, text_in
@@ -24,7 +24,7 @@ from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.pairs import pair_records
 from pytest_llmprops.runs.readings import readings_of
 from pytest_llmprops.runs.recorded_command import Part, parts_of
-from pytest_llmprops.runs.reviews import Review
+from pytest_llmprops.runs.reviews import shown_review
 
 #: options that the command does not repeat: what selects models and cases, decides, or is about stored replies
 _DROPPED = (
@@ -177,13 +177,13 @@ def _call(call: RequestRecord, usage: list[Any], place: tuple[Any, ...], prefixe
         [speaker, prefixes.hold(text, (*place, call.role, number))]
         for number, (speaker, text) in enumerate(messages)
     ]
-    reply = call.reply or ("" if call.reply_value is None else _plain(call.reply_value))
+    reply = call.reply.text or ("" if call.reply.value is None else _plain(call.reply.value))
     remarks = []
     if call.finish_reason not in ("", "stop"):
         remarks.append(f"ended by {call.finish_reason}")
     if call.cached:
         remarks.append("from the store")
-    thoughts = [[len(call.reasoning), cut(call.reasoning)]] if call.reasoning else []
+    thoughts = [[len(thought), cut(thought)]] if (thought := call.reply.reasoning) else []
     return [call.role, texts, cut(reply), ", ".join(map(visible, remarks)), usage, *thoughts]
 
 
@@ -348,7 +348,7 @@ def _index(
         "series": [s.label for s in series],
         "runs": [s.run.run_id for s in series],
         "models": [visible(s.model) for s in series],
-        "reviews": [mark.shown() for mark in marks],
+        "reviews": [shown_review(mark) for mark in marks],
         "commands": [command_again(s) for s in series],
         "readings": _readings(series, groups, numbers["benchmark"]),
         "values": _ranges(records, numbers),

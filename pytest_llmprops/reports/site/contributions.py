@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.records import RECORD_STATUSES, UNANSWERED, VerdictRecord
+from pytest_llmprops.core.field_types import RECORD_STATUSES, UNANSWERED
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.kit.generic import protocol_lines, published_beside
@@ -123,7 +124,21 @@ def _record(verdicts: Verdicts, place: int, letter: str, model: int, sample: int
     benchmark, task, language, source, name, cluster = verdicts.items[place]
     label = verdicts.labels[model]
     return VerdictRecord(
-        label, benchmark, task, language, source, name, cluster, sample, status, score, "", "", ""
+        label,
+        benchmark,
+        task,
+        language,
+        source,
+        name,
+        cluster,
+        status,
+        score,
+        "",
+        "",
+        "",
+        {},
+        (),
+        sample=sample,
     )
 
 

@@ -9,6 +9,7 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
-from pytest_llmprops.core.records import VerdictKey, VerdictRecord
+from pytest_llmprops.core.records import Review, VerdictKey, VerdictRecord
 from pytest_llmprops.core.texts import one_line, visible
+from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.reports.page.html import ASSETS as REPORT_ASSETS
 from pytest_llmprops.reports.view.built import Build, Builds
 from pytest_llmprops.reports.view.hub import Hub
@@ -38,7 +40,7 @@ from pytest_llmprops.runs.integrity import VERDICTS
 from pytest_llmprops.runs.json_lines import JsonLines
 from pytest_llmprops.runs.reader import read_facts
 from pytest_llmprops.runs.record import utc_now
-from pytest_llmprops.runs.reviews import Review, append_review, read_reviews
+from pytest_llmprops.runs.reviews import append_review, read_reviews, shown_review
 
 # Who may talk to the local server: the pages that it served itself, by a random token in their address.
 
@@ -129,7 +131,7 @@ def saved_marks(folders: Iterable[Path]) -> list[dict[str, Any]]:
     :raises DataError: if a record or its marks cannot be read.
     """
     return [
-        review.shown()
+        shown_review(review)
         for folder in folders
         for review in read_reviews(folder, read_facts(folder).run_id).values()
     ]
@@ -151,7 +153,7 @@ class Marks:
         :raises DataError: if a record cannot be read. :raises OSError: if it cannot be written.
         """
         try:
-            review = Review.from_json(line)
+            review = from_plain(Review, line)
         except ValueError as error:
             raise UsageError(f"the mark {error}") from None
         if len(review.note) > LONGEST_NOTE:
@@ -163,7 +165,7 @@ class Marks:
                 if key is not None:
                     review = replace(review, **key._asdict(), run=run_id, time=utc_now())
                     append_review(folder, review)
-                    return review.shown()
+                    return shown_review(review)
         raise UsageError("the mark is on a verdict that no run of this report has; build the report again")
 
     def _keys_of(self, folder: Path) -> _Keys:
@@ -181,7 +183,7 @@ class _Keys:
     def __init__(self, folder: Path) -> None:
         self._plain: set[int] = set()
         self._others: dict[VerdictKey, VerdictKey] = {}
-        for record in JsonLines(folder / VERDICTS, VerdictRecord.from_json):
+        for record in JsonLines(folder / VERDICTS, partial(from_plain, VerdictRecord)):
             key = record.key
             model, benchmark, source, item = map(visible, key[:4])
             seen = VerdictKey(model, benchmark, source, item, key.sample)

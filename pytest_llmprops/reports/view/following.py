@@ -13,6 +13,7 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Usage, is_finite
 from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
 from pytest_llmprops.core.strict_json import parsed_json
+from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS
 from pytest_llmprops.runs.json_lines import AppendedLines
 
@@ -144,7 +145,7 @@ class Follower:
             self.problem = self.problem or str(error)
 
     def _add_verdict(self, row: dict[str, Any]) -> None:
-        record = VerdictRecord.from_json(row)
+        record = from_plain(VerdictRecord, row)
         part, key = Part(record.model, record.benchmark), hash(record.key)
         before = self._status.get(key)
         if before is not None:

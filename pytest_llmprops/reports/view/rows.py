@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.numbers import (
     MISSING,
     cost,
@@ -17,7 +18,7 @@ from pytest_llmprops.core.numbers import (
     number,
     percent,
 )
-from pytest_llmprops.core.records import UNANSWERED, SummaryRow
+from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.numbers import count
 from pytest_llmprops.core.paired import Pairs
-from pytest_llmprops.core.records import UNANSWERED, MetricRow, VerdictRecord
+from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import (
     IsWeighted,

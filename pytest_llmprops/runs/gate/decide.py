@@ -366,7 +366,20 @@ def impossible_rules(gate: Gate, places: Iterable[PlacedItem], facts: RunMetadat
         items = {(p.benchmark, p.language, p.source, p.id): p for p in rule.select(places)}
         records = [
             VerdictRecord(
-                "", p.benchmark, p.task, p.language, p.source, p.id, p.cluster, 0, "correct", 1.0, "", "", ""
+                "",
+                p.benchmark,
+                p.task,
+                p.language,
+                p.source,
+                p.id,
+                p.cluster,
+                "correct",
+                1.0,
+                "",
+                "",
+                "",
+                {},
+                (),
             )
             for p in items.values()
         ]

@@ -16,9 +16,10 @@ from pytest_llmprops.benchmark_registry import find_benchmark, registrations
 from pytest_llmprops.core.benchmark_checks import loaded, prepared
 from pytest_llmprops.core.bounded_mean import mean_p_value
 from pytest_llmprops.core.comparison import ALPHA, CONFIDENCE
+from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.items import ItemPlace, PlacedItem
 from pytest_llmprops.core.paired import mcnemar_drop
-from pytest_llmprops.core.records import UNANSWERED, VerdictRecord
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.data.files import DataFolder, data_folder

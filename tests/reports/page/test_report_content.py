@@ -12,6 +12,7 @@ from pytest_llmprops import benchmark_registry
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Section, Table
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.reports.page.content import percentile, report_on
@@ -249,7 +250,7 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
     """If the benchmark is not installed, title, noun, controls and chance come from the record."""
-    facts = {"sums": BenchmarkMetadata.of(Sums).to_json()}
+    facts = {"sums": plain(BenchmarkMetadata.of(Sums))}
     records = [*verdicts("add", 7, 1), *verdicts("warm_up", 0, 8)]
     content = report(recorded(tmp_path / "run", records, benchmarks=facts))
     assert content.title.startswith("model answers 87.5% of all sums")

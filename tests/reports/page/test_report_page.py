@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.records import RecordStatus
+from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.reports.page.build import write_report
 from tests.support.browser import accessibility_problems
 from tests.support.records import exchange, recorded, verdict, verdicts

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.records import RecordStatus
+from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, PriceFacts
 from pytest_llmprops.engine.request_log import RequestLog
