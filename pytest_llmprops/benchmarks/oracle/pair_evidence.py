@@ -39,14 +39,10 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 ``inconsistent_or``,
 ``inconsistent_and``, ``other_only_or``,
 ``other_only_and``
-``overlap``, ``overlap_proof``,        of ``nulls``: the overlap of the sentences, the highest threshold at which word
-``overlap_own_or``, ``overlap_own_and``, overlap proves a yes (0: none), and the overlaps of the tests' paraphrases with
-``overlap_other_or``,                  their source and with the other sentence; of several tests, the lowest with the
-``overlap_other_and``                  source and the highest with the other sentence
-``null_yes``, ``null_no``,             1 if a null oracle's answer on the same pair is accepted (``nulls``)
-``null_coin``, ``null_judge``
-``said_coin``                          1 if the coin says yes
-``self_aligned``                       1 if the first sentence is aligned with itself
+``shallow_first_word`` …               the features of the two sentences that a shallow oracle sees (``nulls.FEATURES``)
+``overlap_own_or``, ``overlap_own_and``, the word overlap of the tests' paraphrases with their source and with the other
+``overlap_other_or``,                  sentence; of several tests, the lowest with the source and the highest with the
+``overlap_other_and``                  other sentence
 ``said_yes_minimal``,                  the answer on a sentence and its minimal edit, and on one and its neutral edit:
 ``said_yes_neutral``                   1 yes, 0 no, -1 unreadable; with the setting ``edits``
 ``minimal_edit``, ``neutral_edit``     which edit: its number in ``edits.KINDS`` and ``edits.EDITS``, from 0
@@ -276,15 +272,11 @@ class PairCounterexample:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sentences; ``label`` is True if annotators call them equivalent, None if there is no label.
-
-    :param phrases: a phrase of each sentence, and whether annotators call them equivalent; None if there are no labels.
-    """
+    """Two sentences; ``label`` is True if annotators call them equivalent, None if there is no label."""
 
     first: str
     second: str
     label: bool | None = None
-    phrases: tuple[tuple[str, str, bool], ...] | None = None
 
     @property
     def sentences(self) -> tuple[str, str]:

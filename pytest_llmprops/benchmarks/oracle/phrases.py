@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
-from pytest_llmprops.benchmarks.oracle.trees import Array, Kind, Node, Parsed, Span, Tree
+from pytest_llmprops.benchmarks.oracle.trees import Node, Span, Tree
 
 Role = Literal["agent", "patient"]
 _BE = frozenset({"am", "are", "be", "been", "being", "is", "was", "were", "'m", "'re", "'s"})
@@ -37,8 +37,6 @@ NUMBER_WORDS = [
 ]  # fmt: skip
 _NUMBERS = {word: str(number) for number, word in enumerate(NUMBER_WORDS, 2)}
 _NOT_NUMERIC = re.compile(r"[^\d.]")
-#: tags of prepositions and conjunctions
-_JOINING_TAGS = frozenset({"IN", "TO", "WRB", "ADP", "SCONJ"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,174 +105,51 @@ def _first_tag(tree: Tree, predicate: Node) -> str:
     return next((tag for tag in tags if tag.startswith("VB")), "")
 
 
+def is_oblique(tree: Tree, node: Node) -> bool:
+    """Return True for a prepositional phrase, except one with "of" or "by"."""
+    return "PP" in _labels(node) and tree.tokens[node.start].lower() not in ("of", "by")
+
+
 def inside(part: Span, span: Span) -> bool:
     """Return True if ``part`` is in ``span``."""
     return span[0] <= part[0] and part[1] <= span[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """A phrase with what decides whether another one can say the same.
-
-    :param words: in lower case.
-    :param content: number of content words.
-    :param numbers: digits without separators of thousands, also for the words from two to twenty.
-    :param stems: its content words, prepositions and conjunctions, without negations.
-    :param role: of the smallest argument around it.
-    :param is_oblique: whether it is a prepositional phrase, except one with "of" and that of an agent.
-    """
-
-    words: tuple[str, ...]
-    content: int
-    numbers: frozenset[str]
-    is_negated: bool
-    stems: tuple[str, ...]
-    role: Role | None
-    is_argument: bool
-    is_oblique: bool
-
-    def contradicts(self, other: Phrase) -> bool:
-        """Return True if the two cannot say the same, so that nothing is asked about them."""
-        if self.numbers - other.numbers and other.numbers - self.numbers:
-            return True
-        if self.is_negated != other.is_negated and _same_stems(self.stems, other.stems):
-            return True
-        if (self.is_argument and other.is_oblique) or (self.is_oblique and other.is_argument):
-            return True
-        return None not in (self.role, other.role) and self.role != other.role
+def head_of(tree: Tree, place: int) -> Node | None:
+    """Return the part of a constituent without which it is no phrase: a verb phrase or verb, or the noun."""
+    node = tree.nodes[place]
+    if is_nominal(tree, node):
+        first: list[Node] = []
+        for child in node.children:
+            if not child.children or is_nominal(tree, child):
+                first.append(child)
+            elif any(is_nominal(tree, other) for other in first):
+                break
+        return next((c for c in reversed(first) if is_nominal(tree, c)), first[-1] if first else None)
+    if not _labels(node) & (_CLAUSES | {"VP"}):
+        return None
+    phrases = [child for child in node.children if child.label.split("+")[0] == "VP"]
+    verbs = [c for c in node.children if not c.children and tree.tags[c.start].startswith("VB")]
+    return next(iter([*phrases, *verbs]), None)
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence with what its phrases are compared by.
-
-    :param vectors: of its tokens, shape (tokens, size).
-    :param kinds: of its tokens.
-    :param roles: the arguments of its verbs.
-    """
-
-    parsed: Parsed
-    vectors: Array
-    kinds: tuple[Kind, ...]
-    roles: tuple[Argument, ...]
-    _phrases: dict[Span, Phrase] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, parsed: Parsed, vectors: Array) -> Sentence:
-        """Return a sentence with the kinds of its tokens and its arguments."""
-        tree = parsed.tree
-        roles = arguments(tree)
-        # The preposition before an agent says only that it is one, which the roles say, too.
-        agents = {
-            role.span[0] - 1
-            for role in roles
-            if role.role == "agent" and role.span[0] and tree.tokens[role.span[0] - 1].lower() == "by"
-        }
-        kinds: list[Kind] = [
-            "form" if token in agents else tree.kind(token) for token in range(len(tree.tokens))
-        ]
-        return cls(parsed, vectors, tuple(kinds), roles)
-
-    @property
-    def tree(self) -> Tree:
-        """The constituents of the sentence."""
-        return self.parsed.tree
-
-    @cached_property
-    def spans(self) -> dict[Span, int]:
-        """The span of each constituent, with its place in the tree's nodes; a larger one before those inside it."""
-        return {(node.start, node.end): place for place, node in enumerate(self.tree.nodes)}
-
-    def phrase(self, span: Span) -> Phrase:
-        """Return what a phrase is compared by."""
-        if span not in self._phrases:
-            place, tokens = self.spans.get(span), range(*span)
-            words = tuple(self.tree.tokens[token].lower() for token in tokens)
-            stems = [
-                word
-                for token, word in zip(tokens, words, strict=True)
-                if self.kinds[token] == "content"
-                or (self.kinds[token] == "meaning" and self.tree.tags[token] in _JOINING_TAGS)
-                if word not in NEGATIONS
-            ]
-            argument = self.argument(span)
-            self._phrases[span] = Phrase(
-                words,
-                self.kinds[span[0] : span[1]].count("content"),
-                frozenset(filter(None, map(_number, words))),
-                sum(word in NEGATIONS for word in words) % 2 == 1,
-                tuple(stems),
-                argument.role if argument else None,
-                any(other.span == span for other in self.roles),
-                place is not None
-                and "PP" in _labels(self.tree.nodes[place])
-                and self.kinds[span[0]] == "meaning",
-            )
-        return self._phrases[span]
-
-    def argument(self, span: Span) -> Argument | None:
-        """Return the smallest argument that contains a span, or None."""
-        around = [argument for argument in self.roles if inside(span, argument.span)]
-        return min(around, key=lambda one: one.span[1] - one.span[0], default=None)
-
-    def is_whole(self, span: Span) -> bool:
-        """Return True if a span has all words of a sentence of several tokens."""
-        return inside(self.tree.core, span) and len(self.kinds) > 1
-
-    def around(self, span: Span) -> Span:
-        """Return the smallest constituent that contains a span."""
-        return [node for node in self.spans if inside(span, node)][-1]
-
-    def above(self, token: int) -> Iterator[Span]:
-        """Yield the constituents that contain a token, the smallest first, without the token itself."""
-        place = self.tree.parents[self.tree.leaves[token]]
-        while place >= 0:
-            node = self.tree.nodes[place]
-            yield node.start, node.end
-            place = self.tree.parents[place]
-
-    def mean(self, span: Span) -> Array:
-        """Return the mean vector of a phrase's tokens, without those that have none."""
-        import numpy as np
-
-        known = self.vectors[span[0] : span[1]]
-        known = known[known.any(axis=1)]
-        return known.mean(axis=0) if len(known) else np.zeros(self.vectors.shape[1])
-
-    def is_nominal(self, span: Span) -> bool:
-        """Return True for a noun phrase, a noun or a pronoun."""
-        place = self.spans.get(span)
-        if place is None:
-            return False
-        node = self.tree.nodes[place]
-        if not node.children:
-            return self.tree.tags[span[0]].startswith(("NN", "PRP", "NOUN", "PROPN", "PRON"))
-        return node.label.split("+")[0] in _NOUN_PHRASES
-
-    def head(self, span: Span) -> Span | None:
-        """Return the part of a constituent without which it is no phrase: a verb phrase or verb, or the noun."""
-        node = self.tree.nodes[self.spans[span]]
-        if self.is_nominal(span):
-            first = []
-            for child in node.children:
-                part = child.start, child.end
-                if not child.children or self.is_nominal(part):
-                    first.append(part)
-                elif any(map(self.is_nominal, first)):
-                    break
-            return next(filter(self.is_nominal, reversed(first)), first[-1] if first else None)
-        if not _labels(node) & (_CLAUSES | {"VP"}):
-            return None
-        phrases = [child for child in node.children if child.label.split("+")[0] == "VP"]
-        verbs = [c for c in node.children if not c.children and self.tree.tags[c.start].startswith("VB")]
-        return next(((child.start, child.end) for child in [*phrases, *verbs]), None)
-
-    def has_place(self, span: Span) -> bool:
-        """Return True for a noun phrase whose order does not matter: an argument, or one that says when."""
-        return self.argument(span) is not None or self.tree.tokens[span[1] - 1].lower() in _TIMES
+def is_nominal(tree: Tree, node: Node) -> bool:
+    """Return True for a noun phrase, a noun or a pronoun."""
+    if not node.children:
+        return tree.tags[node.start].startswith(("NN", "PRP", "NOUN", "PROPN", "PRON"))
+    return node.label.split("+")[0] in _NOUN_PHRASES
 
 
-def _same_stems(first: Sequence[str], second: Sequence[str]) -> bool:
+def category(tree: Tree, node: Node) -> Literal["clause", "noun", "of", "other"]:
+    """Return what kind of phrase a constituent is; ``of`` is a prepositional phrase with "of"."""
+    if is_nominal(tree, node):
+        return "noun"
+    if tree.tokens[node.start].lower() == "of":
+        return "of"
+    return "clause" if node.label.split("+")[0] in _CLAUSES | {"SBAR", "VP"} else "other"
+
+
+def same_stems(first: Sequence[str], second: Sequence[str]) -> bool:
     """Return True if the words are the same, except for their endings ("rises", "rise"; "make", "made")."""
     left = list(second)
     for word in first:
@@ -291,5 +166,6 @@ def _is_form_of(word: str, other: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _number(word: str) -> str:
+def number_in(word: str) -> str:
+    """Return the digits of a number, without separators of thousands, also for "two" to "twenty"; otherwise empty."""
     return _NUMBERS.get(word) or _NOT_NUMERIC.sub("", word).strip(".")

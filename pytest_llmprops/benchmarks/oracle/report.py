@@ -229,7 +229,7 @@ _LINEARITY_COLUMNS: Mapping[str, tuple[str, str, str, str, str]] = {
     "A_rate, accepted": ("a_rate", "accepted", "section 5.1", "combination_pass_rate", "{}"),
     "Identity": ("identity_rate", "", "", "", ""),
     "Named": ("named_share", "", "appendix A.4", "named_entity_rate", "{}"),
-    "By vote": ("named_by_vote_rate", "", "appendix A.2", "named_entity_undecided_rate", "{}"),
+    "By vote": ("named_share", "by vote", "appendix A.2", "named_entity_undecided_rate", "{}"),
 }  # fmt: skip
 
 

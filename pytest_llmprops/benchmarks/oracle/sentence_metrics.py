@@ -56,11 +56,12 @@ def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Itera
         yield from _ratio(place, "entity_acceptance_rate", name, some, hits, _value(whole), by_unit=True)
     yield from _ratio(place, "a_rate", group, records, a_rate)
     yield from _ratio(place, "a_rate", f"{prefix}accepted", accepted, a_rate)
-    for name, part, whole in (
-        ("identity_rate", "identity", "changed"), ("named_share", "named", "tested"),
-        ("named_by_vote_rate", "named_by_vote", "tested"),
-    ):  # fmt: skip
-        yield from _ratio(place, name, group, records, _value(part), _value(whole), by_unit=True)
+    shares = (
+        ("identity_rate", group, "identity", "changed"), ("named_share", group, "named", "tested"),
+        ("named_share", f"{prefix}by vote", "named_by_vote", "tested"),
+    )  # fmt: skip
+    for name, shown, part, every in shares:
+        yield from _ratio(place, name, shown, records, _value(part), _value(every), by_unit=True)
     yield from _correlations(place, prefix, [r.values for r in records])
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
+from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle import pair_evidence
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, PhrasePair
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, PhrasePair
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
-from pytest_llmprops.benchmarks.oracle.items import items
 from pytest_llmprops.benchmarks.oracle.pair_evidence import (
     Pair,
     PairEvidence,
@@ -31,7 +31,6 @@ from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.paraphrase_oracles import (
     CAT,
     DOG,
@@ -44,6 +43,7 @@ from tests.support.paraphrase_oracles import (
     World,
     aligned,
     answer,
+    between,
     parsed,
     perfect,
 )
@@ -93,7 +93,7 @@ SECOND = """(ROOT (S (NP (NP (DT The) (NN hound)) (PP (IN in) (NP (DT the) (NN g
 NOUNS = ("The dog in the yard", "The hound in the garden")
 VERBS = ("slept quietly", "softly rested")
 #: the mappings of the two phrases of a four-word sentence, and of the words between
-HALVES, MIDDLE = (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4))), NodeMapping((1, 3), (1, 3))
+HALVES, MIDDLE = (between((0, 2), (0, 2)), between((2, 4), (2, 4))), between((1, 3), (1, 3))
 ABCD = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
 
 
@@ -131,10 +131,9 @@ def test_a_refused_pair_breaks_the_proof() -> None:
 def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
     """The phrase around a refused one can prove the pair; if it is refused, too, nothing more is asked."""
     words = parsed("(S (NP (NN v) (NN w)) (VP (VBD x) (NN y)) (ADVP (RB z)))")
-    small, other, last, around = (NodeMapping(span, span) for span in ((0, 2), (2, 4), (4, 5), (0, 4)))
+    small, other, last, around = (between(span, span) for span in ((0, 2), (2, 4), (4, 5), (0, 4)))
     pairs = small, other, last
-    none = frozenset[int](), frozenset[int]()
-    found = Alignments(words, words, pairs, pairs, both=True, settled=none, around=(around,))
+    found = Alignments(words, words, pairs, pairs, both=True, around=(around,))
     fake = FakeOracle(phrases=lambda one, two: one != "v w")
     assert _prove(found, fake).rho.phi_and
     assert [first for first, _ in fake.asked("phrases")] == ["v w", "x y", "z", "v w x y"]
@@ -146,8 +145,7 @@ def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
 
 
 def test_every_question_about_builtin_pairs_has_a_label() -> None:
-    """phrases.jsonl has the questions that the default helpers lead to, whatever the answers are, and no others."""
-    pairs = [i for i in items(DataFolder(builtin_data(), "builtin")) if i.task in ("yes", "no")]
+    """The labelled phrases are those that the default helpers ask about, whatever the answers are, and no others."""
     try:
         helpers = Helpers({"parse": None, "embed": None})
     except UsageError as missing:
@@ -156,17 +154,12 @@ def test_every_question_about_builtin_pairs_has_a_label() -> None:
 
     async def questions(first: str, second: str) -> set[tuple[str, str]]:
         found = await align(first, second)
-        if not found.rho.phi_or:
-            return set()
-        asked = {(p.first, p.second) for p in found.pairs() if p.first.casefold() != p.second.casefold()}
-        wider = [found.widened([PhrasePair(*pair)]) for pair in asked]
-        return asked | {
-            (p.first, p.second) for a in wider for p in a.pairs() if p.first.casefold() != p.second.casefold()
-        }
+        asked = [*found.pairs(), *(found.pair_of(m, backward=False) for m in found.around)]
+        return {(p.first, p.second) for p in asked if p.first.casefold() != p.second.casefold()}
 
     try:
-        for item in pairs:
-            labelled = {(first, second) for first, second, _ in item["phrases"]}
+        for item in known_oracles.pairs_of():
+            labelled = {*known_oracles.phrases().get(item.id.rpartition("/")[2], ())}
             assert asyncio.run(questions(item["first"], item["second"])) == labelled, item.id
     finally:
         helpers.close()

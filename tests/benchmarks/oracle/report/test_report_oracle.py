@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.items import MSRP, items
 from pytest_llmprops.benchmarks.oracle.report import (
@@ -27,6 +27,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.verdicts import objects_in
 from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Table
 from pytest_llmprops.reports.kit.figures import STYLE, draw
 from pytest_llmprops.reports.page.content import report_on
@@ -35,6 +36,7 @@ from pytest_llmprops.reports.page.markdown import to_markdown
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.oracle_runs import Subject, capitalised, control, measure, pair, sentence, tree_of
+from tests.support.paraphrase_oracles import between
 from tests.support.records import as_schema_1, recorded, verdict
 from tests.support.runs import ROOT, Runner
 
@@ -120,8 +122,8 @@ class Shown:
 
 
 def shown(folder: Path, asked: Sequence[Item], model: Subject = SURE, **settings: Any) -> Shown:
-    """The report on a run of the model ``m``."""
-    return Shown(measure(folder, asked, {"m": model}, **settings))
+    """The report on a run of the model ``m``, by default with Algorithm 1, which does not align CATS."""
+    return Shown(measure(folder, asked, {"m": model}, **{"alignment": "printed", **settings}))
 
 
 @pytest.fixture(scope="module")
@@ -244,7 +246,7 @@ def test_correlations_are_shown_with_table_1(tmp_path: Path) -> None:
         verdict("linearity", n, benchmark="oracle", id=f"oracle/general/{n:03d}", values=v)
         for n, v in enumerate(values)
     ]
-    metrics = [m.row("model", "oracle").to_json() for m in OracleChecker().metrics(records)]
+    metrics = [plain(m.row("model", "oracle")) for m in OracleChecker().metrics(records)]
     page = Shown(recorded(tmp_path / "run", records, metrics=metrics))
     rows = {row["Sentences from"]: row for row in page.table("Correlations (Table 1)")}
     own = [rows["builtin"][name] for name in ("A_test ~ Con_o", "A_test ~ Con_rs", "A_rate ~ Con_o")]
@@ -468,8 +470,8 @@ def test_only_the_deciding_triangular_tests_are_shown(
             one, two = (Parsed.of(text, tree_of(text)) for text in (first, second))
             first_span, second_span = (0, len(one.tree.tokens)), (0, len(two.tree.tokens))
             forward, backward = (
-                (NodeMapping(first_span, second_span),),
-                (NodeMapping(second_span, first_span),),
+                (between(first_span, second_span),),
+                (between(second_span, first_span),),
             )
             kind = known.get(first)
             return Alignments(one, two, forward if kind else (), backward if kind == "and" else ())
@@ -556,7 +558,13 @@ def test_cases_are_shown_without_requests(tmp_path: Path) -> None:
     """
     folders = {
         kept: measure(
-            tmp_path / str(kept), [*ASKED, *TWO], {"m": SURE}, replies=kept, tests=20, ask_identical=True
+            tmp_path / str(kept),
+            [*ASKED, *TWO],
+            {"m": SURE},
+            replies=kept,
+            tests=20,
+            ask_identical=True,
+            alignment="printed",
         )
         for kept in (True, False)
     }
