@@ -45,8 +45,7 @@ from pytest_llmprops.benchmarks.homophones.reading import Match
 from pytest_llmprops.benchmarks.homophones.reading import judge as judge_homophone
 from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest
 from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
-from pytest_llmprops.benchmarks.oracle.entities import Entity
-from pytest_llmprops.benchmarks.oracle.extraction import normalised, read_list
+from pytest_llmprops.benchmarks.oracle.extraction import Entity, normalised, read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
 from pytest_llmprops.core.items import Item

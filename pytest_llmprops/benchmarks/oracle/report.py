@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, RULES, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
+from pytest_llmprops.benchmarks.oracle.metrics import a_rate, a_test, domain_of
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, ProofEvidence, TrustTestEvidence
-from pytest_llmprops.benchmarks.oracle.sentence_metrics import a_rate, a_test, domain_of
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import one_line, shortened, unicode_words, visible

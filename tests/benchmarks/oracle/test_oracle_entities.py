@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.entities import (
+from pytest_llmprops.benchmarks.oracle.extraction import (
     Entity,
+    Extracted,
     locate,
+    normalised,
     replaced,
     sounds_like_vowel,
     written_names,
 )
-from pytest_llmprops.benchmarks.oracle.extraction import Extracted, normalised
 from pytest_llmprops.benchmarks.oracle.items import items
 from pytest_llmprops.data.files import DataFolder, builtin_data
 

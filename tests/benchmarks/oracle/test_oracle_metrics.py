@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
-from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
-from pytest_llmprops.benchmarks.oracle.sentence_metrics import linearity_remarks
+from pytest_llmprops.benchmarks.oracle.metrics import linearity_remarks, metric_rows
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
