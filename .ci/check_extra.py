@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 LLMPROPS = ("-m", "pytest_llmprops.cli.main")
-PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--llm-failures", "xfail", "--llm-cache", "off")
+PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--llm-cache", "off")
 SUITE = "pytest_llmprops.suites.test_"
 ECHO = ("--model", "fake:echo", "--llm-limit", "1", "--llm-run", "run")
 ALIGN = """
@@ -125,7 +125,9 @@ def check(extra: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for arguments in CHECKS[extra]:
             command = [sys.executable, *arguments]
-            if subprocess.run(command, cwd=Path(folder), check=False).returncode:
+            # A wrong answer of a small model is a failed test.
+            expected = (0, 1) if arguments[:2] == PYTEST[:2] else (0,)
+            if subprocess.run(command, cwd=Path(folder), check=False).returncode not in expected:
                 sys.exit(f"extra {extra}: this command fails: {' '.join(command)}")
 
 

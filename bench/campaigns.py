@@ -55,7 +55,7 @@ def per_call(suite: str, limit: int) -> PerCall:
         command = [
             sys.executable, "-m", "pytest", str(ROOT / "suites" / f"test_{suite}.py"), *PLAIN, "-q", "--tb=no",
             "-p", "no:cacheprovider", "--model", "fake:constant?text=A", "--llm-run", str(run),
-            "--llm-store", str(store), "--llm-limit", str(limit), "--llm-failures", "xfail", "-k", "not search",
+            "--llm-store", str(store), "--llm-limit", str(limit), "-k", "not search",
         ]  # fmt: skip
         done = measure(command, cwd=folder, env=environment(folder))
         assert (run / "run.json").is_file(), done.output[-2000:]

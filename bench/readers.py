@@ -38,12 +38,13 @@ from pytest_llmprops.benchmarks.dtails.reading import (
     read_translation,
 )
 from pytest_llmprops.benchmarks.dtails.rejections import Variations
-from pytest_llmprops.benchmarks.dtails.rules import read_rules_reply
+from pytest_llmprops.benchmarks.dtails.rules import read_rules
 from pytest_llmprops.benchmarks.eras.explicit import judge_site, read_segmentation
 from pytest_llmprops.benchmarks.eras.sentiment import read_answer as read_sentiment
 from pytest_llmprops.benchmarks.homophones.reading import Match
 from pytest_llmprops.benchmarks.homophones.reading import judge as judge_homophone
-from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest
+from pytest_llmprops.benchmarks.htest.benchmark import HTest
+from pytest_llmprops.benchmarks.htest.items import GEOMETRY
 from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
 from pytest_llmprops.benchmarks.oracle.extraction import Entity, normalised, read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
@@ -177,10 +178,18 @@ def _dtails() -> Iterator[Reader]:
         document = json.dumps({"/".join(forms): "Used for x." for forms in variations}, ensure_ascii=False)
         yield Reader(
             f"dtails rules {language}",
-            lambda reply, variations=variations: read_rules_reply(reply, variations),  # type: ignore[misc]
+            lambda reply, variations=variations: _rules(reply, variations),  # type: ignore[misc]
             (document, f"```json\n{document}\n```"),
             names,
         )
+
+
+def _rules(reply: str, variations: Variations) -> dict[str, str] | str:
+    """Return the rules in a reply, or why there are none."""
+    try:
+        return read_rules(reply, ["/".join(forms) for forms in variations])
+    except ValueError as error:
+        return str(error)
 
 
 def _others() -> Iterator[Reader]:

@@ -36,6 +36,17 @@ class Message:
     content: str
 
 
+def without_system(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages whose first user message begins with the text of the system messages."""
+    system = [message.content for message in messages if message.role == "system"]
+    others = [message for message in messages if message.role != "system"]
+    place = next((n for n, message in enumerate(others) if message.role == "user"), None)
+    if place is None:
+        return (Message("user", "\n\n".join(system)), *others)
+    others[place] = Message("user", "\n\n".join([*system, others[place].content]))
+    return tuple(others)
+
+
 @dataclass(frozen=True, slots=True)
 class Chat:
     """A chat request: a conversation that the model continues with one reply.

@@ -48,7 +48,7 @@ class CaseHooks:
         self._session = session
         #: places in benchmarks of the exceptions whose traceback was shown
         self._shown: set[str] = set()
-        self._expect_failures = session.settings.failures == "xfail"
+        self._is_gated = session.settings.gate is not None
         self._has_begun = not session.is_worker
 
     @pytest.hookimpl
@@ -120,7 +120,7 @@ class CaseHooks:
             self._has_begun = True
             self._session.begin(item.session)
         if isinstance(item, LightItem):
-            return run_light(item, expect_failures=self._expect_failures)
+            return run_light(item, is_gated=self._is_gated)
         return None
 
     @pytest.hookimpl(wrapper=True)
@@ -129,7 +129,7 @@ class CaseHooks:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         line = shorten_failure(item, call, self._shown)
         report = yield
-        complete_report(item, call, report, line, expect_failures=self._expect_failures)
+        complete_report(item, call, report, line, is_gated=self._is_gated)
         return report
 
     @pytest.hookimpl(wrapper=True)

@@ -262,7 +262,6 @@ SIZES = (*LIMITED_SIZES, "full")
 CACHE_MODES = ("reuse", "refresh", "off", "only")
 ATTACH = ("all", "failures", "none")
 ALLURE_IDENTITIES = ("model", "item")
-FAILURES = ("fail", "xfail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,14 +467,6 @@ OPTIONS: tuple[Option, ...] = (
         "RUN",
     ),
     Option(
-        "llm-failures",
-        text,
-        "fail",
-        "how pytest reports wrong verdicts: fail (default) or xfail; errors remain errors",
-        "HOW",
-        choices=FAILURES,
-    ),
-    Option(
         "llm-max-calls",
         positive,
         None,
@@ -555,7 +546,6 @@ class RunOptions:
     allure_identity: str
     gate: Path | None
     baseline: str | None
-    failures: str
     max_calls: int | None
     max_cost: float | None
     confirm: Confirm

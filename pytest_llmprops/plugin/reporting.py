@@ -81,6 +81,12 @@ def failure_line(outcome: Outcome | GroupOutcome) -> str | None:
     )
 
 
+def is_expected_failure(outcome: Outcome | GroupOutcome, *, is_gated: bool) -> bool:
+    """Return True if a wrong verdict does not fail the session: a gate decides, or the item is a control."""
+    case = outcome.case if isinstance(outcome, Outcome) else outcome.group.cases[0]
+    return is_gated or case.item.task in case.benchmark.controls
+
+
 def is_model_failure(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
     """Return True if a case failed only because its verdict is wrong or missing."""
     if call.excinfo is not None and call.excinfo.value in (outcome.error, outcome.fault):
@@ -199,17 +205,16 @@ def complete_report(
     report: pytest.TestReport,
     line: str | None,
     *,
-    expect_failures: bool,
+    is_gated: bool,
 ) -> None:
     """Add the typed report of the item's case to pytest's report.
 
-    :param line: the result of :func:`shorten_failure`.
-    :param expect_failures: report wrong verdicts as expected failures.
+    :param line: the result of :func:`shorten_failure`. :param is_gated: a gate decides about the run.
     """
     outcome = outcome_of(item)
     if outcome is None:
         return
-    if expect_failures and is_wrong_verdict(outcome, call):
+    if is_wrong_verdict(outcome, call) and is_expected_failure(outcome, is_gated=is_gated):
         report.outcome = "skipped"
         report.wasxfail = failure_line(outcome) or ""
     by_model = report.failed and is_model_failure(outcome, call)
@@ -239,10 +244,10 @@ def _has_verdict(
 RERAISE = (KeyboardInterrupt, pytest.exit.Exception)
 
 
-def run_light(item: LightItem, *, expect_failures: bool) -> bool | None:
+def run_light(item: LightItem, *, is_gated: bool) -> bool | None:
     """Run one light item and log its reports; return None if pytest's own protocol must run it.
 
-    :param expect_failures: report wrong verdicts as expected failures.
+    :param is_gated: a gate decides about the run.
     """
     if item.has_own_marks:
         return None
@@ -250,17 +255,17 @@ def run_light(item: LightItem, *, expect_failures: bool) -> bool | None:
     if source.phases.ends:
         source.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     call = pytest.CallInfo.from_call(item.run, when="call", reraise=RERAISE)
-    report_light(item, call, expect_failures=expect_failures)
+    report_light(item, call, is_gated=is_gated)
     return True
 
 
-def report_light(item: LightItem, call: pytest.CallInfo[Any], *, expect_failures: bool) -> None:
+def report_light(item: LightItem, call: pytest.CallInfo[Any], *, is_gated: bool) -> None:
     """Log the reports of a light item that was run."""
     source = item.source
     hook, location, phases = source.hook, item.location, source.phases
     if not item.is_set_up:
         call.when = "setup"
-    report = _report(item, location, call, item.outcome, expect_failures)
+    report = _report(item, location, call, item.outcome, is_gated)
     if report is None:
         # Everything except a verdict is reported as usual, with a traceback.
         report = hook.pytest_runtest_makereport(item=item, call=call)
@@ -285,18 +290,19 @@ def _report(
     location: tuple[str, int | None, str],
     call: pytest.CallInfo[Any],
     outcome: Outcome | GroupOutcome | None,
-    expect_failures: bool,
+    is_gated: bool,
 ) -> pytest.TestReport | None:
     """Return the report of a verdict; None for everything else."""
     wrong = call.excinfo is not None and outcome is not None and is_wrong_verdict(outcome, call)
     if outcome is None or not (wrong or (call.excinfo is None and call.when == "call")):
         return None
     line = failure_line(outcome) if wrong else None
-    result: Any = "passed" if not wrong else "skipped" if expect_failures else "failed"
+    is_expected = wrong and is_expected_failure(outcome, is_gated=is_gated)
+    result: Any = "passed" if not wrong else "skipped" if is_expected else "failed"
     report = _test_report(item, location, "call", result, call.start, call.duration, line)
-    if line is not None and expect_failures:
+    if line is not None and is_expected:
         report.wasxfail = line
-    attach(report, case_report(outcome, by_model=wrong and not expect_failures))
+    attach(report, case_report(outcome, by_model=wrong and not is_expected))
     return report
 
 

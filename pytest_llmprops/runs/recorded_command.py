@@ -25,7 +25,7 @@ FROM_RECORD = "LLMPROPS_FROM_RECORD"
 REPEATED = frozenset(
     {
         "llm-allure-identity", "llm-attach", "llm-base-url", "llm-baseline", "llm-batch-wait", "llm-cache",
-        "llm-cache-age", "llm-concurrency", "llm-data", "llm-engine", "llm-failures", "llm-gate", "llm-header",
+        "llm-cache-age", "llm-concurrency", "llm-data", "llm-engine", "llm-gate", "llm-header",
         "llm-helper", "llm-limit", "llm-max-calls", "llm-max-cost", "llm-max-thinking", "llm-model", "llm-param",
         "llm-prices", "llm-protocol", "llm-repeats", "llm-retries", "llm-rpm", "llm-seed", "llm-set", "llm-shard",
         "llm-size", "llm-source", "llm-store", "llm-timeout",

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmark_registry import find_benchmark, find_registration
-from pytest_llmprops.benchmarks.dtails.items import expert_rows, train_rows
-from pytest_llmprops.benchmarks.dtails.rows import parse_words
+from pytest_llmprops.benchmarks.dtails.items import expert_rows, parse_words, train_rows
 from pytest_llmprops.benchmarks.eras.paradigms import parse_published
 from pytest_llmprops.benchmarks.eras.tools.corpora import read_reviews, read_segmented
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.homophones.items import masked
-from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest, read_rows
+from pytest_llmprops.benchmarks.htest.benchmark import HTest
+from pytest_llmprops.benchmarks.htest.items import GEOMETRY, read_rows
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.benchmark_checks import loaded

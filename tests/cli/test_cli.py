@@ -10,7 +10,8 @@ import pytest
 
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.homophones.items import masked
-from pytest_llmprops.benchmarks.htest.benchmark import TASKS, HTest
+from pytest_llmprops.benchmarks.htest.benchmark import HTest
+from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.data.files import DataFolder, builtin_data, read_manifest

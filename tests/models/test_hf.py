@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
-from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply
+from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
@@ -71,6 +71,27 @@ def reference(folder: Path, requests: list[Chat]) -> list[str]:
         new = out[0, ids["input_ids"].shape[1] :]
         replies.append(tokenizer.decode(new, skip_special_tokens=True).rstrip("\ufffd"))
     return replies
+
+
+#: Gemma-1.1's chat template (tokenizer_config.json of google/gemma-1.1-7b-it), shortened
+NO_SYSTEM = (
+    "<s>{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "{% for message in messages %}{{ message['role'] + '\\n' + message['content'] | trim + '\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}model\n{% endif %}"
+)
+
+
+def test_a_template_without_a_system_role(tmp_path: Path) -> None:
+    """The system message is put before the user message, and the model says so."""
+    model = make(f"hf:{save_chat_model(tmp_path / 'gemma', template=NO_SYSTEM)}?device=cpu")
+    try:
+        separate = Chat((Message("system", "Be brief."), Message("user", "Why?")), max_tokens=9)
+        [reply] = model.chat([separate])
+        assert list(model.deviations()) == ["system message put before the first user message"]
+        [merged] = model.chat([Chat.user("Be brief.\n\nWhy?", max_tokens=9)])
+        assert reply.text == merged.text
+    finally:
+        model.close()
 
 
 def test_batches_equal_single_prompts(model: Any, folder: Path) -> None:

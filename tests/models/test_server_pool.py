@@ -207,10 +207,10 @@ def test_a_run_goes_on_when_a_server_dies(run: Runner) -> None:
         )
         suite = run.write("test_htest.py", (ROOT / "suites" / "test_htest.py").read_text(encoding="utf-8"))
         done = run(
-            str(suite), "--model", "m", "--llm-base-url", url, "-k", "rhyme", "--llm-failures", "xfail",
+            str(suite), "--model", "m", "--llm-base-url", url, "-k", "rhyme",
             "--llm-concurrency", "4", "-n", "2", env={"OPENAI_API_KEY": "sk-test"},
         )  # fmt: skip
-        assert done.code == 0, done.output
+        assert done.code == 1, done.output
         assert {row["errors"] for row in done.run["summary"]} == {0}
         assert done.run["summary"][0]["items"] == 200
         assert other.stats()["requests"] >= 100

@@ -244,8 +244,9 @@ def test_stopped_run_is_a_global_error(run: Runner) -> None:
 
 
 def test_expected_failures_keep_their_categories(run: Runner) -> None:
-    """With --llm-failures xfail, wrong verdicts are skipped results with their categories and texts."""
-    _, folder = measured(run, "--llm-failures", "xfail", "-n", "2")
+    """With a gate, wrong verdicts are skipped results with their categories and texts."""
+    gate = run.write("gate.toml", GATE)
+    _, folder = measured(run, "--llm-gate", str(gate), "-n", "2")
     by_title = results(folder)
     assert {n: category(folder, r) for n, r in by_title.items() if r["status"] == "skipped"} == {
         "sums/0003": "Wrong answers", "sums/0004": "Refusals", "sums/0005": "Unreadable replies",

@@ -45,7 +45,6 @@ def _unreadable(done: Finished, *said: str) -> None:
         ("--llm-cache maybe", "must be one of reuse, refresh, off, only"),
         ("--llm-cache-age nan", "24h"),
         ("--llm-source elsewhere", "must be one of builtin, published, all"),
-        ("--llm-failures skip", "must be one of fail, xfail"),
         ("--llm-attach some", "must be one of all, failures, none"),
         ("--llm-engine ray://host", "must be one of local, batch, ray, ray://HOST:PORT"),
         ("--llm-confirm 5", "5 USD, 20000 calls"),

@@ -68,14 +68,14 @@ def fresh(run: Runner) -> Path:
 
 def _on(run: Runner, folder: Path, *args: str, source: str = "published") -> Finished:
     """Run suites on the data in a folder."""
-    options = ("--rootdir", str(run.folder), "--model", "fake:constant?text=A", "--llm-failures", "xfail")
+    options = ("--rootdir", str(run.folder), "--model", "fake:constant?text=A")
     return run(*options, "--llm-source", source, "--llm-data", str(folder), *args)
 
 
 def test_suites_without_files_are_skipped(run: Runner, fresh: Path) -> None:
     """All suites run on a folder with items of one benchmark: it is measured, the others are named and skipped."""
     done = _on(run, fresh, *SUITES, "-n", "2", "-rs")
-    assert done.code == 0, done.output
+    assert done.code == 1, done.output
     assert {verdict["benchmark"] for verdict in done.verdicts.values()} == {"htest"}
     assert len(done.verdicts) == 4
     for name in ("dtails", "homophones"):
@@ -111,11 +111,11 @@ def test_damaged_file_is_not_a_missing_one(run: Runner, fresh: Path) -> None:
     assert "testset_english.csv: no such file" in note
 
 
-@pytest.mark.parametrize(("ini", "code"), [("", 4), ("llm_source = published\n", 0)])
+@pytest.mark.parametrize(("ini", "code"), [("", 4), ("llm_source = published\n", 1)])
 def test_data_without_a_source_is_refused(run: Runner, fresh: Path, ini: str, code: int) -> None:
     """The message names the fix; a source in the ini file counts."""
     run.write("pytest.ini", f"[pytest]\n{ini}")
-    options = ("--rootdir", str(run.folder), "-c", "pytest.ini", "--llm-failures", "xfail")
+    options = ("--rootdir", str(run.folder), "-c", "pytest.ini")
     done = run(SUITES[2], *options, "--model", "fake:constant?text=A", "--llm-data", "fresh")
     assert done.code == code, done.output
     assert bool(re.search("--llm-data fresh: .*add --llm-source published", done.output)) == (code == 4)

@@ -55,7 +55,7 @@ def test_gate_decides_the_exit_status(
 def test_inconclusive_gate_fails_though_no_case_fails(run: Runner, workers: str) -> None:
     """A session without a failed case fails if its gate is inconclusive."""
     run.sums(ITEMS)
-    words = ("--model", model(run, SOME), "-n", workers, "--llm-failures", "xfail")
+    words = ("--model", model(run, SOME), "-n", workers)
     done = run(*words, "--llm-gate", str(gate(run, min_accuracy=0.85)))
     assert f"{ITEMS - 5} passed, 5 xfailed" in done.output
     assert (done.run["gate"]["decision"], done.code) == ("inconclusive", 1)

@@ -74,7 +74,7 @@ def test_exception_at_one_item_of_a_group_is_shown(run: Runner) -> None:
 
 
 def test_limit_counts_items_and_other_options_count_cases(run: Runner) -> None:
-    """--llm-limit counts items, which stay in their cases; -k, -x and expected failures are about whole cases."""
+    """--llm-limit counts items, which stay in their cases; -k and -x are about whole cases."""
     model = write_cuts(run, case="ten")
     assert len(run("--model", model, "--llm-limit", "12").verdicts) == 12
     chosen = run("--model", model, "-k", "cuts/1")
@@ -82,9 +82,6 @@ def test_limit_counts_items_and_other_options_count_cases(run: Runner) -> None:
     assert chosen.run["complete"] is True
     first = run("--model", model, "-x")
     assert (len(first.verdicts), first.run["complete"]) == (10, False)
-    expected = run("--model", model, "--llm-failures", "xfail")
-    assert (expected.code, len(expected.verdicts)) == (0, 30)
-    assert "3 xfailed" in expected.output
 
 
 def test_group_has_one_table_in_allure(run: Runner) -> None:

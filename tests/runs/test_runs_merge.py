@@ -29,7 +29,7 @@ from tests.support.runs import ROOT, Finished, Runner
 
 GATE = "[[rule]]\nbenchmark = 'eras'\nmin_accuracy = 0.3\nmax_drop = 0.2\n"
 OPTIONS = (
-    "--model", "fake:random", "--llm-limit", "4", "--llm-failures", "xfail", "-k", "htest/rhyme or eras",
+    "--model", "fake:random", "--llm-limit", "4", "-k", "htest/rhyme or eras",
 )  # fmt: skip
 
 
@@ -129,10 +129,8 @@ def test_gate_decides_on_merged_shards_as_on_the_whole_run(
 def test_a_shard_without_items_is_complete(run: Runner) -> None:
     """With more shards than clusters, some have nothing to measure; the merged run is complete."""
     run.sums(2)
-    done = [
-        run("--model", run.adder, "--llm-shard", f"{n}/3", "--llm-failures", "xfail") for n in range(1, 4)
-    ]
-    assert {one.code for one in done} == {0}, [one.output for one in done]
+    done = [run("--model", run.adder, "--llm-shard", f"{n}/3") for n in range(1, 4)]
+    assert {one.code for one in done} <= {0, 1}, [one.output for one in done]
     assert min(one.run["expected"] for one in done) == 0
     facts = merged([one.folder for one in done], run.folder / "merged")
     assert (facts["complete"], facts["expected"]) == (True, 2)

@@ -1,4 +1,4 @@
-"""The DTAiLS benchmark. What asks, judges and counts is imported when it is first used."""
+"""The DTAiLS benchmark: its protocols, and what it loads, asks and counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from pytest_llmprops.benchmarks.dtails.context import (
     load_items,
     with_rules,
 )
+from pytest_llmprops.benchmarks.dtails.evaluation import evaluate
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
+from pytest_llmprops.benchmarks.dtails.metrics import metric_rows, remarks
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
@@ -23,7 +25,6 @@ from pytest_llmprops.core.verdicts import Verdict
 
 _ASSUMED = (
     "lists of variations, sentences and the prompt for rules are written as by the authors' code, without escapes",
-    "the system prompt is put before the user prompt, for every model",
     "similarity counts from 0.7 inclusive, as in the authors' code (the text says that it exceeds 0.7)",
     "of equally similar variations, the first in the list counts, as in the authors' code",
     "of several forms in a translation, the first in the list counts, as in the authors' code",
@@ -101,8 +102,6 @@ class Dtails(Benchmark):
     async def evaluate(
         self, item: Item, context: Context, ask: Ask, protocol: Protocol[DtailsSettings]
     ) -> Verdict:
-        from pytest_llmprops.benchmarks.dtails.evaluation import evaluate
-
         return await evaluate(item, context, ask, protocol.settings, seed=protocol.seed)
 
     def caption(self, item: Item) -> str:
@@ -110,12 +109,8 @@ class Dtails(Benchmark):
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Yield positions chosen, baselines, means over runs, and how translations were read."""
-        from pytest_llmprops.benchmarks.dtails.metrics import metric_rows
-
         yield from metric_rows(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Yield a remark for each list length at which the choice depends on the order."""
-        from pytest_llmprops.benchmarks.dtails.metrics import remarks
-
         yield from remarks(records)

@@ -1,57 +1,32 @@
-"""The settings of a DTAiLS measurement, and what it needs besides the items: baselines, rules, and their sentences."""
+"""The settings of a DTAiLS measurement, and what it needs besides the items: baselines, orders and rules."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from pytest_llmprops.benchmarks.dtails.items import SELECT, Slot, items, slots, train_rows
-from pytest_llmprops.benchmarks.dtails.rows import Row
+from pytest_llmprops.benchmarks.dtails.items import (
+    SELECT,
+    Baseline,
+    Slot,
+    frequency_baseline,
+    items,
+    slots,
+    train_rows,
+)
+from pytest_llmprops.benchmarks.dtails.prompts import variation_name
+from pytest_llmprops.benchmarks.dtails.rules import (
+    ConceptRules,
+    RulesFile,
+    concept_sentences,
+    parse_rules_file,
+)
 from pytest_llmprops.core.benchmark import DataFiles, Loaded
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import Item
-
-if TYPE_CHECKING:
-    from pytest_llmprops.benchmarks.dtails.prompts import Variations
-    from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, RulesFile
-
-
-# The frequency baseline: always choose the concept's most common variation (Barua et al., section 4).
-#
-# The baseline is *in-sample*: the most common variation is counted on the rows that it is scored on, over the
-# whole file of a language. It could not be known before the test.
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """The number of rows with their concept's most common label (``right``), of all rows, and of concepts."""
-
-    right: int
-    n: int
-    concepts: int
-
-    @property
-    def accuracy(self) -> float | None:
-        """The share of right rows in [0, 1]; None without rows."""
-        return self.right / self.n if self.n else None
-
-
-def frequency_baseline(rows: Iterable[tuple[Hashable, Hashable]]) -> Baseline:
-    """Return the baseline of one language.
-
-    :param rows: (concept, label) of every row of the language's file. The concept must be unique for words with the
-        same spelling but different variations, such as an item's cluster.
-    """
-    labels: dict[Hashable, Counter[Hashable]] = {}
-    for concept, label in rows:
-        labels.setdefault(concept, Counter())[label] += 1
-    # Ties do not matter: equally common labels are right equally often.
-    right = sum(max(counts.values()) for counts in labels.values())
-    return Baseline(right, sum(counts.total() for counts in labels.values()), len(labels))
-
+from pytest_llmprops.core.strict_json import short
 
 #: values of the setting ``rules``; all others are files
 NONE, SELF, HELPER = "none", "self", "helper"
@@ -141,8 +116,6 @@ def with_rules(part: Loaded, files: DataFiles, setting: str) -> Loaded:
     if setting in (SELF, HELPER):
         sentences = _sentences(part.items, files)
         return Loaded(part.items, replace(context, rules_setting=setting, sentences=sentences))
-    from pytest_llmprops.benchmarks.dtails.rules import parse_rules_file
-
     rules: dict[str, RulesFile] = {}
     for path in (text.strip() for text in setting.split(",")):
         file = parse_rules_file(files.given(path), path)
@@ -160,41 +133,28 @@ def check_rules(selected: Sequence[Item], context: Context) -> None:
     setting = context.rules_setting
     if setting in (NONE, SELF, HELPER):
         return
-    from pytest_llmprops.benchmarks.dtails.rules import check_covers
-
-    concepts_by_language: dict[str, dict[str, tuple[str, str, Variations]]] = {}
+    missing: dict[str, Item] = {}
     for item in selected:
-        if item.task == SELECT:
-            concept = (item["concept"], item["pos"], item["variations"])
-            concepts_by_language.setdefault(item.language, {}).setdefault(item.cluster, concept)
-    for language, concepts in concepts_by_language.items():
-        if language not in context.rules:
-            known = ", ".join(sorted(context.rules))
-            raise UsageError(
-                f"dtails.rules={setting}: rules for {known}, not for '{language}'; add that language's file"
-                f" (after a comma), or select with -k dtails/{sorted(context.rules)[0]}"
-            )
-        check_covers(context.rules[language], language, concepts.values(), setting)
-
-
-def concept_sentences(
-    train: Iterable[Row], concepts: Iterable[tuple[str, Variations]], test_sentences: Sequence[str]
-) -> list[Sentences]:
-    """Return the sentences for each concept's rules, from its train rows with one of its variations.
-
-    :param concepts: (concept, variations). :param test_sentences: All sentences of the language's test rows.
-    """
-    from pytest_llmprops.benchmarks.dtails.rule_making import choose_sentences
-
-    rows: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for row in train:
-        rows.setdefault(row.concept, []).append((row.sentence, row.variations[row.label].forms))
-    examples: list[Sentences] = []
-    for name, variations in concepts:
-        forms = {form for variation in variations for form in variation}
-        own = [row for row in rows.get(name, ()) if not forms.isdisjoint(row[1])]
-        examples.append(choose_sentences(own, variations, test_sentences))
-    return examples
+        file = context.rules.get(item.language)
+        if item.task != SELECT:
+            continue
+        if file is None or file.find(item["concept"], item["variations"], item["pos"]) is None:
+            missing.setdefault(item.cluster, item)
+    if not missing:
+        return
+    first = next(iter(missing.values()))
+    if first.language not in context.rules:
+        known = sorted(context.rules)
+        raise UsageError(
+            f"dtails.rules={setting}: rules for {', '.join(known)}, not for '{first.language}'; add that language's"
+            f" file (after a comma), or select with -k dtails/{known[0]}"
+        )
+    names = ", ".join(map(variation_name, first["variations"]))
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    raise UsageError(
+        f"dtails.rules={setting}: no rules for {short(first['concept'])} with the variations {short(names)}{more};"
+        f" make them with `llmprops dtails rules --lang {first.language}`"
+    )
 
 
 def _sentences(every: Sequence[Item], files: DataFiles) -> dict[str, Sentences]:

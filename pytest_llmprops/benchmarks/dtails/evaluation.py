@@ -11,6 +11,7 @@ from typing import Literal
 from pytest_llmprops.benchmarks.dtails.context import HELPER, NONE, SELF, Context, DtailsSettings
 from pytest_llmprops.benchmarks.dtails.items import TRANSLATE
 from pytest_llmprops.benchmarks.dtails.prompts import (
+    Prompt,
     language_name,
     retried,
     scored_selection,
@@ -29,8 +30,7 @@ from pytest_llmprops.benchmarks.dtails.reading import (
     read_selection,
     read_translation,
 )
-from pytest_llmprops.benchmarks.dtails.rule_making import RulesOutcome, make_rules
-from pytest_llmprops.benchmarks.dtails.rules import ConceptRules
+from pytest_llmprops.benchmarks.dtails.rules import TRIES, ConceptRules, RulesOutcome, make_rules
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
@@ -79,7 +79,7 @@ async def translate(item: Item, ask: Ask, settings: DtailsSettings, more: dict[s
     # A translation without a variation is wrong, as in the paper, but nothing was read.
     more |= {"parsed": float(reading.index is not None), READ_ALIKE: float(not other)}
     verdict = _translation_verdict(item, reply, reading, name, more)
-    said = without_empty({READ_BY: _rule(reading), OTHER_READING: other})
+    said = without_empty({READ_BY: _how_read(reading), OTHER_READING: other})
     return replace(verdict, evidence={**verdict.evidence, **said})
 
 
@@ -98,13 +98,13 @@ def _other_reading(readings: Readings, settings: DtailsSettings, shown: Sequence
     return "" if own == other else "none" if other is None else variation_name(shown[other])
 
 
-def _rule(reading: Reading) -> str:
+def _how_read(reading: Reading) -> str:
     """Return how a reply was read, or why no variation was."""
     return reading.how if reading.index is not None else reading.problem.partition(":")[0]
 
 
-def _chat(prompt: str, settings: DtailsSettings, run: int = 0) -> Chat:
-    return Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens, sample=run)
+def _chat(prompt: Prompt, settings: DtailsSettings, run: int = 0) -> Chat:
+    return Chat(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens, sample=run)
 
 
 async def _words(text: str, language: str, ask: Ask, tokenizer: str) -> tuple[list[str], bool, str]:
@@ -295,7 +295,7 @@ def judge_choices(
     reason = first.reason if len(choices) == 1 else f"right in {right} of {len(choices)} runs: {first.reason}"
     chosen = [choice.chosen for choice in choices if choice.chosen is not None]
     other = next((choice.other for choice in choices if choice.other), "")
-    said = without_empty({READ_BY: _rule(first.reading), OTHER_READING: other})
+    said = without_empty({READ_BY: _how_read(first.reading), OTHER_READING: other})
     evidence = _evidence(item, [choice.order for choice in choices], chosen, rules)
     answer, score = _answer(item, choices), right / len(choices)
     return Verdict(status, variation_name(item["label"]), answer, reason, score, values, {**evidence, **said})
@@ -382,7 +382,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, settings: DtailsSetti
         return await translate(item, ask, settings, more)
     rules: ConceptRules | None = None
     if settings.rules != NONE:
-        outcome = await _rules(item, context, ask, settings)
+        outcome = await _rules_for(item, context, ask, settings)
         more["rules_read"] = float(outcome.rules is not None)
         if outcome.rules is None:
             return _without_rules(item, outcome, more, settings.runs)
@@ -398,7 +398,7 @@ def _order(item: Item, context: Context, seed: int, run: int) -> tuple[int, ...]
     return shown_order(len(item["variations"]), seed, item.base_id, run, context.slots.get(item.base_id))
 
 
-async def _rules(item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:
+async def _rules_for(item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:
     """Return the rules of a file, or have the model under test or the helper write them.
 
     :raises BackendError: The helper's rules cannot be read, which is no fault of the model under test.
@@ -433,9 +433,7 @@ def _without_rules(item: Item, outcome: RulesOutcome, more: dict[str, float], ru
 
     ``rules = self`` measures choices with the model's own rules, so no run counts as right.
     """
-    reason = (
-        f"its rules for {item['concept']!r} could not be read in {outcome.tries} tries: {outcome.problem}"
-    )
+    reason = f"its rules for {item['concept']!r} could not be read in {TRIES} tries: {outcome.problem}"
     if outcome.refused:
         reason = f"a content filter refused its rules for {item['concept']!r}"
     values = {"variations": float(len(item["variations"])), **more}

@@ -8,8 +8,8 @@ both follow the authors' code (``evaluate.py`` and ``generate_lexical_rules.py``
   dictionary. Characters are never escaped.
 - There is no space between ``Afrikaans:`` and the rules. The rules are the JSON object that the model wrote.
 - The prompt for rules says "in context", where figure 9 has "in-context".
-- The system prompt is put before the user prompt, separated by a newline in a choice and by a space in the prompt for
-  rules. The authors do this for models without a system role; here, every model gets the same text.
+- For Gemma-1.1, whose chat template refuses system messages, the authors put the system prompt before the user prompt.
+  Backends do this for every such model, and record it as a deviation.
 - After rules that cannot be read, the problem is appended to the prompt in the words of the authors' code.
 """
 
@@ -22,8 +22,10 @@ from functools import lru_cache
 from pytest_llmprops.benchmarks.dtails.items import Slot
 from pytest_llmprops.benchmarks.dtails.text import quoted, quoted_list
 from pytest_llmprops.core.protocols import generator
+from pytest_llmprops.core.requests import Message
 
 Variations = Sequence[Sequence[str]]
+Prompt = tuple[Message, ...]
 
 LANGUAGE_NAMES = {
     "af": "Afrikaans", "fa": "Farsi", "gl": "Galician", "hi": "Hindi", "hy": "Armenian", "ja": "Japanese",
@@ -73,17 +75,19 @@ def _block(count: int, seed: int, group: str, block: int) -> tuple[int, ...]:
 
 def selection(
     concept: str, sentence: str, variations: Variations, *, language: str = "", rules: str = ""
-) -> str:
-    """Return the prompt for a choice: figure 7, or figure 8 with ``rules``.
+) -> Prompt:
+    """Return the prompt for a choice: figure 7, or figure 8 with ``rules`` as the system prompt.
 
     :param variations: In the order to be shown.
     :param language: Name of the target language; only used with rules.
     :param rules: The text from :func:`shown_rules`.
     """
-    return (
-        f"{_question(concept, sentence, variations, language, rules)} Carefully explain your reasoning first and then"
-        " enclose your final answer like this ```answer```."
+    user = Message(
+        "user",
+        f"{_question(concept, sentence, variations, rules)} Carefully explain your reasoning first and then enclose"
+        " your final answer like this ```answer```.",
     )
+    return (Message("system", _given_rules(concept, language, rules)), user) if rules else (user,)
 
 
 def scored_selection(
@@ -102,28 +106,36 @@ def scored_selection(
     The question is the paper's; its end, which asks for an explanation there, is this project's.
     """
     end = "\nAnswer:" if is_base else " Answer with the translation and nothing else."
-    return _question(concept, sentence, variations, language, rules) + end
+    question = _question(concept, sentence, variations, rules) + end
+    return f"{_given_rules(concept, language, rules)}\n{question}" if rules else question
 
 
-def _question(concept: str, sentence: str, variations: Variations, language: str, rules: str) -> str:
+def _question(concept: str, sentence: str, variations: Variations, rules: str) -> str:
     ask = "Based on the provided rules, please select" if rules else "Please select"
-    user = (
+    return (
         f'{ask} the best translation of "{concept}" in "{sentence}" from the following list:'
         f" {_names(variations)}."
     )
-    if not rules:
-        return user
-    return f'Here are rules for how to translate "{concept}" in {language}:{rules}\n{user}'
 
 
-def retried(prompt: str, variations: Variations) -> str:
+def _given_rules(concept: str, language: str, rules: str) -> str:
+    return f'Here are rules for how to translate "{concept}" in {language}:{rules}'
+
+
+def retried(prompt: Prompt, variations: Variations) -> Prompt:
     """Return the prompt to send again after a reply that does not follow the template (appendix B.3)."""
-    return f"{prompt} Please enclose your selected translation from {_names(variations)} with 3 back ticks."
+    return _continued(
+        prompt, f"Please enclose your selected translation from {_names(variations)} with 3 back ticks."
+    )
+
+
+def _continued(prompt: Prompt, text: str) -> Prompt:
+    return (*prompt[:-1], Message("user", f"{prompt[-1].content} {text}"))
 
 
 def rule_generation(
     concept: str, variations: Variations, language: str, sentences: Mapping[str, Sequence[str]] | None = None
-) -> str:
+) -> Prompt:
     """Return the prompt for rules on how the variations differ (figure 9). It asks for strict JSON.
 
     :param language: Name of the target language.
@@ -147,20 +159,21 @@ def rule_generation(
             for name in map(variation_name, variations)
         )
         user += f" Here are sentences where each word is used in context to help you: {{{examples}}}"
-    return f"{system} {user}"
+    return (Message("system", system), Message("user", user))
 
 
-def repaired(prompt: str, problem: str) -> str:
+def repaired(prompt: Prompt, problem: str) -> Prompt:
     """Return the prompt for rules to send again, with the problem of the last reply (as in the authors' code)."""
-    return f"{prompt} Please avoid the following error in your output: {problem}"
+    return _continued(prompt, f"Please avoid the following error in your output: {problem}")
 
 
-def translation(sentence: str, language: str) -> str:
+def translation(sentence: str, language: str) -> Prompt:
     """Return the prompt for a chat model as translator (the paper has only translation models, without a prompt)."""
-    return (
+    text = (
         f"Please translate the following sentence from English to {language}."
         f" Return only the translation and no other text.\n{sentence}"
     )
+    return (Message("user", text),)
 
 
 def shown_rules(rules: Mapping[str, str]) -> str:

@@ -303,13 +303,6 @@ def _add_segmenter(group: Groups) -> None:
         metavar="GOLD",
         help="segmented files to score; their lines are left out of the training data",
     )
-    command.add_argument(
-        "--window",
-        type=int,
-        default=256,
-        metavar="N",
-        help="tokens per row; longer lines are divided after punctuation (default: 256)",
-    )
     add_training_options(command)
     command.set_defaults(command=_segmenter)
 
@@ -327,7 +320,7 @@ def _segmenter(options: argparse.Namespace) -> int:
     _require_training()
     from pytest_llmprops.benchmarks.eras.tools.training import SegmenterOptions, train_segmenter
 
-    what = SegmenterOptions(options.data, options.base, options.tests, options.window)
+    what = SegmenterOptions(options.data, options.base, options.tests)
     train_segmenter(what, training_settings(options), options.out)
     return 0
 
@@ -357,20 +350,6 @@ def _add_sentiment(group: Groups) -> None:
     command.add_argument(
         "--cws", type=Path, metavar="FILE", help="train jointly with word segmentation on this segmented file"
     )
-    command.add_argument(
-        "--cws-weight",
-        type=float,
-        default=1.0,
-        metavar="W",
-        help="factor of the loss of segmentation; that of sentiment is 1 (default: 1)",
-    )
-    command.add_argument(
-        "--window",
-        type=int,
-        default=_WINDOW,
-        metavar="N",
-        help=f"tokens per review; longer ones are cut at their end (default: {_WINDOW})",
-    )
     add_training_options(command)
     command.set_defaults(command=_sentiment)
 
@@ -379,7 +358,7 @@ def _sentiment(options: argparse.Namespace) -> int:
     _require_training()
     from pytest_llmprops.benchmarks.eras.tools.training import SentimentOptions, train_sentiment
 
-    what = SentimentOptions(options.data, options.base, options.cws, options.cws_weight, options.window)
+    what = SentimentOptions(options.data, options.base, options.cws)
     train_sentiment(what, training_settings(options), options.out)
     return 0
 

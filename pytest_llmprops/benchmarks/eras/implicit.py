@@ -29,8 +29,6 @@ SENTIMENTS = ("+/-", "+/0", "-/0", "-/+")
 MODEL_MASK = "[MASK]"
 #: The masked character in a chat model's prompt: the sign for a missing character in Chinese print.
 CHAT_MASK = "□"
-#: Table 2's human row, as fractions; :func:`human_baseline` derives it from 91.3 and 81.5 in section 2.4.
-HUMAN: Mapping[str, float] = {"pair_accuracy": 0.506, "gper": 0.087}
 
 
 class Score(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_llmprops.benchmarks.eras.explicit import NEXT
 from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS, PairResult, count
@@ -24,17 +24,17 @@ from pytest_llmprops.reports.kit.figures import (
     LINE,
     MUTED,
     PAPER,
-    TEXT,
     WIDTH,
+    ForestRow,
     Label,
+    Mark,
+    Point,
     colour,
     legend,
-    margins,
     marker,
     name_points,
     new_figure,
-    room,
-    share_axis,
+    panels,
 )
 from pytest_llmprops.reports.kit.generic import detailed, fine_print, item_link
 from pytest_llmprops.reports.kit.series import Measured, Series
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
 GROUPS = ("overall", "left", "right")
-PANELS = {"left": "Left-branching", "right": "Right-branching"}
+PANELS = {"left": "Left", "right": "Right"}
 SEGMENTED = ("test_accuracy", "control_accuracy", "difference")
 #: Columns of table 2: measured metric -> (name in the printed results, heading). The paper's figures come from the
 #: authors' code, so only the metrics that follow this code are shown next to them.
@@ -58,8 +58,6 @@ SCORED = {
 CORPORA = {"asap": "ASAP", "chnsenticorp": "ChnSentiCorp"}
 #: The file in a run's folder with accuracies on labelled reviews (``llmprops eras sentiment-accuracy``).
 ACCURACIES = "sentiment_accuracy.json"
-#: Height of a model's line and of a heading in the figure of branching, in inches and in lines.
-_ROW, _HEADING = 0.23, 1.2
 
 
 def section(measured: Measured) -> Section:
@@ -162,116 +160,43 @@ def _segmenters(measured: Measured, places: list[Place]) -> Table:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class BranchingRow:
-    """A model's line in the figure of branching.
-
-    :param series: -1 for a published model.
-    :param values: by branching, the accuracy of test and of control sentences, and the limits of the first.
-    """
-
-    label: str
-    series: int
-    values: Mapping[str, tuple[float, float | None, float | None, float | None]]
-
-
 def _branching(measured: Measured, places: list[Place]) -> list[Block]:
-    rows = []
+    names: list[str] = []
+    columns: dict[tuple[str, str], list[ForestRow]] = {(g, n): [] for g in PANELS for n in SEGMENTED[:2]}
     for s, place, cells in _leading_cells(measured, places):
-        values = {}
-        for group in PANELS:
-            test, control = (measured.metric(s, name, place, group) for name in SEGMENTED[:2])
-            if test is not None and test.value is not None:
-                values[group] = (test.value, control.value if control else None, test.ci_low, test.ci_high)
-        label = s.starred if len(places) == 1 else f"{s.starred}, {cells[1].text}"
-        rows.append(BranchingRow(label, s.index, values))
-    if not any(row.values for row in rows):
+        names.append(s.starred if len(places) == 1 else f"{s.starred}, {cells[1].text}")
+        for (group, name), rows in columns.items():
+            row = measured.metric(s, name, place, group)
+            points: tuple[Point, ...] = ()
+            if (
+                row is not None
+                and row.value is not None
+                and row.ci_low is not None
+                and row.ci_high is not None
+            ):
+                points = (Point(s.index, row.value, row.ci_low, row.ci_high),)
+            rows.append(ForestRow(names[-1], points))
+    if not any(row.points for rows in columns.values() for row in rows):
         return []
-    printed: dict[str, dict[tuple[str, str], float]] = {}
-    for r in find(paper="eras", table="1"):
-        printed.setdefault(r.model, {})[r.metric, r.setting] = r.value
-    rows += [
-        BranchingRow(
-            model, -1, {g: (v["test_accuracy", g], v["control_accuracy", g], None, None) for g in PANELS}
-        )
-        for model, v in printed.items()
-    ]
+    groups = {0: "Measured", len(names): "The paper"}
+    for model in dict.fromkeys(result.model for result in find(paper="eras", table="1")):
+        names.append(model)
+        for (group, name), rows in columns.items():
+            value = _printed(model, name, group).value
+            rows.append(ForestRow(model, (), () if value is None else (Mark(model, value),)))
+    titled = [(f"{PANELS[g]}, {n.partition('_')[0]}", rows) for (g, n), rows in columns.items()]
+    labels = {s.index: s.starred for s in measured.series}
     return [
         Figure(
             "eras-branching",
             "Left- and right-branching paradigms (Table 1)",
-            f"Test and control accuracy of {', '.join(row.label for row in rows)} in left- and right-branching"
+            f"Test and control accuracy of {', '.join(names)} in left- and right-branching"
             " paradigms; the numbers are in the table above.",
-            partial(_branching_plot, rows),
-            "A line leads from a model's control sentences to its test sentences: its length is the garden path effect."
-            " Diamonds are the paper's models, on the authors' items.",
+            partial(panels, titled, labels, groups),
+            "The difference of test and control is the garden path effect. Diamonds are the paper's models, on the"
+            " authors' items.",
         )
     ]
-
-
-def _branching_plot(rows: Sequence[BranchingRow]) -> Plot:
-    """Return a plot with a panel per branching: one line per model, from its control to its test accuracy."""
-    headings = {True: "Measured", False: "The paper"}
-    names = [shortened(row.label, 28) for row in rows]
-    left, right, gap, top, bottom = room([*names, *headings.values()]), 0.15, 0.3, 0.62, 0.36
-    figure = new_figure(WIDTH, top + _ROW * (len(rows) + _HEADING * len(headings)) + bottom)
-    width = (WIDTH - left - right - gap) / len(PANELS)
-    for number, (group, title) in enumerate(PANELS.items()):
-        start = left + number * (width + gap)
-        axes = figure.add_axes(
-            margins(figure, left=start, right=WIDTH - start - width, top=top, bottom=bottom)
-        )
-        ticks, at, is_measured = [], 0.0, None
-        for row in rows:
-            if is_measured != (row.series >= 0):
-                is_measured = row.series >= 0
-                axes.axhline(at, color=LINE, linewidth=0.5)
-                if not number:
-                    axes.annotate(
-                        headings[is_measured], (0, at + 0.6 * _HEADING), xytext=(-3.5, 0), va="center", ha="right",
-                        weight="bold", xycoords=("axes fraction", "data"), textcoords="offset points",
-                        annotation_clip=False,
-                    )  # fmt: skip
-                at += _HEADING
-            ticks.append(at + 0.5)
-            if group in row.values:
-                _branching_line(axes, row.series, row.values[group], at + 0.5)
-            at += 1
-        axes.set_yticks(ticks, names if not number else [""] * len(rows), color=TEXT)
-        share_axis(axes, "x", few=True)
-        axes.set_ylim(at + 0.2, 0)
-        axes.set_title(title, loc="left", fontsize=9.5, pad=5, color=TEXT)
-    _branching_legend(figure)
-    return figure
-
-
-def _branching_line(axes: Axes, series: int, values: tuple[float, Any, Any, Any], y: float) -> None:
-    test, control, low, high = values
-    shade, shape = (colour(series), marker(series)) if series >= 0 else (MUTED, "D")
-    if low is not None and high is not None:
-        axes.plot([low, high], [y, y], color=shade, linewidth=5, alpha=0.22, solid_capstyle="butt")
-    if control is not None:
-        axes.plot([test, control], [y, y], color=shade, linewidth=1.2, zorder=2)
-        axes.plot(
-            control, y, marker="o", markersize=5, markerfacecolor=PAPER, markeredgecolor=shade,
-            linestyle="none", zorder=3, clip_on=False,
-        )  # fmt: skip
-    axes.plot(test, y, marker=shape, markersize=6, color=shade, linestyle="none", zorder=4, clip_on=False)
-
-
-def _branching_legend(figure: Plot) -> None:
-    from matplotlib.lines import Line2D
-
-    line = partial(Line2D, [], [], color=MUTED)
-    handles = [
-        line(marker="s", markersize=6, linestyle="none", label="test sentences"),
-        line(marker="o", markersize=5, markerfacecolor=PAPER, linestyle="none", label="control sentences"),
-        line(linewidth=5, alpha=0.22, label="95% interval of test"),
-    ]
-    figure.legend(
-        handles=handles, loc="upper left", bbox_to_anchor=(0.005, 0.995), ncols=3, frameon=False, fontsize=8.5,
-        handlelength=1.6, columnspacing=1.6, borderaxespad=0.2, borderpad=0,
-    )  # fmt: skip
 
 
 def chosen_pair(records: Iterable[VerdictRecord]) -> str | None:

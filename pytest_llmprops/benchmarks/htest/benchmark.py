@@ -1,11 +1,15 @@
-"""The H-TEST benchmark: load the items, send the questions, judge the replies."""
+"""The H-TEST benchmark: send the questions, judge the replies.
+
+The prompts of the paper (section 3, appendices B, D and G) have the wording of its published code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeGuard
+from typing import Literal
 
+from pytest_llmprops.benchmarks.htest.items import GEOMETRY, Example, few_shot, load_items
 from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
@@ -16,25 +20,6 @@ from pytest_llmprops.core.reading import stated
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Scores, is_base
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, Verdict
-
-# The prompts of the paper (section 3, appendices B, D and G) in the wording of its published code.
-
-Example = tuple[str, str]
-
-
-def few_shot(examples: Sequence[Example], k: int) -> tuple[Example, ...]:
-    """Return the first k / 2 examples of each label, alternating A, B (appendix G).
-
-    :param examples: (text, label) pairs.
-    :raises ValueError: if a label has fewer than k / 2 examples.
-    """
-    half = k // 2
-    chosen = [[e for e in examples if e[1] == label][:half] for label in ("A", "B")]
-    if min(map(len, chosen)) < half:
-        raise ValueError(
-            f"k = {k} needs {half} examples of each label, but there are {len(chosen[0])} A and {len(chosen[1])} B"
-        )
-    return tuple(example for pair in zip(*chosen, strict=True) for example in pair)
 
 
 def classification(examples: Sequence[Example], text: str, *, cot: bool = False) -> str:
@@ -69,92 +54,10 @@ def reader(reply: str) -> str:
     )
 
 
-#: Keys of the text. The authors' ``start_vowel_dev.jsonl`` has ``question``, their other files have ``centerpiece``.
-TEXT_KEYS = ("centerpiece", "question")
-
-
-@dataclass(frozen=True, slots=True)
-class ItemRow:
-    """One line of an H-TEST file.
-
-    :param answer: Index of the correct option.
-    :param id: Empty in published files.
-    """
-
-    text: str
-    options: list[str]
-    answer: int
-    id: str = ""
-
-
-def text_of(row: Mapping[str, Any], place: str) -> str:
-    """Return the text of a row.
-
-    :param place: File and row, for messages.
-    :raises DataError: If the row has no text.
-    """
-    key = next((key for key in TEXT_KEYS if key in row), None)
-    if key is None:
-        keys = " or ".join(map(repr, TEXT_KEYS))
-        raise DataError(f"{place}: no {keys}; every line needs {keys}, 'options' and 'correct_options'")
-    text = row[key]
-    if not isinstance(text, str) or not text.strip():
-        raise DataError(f"{place}: {key} must be a non-empty string")
-    return text
-
-
-def read_rows(files: DataFiles, path: str, *, options: int) -> list[ItemRow]:
-    """Read a file and check its rows.
-
-    :param options: Number of options: 2 for the labels A and B.
-    :raises DataError: With the file, the row and the fix.
-    """
-    rows = []
-    for number, row in enumerate(files.jsonl(path), 1):
-        place = f"{path}: row {number}"
-        text, choices, correct = text_of(row, place), row.get("options"), row.get("correct_options")
-        if not _are_options(choices, options) or not (
-            # isinstance(…, int) would accept true.
-            isinstance(correct, list)
-            and len(correct) == 1
-            and type(correct[0]) is int
-            and correct[0] in range(options)
-        ):
-            expected = "the options A and B" if options == 2 else f"{options} different options"
-            raise DataError(
-                f"{place}: needs {expected}, and correct_options with the index of the correct one"
-            )
-        rows.append(ItemRow(text, choices, correct[0], str(row.get("id", ""))))
-    return rows
-
-
-def _are_options(value: object, count: int) -> TypeGuard[list[str]]:
-    if count == 2:
-        return value == list(LABELS)
-    if not isinstance(value, list) or not all(isinstance(option, str) for option in value):
-        return False
-    return len(value) == len(set(value)) == count
-
-
-#: The ten tasks, with the names of the published files (paper, table 1).
-TASKS = (
-    "uppercase",
-    "start_vowel",
-    "end_punctuation",
-    "palindrome",
-    "end_ly",
-    "spelled_math",
-    "spelled_number",
-    "rhyme",
-    "repeated_word",
-    "hyphenated_word",
-)
-GEOMETRY = "letter_geometry"
 #: Maximum number of characters of a chain of thought in a verdict.
 MAX_THOUGHT = 300
 #: With a smaller share of readable replies, the accuracy of these says little about the model.
 FEWEST_READ = 0.3
-_ID_PREFIXES = {"published": "p", "generated": "g"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,20 +150,7 @@ class HTest(Benchmark):
         return frozenset({"chat"} if task == GEOMETRY or settings.cot else {"chat", "completion"})
 
     def load(self, files: DataFiles) -> Loaded:
-        """Load the tasks whose files exist; the context maps each task to its (text, label) examples."""
-        items: list[Item] = []
-        examples: dict[str, tuple[Example, ...]] = {}
-        for task in TASKS:
-            if files.exists(f"htest/{task}_test.jsonl"):
-                items += _items(files, task, options=2)
-                rows = read_rows(files, f"htest/{task}_dev.jsonl", options=2)
-                examples[task] = tuple((row.text, LABELS[row.answer]) for row in rows)
-        if files.exists(f"htest/{GEOMETRY}_test.jsonl"):
-            items += _items(files, GEOMETRY, options=4)
-        if not items:
-            # Raises the error that names the missing file and how to get it.
-            files.text(f"htest/{TASKS[0]}_test.jsonl")
-        return Loaded(tuple(items), examples)
+        return load_items(files)
 
     async def evaluate(
         self,
@@ -269,10 +159,25 @@ class HTest(Benchmark):
         ask: Ask,
         protocol: Protocol[HTestSettings],
     ) -> Verdict:
-        settings = protocol.settings
-        if item.task == GEOMETRY:
-            return await _geometry(item, ask, settings)
-        return await _classified(item, item["text"], _examples(item, context, settings), ask, settings)
+        settings, has_base = protocol.settings, is_base(ask.kinds)
+        prompt = _prompt(item, context, settings, has_base)
+        if settings.answer == "likelihood":
+            return await _most_likely(item, ask, prompt, has_base)
+        temperature, evidence = settings.temperature, {}
+        if has_base:
+            reply = await ask(Completion(prompt, temperature, max_tokens=settings.max_tokens, stop=("\n",)))
+        elif item.task == GEOMETRY:
+            limit = settings.geometry_max_tokens
+            reply = await ask(Chat.user(prompt, temperature=temperature, max_tokens=limit))
+        elif not settings.cot:
+            reply = await ask(Chat.user(prompt, temperature=temperature, max_tokens=settings.max_tokens))
+        else:
+            reply = await ask(Chat.user(prompt, temperature=temperature))
+            if reply.finish_reason != "content_filter" and reply.text.strip():
+                evidence = {"chain_of_thought": _end(reply.text)}
+                question = Chat.user(reader(reply.text), temperature=temperature, max_tokens=5)
+                reply = await ask(question, role="reader")
+        return _verdict(item, reply, settings, evidence)
 
     def caption(self, item: Item) -> str:
         return f"{item['text']} → {item['options'][item['answer']]}"
@@ -300,41 +205,22 @@ class HTest(Benchmark):
             yield rate(place, "format_rate", formatted, "higher")
 
 
-def _examples(
-    item: Item, context: Mapping[str, Sequence[Example]], settings: HTestSettings
-) -> tuple[Example, ...]:
+def _prompt(
+    item: Item, context: Mapping[str, Sequence[Example]], settings: HTestSettings, has_base: bool
+) -> str:
+    if item.task == GEOMETRY:
+        # A base model is asked for likelihoods only.
+        shown = [item["text"], *item["options"], "Answer:"]
+        return "\n".join(shown) if has_base else geometry(item["text"], item["options"])
     try:
-        return few_shot(context[item.task], settings.k)
+        examples = few_shot(context[item.task], settings.k)
     except ValueError as error:
         raise DataError(
             f"htest/{item.task}_dev.jsonl: {error}; choose a smaller k with --llm-set htest.k=N"
         ) from None
-
-
-async def _classified(
-    item: Item, text: str, examples: Sequence[Example], ask: Ask, settings: HTestSettings
-) -> Verdict:
-    """Ask for the label of ``text`` after ``examples``, and judge the reply by the label of ``item``."""
-    if is_base(ask.kinds):
-        prompt = continuation(examples, text)
-    else:
-        prompt = classification(examples, text, cot=settings.cot)
-    if settings.answer == "likelihood":
-        return await _most_likely(item, ask, prompt, LABELS)
-    if is_base(ask.kinds):
-        reply = await ask(
-            Completion(prompt, settings.temperature, max_tokens=settings.max_tokens, stop=("\n",))
-        )
-        return _judge(item, reply, settings, {})
-    if not settings.cot:
-        reply = await ask(Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens))
-        return _judge(item, reply, settings, {})
-    thought = await ask(Chat.user(prompt, temperature=settings.temperature))
-    if thought.finish_reason == "content_filter" or not thought.text.strip():
-        return _judge(item, thought, settings, {})
-    question = Chat.user(reader(thought.text), temperature=settings.temperature, max_tokens=5)
-    reply = await ask(question, role="reader")
-    return _judge(item, reply, settings, {"chain_of_thought": _end(thought.text)})
+    if has_base:
+        return continuation(examples, item["text"])
+    return classification(examples, item["text"], cot=settings.cot)
 
 
 def _end(thought: str) -> str:
@@ -342,65 +228,44 @@ def _end(thought: str) -> str:
     return thought if len(thought) <= MAX_THOUGHT else f"…{thought[1 - MAX_THOUGHT :]}"
 
 
-async def _most_likely(item: Item, ask: Ask, prompt: str, options: Sequence[str]) -> Verdict:
+async def _most_likely(item: Item, ask: Ask, prompt: str, has_base: bool) -> Verdict:
     """Return the verdict on the option with the highest log-likelihood after ``prompt``."""
-    space = " " if is_base(ask.kinds) else ""
-    request = Likelihood(prompt, tuple(space + option for option in options))
+    options = item["options"]
+    request = Likelihood(prompt, tuple(f" {option}" if has_base else option for option in options))
     scores = Scores.of(request, await ask(request))
     expected, values = options[item["answer"]], scores.values(item["answer"])
     if scores.best is None:
         return Verdict("unparsed", expected, "", "the most likely options are equally likely", values=values)
+    chosen = options[scores.best]
     return Verdict.check(
-        scores.best == item["answer"],
-        expected=expected,
-        given=options[scores.best],
-        reason=f"most likely: {options[scores.best]}",
-        values=values,
+        chosen == expected, expected=expected, given=chosen, reason=f"most likely: {chosen}", values=values
     )
 
 
-async def _geometry(item: Item, ask: Ask, settings: HTestSettings) -> Verdict:
-    options: Sequence[str] = item["options"]
-    if settings.answer == "likelihood" and is_base(ask.kinds):
-        return await _most_likely(item, ask, "\n".join([item["text"], *options, "Answer:"]), options)
-    prompt = geometry(item["text"], options)
-    if settings.answer == "likelihood":
-        return await _most_likely(item, ask, prompt, options)
-    reply = await ask(
-        Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.geometry_max_tokens)
-    )
-    return _verdict(item, reply, options, settings, read_option(reply.text, options))
-
-
-def _judge(item: Item, reply: Reply, settings: HTestSettings, evidence: Mapping[str, str]) -> Verdict:
-    label = read_label(reply.text)
-    return _verdict(item, reply, LABELS, settings, None if label is None else LABELS.index(label), evidence)
-
-
-def _verdict(
-    item: Item,
-    reply: Reply,
-    options: Sequence[str],
-    settings: HTestSettings,
-    by_paper: int | None,
-    evidence: Mapping[str, str] | None = None,
-) -> Verdict:
+def _verdict(item: Item, reply: Reply, settings: HTestSettings, evidence: Mapping[str, str]) -> Verdict:
     """Return the verdict by the rule of the settings. ``values`` say whether both rules read the same."""
+    options: Sequence[str] = item["options"]
+    expected, given = options[item["answer"]], reply.text.strip()
+    if reply.finish_reason == "content_filter":
+        values = {"parsed": 0.0, "format": 0.0}
+        return Verdict(
+            "refused", expected, given, "a content filter refused", values=values, evidence=evidence
+        )
     by_letter = stated(reply.text, [(option,) for option in options])
+    by_paper = read_option(reply.text, options) if item.task == GEOMETRY else _label(reply.text)
     chosen, other, rule = by_letter, by_paper, "stated choice"
     if settings.match == "paper":
         chosen, other, rule = by_paper, by_letter, "the paper's rule"
-    expected = options[item["answer"]]
-    if reply.finish_reason == "content_filter":
-        values = {"parsed": 0.0, "format": 0.0}
-        return _unread(reply, expected, values, evidence)
-    values = {"parsed": float(chosen is not None), "format": float(reply.text.strip() in options)}
+    values = {"parsed": float(chosen is not None), "format": float(given in options)}
     values[READ_ALIKE] = float(chosen == other)
-    evidence = {**(evidence or {}), READ_BY: rule}
+    evidence = {**evidence, READ_BY: rule}
     if chosen != other:
         evidence[OTHER_READING] = "none" if other is None else options[other]
     if chosen is None:
-        return _unread(reply, expected, values, evidence)
+        reason = "no answer could be read" if given else "the reply is empty"
+        if given and reply.finish_reason == "length":
+            reason = "the reply was cut off before an answer"
+        return Verdict("unparsed", expected, given, reason, values=values, evidence=evidence)
     reason = f"read as {options[chosen]}"
     if chosen != item["answer"] and len(options) == 2:
         reason += ", which is the other group"
@@ -414,26 +279,7 @@ def _verdict(
     )
 
 
-def _unread(
-    reply: Reply, expected: str, values: Mapping[str, float], evidence: Mapping[str, str] | None = None
-) -> Verdict:
-    given = reply.text.strip()
-    if reply.finish_reason == "content_filter":
-        return Verdict(
-            "refused", expected, given, "a content filter refused", values=values, evidence=evidence or {}
-        )
-    if not given:
-        reason = "the reply is empty"
-    elif reply.finish_reason == "length":
-        reason = "the reply was cut off before an answer"
-    else:
-        reason = "no answer could be read"
-    return Verdict("unparsed", expected, given, reason, values=values, evidence=evidence or {})
-
-
-def _items(files: DataFiles, task: str, *, options: int) -> Iterator[Item]:
-    prefix = _ID_PREFIXES.get(files.source, "")
-    for number, row in enumerate(read_rows(files, f"htest/{task}_test.jsonl", options=options), 1):
-        name = f"{prefix}{row.id or format(number, '04d')}"
-        fields = {"text": row.text, "options": row.options, "answer": row.answer}
-        yield Item(f"htest/{task}/{name}", task, "en", files.source, fields=fields)
+def _label(reply: str) -> int | None:
+    """Return the index of the label that the paper's rule reads."""
+    label = read_label(reply)
+    return None if label is None else LABELS.index(label)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,9 +78,9 @@ def _add_people(commands: Groups) -> None:
 
 
 def _annotate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.htest.tools.annotation import read_examples, write_sheets
+    from pytest_llmprops.benchmarks.htest.tools.annotation import examples_in, write_sheets
 
-    examples = read_examples(options.data)
+    examples = examples_in(options.data)
     return wrote(write_sheets(options.out, examples, seed=options.seed, ks=options.k))
 
 
@@ -174,12 +176,7 @@ def _train(options: argparse.Namespace) -> int:
 
 def _write_tables(runs: Sequence[Path], out: Path) -> Table:
     """Write Table 8 and Figure 6 from the runs that are recorded so far, and return the table."""
-    from pytest_llmprops.benchmarks.htest.report.training import (
-        conditions,
-        training_csv,
-        training_figure,
-        training_table,
-    )
+    from pytest_llmprops.benchmarks.htest.report import conditions, training_figure, training_table
     from pytest_llmprops.data.whole_files import write_text
     from pytest_llmprops.reports.kit.figures import draw
     from pytest_llmprops.reports.kit.series import Measured, series_of
@@ -189,7 +186,12 @@ def _write_tables(runs: Sequence[Path], out: Path) -> Table:
     rows = conditions(Measured("htest", series_of([recorded(str(run)) for run in runs])))
     table, figure = training_table(rows), training_figure(rows)
     write_text(out / "table.md", "\n".join(table_lines(table)) + "\n")
-    write_text(out / "table.csv", training_csv(rows))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([name for name, _ in table.columns])
+    # Accuracies are fractions.
+    writer.writerows([cell.text if cell.value is None else cell.value for cell in row] for row in table.rows)
+    write_text(out / "table.csv", buffer.getvalue())
     for path, content in figure_files(out, {figure.name: draw(figure.draw)}).items():
         write_file(path, content)
     return table
@@ -224,7 +226,7 @@ def _export_train(options: argparse.Namespace) -> int:
 
 def _excluded(folders: Sequence[Path]) -> set[str]:
     """Return the texts of all H-TEST items in folders of data."""
-    from pytest_llmprops.benchmarks.htest.benchmark import text_of
+    from pytest_llmprops.benchmarks.htest.items import text_of
     from pytest_llmprops.data.files import DataFolder
 
     exclude: set[str] = set()

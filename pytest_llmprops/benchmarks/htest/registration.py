@@ -7,7 +7,7 @@ from pytest_llmprops.core.registration import Command, Registration
 REGISTRATION = Registration(
     name="htest",
     benchmark="pytest_llmprops.benchmarks.htest.benchmark:HTest",
-    section="pytest_llmprops.benchmarks.htest.report.section:section",
+    section="pytest_llmprops.benchmarks.htest.report:section",
     suite="pytest_llmprops.suites.test_htest",
     data="pytest_llmprops.data.files:builtin_data",
     manifest="manifest.tsv",

@@ -293,6 +293,13 @@ def _no_bound(no: Sequence[Values]) -> Iterator[str]:
     tested = [v for v in no if v.get(f"tests_{phi_of(v)}")]
     if not tested:
         return
+    lenient = sum(v["accepted"] > 0 and v.get(f"trust_{phi_of(v)}") != 1 for v in tested)
+    if lenient:
+        yield (
+            f"accepted no: no bound: {lenient} of {len(tested)} answers failed a test, but without triangular evidence,"
+            " which alone rejects as printed (section 5.2.3)"
+        )
+        return
     most = int(max(v[f"tests_{phi_of(v)}"] for v in tested))
     passed = "1 test" if most == 1 else f"{most} tests"
     drawn = drawn_overlaps(tested)

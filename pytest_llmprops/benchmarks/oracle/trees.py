@@ -189,14 +189,6 @@ class Tree:
         )
 
 
-def collapsed(node: Node) -> Node:
-    """Return ``node`` with every unary chain merged into one node, labels joined by ``+`` from the top."""
-    children = tuple(collapsed(child) for child in node.children)
-    if len(children) == 1:
-        return Node(f"{node.label}+{children[0].label}", node.start, node.end, children[0].children)
-    return Node(node.label, node.start, node.end, children)
-
-
 def is_punctuation(token: str) -> bool:
     """Return True if a token is only punctuation: Unicode category P or a backtick, without ``% & # @``."""
     return all(

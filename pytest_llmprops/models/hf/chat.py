@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.reasoning import is_mark, opening_at_end
-from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Usage
+from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message, Reply, Usage, without_system
 from pytest_llmprops.models.base import AS_TEXT, Result, scored
 from pytest_llmprops.models.hf.loading import HfModel
 from pytest_llmprops.models.local.sampling import (
@@ -236,6 +236,11 @@ class HfCausalModel(HfModel):
         self.special_tokens: frozenset[int] = frozenset()
         #: the tags of thoughts among the special tokens
         self.thought_tokens: frozenset[int] = frozenset()
+        self._has_no_system = False
+
+    def deviations(self) -> Sequence[str]:
+        """Return that the chat template has no role for system messages, once it has refused one."""
+        return ("system message put before the first user message",) if self._has_no_system else ()
 
     def likelihood(self, requests: Sequence[Likelihood]) -> Iterator[Result]:
         """Yield one result per request, in order, as soon as all its options are scored."""
@@ -604,19 +609,32 @@ class HfChatModel(HfCausalModel):
         return is_new
 
     def _text(self, request: Chat | Completion) -> str:
+        messages: tuple[Message, ...] = getattr(request, "messages", ())
         try:
-            return str(
-                self.tokenizer.apply_chat_template(
-                    [{"role": m.role, "content": m.content} for m in getattr(request, "messages", ())],
-                    tokenize=False,
-                    add_generation_prompt=True,
-                    date_string=_DATE.strftime("%d %b %Y"),
-                    strftime_now=_DATE.strftime,
-                )
-            )
+            try:
+                return self._templated(messages)
+            except Exception as error:
+                has_system = any(message.role == "system" for message in messages)
+                if not has_system or "system" not in str(error).lower():
+                    raise
+                # The templates of Gemma and others refuse system messages.
+                text = self._templated(without_system(messages))
+                self._has_no_system = True
+                return text
         except Exception as error:
             line = " ".join(str(error).split())[:300]
             raise BackendError(f"{self._name}: the chat template fails: {line}", kind="request") from None
+
+    def _templated(self, messages: Sequence[Message]) -> str:
+        return str(
+            self.tokenizer.apply_chat_template(
+                [{"role": message.role, "content": message.content} for message in messages],
+                tokenize=False,
+                add_generation_prompt=True,
+                date_string=_DATE.strftime("%d %b %Y"),
+                strftime_now=_DATE.strftime,
+            )
+        )
 
     def _tokens(self, text: str) -> list[int]:
         # The template has written the special tokens.

@@ -459,7 +459,7 @@ def panels(
             for mark in row.marks:
                 axes.plot(
                     mark.value, middle, marker="D", markersize=5, markerfacecolor=PAPER, markeredgecolor=MUTED,
-                    linestyle="none",
+                    linestyle="none", clip_on=False,
                 )  # fmt: skip
             at += 1
         axes.set_yticks(ticks, names if not number else [""] * count)

@@ -14,7 +14,7 @@ from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, RulesFile
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.requests import Chat, Kind, Parse, Reply, Request, Translate
+from pytest_llmprops.core.requests import Chat, Kind, Message, Parse, Reply, Request, Translate
 from pytest_llmprops.runs.reader import read_run
 from tests.support.dtails_cases import (
     BENCHMARK,
@@ -38,18 +38,21 @@ NAMED = (("woon",), ("leef", "lewe"))
 
 def test_selection_without_rules() -> None:
     """Figure 7: concept, sentence and list, reasoning first, the answer between three backticks."""
-    assert prompts.selection("live", "They live here.", NAMED) == (
+    (user,) = prompts.selection("live", "They live here.", NAMED)
+    assert user == Message(
+        "user",
         'Please select the best translation of "live" in "They live here." from the following list:'
         " ['woon', 'leef/lewe']. Carefully explain your reasoning first and then enclose your final answer like"
-        " this ```answer```."
+        " this ```answer```.",
     )
 
 
 def test_selection_with_rules() -> None:
-    """Figure 8: the rules come directly after a colon and before the question, which refers to them."""
+    """Figure 8: the rules come directly after a colon, as the system prompt; the question refers to them."""
     rules = prompts.shown_rules({"leef/lewe": "to be alive", "woon": "to dwell"})
     prompt = prompts.selection("live", "They live here.", NAMED, language="Afrikaans", rules=rules)
-    system, user = prompt.split("\n")
+    assert [message.role for message in prompt] == ["system", "user"]
+    system, user = (message.content for message in prompt)
     assert system == (
         'Here are rules for how to translate "live" in Afrikaans:'
         '{"leef/lewe": "to be alive", "woon": "to dwell"}'
@@ -61,41 +64,41 @@ def test_selection_with_rules() -> None:
 
 
 def test_retry() -> None:
-    """The retry is the prompt followed by the paper's sentence."""
-    first = prompts.selection("live", "They live here.", NAMED)
-    assert prompts.retried(first, NAMED) == (
-        first + " Please enclose your selected translation from ['woon', 'leef/lewe'] with 3 back ticks."
-    )
+    """The retry is the prompt followed by the paper's sentence; the system prompt stays."""
+    first = prompts.selection("live", "They live here.", NAMED, language="Afrikaans", rules="{}")
+    system, user = prompts.retried(first, NAMED)
+    sentence = " Please enclose your selected translation from ['woon', 'leef/lewe'] with 3 back ticks."
+    assert (system, user.content) == (first[0], first[1].content + sentence)
 
 
 def test_rule_generation() -> None:
     """Figure 9, with and without sentences; without them its last sentence is omitted."""
-    without_sentences = prompts.rule_generation("live", NAMED, "Afrikaans")
-    assert without_sentences.startswith(
+    system, user = prompts.rule_generation("live", NAMED, "Afrikaans")
+    assert (system.role, user.role) == ("system", "user")
+    assert system.content == (
         "Please only return a json with the following keys ['woon', 'leef/lewe'] and no other text. For each key"
         " the value should be a string in English explaining how the meaning and usage of that Afrikaans word is"
         " different from the others. The string should also include a brief example in Afrikaans of the word"
         " being used with an English translation. Please include the transliteration from Afrikaans to Latin"
-        " characters if necessary. "
+        " characters if necessary."
     )
-    assert without_sentences.endswith(
+    assert user.content == (
         'When translating the concept "live" from English to Afrikaans, what is the difference in meaning between'
         ' "woon" and "leef/lewe" and in which contexts should they be used?'
     )
-    assert (
-        prompts.rule_generation("live", NAMED, "Afrikaans", {"woon": (), "leef/lewe": ()})
-        == without_sentences
-    )
+    empty = prompts.rule_generation("live", NAMED, "Afrikaans", {"woon": (), "leef/lewe": ()})
+    assert empty == (system, user)
     full = prompts.rule_generation("live", NAMED, "Afrikaans", {"woon": ("We live in 'Paris'.",)})
-    assert full == (
-        without_sentences + " Here are sentences where each word is used in context to help you:"
+    assert full[1].content == (
+        user.content + " Here are sentences where each word is used in context to help you:"
         " {'woon': [\"We live in 'Paris'.\"], 'leef/lewe': []}"
     )
 
 
 def test_names_and_sentences_in_the_prompt_for_rules() -> None:
     """Three names are joined by commas and "and"; a sentence with both kinds of quotes is escaped as in Python."""
-    prompt = prompts.rule_generation("x", [["a"], ["b"], ["c"]], "Afrikaans", {"a": ['It\'s "a".']})
+    [_, user] = prompts.rule_generation("x", [["a"], ["b"], ["c"]], "Afrikaans", {"a": ['It\'s "a".']})
+    prompt = user.content
     assert ' between "a", "b", and "c" and in which contexts' in prompt
     assert prompt.endswith(""" to help you: {'a': ['It\\'s "a".'], 'b': [], 'c': []}""")
 
@@ -121,7 +124,7 @@ def test_prompt_matches_the_paper() -> None:
     _, [request] = measured(item(), lambda r: fenced("woon"))
     assert isinstance(request, Chat)
     order = [LIVE[index] for index in shown_order(2, 0, "dtails/af/live/01")]
-    assert prompt_of(request) == prompts.selection("live", "They live here.", order)
+    assert request.messages == prompts.selection("live", "They live here.", order)
     assert (request.temperature, request.max_tokens, request.sample) == (0.0, 1024, 0)
 
 
@@ -168,7 +171,9 @@ def test_one_retry_with_the_papers_sentence() -> None:
     """A reply that breaks the template is retried once with appendix B.3's sentence and the same list."""
     verdict, [first, second] = judged(item(), says("I think woon.", fenced("woon")))
     names = [name.split("/") for name in shown(prompt_of(first))]
-    assert prompt_of(second) == prompts.retried(prompt_of(first), names)
+    assert isinstance(first, Chat)
+    assert isinstance(second, Chat)
+    assert second.messages == prompts.retried(first.messages, names)
     assert verdict.status == "correct"
     assert verdict.values["run1_retried"] == 1.0
 

@@ -12,18 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.dtails.context import frequency_baseline
 from pytest_llmprops.benchmarks.dtails.items import (
     LANGUAGES,
+    Row,
     expert_rows,
+    frequency_baseline,
     items,
     languages,
+    parse_rows,
+    parse_words,
     row_items,
     train_rows,
     words,
 )
 from pytest_llmprops.benchmarks.dtails.reading import read_translation
-from pytest_llmprops.benchmarks.dtails.rows import Row, parse_rows, parse_words
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import check_unique
 from pytest_llmprops.core.texts import unicode_words

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.dtails.items import (
     LANGUAGES,
+    Row,
     expert_rows,
     items,
     languages,
@@ -17,8 +18,7 @@ from pytest_llmprops.benchmarks.dtails.items import (
 )
 from pytest_llmprops.benchmarks.dtails.prompts import variation_name
 from pytest_llmprops.benchmarks.dtails.reading import is_right, read_selection, read_translation
-from pytest_llmprops.benchmarks.dtails.rows import Row
-from pytest_llmprops.benchmarks.dtails.rule_making import choose_sentences, english_tokens
+from pytest_llmprops.benchmarks.dtails.rules import choose_sentences, english_tokens
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.items import check_unique

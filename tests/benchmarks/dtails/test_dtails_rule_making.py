@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails import prompts
-from pytest_llmprops.benchmarks.dtails.context import Context, concept_sentences
-from pytest_llmprops.benchmarks.dtails.rows import parse_rows
-from pytest_llmprops.benchmarks.dtails.rule_making import (
+from pytest_llmprops.benchmarks.dtails.context import Context
+from pytest_llmprops.benchmarks.dtails.items import parse_rows
+from pytest_llmprops.benchmarks.dtails.rules import (
     choose_sentences,
+    concept_sentences,
     english_tokens,
     sentence_key,
 )
@@ -80,8 +81,8 @@ GOOD = '{"leef/lewe": "to be alive", "woon": "to dwell"}'
 def test_prompts_of_figures_8_and_9() -> None:
     """The model gets figure 9 to write its rules and figure 8, with its own rules, to choose."""
     verdict, [first, second] = judged_rules(writer(GOOD))
-    assert prompt_of(first) == prompts.rule_generation("live", LIVE, "Afrikaans", SENTENCES)
     assert isinstance(first, Chat)
+    assert first.messages == prompts.rule_generation("live", LIVE, "Afrikaans", SENTENCES)
     assert (first.temperature, first.max_tokens, first.sample) == (0.0, 2048, 0)
     system, _, user = prompt_of(second).partition("\n")
     assert system == f'Here are rules for how to translate "live" in Afrikaans:{GOOD}'
@@ -93,7 +94,8 @@ def test_prompts_of_figures_8_and_9() -> None:
 def test_without_train_rows() -> None:
     """If the concept has no train row, the prompt omits its last sentence and 0 is recorded."""
     verdict, [first, _] = judged_rules(writer(GOOD), case_context=self_context({"leef/lewe": (), "woon": ()}))
-    assert prompt_of(first) == prompts.rule_generation("live", LIVE, "Afrikaans")
+    assert isinstance(first, Chat)
+    assert first.messages == prompts.rule_generation("live", LIVE, "Afrikaans")
     assert verdict.values["sentences"] == 0.0
 
 
@@ -108,7 +110,7 @@ def test_a_helper_writes_the_rules() -> None:
 
     more: dict[str, Any] = {"case_context": helped, "rules": "helper"}
     outcome, [choice] = measured(item(), writer(GOOD), helpers={"rules": helper}, **more)
-    assert [prompt_of(request) for request in asked] == [
+    assert [request.messages for request in asked if isinstance(request, Chat)] == [
         prompts.rule_generation("live", LIVE, "Afrikaans", SENTENCES)
     ]
     assert GOOD in prompt_of(choice)

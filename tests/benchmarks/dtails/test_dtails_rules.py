@@ -16,18 +16,14 @@ from pytest_llmprops.benchmarks.dtails.rules import (
     ConceptRules,
     Rule,
     RulesFile,
-    check_covers,
     parse_rules_file,
-    read_rules_reply,
+    read_rules,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
 from tests.support.dtails import row, write_language
 from tests.support.dtails_cases import BENCHMARK, fenced, judged, prepared, prompt_of
 
-LIVE = (("leef", "lewe"), ("woon",))
-
-
-SEE = (("gesien",), ("sien",))
+NAMES = ("leef/lewe", "woon")
 
 
 FILE = RulesFile(
@@ -41,7 +37,7 @@ FILE = RulesFile(
 
 
 def test_file_round_trip() -> None:
-    """A written file is read back unchanged, is indented, not escaped, and counts the sentences of each concept."""
+    """A written file is read back unchanged, is indented and not escaped."""
     rules = RulesFile("fa", "m", (ConceptRules("most", "", (Rule("مهم‌ترین", "a\nb"), Rule("ترين", "c", 1))),))
     text = rules.to_json()
     assert parse_rules_file(text, "x") == rules
@@ -49,31 +45,33 @@ def test_file_round_trip() -> None:
     assert "مهم‌ترین" in text
     assert text.endswith("}\n")
     assert text.count("\n") > 10
-    assert [entry["sentences"] for entry in json.loads(FILE.to_json())["concepts"]] == [53, 0]
 
 
 @pytest.mark.parametrize(
     ("path", "changes", "says"),
     [
-        ([], {"model": None}, "'model' is missing"),
-        ([], {"extra": 1}, "unknown key 'extra'"),
+        ([], {"model": None}, "write an object with the keys format, language, model, concepts"),
+        ([], {"extra": 1}, "'format, language, model, concepts, extra'; write an object"),
         ([], {"format": "dtails-rules 2"}, 'reads "dtails-rules 1"'),
-        ([], {"language": " "}, "language is empty"),
-        ([], {"concepts": {}}, "must be a list"),
+        ([], {"language": " "}, "language is ' '; write a text"),
+        ([], {"concepts": {}}, "concepts is '{}'; write a list"),
         ([], {"concepts": []}, "no concepts"),
         (["concepts"], {2: json.loads(FILE.to_json())["concepts"][0]}, "concept 3: 'live' is repeated"),
-        (["concepts"], {2: 7}, "concept 3: not a JSON object"),
-        (["concepts", 0], {"concept": ""}, "concept 1: the concept is empty"),
-        (["concepts", 0], {"note": ""}, "concept 1: unknown key 'note'"),
-        (["concepts", 0], {"sentences": 52}, "its variations have 53"),
-        (["concepts", 0], {"sentences": True}, "must be a whole number"),
-        (["concepts", 1, "variations"], {1: None}, "(see): there are rules for 1 variation"),
-        (["concepts", 1, "variations", 1], {"variation": "gesien"}, "(see): a variation is repeated"),
-        (["concepts", 1, "variations", 1], {"rule": " "}, "variation 2: the rule is empty"),
-        (["concepts", 1, "variations", 1], {"rule": ["x"]}, "must be a string"),
-        (["concepts", 1, "variations", 1], {"rule": "x" * 4001}, "4001 characters"),
-        (["concepts", 1, "variations", 1], {"rule": "\ud800"}, "surrogate"),
-        (["concepts", 1, "variations", 1], {"sentences": -1}, "sentences is -1"),
+        (["concepts"], {2: 7}, "concept 3: '7'; write an object"),
+        (["concepts", 0], {"concept": ""}, "concept 1: concept is ''; write a text"),
+        (["concepts", 0], {"note": ""}, "concept 1: 'concept, pos, variations, note'"),
+        (["concepts", 1, "variations"], {1: None}, "(see): write at least two variations"),
+        (
+            ["concepts", 1, "variations", 1],
+            {"variation": "gesien"},
+            "(see): write at least two variations, each once",
+        ),
+        (["concepts", 1, "variations", 1], {"rule": " "}, "variation 2: rule is ' '; write a text"),
+        (["concepts", 1, "variations", 1], {"rule": ["x"]}, "write a text"),
+        (["concepts", 1, "variations", 1], {"rule": "x" * 4001}, "a rule of at most 4000 characters"),
+        (["concepts", 1, "variations", 1], {"rule": "\ud800"}, "write a text"),
+        (["concepts", 1, "variations", 1], {"sentences": -1}, "write sentences from 0"),
+        (["concepts", 1, "variations", 1], {"sentences": True}, "sentences is 'True'; write a whole number"),
     ],
 )
 def test_damaged_files(path: list[Any], changes: dict[Any, Any], says: str) -> None:
@@ -114,29 +112,10 @@ def test_two_concepts_with_one_spelling() -> None:
 def test_order_of_variations_and_forms_does_not_matter() -> None:
     """The order of variations and of their forms does not matter, but a different form does."""
     entry = FILE.concepts[0]
-    assert entry.fits("live", (("woon",), ("lewe", "leef")))
-    assert not entry.fits("live", (("woon",), ("lewe",)))
-    assert not entry.fits("love", LIVE)
+    assert entry.fits("live", ("woon", "lewe/leef"))
+    assert not entry.fits("live", ("woon", "lewe"))
+    assert not entry.fits("love", ("woon", "leef/lewe"))
     assert entry.texts() == {"leef/lewe": "to be alive", "woon": "to dwell"}
-
-
-@pytest.mark.parametrize(
-    ("language", "concepts", "says"),
-    [
-        ("hy", [("live", "VERB", LIVE)], "rules for 'af', not 'hy'"),
-        ("af", [("live", "VERB", LIVE), ("time", "NOUN", (("keer",), ("tyd",)))],
-         "'time' ('keer, tyd') is not in this file; make them with `llmprops dtails rules --lang af`"),
-        ("af", [("see", "VERB", (*SEE, ("kyk",)))], "'see' ('gesien, sien, kyk') has other variations in this file"),
-        ("af", [("time", "", LIVE), ("day", "", LIVE), ("man", "", LIVE)], "and 2 more"),
-    ],
-)  # fmt: skip
-def test_rules_for_other_concepts(language: str, concepts: Any, says: str) -> None:
-    """A file that lacks a concept, has other variations or is for another language is refused; it may have more."""
-    with pytest.raises(UsageError) as caught:
-        check_covers(FILE, language, concepts, "my.json")
-    assert says in str(caught.value)
-    assert str(caught.value).startswith("my.json: ")
-    check_covers(FILE, "af", [("see", "VERB", SEE)], "my.json")
 
 
 @pytest.mark.parametrize(
@@ -150,11 +129,7 @@ def test_rules_for_other_concepts(language: str, concepts: Any, says: str) -> No
 )
 def test_replies_that_can_be_used(reply: str) -> None:
     """JSON is accepted alone, in any order, or inside fences; the rules get the item's order."""
-    reply_rules = read_rules_reply(reply, LIVE)
-    assert reply_rules.texts == {"leef/lewe": "alive", "woon": "dwell"}
-    assert not reply_rules.problem
-    assert list(reply_rules.texts) == ["leef/lewe", "woon"]
-    assert reply_rules.fenced == reply.startswith("```")
+    assert list(read_rules(reply, NAMES).items()) == [("leef/lewe", "alive"), ("woon", "dwell")]
 
 
 @pytest.mark.parametrize(
@@ -172,42 +147,42 @@ def test_replies_that_can_be_used(reply: str) -> None:
         ('{"leef/lewe": "a", "woon": {"rule": "b"}}', "'woon' is not a text"),
         ('{"leef/lewe": "", "woon": "b"}', "'leef/lewe' is not a text"),
         ('{"leef/lewe": "a", "woon": NaN}', "not JSON"),
-        ('{"leef/lewe": "a", "woon": "\\ud800"}', "surrogate"),
+        ('{"leef/lewe": "a", "woon": "\\ud800"}', "'woon' is not a text"),
         (json.dumps({"leef/lewe": "a", "woon": "b" * (LONGEST_RULE + 1)}), "longer than"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_replies_that_cannot_be_used(reply: str, says: str) -> None:
     """Text around the JSON, wrong or repeated keys, and values that are not texts give a short problem."""
-    reply_rules = read_rules_reply(reply, LIVE)
-    assert reply_rules.texts is None
-    assert says in reply_rules.problem
-    assert "\n" not in reply_rules.problem
-    assert len(reply_rules.problem) < 200
+    with pytest.raises(ValueError, match=re.escape(says)) as caught:
+        read_rules(reply, NAMES)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200
 
 
 def test_keys_without_joiners() -> None:
     """A key without its zero-width joiner is accepted, and the rule keeps the item's spelling."""
-    reply_rules = read_rules_reply('{"مهمترین": "a", "ترين": "b"}', (("مهم‌ترین",), ("ترين",)))
-    assert reply_rules.texts == {"مهم‌ترین": "a", "ترين": "b"}
+    texts = read_rules('{"مهمترین": "a", "ترين": "b"}', ("مهم‌ترین", "ترين"))
+    assert texts == {"مهم‌ترین": "a", "ترين": "b"}
 
 
 def test_keys_that_are_equal_after_folding() -> None:
     """Variations that differ only in Unicode form keep their own rules."""
     composed, decomposed = "இப்போது", "இப்\u0baa\u0bc7\u0bbeது"
     reply = json.dumps({decomposed: "second", composed: "first"})
-    assert read_rules_reply(reply, ((composed,), (decomposed,))).texts == {
-        composed: "first",
-        decomposed: "second",
-    }
-    assert "missing" in read_rules_reply(json.dumps({composed: "one"}), ((composed,), (decomposed,))).problem
+    assert read_rules(reply, (composed, decomposed)) == {composed: "first", decomposed: "second"}
+    with pytest.raises(ValueError, match="missing"):
+        read_rules(json.dumps({composed: "one"}), (composed, decomposed))
 
 
 @given(st.text(max_size=80))
 def test_any_reply_is_read(reply: str) -> None:
     """Any reply yields either complete rules or a problem."""
-    reply_rules = read_rules_reply(reply, LIVE)
-    assert (reply_rules.texts is None) == bool(reply_rules.problem)
+    try:
+        texts = read_rules(reply, NAMES)
+    except ValueError:
+        return
+    assert list(texts) == list(NAMES)
 
 
 SETTINGS = BENCHMARK.protocols["quick"].settings
@@ -268,6 +243,11 @@ def test_languages_of_files(data: Path) -> None:
     part = prepared(data, file)
     own = [item for item in part.items if item.language == "af"]
     BENCHMARK.check_selected(own, part.context, SETTINGS)
+    other = write_rules(data / "c.json", concept="love")
+    both = f"{other},{write_rules(data / 'd.json', 'hy', concept='love')}"
+    message = refusal(data, both)
+    assert "no rules for 'live' with the variations 'leef/lewe, woon' and 1 more" in message
+    assert "`llmprops dtails rules --lang af`" in message
 
 
 def test_translations_need_no_rules(data: Path) -> None:

@@ -6,7 +6,6 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -116,19 +115,6 @@ def test_other_data_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
         write_set(tmp_path / "file", make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
-
-
-def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run reports its progress, not too often; the last line gives the number of pairs."""
-    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
-    lines: list[str] = []
-    paradigms, words = load_templates()
-    write_set(
-        tmp_path, make_pairs(paradigms, words, seed=0, pairs=150), paradigms, source={}, report=lines.append
-    )
-    assert [line.partition(",")[0] for line in lines] == ["2", "5"]
-    assert "paradigm" in lines[0]
-    assert lines[-1] == "5,850 pairs"
 
 
 def test_impossible_numbers_of_pairs_are_refused(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from pytest_llmprops.benchmarks.eras.paradigms import (
     parse_slot_words,
     to_json,
 )
-from pytest_llmprops.benchmarks.eras.tools.generation import PAPER_SIZE, capacity, shares
+from pytest_llmprops.benchmarks.eras.tools.generation import capacity, shares
 from pytest_llmprops.core.errors import DataError
 
 DATA = Path(__file__).parents[3] / "data" / "eras"
@@ -130,8 +130,8 @@ def test_frames_can_supply_the_papers_size() -> None:
     """The frames can supply the paper's 203,944 pairs, at most 40,000 per paradigm and thousands in each."""
     capacities = [capacity(paradigm, words()) for paradigm in paradigms()]
     assert min(capacities) > 5000
-    numbers = shares(capacities, PAPER_SIZE)
-    assert sum(numbers) == PAPER_SIZE
+    numbers = shares(capacities, 203_944)
+    assert sum(numbers) == 203_944
     assert max(numbers) <= 40_000
     assert max(numbers) - min(numbers) <= 1
 

@@ -19,7 +19,7 @@ def reply(chat):
     return "A" if "只回答一个字母" in text else CUT
 """
 CHARACTERS = '" ".join(sentence)'
-ONE_SPACE = 'sentence.replace("。", " 。")'
+ONE_SPACE = 'sentence[0] + " " + sentence[1:]'
 PAIRS = '" ".join(sentence[i : i + 2] for i in range(0, len(sentence), 2))'
 #: A segmenter inside the worker that drops the last character of sentences with 机.
 DROPPER = """

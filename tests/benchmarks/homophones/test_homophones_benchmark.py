@@ -72,9 +72,6 @@ def quoted(prompt: str) -> str:
     return results.group(1)
 
 
-# Questions
-
-
 def test_paper_and_quick_requests(lamp: Loaded, measure: Measure) -> None:
     """`paper` leaves temperature and length to the server; `quick` sets both and asks for a line with the answer."""
     paper, quick = (
@@ -151,9 +148,6 @@ def test_mask_ignores_case_and_finds_every_place(
     assert masked(sentence, word) == shown
     tasks = [i.task for i in load(tmp_path, "en", (sentence, word, "x")).items]
     assert tasks == ["asked", *(["context_only"] if shown else []), "word_only"]
-
-
-# Matching
 
 
 def test_foreign_answers_may_be_english(tmp_path: Path, measure: Measure) -> None:
@@ -245,9 +239,6 @@ def test_settings_out_of_range_are_refused(bad: dict[str, str]) -> None:
     assert "\n" not in str(caught.value)
 
 
-# Repeated questions
-
-
 def test_question_is_repeated_after_a_refusal(lamp: Loaded, measure: Measure) -> None:
     """With asks = N the same question follows a refusal up to N times, as in the paper's forced answer."""
     seen = measure(H, lamp.items[0], lamp.context, REFUSAL, "Ah, a lamp!", asks=2)
@@ -266,8 +257,6 @@ def test_question_is_repeated_after_a_refusal(lamp: Loaded, measure: Measure) ->
     assert turns[0] == turns[1]
     assert "lammpe" not in "".join(turns)
 
-
-# Statuses and values
 
 REPLIES = [
     (Reply("It sounds like 'lamp'."), "correct", 0.0),
@@ -359,9 +348,6 @@ def test_remarks(replies: list[str], remarks: list[str], lamp: Loaded, measure: 
     assert list(H.remarks(imported)) == []
 
 
-# Metrics
-
-
 def _records(tmp_path: Path, measure: Measure, *, asks: int = 1) -> list[VerdictRecord]:
     rows = [
         ("Hang the lammpe over the table", "lammpe", "lamp"),
@@ -406,9 +392,6 @@ def test_first_ask_accuracy(tmp_path: Path, measure: Measure) -> None:
     assert ("context_only", "first_ask_accuracy", "") not in results
 
 
-# Answers
-
-
 @pytest.mark.parametrize(
     ("cell", "expected"),
     [
@@ -431,9 +414,6 @@ def test_first_ask_accuracy(tmp_path: Path, measure: Measure) -> None:
 def test_alternatives_are_whole_answers(cell: str, expected: list[str]) -> None:
     """A slash separates whole answers; a pronoun, article or auxiliary shares the words after its alternative."""
     assert alternatives(cell) == expected
-
-
-# Bad rows
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.benchmark import TASKS, HTest, HTestSettings, continuation
+from pytest_llmprops.benchmarks.htest.benchmark import HTest, HTestSettings, continuation
+from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import resolve
@@ -65,9 +66,6 @@ def small(tmp_path: Path) -> Loaded:
     return H.load(DataFolder(tmp_path, "published"))
 
 
-# Prompts
-
-
 def test_prompt_with_examples(small: Loaded, measure: Measure) -> None:
     """The prompt equals the paper's, with A and B examples alternating for any file order."""
     seen = measure(H, small.items[0], small.context, "A", k=4)
@@ -119,9 +117,6 @@ def test_letter_geometry_prompt(small: Loaded, measure: Measure) -> None:
     assert measure(H, small.items[2], small.context, "N", k=4, cot=True).verdict.status == "correct"
 
 
-# Protocols
-
-
 def test_paper_protocol(tmp_path: Path, measure: Measure) -> None:
     """`paper` sends one request with 50 examples, temperature 0.7 and 5 tokens, and sets nothing else."""
     data = load_rhymes(tmp_path, dev=dev_of(50))
@@ -143,9 +138,6 @@ def test_paper_protocol_of_letter_geometry(small: Loaded, measure: Measure) -> N
         for name in ("paper", "quick")
     ]
     assert [(r.temperature, r.max_tokens) for r in asked] == [(0.7, 1), (0.0, 5)]
-
-
-# Chain of thought
 
 
 def test_chain_of_thought_is_read_by_the_reader(small: Loaded, measure: Measure) -> None:
@@ -203,8 +195,6 @@ def test_missing_reader_is_an_error_that_names_it(small: Loaded, measure: Measur
     for cot, roles in (("true", ("reader",)), ("false", ())):
         assert H.helpers(resolve("htest", H.protocols, "quick", {"cot": cot}, 0).settings) == roles
 
-
-# Statuses
 
 STATUSES = [
     (Reply("A"), "correct", 1.0, 1.0),
@@ -276,9 +266,6 @@ def test_the_setting_match_chooses_the_rule(
     assert ("other_reading" in verdict.evidence) == (not alike)
 
 
-# Metrics
-
-
 def test_metrics_by_hand(small: Loaded, measure: Measure) -> None:
     """Adjusted accuracy excludes unread replies, format rate includes them, and both exclude errors."""
     records = [measure(H, small.items[0], small.context, reply, k=4).record for reply, *_ in STATUSES]
@@ -307,9 +294,6 @@ def test_adjusted_accuracy_of_few_readable_replies(small: Loaded, measure: Measu
     for count, (value, read) in expected.items():
         metric = next(m for m in H.metrics(records[-count:]) if m.name == "adjusted_accuracy")
         assert (metric.value, metric.n, metric.ci_low is None) == (value, read, value is None)
-
-
-# Invalid rows
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ from pytest_llmprops.benchmarks.oracle.alignment import (
     matching_path,
     most_similar,
 )
-from pytest_llmprops.benchmarks.oracle.covering import MIN_SIMILARITY, align_covering
-from pytest_llmprops.benchmarks.oracle.phrases import Argument, arguments
+from pytest_llmprops.benchmarks.oracle.covering import MIN_SIMILARITY, Argument, align_covering, arguments
 from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, cosines, node_vectors, token_vectors
 from pytest_llmprops.core.errors import DataError
 from tests.support.paraphrase_oracles import aligned, between, parsed, vectors

@@ -193,6 +193,14 @@ def test_revealed_sources_void_the_bound(revealing: int, void: bool) -> None:
     assert ("passes 1 test with probability at most 0.5" in said) is not void
 
 
+def test_answers_accepted_as_printed_have_no_bound() -> None:
+    """If answers of no are accepted although they failed a test, the bound of a passed test does not hold."""
+    lenient = SAYS_NO | {"trust_or": 3.0, "overlap_own_or": 0.4, "overlap_other_or": 0.5}
+    said = " ".join(remarks((20, SAYS_NO), (5, lenient)))
+    assert "accepted no: no bound: 5 of 25 answers failed a test, but without triangular evidence" in said
+    assert "with probability at most" not in said
+
+
 def test_an_oracle_that_knows_nothing_never_wins() -> None:
     """Only judges that know the labels get a conclusion; what is accepted of them is right in 90% or more."""
     try:

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping as Table
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -220,7 +221,7 @@ def test_values_of_a_proof(said: bool) -> None:
     assert all(isinstance(value, float) for value in values.values())
     assert values["potential_or"] == values["potential_and"] == 1
     assert values["phrase_pairs"] == 2
-    for name in ("phi_or", "phi_and", "rho_12", "rho_star_12", "rho_21", "rho_star_21"):
+    for name in ("phi_or", "phi_and"):
         assert values[name] == float(said)
     assert values["leftover_1"] == values["leftover_2"] == float(not said)
 
@@ -304,7 +305,7 @@ def test_no_of_a_perfect_judge_is_accepted(
 ) -> None:
     """A "no" that passes every test is accepted with the bound, unless the coin has no choice between sentences."""
     for seed in range(10):
-        acceptance = _check(_fake(), table, seed=seed, no_tests=3)
+        acceptance = _check(_fake(), table, seed=seed, no_tests=3, alignment="covering")
         assert (acceptance.accepted, acceptance.outcome) == (True, "accepted-no"), acceptance.why
         assert acceptance.bound is not None
         assert acceptance.bound.probability == probability
@@ -334,17 +335,25 @@ def test_evidence_comes_from_the_deciding_alignment(phi: str, category: str) -> 
 
 
 def test_constant_no() -> None:
-    """A constant "no" denies its own paraphrases and is rejected, but the paper's rule accepts it."""
-    acceptance = _check(_fake(lambda first, second: False))
+    """A constant "no" denies its own paraphrases and is rejected; as printed, it is accepted, but without a bound."""
+    constant = _fake(lambda first, second: False)
+    acceptance = _check(constant, alignment="covering")
     assert acceptance.outcome == "rejected"
     assert "self-inconsistent" in acceptance.why
-    assert {"trust_or": 3, "accepted_paper": 1}.items() <= acceptance.values.items()
+    assert {"trust_or": 3, "accepted_paper": 1, "accepted": 0}.items() <= acceptance.values.items()
+    printed = _check(constant, alignment="printed")
+    assert (printed.outcome, printed.accepted) == ("accepted-no", True)
+    assert printed.why.startswith("no, and passed 0 of 1 tests")
+    assert printed.why.endswith("; no triangular evidence")
+    assert printed.bound is not None
+    assert printed.bound.probability is None
+    assert {"trust_or": 3, "accepted_paper": 1, "accepted": 1}.items() <= printed.values.items()
 
 
 def test_a_fair_coin_is_rarely_accepted() -> None:
     """Random "no" answers pass a test with probability 1/4, and a random "yes" on unaligned sentences never does."""
     rng, trials = generator("coin"), 800
-    checker = ParaphraseChecker(OracleSettings(indifferentiable="random", reference=False), Stub())
+    checker = ParaphraseChecker(replace(QUICK, indifferentiable="random"), Stub())
 
     async def run() -> int:
         fake = _fake(lambda first, second: rng.random() < 0.5)
@@ -542,7 +551,7 @@ def test_even_source_is_drawn_from_both_sentences() -> None:
     drawn: Counter[str] = Counter()
     for seed in range(120):
         fake = _fake()
-        acceptance = _check(fake, ONE_SIDED, seed=seed, source="even")
+        acceptance = _check(fake, ONE_SIDED, seed=seed, source="even", alignment="covering")
         assert acceptance.accepted
         assert acceptance.values["fair_coin_or"] == 1
         assert acceptance.bound is not None
@@ -560,7 +569,11 @@ def test_one_sided_oracle_passes_half_of_the_even_tests() -> None:
     passed = {
         source: sum(
             _check(
-                _fake(lambda one, two: one != DOG and two == DOG), ONE_SIDED, seed=n, source=source
+                _fake(lambda one, two: one != DOG and two == DOG),
+                ONE_SIDED,
+                seed=n,
+                source=source,
+                alignment="covering",
             ).accepted
             for n in range(100)
         )

@@ -156,7 +156,10 @@ class Parts:
             what = f"no pair has two sides of 1 to {LONGEST:,} characters"
             raise DataError(f"{files[0]} and {files[1]}: {what}; use files with one sentence per line")
         folder.mkdir(parents=True, exist_ok=True)
-        corpus = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+        corpus = {}
+        for file in files:
+            with file.open("rb") as raw:
+                corpus[file.name] = hashlib.file_digest(raw, "sha256").hexdigest()
         identities = {
             "source_parser": source.identity,
             "target_parser": target.identity,

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_llmprops.benchmarks.dtails.rows import COLUMNS
-from pytest_llmprops.benchmarks.dtails.rule_making import sentence_key
+from pytest_llmprops.benchmarks.dtails.items import COLUMNS
+from pytest_llmprops.benchmarks.dtails.rules import sentence_key
 from pytest_llmprops.benchmarks.dtails.tools.concepts import (
     CONTENT_TAGS,
     Concept,

@@ -25,8 +25,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.benchmarks.dtails.items import expert_rows
-from pytest_llmprops.benchmarks.dtails.rows import COLUMNS
+from pytest_llmprops.benchmarks.dtails.items import COLUMNS, expert_rows
 from pytest_llmprops.benchmarks.dtails.rules import parse_rules_file
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator

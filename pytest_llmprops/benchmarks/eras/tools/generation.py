@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -38,10 +36,8 @@ from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.data.whole_files import replacing, write_text
 
 VERSION = 1
-_ROWS_PER_WRITE = 2000
-#: The authors' maximum number of pairs per paradigm, and the size of their set.
+#: The authors' maximum number of pairs per paradigm.
 MAX_PAIRS = 40_000
-PAPER_SIZE = 203_944
 #: Threshold of the first slot, and the increase for each further slot (section 2.3, footnote 3).
 FIRST_THRESHOLD, FURTHER_THRESHOLD = 0.74, 0.05
 MASK = "[MASK]"
@@ -136,12 +132,10 @@ def write_set(
     paradigms: Sequence[Paradigm],
     *,
     source: Mapping[str, object],
-    report: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Write a complete set or nothing, and return its files. Pairs are streamed, not kept in memory.
 
-    :param source: How the set was generated, for ``SOURCE.json``. :param report: Gets progress lines; by
-        default they go to standard error if it is a terminal.
+    :param source: How the set was generated, for ``SOURCE.json``.
     :raises UsageError: if the folder cannot be written, or contains ERAS data that was not generated.
     """
     folder = out / "eras"
@@ -152,7 +146,7 @@ def write_set(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(target) as draft:
-            count = _write_rows(draft, pairs, _progress(report))
+            count = _write_rows(draft, pairs)
             # SOURCE.json first: a crash in between must not leave generated pairs that look published.
             facts = {
                 "source": "generated",
@@ -192,44 +186,14 @@ def pair_to_row(pair: SentencePair) -> dict[str, Any]:
     }
 
 
-def _write_rows(path: Path, pairs: Iterator[SentencePair], progress: Callable[[int, str], None]) -> int:
+def _write_rows(path: Path, pairs: Iterator[SentencePair]) -> int:
     count = 0
-    name = ""
     encode = json.JSONEncoder(ensure_ascii=False).encode
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        lines: list[str] = []
         for pair in pairs:
-            name = pair.paradigm.id
-            lines.append(encode(pair_to_row(pair)) + "\n")
+            file.write(encode(pair_to_row(pair)) + "\n")
             count += 1
-            if len(lines) == _ROWS_PER_WRITE:
-                file.writelines(lines)
-                lines.clear()
-                progress(count, name)
-        file.writelines(lines)
-    progress(count, "done")
     return count
-
-
-def _progress(report: Callable[[str], None] | None) -> Callable[[int, str], None]:
-    """Return a function that reports progress, at most twice per second."""
-    on_terminal = report is None and sys.stderr.isatty()
-    last = 0.0
-
-    def show(count: int, name: str) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < 0.5 and name != "done":
-            return
-        last = now
-        line = f"{count:,} pairs" if name == "done" else f"{count:,} pairs, paradigm {name}"
-        if report is not None:
-            report(line)
-        elif on_terminal:
-            sys.stderr.write(f"\r{line:<40}" + ("\n" if name == "done" else ""))
-            sys.stderr.flush()
-
-    return show
 
 
 def threshold(slot: int) -> float:

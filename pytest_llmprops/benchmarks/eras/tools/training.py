@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -59,8 +60,8 @@ _MARKS = "。！？!?；;，、,：:）)》」』”"
 _MOST_UNKNOWN = 0.05
 #: Share and maximum number of held-out lines or reviews. With more, evaluations take longer than the training.
 _HELD_OUT, _MOST_HELD_OUT = 0.05, 2000
-#: The smallest window: some characters of text and the tokens around them.
-_LEAST_WINDOW = 8
+#: Maximum number of tokens of a segmented line and of a review.
+LINE_WINDOW, REVIEW_WINDOW = 256, 512
 #: Texts per batch of an evaluation.
 _BATCH = 64
 _DROPOUT = 0.1
@@ -85,7 +86,7 @@ def character_labels(words: Words) -> list[int]:
 def fitting(text: str, characters: CharacterTokens, *, window: int) -> Iterator[str]:
     """Divide a text into parts of at most ``window`` tokens with the special ones, if possible after punctuation.
 
-    :raises UsageError: if the window is too small for a character.
+    :raises UsageError: if a character does not fit.
     """
     start = 0
     while start < len(text):
@@ -94,7 +95,7 @@ def fitting(text: str, characters: CharacterTokens, *, window: int) -> Iterator[
             end += 1
         if end == start:
             raise UsageError(
-                f"--window {window}: too small for the character {text[start]!r}; use a larger one"
+                f"a row of {window} tokens has no room for {text[start]!r}; give a base that takes longer rows"
             )
         if end < len(text):
             end = max(text.rfind(mark, start, end) for mark in _MARKS) + 1 or end
@@ -157,23 +158,25 @@ class Encoder:
     :param name: a folder or a repository of the hub.
     :param window: maximum number of tokens of a row; less if the encoder takes fewer.
     :param option: the option that names it, for messages.
-    :raises UsageError: if it cannot be loaded, or the window is too small.
+    :raises UsageError: if it cannot be loaded.
     """
 
     def __init__(self, name: str, *, window: int, option: str = "--base ") -> None:
-        if window < _LEAST_WINDOW:
-            raise UsageError(f"--window must be at least {_LEAST_WINDOW}, not {window}")
         self.name, self._option = name, option
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
         config = self._loaded(transformers.AutoConfig)
         self.tokenizer = self._loaded(transformers.AutoTokenizer)
-        self.characters = CharacterTokens(self.tokenizer, name=f"{option}{name}", fold=True)
         positions = int(getattr(config, "max_position_embeddings", 0) or window)
         if "roberta" in str(config.model_type):
             # RoBERTa models count positions from the padding token's index + 1.
             positions -= int(config.pad_token_id or 0) + 1
         self.window = min(window, positions, int(self.tokenizer.model_max_length or window))
+
+    @cached_property
+    def characters(self) -> CharacterTokens:
+        """The tokens of single characters, as segmenters read them."""
+        return CharacterTokens(self.tokenizer, name=f"{self._option}{self.name}", fold=True)
 
     def _loaded(self, loader: Any, **changes: Any) -> Any:
         try:
@@ -282,12 +285,11 @@ class JointNetwork(nn.Module):
     The labels of a batch say which head it trains: one label per text, or one per token.
 
     :param classifier: a sequence classifier of transformers.
-    :param weight: factor of the loss of the token head; that of the sentiment head is 1.
     """
 
-    def __init__(self, classifier: Any, *, weight: float) -> None:
+    def __init__(self, classifier: Any) -> None:
         super().__init__()
-        self.classifier, self.weight, self.config = classifier, weight, classifier.config
+        self.classifier, self.config = classifier, classifier.config
         self.dropout = nn.Dropout(_DROPOUT)
         self.segmentation = nn.Linear(classifier.config.hidden_size, len(LABELS))
         nn.init.normal_(self.segmentation.weight, std=float(getattr(self.config, "initializer_range", 0.02)))
@@ -313,7 +315,7 @@ class JointNetwork(nn.Module):
         loss = cross_entropy(
             logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction=reduction
         )
-        return TokenClassifierOutput(loss=self.weight * loss / (1 if items is None else items), logits=logits)
+        return TokenClassifierOutput(loss=loss / (1 if items is None else items), logits=logits)
 
 
 class SentimentTask:
@@ -323,7 +325,7 @@ class SentimentTask:
     epoch is one pass over the reviews.
 
     :param chosen_by: the reviews whose accuracy chooses the best checkpoint.
-    :param lines: segmented lines; none for sentiment only. :param weight: factor of the loss of segmentation.
+    :param lines: segmented lines; none for sentiment only.
     """
 
     metric = "accuracy"
@@ -334,10 +336,8 @@ class SentimentTask:
         reviews: Sequence[Review],
         chosen_by: Sequence[Review],
         lines: Sequence[Words] = (),
-        *,
-        weight: float = 1.0,
     ) -> None:
-        self._encoder, self._chosen_by, self._weight = encoder, chosen_by, weight
+        self._encoder, self._chosen_by = encoder, chosen_by
         self._is_joint = bool(lines)
         self.collate = encoder.collate
         self.rows: list[Row] = [
@@ -345,19 +345,18 @@ class SentimentTask:
             for ids, review in zip(self._ids(reviews), reviews, strict=True)
         ]
         self.rows += labelled_rows(
-            lines, encoder.characters, window=min(encoder.window, 256), source=_SEGMENTATION
+            lines, encoder.characters, window=min(encoder.window, LINE_WINDOW), source=_SEGMENTATION
         )
 
-    def _ids(self, reviews: Sequence[Review], *, is_cut: bool = True) -> list[list[int]]:
+    def _ids(self, reviews: Sequence[Review]) -> list[list[int]]:
         texts = [review.text for review in reviews]
-        return list(
-            self._encoder.tokenizer(texts, truncation=is_cut, max_length=self._encoder.window)["input_ids"]
-        )
+        rows = self._encoder.tokenizer(texts, truncation=True, max_length=self._encoder.window)
+        return list(rows["input_ids"])
 
     def network(self) -> Any:
         """Return the base with a new classifier, and with a second head for joint training."""
         classifier = self._encoder.network(transformers.AutoModelForSequenceClassification, CLASSES)
-        return JointNetwork(classifier, weight=self._weight) if self._is_joint else classifier
+        return JointNetwork(classifier) if self._is_joint else classifier
 
     def evaluate(self, network: Any) -> Mapping[str, float]:
         """Return the accuracy on the held-out reviews."""
@@ -380,10 +379,6 @@ class SentimentTask:
                     scores[index] = Score(probability(odds), odds)
         return [scores[index] for index in range(len(rows))]
 
-    def number_cut(self, reviews: Sequence[Review]) -> int:
-        """Return how many reviews have more tokens than the window."""
-        return sum(len(ids) > self._encoder.window for ids in self._ids(reviews, is_cut=False))
-
     def save(self, network: Any, folder: Path) -> None:
         """Write the sentiment classifier for ``hf:FOLDER``; the head for segmentation is not written."""
         self._encoder.save(network.classifier if self._is_joint else network, folder)
@@ -395,13 +390,11 @@ class SegmenterOptions:
 
     :param data: a segmented file. :param base: a folder or repository of a pre-trained encoder.
     :param tests: segmented gold files to score. Their lines are left out of the training data.
-    :param window: maximum number of tokens of a row; longer lines are divided after punctuation.
     """
 
     data: Path
     base: str
     tests: Sequence[Path] = ()
-    window: int = 256
 
 
 def train_segmenter(options: SegmenterOptions, settings: Settings, out: Path, *, say: Say = print) -> None:
@@ -410,13 +403,17 @@ def train_segmenter(options: SegmenterOptions, settings: Settings, out: Path, *,
     :raises DataError: if a file cannot be used. :raises UsageError: if an option cannot be used.
     """
     data, tests = read_segmented(options.data), [read_segmented(file) for file in options.tests]
-    encoder = Encoder(options.base, window=options.window)
+    encoder = Encoder(options.base, window=LINE_WINDOW)
     for corpus in (data, *tests):
         check_characters(corpus.name, map("".join, corpus.lines), encoder)
     tested = {sentence(line) for test in tests for line in test.lines}
     kept = [line for line in data.lines if sentence(line) not in tested]
     training, chosen_by = held_out(kept, settings.seed)
     task = SegmenterTask(encoder, training, chosen_by)
+    notes = [f"{len(chosen_by):,} training lines are held out, chosen with the seed"]
+    if tests:
+        dropped = len(data.lines) - len(kept)
+        notes.append(f"{dropped:,} training lines are left out: they are lines of a test file")
 
     def scored(folder: Path) -> Sequence[Mapping[str, object]]:
         spec = parse_spec(f"hf:{folder}?kind=segment&batch={_BATCH}")
@@ -445,10 +442,7 @@ def train_segmenter(options: SegmenterOptions, settings: Settings, out: Path, *,
             "training lines that are also lines of a test file are left out",
             "each character gets its most probable label; no search over sequences of labels",
         ],
-        notes=[
-            f"{len(data.lines) - len(kept):,} training lines are left out: they are lines of a test file",
-            f"{len(chosen_by):,} training lines are held out, chosen with the seed",
-        ],
+        notes=notes,
         options={"window": encoder.window},
     )
     run_training(task, settings, out, facts, score=scored, say=say)
@@ -461,15 +455,11 @@ class SentimentOptions:
     :param data: a folder with reviews (:func:`~pytest_llmprops.benchmarks.eras.tools.reviews.review_files`).
     :param base: a folder or repository of a pre-trained encoder.
     :param cws: segmented file for joint training with word segmentation; None without.
-    :param cws_weight: factor of the loss of segmentation; that of sentiment is 1.
-    :param window: maximum number of tokens of a review; a longer one is cut at its end.
     """
 
     data: Path
     base: str
     cws: Path | None = None
-    cws_weight: float = 1.0
-    window: int = 512
 
 
 def train_sentiment(options: SentimentOptions, settings: Settings, out: Path, *, say: Say = print) -> None:
@@ -477,10 +467,8 @@ def train_sentiment(options: SentimentOptions, settings: Settings, out: Path, *,
 
     :raises DataError: if a file cannot be used. :raises UsageError: if an option cannot be used.
     """
-    if options.cws_weight <= 0:
-        raise UsageError(f"--cws-weight must be above 0, not {options.cws_weight}")
     parts = review_files(options.data)
-    encoder = Encoder(options.base, window=options.window)
+    encoder = Encoder(options.base, window=REVIEW_WINDOW)
     corpora = [] if options.cws is None else [read_segmented(options.cws)]
     lines = [line for corpus in corpora for line in corpus.lines]
     for corpus in corpora:
@@ -488,19 +476,16 @@ def train_sentiment(options: SentimentOptions, settings: Settings, out: Path, *,
     for file in (*parts["training"], *parts["test"]):
         check_characters(file.name, (review.text for review in file.reviews), encoder)
     training, chosen_by = _training_reviews(options.data, parts, settings.seed)
-    task = SentimentTask(encoder, training, chosen_by, lines, weight=options.cws_weight)
+    task = SentimentTask(encoder, training, chosen_by, lines)
 
     def scored(folder: Path) -> Sequence[Mapping[str, object]]:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).to(device).eval()
         rows = []
         for test in parts["test"]:
-            result, cut = (
-                accuracy(test.reviews, task.scores(network, test.reviews)),
-                task.number_cut(test.reviews),
-            )
+            result = accuracy(test.reviews, task.scores(network, test.reviews))
             numbers = {"accuracy": result.value, "accuracy_low": result.low, "accuracy_high": result.high}
-            rows.append({"file": test.name, **numbers, "n": result.n, "cut": cut})
+            rows.append({"file": test.name, **numbers, "n": result.n})
             say(f"{test.name}: accuracy {result.value:.4f} [{result.low:.4f}, {result.high:.4f}]")
         return rows
 
@@ -524,12 +509,12 @@ def train_sentiment(options: SentimentOptions, settings: Settings, out: Path, *,
             "training reviews that are also test reviews are left out",
             *(
                 "joint training: a batch of reviews and one of segmented lines in turn; an epoch is one of the reviews;"
-                f" the loss of segmentation counts {options.cws_weight:g} times that of sentiment"
+                " both losses count the same"
                 for _ in joint
             ),
         ],
         notes=[f"{len(chosen_by):,} reviews are held out, chosen with the seed"],
-        options={"window": encoder.window, "cws_weight": options.cws_weight if joint else None},
+        options={"window": encoder.window},
     )
     run_training(task, settings, out, facts, score=scored, say=say)
 

@@ -1,22 +1,21 @@
 """People and the rules of H-TEST (Lee & Lim, Table 7 and appendix E): pages, sheets, and the number of rules found.
 
 An annotator sees the examples of each task that a model with the same k sees, printed on paper, and says what tells
-group A from group B. An answer is right if it matches the rule of the task, and wrong after more than three minutes.
-Somebody else writes the answers down and judges them, because only people can tell whether two wordings mean the same.
+group A from group B within three minutes. Somebody else writes the answers down and judges them, because only people
+can tell whether two wordings mean the same.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import NoReturn
 
-from pytest_llmprops.benchmarks.htest.benchmark import TASKS, Example, HTest, few_shot, read_rows
-from pytest_llmprops.benchmarks.htest.reading import LABELS
+from pytest_llmprops.benchmarks.htest.benchmark import HTest
+from pytest_llmprops.benchmarks.htest.items import TASKS, Example, few_shot, read_examples
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short
@@ -26,9 +25,7 @@ from pytest_llmprops.data.sheet_files import SheetRecord, Table, read_table, she
 
 KEY = "key.json"
 _SHEETS, _PAGES = "annotator_*.csv", "annotator_*.html"
-_COLUMNS = ("question", "rule", "minutes", "correct")
-#: The time for one rule (appendix E).
-MOST_MINUTES = 3
+_COLUMNS = ("question", "rule", "correct")
 _ANSWERS = {"yes": True, "y": True, "no": False, "n": False}
 #: The page has no scripts and needs no other file.
 _PAGE = """<!doctype html>
@@ -42,7 +39,7 @@ td {{ padding: 0.1em 1em 0.1em 0; vertical-align: top; }}
 </style>
 <h1>{title}</h1>
 <p>Each list has texts of two groups, A and B. The groups are different based on a linguistic rule.
-For each list, say the rule as precisely as possible. You have {minutes} minutes per list.</p>
+For each list, say the rule as precisely as possible. You have three minutes per list.</p>
 {lists}
 </html>
 """
@@ -57,19 +54,14 @@ class Person:
     rules: Mapping[str, bool]
 
 
-def read_examples(data: Path | None) -> dict[str, list[Example]]:
+def examples_in(data: Path | None) -> dict[str, Sequence[Example]]:
     """Return the (text, label) examples of each task.
 
     :param data: Folder with ``htest/*_dev.jsonl``; None for the built-in ones.
     :raises DataError: If a file is missing or malformed.
     """
     files = DataFolder(builtin_data(), "builtin") if data is None else DataFolder(data, "published")
-    return {
-        task: [
-            (row.text, LABELS[row.answer]) for row in read_rows(files, f"htest/{task}_dev.jsonl", options=2)
-        ]
-        for task in TASKS
-    }
+    return {task: read_examples(files, task) for task in TASKS}
 
 
 def write_sheets(
@@ -108,7 +100,7 @@ def _page(title: str, lists: Sequence[Sequence[Example]]) -> str:
     for number, examples in enumerate(lists, 1):
         lines = "\n".join(f"<tr><td>{label}<td>{escape(text)}" for text, label in examples)
         sections.append(f"<section>\n<h2>{number}</h2>\n<table>\n{lines}\n</table>\n</section>")
-    return _PAGE.format(title=escape(title), minutes=MOST_MINUTES, lists="\n".join(sections))
+    return _PAGE.format(title=escape(title), lists="\n".join(sections))
 
 
 def read_sheets(folder: Path) -> list[Person]:
@@ -121,55 +113,40 @@ def read_sheets(folder: Path) -> list[Person]:
         sheets = {
             str(name): (int(sheet["k"]), [str(task) for task in sheet["tasks"]])
             for name, sheet in key["sheets"].items()
+            if name == Path(name).name
         }
     except (KeyError, TypeError, AttributeError, ValueError):
-        _fail(folder / KEY, "not written by `llmprops htest annotate`; restore the original file")
-    if not sheets or any(name != Path(name).name for name in sheets):
+        sheets = {}
+    if not sheets:
         _fail(folder / KEY, "names no sheets of this folder; restore the original file")
     return [Person(Path(name).stem, k, _judged(folder / name, tasks)) for name, (k, tasks) in sheets.items()]
 
 
 def _judged(path: Path, tasks: Sequence[str]) -> dict[str, bool]:
-    """Return by task whether its rule was identified in time, in the order of the sheet."""
+    """Return by task whether its rule was identified, in the order of the sheet."""
     table = read_table(path, "question")
-    for column in _COLUMNS:
-        if column not in table.columns:
-            _fail(path, f"no column '{column}'; restore the header of `llmprops htest annotate`")
     rules: dict[str, bool] = {}
+    if missing := [column for column in _COLUMNS if column not in table.columns]:
+        _fail(path, f"no column '{missing[0]}'; restore the header of `llmprops htest annotate`")
     for record in table.records:
-        number, rule, minutes, correct = (record.cells[column].strip() for column in _COLUMNS)
+        number, rule, correct = (record.cells[column].strip() for column in _COLUMNS)
         where = f"line {record.line}"
-        if not (number.isascii() and number.isdecimal()) or not 1 <= int(number) <= len(tasks):
-            _fail(
-                path, f"{where}: question {short(number)} is not one of 1 to {len(tasks)}; restore its number"
-            )
-        task = tasks[int(number) - 1]
-        if task in rules:
-            _fail(path, f"{where}: question {number} occurs twice; remove one line")
-        is_correct = _ANSWERS.get(correct.casefold())
-        if is_correct is None and (rule or correct):
+        task = {str(place): task for place, task in enumerate(tasks, 1)}.get(number)
+        if task is None or task in rules:
+            what = f"question {short(number)} is not one of 1 to {len(tasks)}, or occurs twice"
+            _fail(path, f"{where}: {what}; restore its number")
+        is_correct = _ANSWERS.get(correct.casefold(), None if rule or correct else False)
+        if is_correct is None:
             _fail(
                 path,
                 f"{where}: correct is {short(correct)}; compare the rule with {KEY}, and write yes or no",
             )
         if is_correct and not rule:
             _fail(path, f"{where}: correct is yes, but the rule is empty; write the rule")
-        rules[task] = bool(is_correct) and _minutes(path, where, minutes) <= MOST_MINUTES
-    missing = [number for number, task in enumerate(tasks, 1) if task not in rules]
-    if missing:
-        _fail(path, f"question {missing[0]} is missing ({len(missing)} in total); restore it")
+        rules[task] = is_correct
+    if len(rules) < len(tasks):
+        _fail(path, f"{len(rules)} of {len(tasks)} questions; restore the missing lines")
     return rules
-
-
-def _minutes(path: Path, where: str, text: str) -> float:
-    """Return the time of an answer; 0 if it was not noted."""
-    try:
-        minutes = float(text.replace(",", ".")) if text else 0.0
-    except ValueError:
-        minutes = math.nan
-    if not 0 <= minutes < math.inf:
-        _fail(path, f"{where}: minutes is {short(text)}; write a number such as 1.5, or nothing")
-    return minutes
 
 
 def result_rows(people: Sequence[Person]) -> list[tuple[str, ...]]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY
+from pytest_llmprops.benchmarks.htest.items import GEOMETRY
 from pytest_llmprops.benchmarks.htest.reading import LABELS
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, generate
 from pytest_llmprops.benchmarks.htest.tools.letter_geometry import build_letter_geometry

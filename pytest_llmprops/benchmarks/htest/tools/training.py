@@ -247,16 +247,12 @@ def _file(role: str, task: str, rows: Sequence[tuple[str, str]]) -> DataFile:
     return DataFile(role, f"{task}, generated", digest, len(rows))
 
 
-#: Function from the runs that are recorded so far; it writes the table.
-Written = Callable[[Sequence[Path]], object]
-
-
 def run_experiment(
     options: FineTuning,
     settings: Settings,
     out: Path,
     *,
-    written: Written,
+    written: Callable[[Sequence[Path]], object],
     say: Callable[[str], object] = print,
     measured_by: Callable[[str, str, Path, Sequence[str]], None] = measure_suite,
 ) -> None:
@@ -276,17 +272,10 @@ def run_experiment(
     for task in tasks:
         training_rows(task, n=options.items, seed=settings.seed, exclude=options.exclude)
     require_packages("llmprops htest train", "peft")
-    description: dict[str, JSON] = {
-        "model": spec_text(base),
-        "tasks": list(tasks),
-        "seeds": options.seeds,
-        "items": options.items,
-        "rank": options.rank,
-        "data": options.data,
-        "limit": options.limit,
-        "k": options.k,
-        **asdict(settings),
-    }
+    chosen = {"model": spec_text(base), "tasks": list(tasks)}
+    description: dict[str, JSON] = {**asdict(options), **chosen, **asdict(settings)}
+    # Texts of items: too long for a record.
+    del description["exclude"]
     begin(out, description)
     runs: list[Path] = []
 

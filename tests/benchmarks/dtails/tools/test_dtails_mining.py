@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, train_rows, words
-from pytest_llmprops.benchmarks.dtails.rule_making import sentence_key
+from pytest_llmprops.benchmarks.dtails.rules import sentence_key
 from pytest_llmprops.benchmarks.dtails.tools.alignment import Encoder, align, awesome_links
 from pytest_llmprops.benchmarks.dtails.tools.concepts import (
     CONTENT_TAGS,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.benchmark import TASKS, few_shot
-from pytest_llmprops.benchmarks.htest.tools.annotation import read_examples, read_sheets, write_sheets
+from pytest_llmprops.benchmarks.htest.items import TASKS, few_shot
+from pytest_llmprops.benchmarks.htest.tools.annotation import examples_in, read_sheets, write_sheets
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, UsageError
 from tests.support.commands import one_error, output
@@ -24,7 +24,7 @@ Rows = list[dict[str, str]]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with the sheets and pages of two annotators, with 4 and 14 examples."""
-    write_sheets(tmp_path / "study", read_examples(None), seed=1, ks=[4, 14])
+    write_sheets(tmp_path / "study", examples_in(None), seed=1, ks=[4, 14])
     return tmp_path / "study"
 
 
@@ -45,7 +45,7 @@ def fill(folder: Path, number: int, change: Callable[[dict[str, str], str], Any]
     tasks = json.loads((folder / "key.json").read_text("utf-8"))["sheets"][f"annotator_{number}.csv"]["tasks"]
     rows = read(folder / f"annotator_{number}.csv")
     for row, task in zip(rows, tasks, strict=True):
-        row |= {"rule": f"a rule about {task}", "minutes": "1.5", "correct": "yes"}
+        row |= {"rule": f"a rule about {task}", "correct": "yes"}
         if change is not None:
             change(row, task)
     write(folder / f"annotator_{number}.csv", rows)
@@ -53,7 +53,7 @@ def fill(folder: Path, number: int, change: Callable[[dict[str, str], str], Any]
 
 def test_a_page_has_the_examples_of_the_models(folder: Path) -> None:
     """Each list has the first k / 2 examples of each label, as a prompt has; the tasks are shuffled and unnamed."""
-    examples, sheets = read_examples(None), json.loads((folder / "key.json").read_text("utf-8"))["sheets"]
+    examples, sheets = examples_in(None), json.loads((folder / "key.json").read_text("utf-8"))["sheets"]
     orders = [sheet["tasks"] for sheet in sheets.values()]
     assert [sorted(order) for order in orders] == [sorted(TASKS)] * 2
     assert orders[0] != orders[1] != list(TASKS)
@@ -75,19 +75,17 @@ def test_a_text_is_no_markup(tmp_path: Path) -> None:
     assert "<td>&lt;b&gt;&amp;amp;" in (tmp_path / "study" / "annotator_1.html").read_text("utf-8")
 
 
-def test_the_table_counts_rules_identified_in_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A rule counts if it was judged right and took at most three minutes; the paper's people are below."""
+def test_the_table_counts_rules_identified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A rule counts if it was judged right, and no rule is none; the paper's people are below."""
     fill(folder, 1)
 
     def change(row: dict[str, str], task: str) -> None:
         if task == "rhyme":
             row["correct"] = "No"
         if task == "palindrome":
-            row["minutes"] = "3,5"
+            row["correct"] = "n"
         if task == "end_ly":
-            row |= {"rule": "", "minutes": "", "correct": ""}
-        if task == "uppercase":
-            row["minutes"] = "3"
+            row |= {"rule": "", "correct": ""}
 
     fill(folder, 2, change)
     first, second = read_sheets(folder)
@@ -111,9 +109,14 @@ def test_the_table_counts_rules_identified_in_time(folder: Path, capsys: pytest.
         ({"correct": ""}, "line 2: correct is ''; compare the rule with key.json, and write yes or no"),
         ({"correct": "perhaps"}, "line 2: correct is 'perhaps'; compare"),
         ({"rule": ""}, "line 2: correct is yes, but the rule is empty; write the rule"),
-        ({"minutes": "soon"}, "line 2: minutes is 'soon'; write a number such as 1.5, or nothing"),
-        ({"question": "2"}, "line 3: question 2 occurs twice; remove one line"),
-        ({"question": "11"}, "line 2: question '11' is not one of 1 to 10; restore its number"),
+        (
+            {"question": "2"},
+            "line 3: question '2' is not one of 1 to 10, or occurs twice; restore its number",
+        ),
+        (
+            {"question": "11"},
+            "line 2: question '11' is not one of 1 to 10, or occurs twice; restore its number",
+        ),
     ],
 )
 def test_a_wrong_line_is_named(folder: Path, change: dict[str, str], message: str) -> None:
@@ -130,7 +133,7 @@ def test_damaged_files_are_named(folder: Path, tmp_path: Path) -> None:
     fill(folder, 2)
     rows = read(folder / "annotator_1.csv")
     write(folder / "annotator_1.csv", rows[:-2])
-    with pytest.raises(DataError, match=r"annotator_1.csv: question 9 is missing \(2 in total\)"):
+    with pytest.raises(DataError, match=r"annotator_1.csv: 8 of 10 questions; restore"):
         read_sheets(folder)
     write(folder / "annotator_1.csv", [{k: v for k, v in row.items() if k != "rule"} for row in rows])
     with pytest.raises(DataError, match=r"annotator_1.csv: no column 'rule'"):
@@ -152,6 +155,6 @@ def test_wrong_requests_write_nothing(
         assert message in one_error(capsys, "htest", "annotate", "--out", tmp_path / "new", "--k", k)
     assert not (tmp_path / "new").exists()
     with pytest.raises(UsageError, match="has sheets already"):
-        write_sheets(folder, read_examples(None), seed=1, ks=[4])
+        write_sheets(folder, examples_in(None), seed=1, ks=[4])
     assert main(["htest", "annotate", "--out", str(tmp_path / "four")]) == 0
     assert len(list((tmp_path / "four").iterdir())) == 9

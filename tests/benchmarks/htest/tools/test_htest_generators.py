@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.htest.benchmark import read_rows
+from pytest_llmprops.benchmarks.htest.items import read_rows
 from pytest_llmprops.benchmarks.htest.reading import LABELS
 from pytest_llmprops.benchmarks.htest.tools import generators, vocabulary
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate, item_key
@@ -113,9 +113,6 @@ def test_rhymes_do_not_show_in_the_spelling(lexicon: Lexicon) -> None:
     assert not any(set(lexicon[a]) & set(lexicon[b]) for a, b in map(str.split, in_a)), "the same sounds"
     used = [Counter(word for pair in group for word in pair.split()) for group in (in_a, in_b)]
     assert sum((used[0] & used[1]).values()) > 0.7 * 4000
-
-
-# The independent rules of the tests, alone and against generated and published items
 
 
 CASES = [

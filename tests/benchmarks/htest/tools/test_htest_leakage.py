@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.benchmark import read_rows
+from pytest_llmprops.benchmarks.htest.items import read_rows
 from pytest_llmprops.benchmarks.htest.tools import vocabulary
 from pytest_llmprops.benchmarks.htest.tools.generation import numbered
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate

@@ -13,7 +13,6 @@ from pytest_llmprops.benchmarks.htest.tools.letter_geometry import (
     GLYPHS,
     QUOTAS,
     STROKES,
-    TYPES,
     Glyph,
     Question,
     build_letter_geometry,
@@ -140,7 +139,6 @@ def test_questions_are_balanced_and_distinct() -> None:
     """104 questions of four types have four options that look different; every place has the answer equally often."""
     rows = [row for row, _ in rows_and_questions()]
     assert Counter(row["type"] for row in rows) == QUOTAS
-    assert tuple(QUOTAS) == TYPES
     assert len(rows) >= 90
     assert {place: len(rows) // 4 for place in range(4)} == Counter(row["correct_options"][0] for row in rows)
     assert len(rows) == len({row["centerpiece"] for row in rows}) == len({row["id"] for row in rows})

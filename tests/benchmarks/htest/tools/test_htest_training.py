@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.benchmark import TASKS, continuation
+from pytest_llmprops.benchmarks.htest.benchmark import continuation
 from pytest_llmprops.benchmarks.htest.tools import training
 from pytest_llmprops.benchmarks.htest.tools.generation import train_prompt
 from pytest_llmprops.benchmarks.htest.tools.training import FineTuning, LabelTask, run_experiment, train_task
@@ -165,21 +165,8 @@ def test_experiment_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest
 def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command measures, trains, measures again and writes table, CSV and figure; repeated, it only prints."""
     out = tmp_path / "out"
-    words = [
-        "htest",
-        "train",
-        "--model",
-        f"hf:{chat}",
-        "--out",
-        out,
-        "--task",
-        "uppercase",
-        "--items",
-        8,
-        "--k",
-        4,
-    ]
-    words += ["--limit", 1, "--epochs", 1, "--threads", 1, "--rank", 2, "--seed", 2]
+    words = ["htest", "train", "--model", f"hf:{chat}", "--out", out, "--task", "uppercase", "--items", 8]
+    words += ["--k", 4, "--limit", 1, "--epochs", 1, "--threads", 1, "--rank", 2, "--seed", 2]
     assert main([str(word) for word in words]) == 0
     first = capsys.readouterr().out
     assert first.index("original: measuring") < first.index("uppercase-seed2: training")
@@ -187,11 +174,11 @@ def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.C
         "models", "runs", "figures", "table.md", "table.csv", "training.json"
     }  # fmt: skip
     with open(out / "table.csv", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["model"] == "tiny"]
-    assert [(row["fine_tuned_on"], row["seed"], row["items"], row["epochs"]) for row in rows] == [
-        *[("original", "", "", "")] * 11, *[("uppercase", "2", "8", "1")] * 11
+        rows = [row for row in csv.DictReader(file) if row["Model"] == "tiny"]
+    assert [[row[head] for head in ("Fine-tuned on", "Seed", "Items", "Epochs")] for row in rows] == [
+        ["original", "–", "–", "–"], ["uppercase", "2", "8", "1"]
     ]  # fmt: skip
-    assert [row["task"] for row in rows[:11]] == [*TASKS, "average"]
+    assert all(float(row["rhyme"]) in (0, 1) for row in rows)
     facts = json.loads((out / "runs" / "uppercase-seed2" / "run.json").read_text("utf-8"))
     assert facts["protocols"]["htest"]["name"] == "paper"
     assert facts["protocols"]["htest"]["settings"]["k"] == 4

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, expert_rows, train_rows
-from pytest_llmprops.benchmarks.dtails.rows import COLUMNS, parse_rows
+from pytest_llmprops.benchmarks.dtails.items import COLUMNS, LANGUAGES, expert_rows, parse_rows, train_rows
 from pytest_llmprops.benchmarks.dtails.rules import RulesFile, parse_rules_file
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.data.files import DataFolder, builtin_data
@@ -122,33 +121,6 @@ def test_train_rows_of_a_data_folder(
     assert counts(out) == {"live": live, "see": {"sien": 0, "kyk": 0}}
 
 
-# a corpus
-ENGLISH = [
-    "They live here.",
-    "She lived in Rome.",
-    "Fish live.",
-    "He lives and lives.",
-    "It is live!",
-    "Nothing.",
-]
-
-
-AFRIKAANS = ["Hulle woon hier.", "Sy het in Rome gewoon, sy woon.", "Visse leef.", "Hy leef en woon.",
-             "Dis regstreeks!", "Niks, woon."]  # fmt: skip
-
-
-def test_a_corpus_of_two_files(tmp_path: Path, data: Path, out: Path, model: str) -> None:
-    """A pair with a form of exactly one variation supplies a sentence, unless it is a test sentence."""
-    files = [tmp_path / "corpus.en", tmp_path / "corpus.af"]
-    for file, lines in zip(files, (ENGLISH, AFRIKAANS), strict=True):
-        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    common = ("--model", model, "--data", data)
-    assert rules(*common, "--corpus", *files, "--out", out) == 0
-    [prompt] = asked(tmp_path, rules=True)
-    assert prompt.endswith("to help you: {'leef/lewe': ['Fish live.'], 'woon': ['She lived in Rome.']}")
-    assert counts(out) == {"live": {"leef/lewe": 1, "woon": 1}}
-
-
 def test_stored_replies_are_reused(tmp_path: Path, data: Path, model: str) -> None:
     """A second call reuses the stored replies, makes no request and writes the same file."""
     outs = [tmp_path / "one.json", tmp_path / "two.json", tmp_path / "three.json"]
@@ -199,7 +171,6 @@ def test_two_concepts_with_one_spelling_fail(tmp_path: Path, capsys: pytest.Capt
     [
         (("--lang", "xx"), "--lang xx: no rows in this language; the data has af, "),
         (("--data", "nowhere"), "nowhere/dtails/en-af/expert_dataset.csv: no such file"),
-        (("--corpus", "none.en", "none.af"), "none.en: cannot be read (No such file or directory)"),
         (("--max-tokens", "0"), "--max-tokens must be at least 1"),
         (("--temperature", "-1"), "--temperature"),
         (("--temperature", "nan"), "--temperature"),

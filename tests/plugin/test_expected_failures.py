@@ -1,4 +1,4 @@
-"""``--llm-failures``: how pytest and JUnit reports show wrong answers."""
+"""How pytest and JUnit reports show wrong answers: as failures, and as expected ones of controls and under a gate."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.support.runs import Finished, Runner
 
 ITEMS = 40
 WRONG, EMPTY, ERRORS = (1, 2, 3), (5,), (20,)
+GATE = "[[rule]]\nbenchmark = 'sums'\nmin_accuracy = 0.3\nmax_errors = 0.1\nmin_items = 1\n"
 
 
 def _run(run: Runner, *args: str, errors: bool = True) -> Finished:
@@ -19,16 +20,20 @@ def _run(run: Runner, *args: str, errors: bool = True) -> Finished:
     return run("--model", spec, "--junitxml", "out.xml", *args)
 
 
+def _gated(run: Runner) -> tuple[str, str]:
+    return "--llm-gate", str(run.write("gate.toml", GATE))
+
+
 def _cases(run: Runner) -> dict[str, ElementTree.Element]:
     tree = ElementTree.parse(run.folder / "out.xml")
     return {case.attrib["name"].rpartition("/")[2].rstrip("]"): case for case in tree.iter("testcase")}
 
 
 def test_wrong_answers_are_expected_failures(run: Runner, workers: str) -> None:
-    """With xfail, wrong and unreadable answers are expected failures with their reason; errors stay errors."""
-    done = _run(run, "--llm-failures", "xfail", "-n", workers, "-rx")
+    """With a gate, wrong and unreadable answers are expected failures with their reason; errors stay errors."""
+    done = _run(run, *_gated(run), "-n", workers, "-rx")
     assert f"{ITEMS - 5} passed, 4 xfailed, 1 error" in done.output
-    assert done.code == 1
+    assert done.code == 0
     lines = [line for line in done.output.splitlines() if line.startswith("XFAIL ")]
     assert len(lines) == 4
     [wrong] = [line for line in lines if "sums/0002]" in line]
@@ -43,15 +48,15 @@ def test_other_failures_stay_failures(run: Runner) -> None:
     run.sums(4)
     run.change("test_sums.py", "assert verdict\n", "assert verdict\n    assert not verdict\n")
     run.write("test_other.py", "def test_bad():\n    assert 1 == 2\n")
-    done = run("--model", model(run, [0]), "-n", "2", "--llm-failures", "xfail")
+    done = run("--model", model(run, [0]), "-n", "2", *_gated(run))
     assert done.code == 1
     assert "4 failed, 1 xfailed" in done.output
 
 
-@pytest.mark.parametrize(("how", "workers"), [("fail", "2"), ("xfail", "0")])
-def test_junit_has_the_verdicts(run: Runner, workers: str, how: str) -> None:
-    """JUnit output has every verdict's properties; a wrong answer is a failure, or skipped under xfail."""
-    _run(run, "--llm-failures", how, "-n", workers)
+@pytest.mark.parametrize(("is_gated", "workers"), [(False, "2"), (True, "0")])
+def test_junit_has_the_verdicts(run: Runner, workers: str, is_gated: bool) -> None:
+    """JUnit output has every verdict's properties; a wrong answer is a failure, or skipped with a gate."""
+    _run(run, *(_gated(run) if is_gated else ()), "-n", workers)
     cases = _cases(run)
     assert len(cases) == ITEMS
     status = {}
@@ -68,15 +73,16 @@ def test_junit_has_the_verdicts(run: Runner, workers: str, how: str) -> None:
     assert [status[n] for n in ("0000", "0001", "0005")] == ["correct", "wrong", "unparsed"]
     wrong, error = cases["0001"], cases["0020"]
     [outcome] = [e for e in wrong if e.tag in ("skipped", "failure")]
-    assert outcome.tag == ("skipped" if how == "xfail" else "failure")
+    assert outcome.tag == ("skipped" if is_gated else "failure")
     assert "given '1'" in f"{outcome.attrib.get('message')} {outcome.text}"
     assert error.find("error") is not None
 
 
-def test_ini_key_works_like_the_option(run: Runner) -> None:
-    """With xfail, a session whose only failures are wrong answers exits with 0; by default with 1."""
-    failed = _run(run, errors=False)
-    assert failed.code == 1
-    assert "4 failed" in failed.output
-    run.write("pytest.ini", "[pytest]\nllm_failures = xfail\n")
-    assert _run(run, errors=False).code == 0
+def test_controls_are_expected_failures(run: Runner, workers: str) -> None:
+    """A control must not be solved: a wrong answer fails neither the case nor the session; a solved one passes."""
+    run.sums(ITEMS)
+    run.change("test_sums.py", 'name = "sums"\n', 'name = "sums"\n    controls = frozenset({"add"})\n')
+    done = run("--model", model(run, WRONG), "-n", workers)
+    assert f"{ITEMS - 3} passed, 3 xfailed" in done.output
+    assert done.code == 0
+    assert [v["status"] for v in done.verdicts.values()].count("wrong") == 3

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
 import pytest
 from scipy.stats import binomtest
 
-from pytest_llmprops.benchmarks.htest.benchmark import TASKS
-from pytest_llmprops.benchmarks.htest.report.training import (
+from pytest_llmprops.benchmarks.htest.items import TASKS
+from pytest_llmprops.benchmarks.htest.report import (
     Condition,
     conditions,
     printed,
-    training_csv,
     training_figure,
     training_table,
 )
 from pytest_llmprops.core.paired import holm
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Figure, Table
-from pytest_llmprops.reports.kit.figures import draw
+from pytest_llmprops.reports.kit.figures import draw, marker
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
@@ -124,31 +121,14 @@ def test_without_the_base_nothing_is_tested(runs: list[Path]) -> None:
     assert "McNemar" not in training_table(rows).note
 
 
-def test_csv_has_fractions_intervals_and_the_paper(runs: list[Path]) -> None:
-    """Each line has the model, what it was trained on, seed, items, epochs, and one task's figures."""
-    rows = list(csv.DictReader(io.StringIO(training_csv(conditions(measured(runs))))))
-    assert len(rows) == 3 * 11 + 121
-    [rhyme] = [r for r in rows if (r["fine_tuned_on"], r["task"], r["seed"]) == ("rhyme", "rhyme", "4")]
-    assert (rhyme["items"], rhyme["epochs"], rhyme["accuracy"], rhyme["n"]) == ("1000", "3", "0.95", "40")
-    assert rhyme["held_out"] == "0.9"
-    assert 0.8 < float(rhyme["ci_low"]) < 0.95 < float(rhyme["ci_high"])
-    assert float(rhyme["p_value"]) < 0.001
-    assert [r["accuracy"] for r in rows if r["model"].endswith("(paper)")][:2] == ["0.495", "0.515"]
-
-
 def test_figure_has_a_panel_per_base(runs: list[Path]) -> None:
-    """A diamond is the base, a filled circle the model trained on the task; the paper's panel is the last."""
-    rows = conditions(measured(runs))
-    figure = training_figure(rows)
+    """Each task has a point for the base, one per model, and one of another kind for the one trained on it."""
+    figure = training_figure(conditions(measured(runs)))
     own, paper = figure.draw().axes
     assert paper.get_title(loc="left") == "gpt-3.5-turbo-0613 (paper)"
-    marks = [line for line in own.lines if line.get_marker() in ("D", "o")]
-    assert len(marks) == 3 * 11
-    line = TASKS.index("rhyme")
-    filled = [m for m in marks if m.get_markersize() == 6 and m.get_marker() == "o"]
-    assert (0.95, line) in [tuple(m.get_xydata()[0]) for m in filled]
-    assert len(filled) == 2
-    assert sum(m.get_marker() == "D" for m in marks) == 11
+    kinds = {kind: [m for m in own.lines if m.get_marker() == marker(kind)] for kind in range(3)}
+    assert [len(kinds[kind]) for kind in range(3)] == [11, 2, 20]
+    assert (0.95, TASKS.index("rhyme") + 0.5) in [tuple(m.get_xydata()[0]) for m in kinds[1]]
     svg, png = draw(figure.draw)
     assert "hyphenated word" in svg
     assert png
@@ -169,4 +149,4 @@ def test_printed_rows_have_one_domain_each() -> None:
     """The paper's rows are the original and one model per task."""
     rows: list[Condition] = printed()
     assert [row.trained_on for row in rows] == ["", *TASKS]
-    assert {len(row.shares) for row in rows} == {11}
+    assert {len(row.accuracies) for row in rows} == {11}

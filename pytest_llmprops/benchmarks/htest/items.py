@@ -1,0 +1,142 @@
+"""Items and examples from the built-in, published and generated files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from pytest_llmprops.benchmarks.htest.reading import LABELS
+from pytest_llmprops.core.benchmark import DataFiles, Loaded
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.items import Item
+
+#: The ten tasks, with the names of the published files (paper, table 1).
+TASKS = (
+    "uppercase",
+    "start_vowel",
+    "end_punctuation",
+    "palindrome",
+    "end_ly",
+    "spelled_math",
+    "spelled_number",
+    "rhyme",
+    "repeated_word",
+    "hyphenated_word",
+)
+GEOMETRY = "letter_geometry"
+Example = tuple[str, str]
+_ID_PREFIXES = {"published": "p", "generated": "g"}
+#: Keys of the text. The authors' ``start_vowel_dev.jsonl`` has ``question``, their other files have ``centerpiece``.
+TEXT_KEYS = ("centerpiece", "question")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    """One line of an H-TEST file.
+
+    :param answer: Index of the correct option.
+    :param id: Empty in published files.
+    """
+
+    text: str
+    options: list[str]
+    answer: int
+    id: str = ""
+
+
+def text_of(row: Mapping[str, Any], place: str) -> str:
+    """Return the text of a row.
+
+    :param place: File and row, for messages.
+    :raises DataError: If the row has no text.
+    """
+    key = next((key for key in TEXT_KEYS if key in row), None)
+    if key is None:
+        keys = " or ".join(map(repr, TEXT_KEYS))
+        raise DataError(f"{place}: no {keys}; every line needs {keys}, 'options' and 'correct_options'")
+    text = row[key]
+    if not isinstance(text, str) or not text.strip():
+        raise DataError(f"{place}: {key} must be a non-empty string")
+    return text
+
+
+def read_rows(files: DataFiles, path: str, *, options: int) -> list[ItemRow]:
+    """Read a file and check its rows.
+
+    :param options: Number of options: 2 for the labels A and B.
+    :raises DataError: With the file, the row and the fix.
+    """
+    rows = []
+    for number, row in enumerate(files.jsonl(path), 1):
+        place = f"{path}: row {number}"
+        text, choices, correct = text_of(row, place), row.get("options"), row.get("correct_options")
+        if not _are_options(choices, options) or not (
+            # isinstance(…, int) would accept true.
+            isinstance(correct, list)
+            and len(correct) == 1
+            and type(correct[0]) is int
+            and correct[0] in range(options)
+        ):
+            expected = "the options A and B" if options == 2 else f"{options} different options"
+            raise DataError(
+                f"{place}: needs {expected}, and correct_options with the index of the correct one"
+            )
+        rows.append(ItemRow(text, choices, correct[0], str(row.get("id", ""))))
+    return rows
+
+
+def _are_options(value: object, count: int) -> TypeGuard[list[str]]:
+    if count == 2:
+        return value == list(LABELS)
+    if not isinstance(value, list) or not all(isinstance(option, str) for option in value):
+        return False
+    return len(value) == len(set(value)) == count
+
+
+def few_shot(examples: Sequence[Example], k: int) -> tuple[Example, ...]:
+    """Return the first k / 2 examples of each label, alternating A, B (appendix G).
+
+    :param examples: (text, label) pairs.
+    :raises ValueError: if a label has fewer than k / 2 examples.
+    """
+    half = k // 2
+    chosen = [[e for e in examples if e[1] == label][:half] for label in ("A", "B")]
+    if min(map(len, chosen)) < half:
+        raise ValueError(
+            f"k = {k} needs {half} examples of each label, but there are {len(chosen[0])} A and {len(chosen[1])} B"
+        )
+    return tuple(example for pair in zip(*chosen, strict=True) for example in pair)
+
+
+def load_items(files: DataFiles) -> Loaded:
+    """Load the tasks whose files exist; the context maps each task to its (text, label) examples."""
+    items: list[Item] = []
+    examples: dict[str, tuple[Example, ...]] = {}
+    for task in TASKS:
+        if files.exists(f"htest/{task}_test.jsonl"):
+            items += _items(files, task, options=2)
+            examples[task] = read_examples(files, task)
+    if files.exists(f"htest/{GEOMETRY}_test.jsonl"):
+        items += _items(files, GEOMETRY, options=4)
+    if not items:
+        # Raises the error that names the missing file and how to get it.
+        files.text(f"htest/{TASKS[0]}_test.jsonl")
+    return Loaded(tuple(items), examples)
+
+
+def read_examples(files: DataFiles, task: str) -> tuple[Example, ...]:
+    """Return the (text, label) examples of a task.
+
+    :raises DataError: If the file is missing or malformed.
+    """
+    rows = read_rows(files, f"htest/{task}_dev.jsonl", options=2)
+    return tuple((row.text, LABELS[row.answer]) for row in rows)
+
+
+def _items(files: DataFiles, task: str, *, options: int) -> Iterator[Item]:
+    prefix = _ID_PREFIXES.get(files.source, "")
+    for number, row in enumerate(read_rows(files, f"htest/{task}_test.jsonl", options=options), 1):
+        name = f"{prefix}{row.id or format(number, '04d')}"
+        fields = {"text": row.text, "options": row.options, "answer": row.answer}
+        yield Item(f"htest/{task}/{name}", task, "en", files.source, fields=fields)

@@ -1,1 +1,0 @@
-"""The H-TEST section of a report."""
