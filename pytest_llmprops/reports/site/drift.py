@@ -12,12 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pytest_llmprops.core.comparison import ALPHA, PairedResult, judge, judged_at
+from pytest_llmprops.core.judgement import Change
 from pytest_llmprops.core.metrics import items_of
 from pytest_llmprops.core.numbers import percent
-from pytest_llmprops.core.paired import DropTest, Pairs, latest_drop
+from pytest_llmprops.core.paired import Pairs, latest_drop
 from pytest_llmprops.reports.kit.blocks import point_range, points, visible
-from pytest_llmprops.reports.kit.generic import described
 from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.page.findings import difference
 from pytest_llmprops.reports.site.measurements import Measurement, SiteRun, comparable
@@ -52,11 +51,11 @@ class Comparisons:
         self._used: dict[str, Any] = {}
         self._scores = lru_cache(maxsize=WINDOW + 1)(self._read_scores)
 
-    def result(self, first: Measurement, second: Measurement) -> PairedResult | None:
+    def result(self, first: Measurement, second: Measurement) -> Change | None:
         """Compare the second with the first; None without common answered items."""
         return self._kept("", [first, second], self._compare)
 
-    def change(self, earlier: Sequence[Measurement], after: Measurement) -> PairedResult | None:
+    def change(self, earlier: Sequence[Measurement], after: Measurement) -> Change | None:
         """Compare a run with the mean of earlier ones, on the items that all have answered; None without any.
 
         The p-values are those of :func:`~pytest_llmprops.core.paired.latest_drop`. Losses and gains are those since
@@ -65,8 +64,8 @@ class Comparisons:
         return self._kept("change|", [*earlier, after], self._change)
 
     def _kept(
-        self, kind: str, members: Sequence[Measurement], compare: Callable[..., PairedResult | None]
-    ) -> PairedResult | None:
+        self, kind: str, members: Sequence[Measurement], compare: Callable[..., Change | None]
+    ) -> Change | None:
         sides = [f"{m.run.key}/{m.model}" for m in members]
         key = kind + "|".join([*sides, members[-1].benchmark])
         if key not in self._used:
@@ -76,14 +75,14 @@ class Comparisons:
                 result = compare(*members)
                 self._used[key] = None if result is None else asdict(result)
         fields = self._used[key]
-        return None if fields is None else PairedResult(**fields)
+        return None if fields is None else Change(**fields)
 
-    def _compare(self, first: Measurement, second: Measurement) -> PairedResult | None:
+    def _compare(self, first: Measurement, second: Measurement) -> Change | None:
         one, other = first.series(0, self._read), second.series(1, self._read)
         measured = Measured(second.benchmark, (one, other))
         return difference(measured, one, other, measured.headline_tasks)
 
-    def _change(self, *members: Measurement) -> PairedResult | None:
+    def _change(self, *members: Measurement) -> Change | None:
         import numpy as np
 
         *earlier, after = (self._scores(m) for m in members)
@@ -109,9 +108,9 @@ class Comparisons:
             tuple(labels[places].tolist()),
             "cluster" if is_weighted else "pair",
         )
-        tests = [DropTest(latest_drop(sign * sums), "exchange of runs") for sign in (1, -1)]
-        result = judge(pairs, test=tests[0], gain_test=tests[1])
-        return replace(result, losses=int(lost), gains=int(gained))
+        sign = 1 if pairs.difference < 0 else -1
+        change = Change.of(pairs, latest_drop(sign * sums), "exchange of runs")
+        return replace(change, lost=int(lost), gained=int(gained))
 
     def _read_scores(self, m: Measurement) -> dict[tuple[str, ...], _Score]:
         """Return the score of each answered item. Tasks that depend on the answer do not distinguish items."""
@@ -148,7 +147,7 @@ class Step:
     after: Measurement
     earlier: int
     title: str
-    result: PairedResult | None
+    result: Change | None
     conclusion: str
     change: str
     served: str
@@ -158,7 +157,7 @@ class Step:
     @property
     def is_change(self) -> bool:
         """True if a test shows a change."""
-        return self.result is not None and self.result.conclusion in ("drop", "gain")
+        return self.result is not None and self.result.is_clear
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +187,12 @@ def drift_of(by_benchmark: Mapping[str, Sequence[Measurement]], comparisons: Com
 def _steps(group: Sequence[Measurement], comparisons: Comparisons, groups: int) -> Iterator[Step]:
     """Return the steps of comparable runs of a model, oldest first.
 
-    Each test of a drop or a gain has the same level, Bonferroni's for weekly runs of all ``groups`` during a year.
+    Each p-value is corrected (Bonferroni) for weekly runs of all ``groups`` during a year, and both directions.
     """
-    alpha = ALPHA / (2 * RUNS_A_YEAR * groups)
+    tests = 2 * RUNS_A_YEAR * groups
     earlier = [group[0]]
     for after in group[1:]:
-        step = _step(earlier, after, comparisons, alpha)
+        step = _step(earlier, after, comparisons, tests)
         yield step
         if _stored(after) < 1:
             is_new = step.is_change or _stored(after) > MOST_STORED
@@ -206,7 +205,7 @@ def _stored(m: Measurement) -> float:
     return calls.cache_hits / calls.requests if calls.requests else 0.0
 
 
-def _step(earlier: Sequence[Measurement], after: Measurement, comparisons: Comparisons, alpha: float) -> Step:
+def _step(earlier: Sequence[Measurement], after: Measurement, comparisons: Comparisons, tests: int) -> Step:
     before, stored = earlier[-1], _stored(after)
     # A run that only replays stored replies says nothing about the model today.
     is_replay = stored >= 1
@@ -214,8 +213,8 @@ def _step(earlier: Sequence[Measurement], after: Measurement, comparisons: Compa
     conclusion = "not asked again: every reply is from the store" if is_replay else "no common items"
     change = ""
     if result is not None:
-        result = judged_at(result, alpha)
-        conclusion = described(result)
+        result = result.judged(min(1.0, tests * result.one_sided_p))
+        conclusion = result.word
         change = f"{points(result.difference)} ({point_range(result.low, result.high)})"
     return Step(
         before, after, len(earlier), after.benchmark_facts.title, result, conclusion, change,
@@ -260,12 +259,11 @@ def sentence(drifts: Sequence[Drift]) -> str:
         return "No model was asked again"
     of = f"{len(tested):,} comparison{'' if len(tested) == 1 else 's'} with earlier runs"
     if not changed:
-        unclear = sum(step.result is not None and step.result.conclusion == "inconclusive" for step in tested)
-        return f"No clear change in {of}" + (f"; {unclear:,} inconclusive" if unclear else "")
+        return f"No clear change in {of}"
     models = sorted({visible(step.after.model) for step in changed})
     named = f"{', '.join(models[:-1])} and {models[-1]}" if len(models) > 1 else models[0]
     if len(models) > 3:
         named = f"{len(models)} models"
     return (
-        f"{named} changed: {len(changed):,} of {of} show{'s' if len(changed) == 1 else ''} a drop or a gain"
+        f"{named} changed: {len(changed):,} of {of} show{'s' if len(changed) == 1 else ''} a clear difference"
     )

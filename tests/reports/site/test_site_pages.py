@@ -72,7 +72,7 @@ def test_every_page_is_accessible(show: Open) -> None:
 
 def test_texts_have_enough_contrast(show: Open, browser_page: Any) -> None:
     """The colours of the site's own marks have a contrast of 4.5 to the page in both themes."""
-    marks = ".decision, .change-drop, .change-gain, .standing, .printed td, .mark, .note"
+    marks = ".decision, .change-worse, .change-better, .standing, .printed td, .mark, .note"
     for scheme in ("light", "dark"):
         browser_page.emulate_media(color_scheme=scheme)
         for name in ("index", "leaderboard", "drift", "gates"):
@@ -208,10 +208,10 @@ def test_the_log_shows_the_rules(show: Open) -> None:
     row.locator("details ul").wait_for()
     text = row.locator("details").inner_text()
     for part in (
-        "no drop at alpha 0.05",
-        "drop of 12.0 points",
+        "at most 5 points worse",
+        "−12.0 points",
         "✗ failed",
-        "p = 0.001",
+        "at most 19 points worse",
         "gate.toml",
         visible(HOSTILE),
     ):
@@ -221,11 +221,11 @@ def test_the_log_shows_the_rules(show: Open) -> None:
 def test_drift_is_the_title(show: Open) -> None:
     """The page says which model changed; the table has the conclusion, the items and the served models."""
     page = show("drift")
-    title = "drifting changed: 1 of 4 comparisons with earlier runs shows a drop or a gain."
+    title = "drifting changed: 1 of 4 comparisons with earlier runs shows a clear difference."
     assert page.locator("h1").inner_text() == title
     row = page.get_by_role("region", name="Changes of drifting, table").locator("tbody tr").first
     assert row.inner_text().split("\t") == [
-        "2026-01-11 → 2026-01-21", "Homophones", "1", "drop", "−20.0 (−29.2 to −11.2)", "20", "0",
+        "2026-01-11 → 2026-01-21", "Homophones", "1", "worse", "−20.0 (−29.2 to −11.2)", "20", "0",
         "served as drifting-0613 → drifting-1106",
     ]  # fmt: skip
     # Comparisons without a change are folded.

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from pytest_llmprops.core.comparison import PairedResult
+from pytest_llmprops.core.judgement import Change
 from pytest_llmprops.core.paired import latest_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
@@ -238,11 +238,12 @@ def test_a_planted_change_is_found_and_no_other(runs: Path) -> None:
     assert changed == ["model-2"]
     result = found["model-2"].result
     assert result is not None
-    assert (result.losses, result.gains, result.pairs) == (25, 0, 300)
-    assert found["model-2"].conclusion == "drop"
-    assert found["same-1"].conclusion.startswith("no clear difference (300 items; a drop of ")
+    assert (result.lost, result.gained, result.pairs) == (25, 0, 300)
+    assert found["model-2"].conclusion == "worse"
+    assert found["same-1"].conclusion == "no clear difference"
     assert (
-        sentence(drifts(runs)) == "model changed: 1 of 6 comparisons with earlier runs shows a drop or a gain"
+        sentence(drifts(runs))
+        == "model changed: 1 of 6 comparisons with earlier runs shows a clear difference"
     )
 
 
@@ -255,9 +256,9 @@ def test_the_numbers_are_those_of_compare(runs: Path) -> None:
     [change] = [c for c in contrast.changes if c.task_key and c.task_key.task == "asked"]
     assert change.result is not None
     assert step.result is not None
-    names = ("pairs", "losses", "gains", "difference", "low", "high", "limit", "noun")
+    names = ("pairs", "lost", "gained", "difference", "low", "high", "noun")
     assert attrgetter(*names)(step.result) == attrgetter(*names)(change.result)
-    assert change.result.p < step.result.p < 10 * change.result.p
+    assert change.result.one_sided_p < step.result.one_sided_p < 10 * change.result.one_sided_p
 
 
 def noisy(rng: np.random.Generator, items: int = 200, *, lost: int = 0, noise: float = 0.03) -> list[bool]:
@@ -281,7 +282,7 @@ def test_earlier_runs_show_what_noise_is(runs: Path) -> None:
     found = steps(runs)[::-1]
     assert [step.earlier for step in found] == [1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 1]
     assert [step.after.run.run_id for step in found if step.is_change] == ["run-10"]
-    assert {step.conclusion.split(" (")[0] for step in found} == {"drop", "no clear difference"}
+    assert {step.conclusion.split(" (")[0] for step in found} == {"worse", "no clear difference"}
     change = found[-2].result
     assert change is not None
     assert change.difference == pytest.approx(-0.08, abs=0.03)
@@ -295,11 +296,12 @@ class FastComparisons(Comparisons):
 
     right: ClassVar[dict[str, list[bool]]] = {}
 
-    def change(self, earlier: Sequence[Measurement], after: Measurement) -> PairedResult | None:
+    def change(self, earlier: Sequence[Measurement], after: Measurement) -> Change | None:
         """Return a result with the p-values of a change."""
         scores = np.array([self.right[m.run.key] for m in (*earlier, after)], dtype=float).T
-        p, p_gain = latest_drop(scores), latest_drop(-scores)
-        return PairedResult("inconclusive", len(scores), 0, 0, 0, 0, 0, "", p, "", 0, p_gain=p_gain)
+        difference = float((scores[:, -1] - scores[:, :-1].mean(axis=1)).mean())
+        p = latest_drop(scores if difference < 0 else -scores)
+        return Change("not judged", len(scores), 0, 0, difference, 0, 0, 1.0, p, "", "")
 
 
 def changes(rng: np.random.Generator, facts: RunMetadata, number: int, models: int, **more: Any) -> list[int]:
@@ -348,8 +350,8 @@ def test_a_change_counts_clusters_and_answered_items(runs: Path) -> None:
         record(runs / f"run-{n}", n, records)
     last, *others = [step.result for step in steps(runs)]
     assert last is not None
-    assert (last.pairs, last.losses) == (76, 8)
-    assert last.p == pytest.approx(1 / 4)
+    assert (last.pairs, last.lost) == (76, 8)
+    assert last.one_sided_p == pytest.approx(1 / 4)
     assert [result.pairs for result in others if result] == [77, 78]
 
 
@@ -363,7 +365,7 @@ def test_a_change_of_paradigms_counts_each_once(runs: Path) -> None:
         record(runs / f"run-{n}", n, records)
     result = steps(runs)[0].result
     assert result is not None
-    assert (result.noun, result.pairs, result.losses) == ("cluster", 2, 1)
+    assert (result.noun, result.pairs, result.lost) == ("cluster", 2, 1)
     assert result.difference == pytest.approx(-0.5)
 
 
@@ -375,7 +377,7 @@ def test_items_whose_task_depends_on_the_answer_are_compared(runs: Path) -> None
         record(runs / f"run-{n}", n, [moved])
     result = steps(runs)[0].result
     assert result is not None
-    assert (result.pairs, result.losses) == (1, 1)
+    assert (result.pairs, result.lost) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -422,11 +424,11 @@ def test_a_changed_served_model_and_version_are_shown(runs: Path) -> None:
     assert not step.is_change
 
 
-def test_the_sentence_counts_inconclusive_comparisons(runs: Path) -> None:
-    """Too few items to show a drop that matters are not called "no change" without saying so."""
+def test_few_items_show_no_clear_change(runs: Path) -> None:
+    """Ten items are too few for a change."""
     for day, items in enumerate((10, 10)):
         record(runs / f"few-{day}", day, answers("few", 0.9, 1, items=items))
-    assert sentence(drifts(runs)) == "No clear change in 1 comparison with earlier runs; 1 inconclusive"
+    assert sentence(drifts(runs)) == "No clear change in 1 comparison with earlier runs"
 
 
 def test_without_comparable_runs(runs: Path) -> None:
