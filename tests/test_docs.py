@@ -198,7 +198,7 @@ def test_commands_are_accepted(page: Path) -> None:
 
 
 #: number of blocks with an output, each of which a test compares with what is printed
-OUTPUTS = {"extending.md": 2, "gate.md": 2, "runs.md": 3}
+OUTPUTS = {"README.md": 1, "extending.md": 2, "gate.md": 2, "runs.md": 3}
 
 
 def _outputs(page: Path) -> list[str]:
