@@ -19,7 +19,7 @@ from pytest_llmprops.benchmarks.oracle.items import (
 )
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, PAIRS, RANDOM
 from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
-from pytest_llmprops.benchmarks.oracle.synonym_rules import (
+from pytest_llmprops.benchmarks.oracle.synonyms import (
     POOL_FILE,
     RULES_FILE,
     Context,

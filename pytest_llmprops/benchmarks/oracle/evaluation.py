@@ -29,7 +29,7 @@ from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_chec
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.search import linearity_search, pair_search_of
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
-from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
+from pytest_llmprops.benchmarks.oracle.synonyms import Context
 from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, token_vectors
 from pytest_llmprops.core.benchmark import Ask, Measured, Searched
 from pytest_llmprops.core.errors import BackendError, DataError
@@ -193,7 +193,7 @@ async def search(
 
 
 def _oracle(ask: Ask, settings: OracleSettings) -> Oracle:
-    return Oracle(ask, temperature=settings.temperature, max_tokens=settings.max_tokens)
+    return Oracle(ask, temperature=settings.temperature, max_tokens=settings.max_tokens, json=settings.json)
 
 
 def _verdict(acceptance: Acceptance, more_values: dict[str, float] | None = None) -> Verdict:

@@ -1,10 +1,15 @@
-"""The metrics of the oracle-checker, computed only from the values of verdicts (Zeng et al., section 5)."""
+"""The metrics of the oracle-checker, computed only from the values of verdicts (Zeng et al., section 5).
+
+The unit of a rate is a sentence, an entity, a changed sentence, a combination of replies, or a pair. Units of a
+sentence, and sentences of a document, are not independent: intervals are over clusters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PHIS, YES
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PHIS, RULES, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import (
     CATEGORIES,
     DIRECTIONS,
@@ -12,14 +17,155 @@ from pytest_llmprops.benchmarks.oracle.metric_names import (
     OWN,
     PAIRS,
     RANDOM,
-    REJECTIONS,
 )
 from pytest_llmprops.benchmarks.oracle.nulls import NULLS, Pairs, conclusion
 from pytest_llmprops.benchmarks.oracle.pair_evidence import phi_of
-from pytest_llmprops.benchmarks.oracle.sentence_metrics import linearity_remarks, sentence_metrics
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings, bound_of
 from pytest_llmprops.benchmarks.oracle.trust import source_revealed
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.statistics import mean_interval
+
+Values = Mapping[str, float]
+_Number = Callable[[Values], float]
+#: the two sides of each rank correlation (table 1)
+_ROWS, _COLUMNS = ("a_test", "a_rate", "entities"), ("con_o", "con_rs", "entities")
+
+
+def domain_of(record: VerdictRecord) -> str:
+    """Return the second part of the item's id: ``general``, ``technical`` …"""
+    return record.id.split("/")[1]
+
+
+def sentence_metrics(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:
+    """Yield the metrics of the sentences of one place, in total and by domain if there are several."""
+    read = [r for r in members if "entities" in r.values]
+    domains = dict.fromkeys(map(domain_of, read))
+    groups = {"": read}
+    if len(domains) > 1:
+        groups |= {name: [r for r in read if domain_of(r) == name] for name in domains}
+    for group, records in groups.items():
+        yield from _ratio(place, "no_entities_rate", group, records, lambda v: v.get("no_entities", 0.0))
+        labelled = [r for r in records if r.values.get("labelled")]
+        overlap = "labelled_extracted", "labelled"
+        yield from _ratio(place, "label_overlap", group, labelled, *map(_value, overlap), by_unit=True)
+        yield from _tested(place, group, [r for r in records if r.values.get("tests")])
+
+
+def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Iterator[Metric]:
+    """Yield the metrics of sentences with something to test."""
+    labelled = [r for r in records if r.values.get("labelled")]
+    accepted = [r for r in records if r.values["accepted"]]
+    prefix = f"{group}, " if group else ""
+    yield from _ratio(place, "acceptance_rate", group, records, _value("accepted"))
+    yield from _ratio(place, "faithful_acceptance_rate", group, records, _value("faithful"))
+    for name, some, whole in (
+        (group, records, "tested"), (f"{prefix}labelled", labelled, "labelled_tested"),
+    ):  # fmt: skip
+        hits = _product("accepted", whole)
+        yield from _ratio(place, "entity_acceptance_rate", name, some, hits, _value(whole), by_unit=True)
+    yield from _ratio(place, "a_rate", group, records, a_rate)
+    yield from _ratio(place, "a_rate", f"{prefix}accepted", accepted, a_rate)
+    shares = (
+        ("identity_rate", group, "identity", "changed"), ("named_share", group, "named", "tested"),
+        ("named_share", f"{prefix}by vote", "named_by_vote", "tested"),
+    )  # fmt: skip
+    for name, shown, part, every in shares:
+        yield from _ratio(place, name, shown, records, _value(part), _value(every), by_unit=True)
+    yield from _correlations(place, prefix, [r.values for r in records])
+
+
+def _value(name: str) -> _Number:
+    return lambda values: values[name]
+
+
+def _product(one: str, other: str) -> _Number:
+    return lambda values: values[one] * values[other]
+
+
+def _one(values: Values) -> float:
+    return 1.0
+
+
+def a_rate(values: Values) -> float:
+    """Return the share of combinations of samples that pass."""
+    return values["combinations_passed"] / values["combinations"]
+
+
+def a_test(values: Values) -> float:
+    """Return the share of tests that pass."""
+    return values["tests_passed"] / values["tests"]
+
+
+def _ratio(
+    place: Place,
+    name: str,
+    group: str,
+    records: Sequence[VerdictRecord],
+    part: _Number,
+    whole: _Number = _one,
+    *,
+    by_unit: bool = False,
+) -> Iterator[Metric]:
+    """Yield the sum of ``part`` over the sum of ``whole``, if there is any, with its interval over clusters.
+
+    :param by_unit: whether ``part`` counts units, such as entities, out of ``whole``; otherwise it is a share.
+    """
+    units = [(part(r.values), int(whole(r.values)), r.cluster) for r in records]
+    total = sum(n for _, n, _ in units)
+    if not total:
+        return
+    scores, clusters = [part for part, _, _ in units], [cluster for _, _, cluster in units]
+    if by_unit:
+        scores = [score for hits, n, _ in units for score in (*[1.0] * int(hits), *[0.0] * (n - int(hits)))]
+        clusters = [cluster for _, n, cluster in units for _ in range(n)]
+    low, high, _ = mean_interval(scores, clusters)
+    value = math.fsum(scores) / total
+    yield Metric(*place, name, value, total, group, low, high, DIRECTIONS[name])
+
+
+def _correlations(place: Place, prefix: str, values: Sequence[Values]) -> Iterator[Metric]:
+    """Yield Spearman's rank correlations (table 1), except if one of the two values does not vary."""
+    if len(values) < 3:
+        return
+    from scipy.stats import spearmanr
+
+    columns = {name: [v[name] for v in values] for name in _COLUMNS}
+    columns |= {"a_test": list(map(a_test, values)), "a_rate": list(map(a_rate, values))}
+    for row, column in ((row, column) for row in _ROWS for column in _COLUMNS if row != column):
+        first, second = columns[row], columns[column]
+        if len(set(first)) > 1 and len(set(second)) > 1:
+            rho = float(spearmanr(first, second).statistic)
+            yield Metric(*place, "spearman", rho, len(values), f"{prefix}{row} ~ {column}")
+
+
+def linearity_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
+    """Yield what an acceptance means, and how many entities are extracted, which faithfulness does not tell."""
+    values = [r.values for r in records if "entities" in r.values]
+    tested = [v for v in values if v.get("tests")]
+    for text in dict.fromkeys(bound_of(_settings_of(v)).text for v in tested):
+        yield f"accepted sentences: {text}"
+    if tested:
+        accepted, faithful = (sum(v[name] for v in tested) for name in ("accepted", "faithful"))
+        yield (
+            f"sentences: {accepted:.0f} of {len(tested)} are accepted as in the paper; of these, {faithful:.0f} are"
+            " also faithful, which makes them correct"
+        )
+    empty = [v for v in values if v.get("no_entities")]
+    if 2 * len(empty) > len(values):
+        yield f"warning: the answer is that there are no entities for {len(empty)} of {len(values)} sentences"
+    if whole := sum(v.get("labelled", 0) for v in values):
+        extracted = sum(v.get("labelled_extracted", 0) for v in values)
+        yield f"completeness: {extracted / whole:.1%} of {whole:.0f} labelled entities are extracted"
+    elif values:
+        yield "completeness is not measured: no entity is labelled"
+
+
+def _settings_of(values: Values) -> OracleSettings:
+    """Return the settings that the bound of a tested sentence depends on, from its values."""
+    samples, rule = int(values["samples"]), RULES[int(values["rule"])]
+    return OracleSettings(samples=samples, tests=int(values["tests"]), rule=rule)
+
 
 #: minimum number of tests of a no that say whether word overlap names the source
 FEWEST_TESTS = 10
@@ -27,8 +173,6 @@ FEWEST_TESTS = 10
 MOST_REVEALED = 0.6
 
 # The metrics of pairs of sentences (Zeng et al., section 5.2). A pair is the unit of every rate.
-
-Values = Mapping[str, float]
 
 
 def _hits(values: Iterable[Values], name: str) -> list[bool]:
@@ -40,20 +184,12 @@ def yes_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     said = [v for v in values if v.get("said_yes") == 1]
     decided = [v for v in said if not v.get("trees_missing") and not v.get(f"undecided_{phi_of(v)}")]
     yield rate(place, "acceptance_rate", _hits(decided, "accepted"), "higher")
-    measured = [v for v in decided if f"potential_{phi_of(v)}" in v]
-    potential = [v for v in measured if v[f"potential_{phi_of(v)}"]]
-    if measured:
-        yield rate(place, "potential_rate", [bool(v[f"potential_{phi_of(v)}"]) for v in measured], "none")
-    if potential:
-        yield rate(place, "confirmed_rate", _hits(potential, "accepted"), "higher")
     for phi in PHIS:
         undecided = [v.get(f"undecided_{phi}", 0.0) == 1 for v in said]
         decided = [
             v for v, unread in zip(said, undecided, strict=True) if not (unread or v.get("trees_missing"))
         ]
         yield rate(place, "acceptance_rate", _hits(decided, f"phi_{phi}"), "higher", group=phi)
-        yield rate(place, "unreadable_rate", undecided, "lower", group=phi)
-    yield rate(place, "untested_rate", [v.get("trees_missing") == 1 for v in said], "none")
     yield from _agreement(place, said)
 
 
@@ -63,8 +199,6 @@ def no_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     judged = [v for v in said if v.get(f"trust_{phi_of(v)}") not in NOT_JUDGED]
     yield rate(place, "acceptance_rate", _hits(judged, "accepted"), "higher")
     yield rate(place, "acceptance_rate_paper", _hits(judged, "accepted_paper"), "higher")
-    other_only = [v["accepted_paper"] == 1 and v.get(f"other_only_{phi_of(v)}", 0) > 0 for v in judged]
-    yield rate(place, "other_only_rate", other_only, "none")
     for phi in PHIS:
         tested = [v for v in said if v.get(f"trust_{phi}") not in (None, *NOT_JUDGED)]
         for number, name in CATEGORIES.items():
@@ -74,11 +208,6 @@ def no_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
                 yield rate(place, "acceptance_rate", hits, "higher", group=f"{name} {phi}")
                 hits = [v[f"trust_paper_{phi}"] == 1 for v in members]
                 yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{name} {phi}")
-        drawn = [v[f"fair_coin_{phi}"] != 1 for v in said if v.get(f"tests_{phi}")]
-        yield rate(place, "one_source_rate", drawn, "lower", group=phi)
-        trust = [v[f"trust_{phi}"] for v in said if f"trust_{phi}" in v]
-        for name, code in REJECTIONS.items():
-            yield rate(place, name, [t == code for t in trust], DIRECTIONS[name], group=phi)
     yield from _agreement(place, said)
 
 
@@ -92,9 +221,6 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
     """Yield the metrics of tables 2 and 3, by label and by answer."""
     said = [v for v in values if v.get("said_yes", -1) >= 0]
     yield from _agreement(place, said)
-    answers = [v["said_yes"] < 0 for v in values if "said_yes" in v]
-    yield rate(place, "unreadable_rate", answers, "lower")
-    yield rate(place, "parse_failure_rate", _hits(values, "trees_missing"), "none")
     yield from _accepted_pairs(place, values)
     groups = {
         "label yes": [v for v in said if v["label"] == 1],
@@ -128,9 +254,6 @@ def _accepted_pairs(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     if pairs.values:
         yield rate(place, "coverage", _hits(pairs.values, "accepted"), "higher")
         yield rate(place, "accepted_precision", pairs.accepted, "higher")
-        for name, wanted in (("right_acceptance_rate", True), ("wrong_acceptance_rate", False)):
-            members = [v for v in pairs.values if (v["said_yes"] == v["label"]) is wanted]
-            yield rate(place, name, _hits(members, "accepted"), DIRECTIONS[name])
     drawn = drawn_overlaps(pairs.values)
     if drawn:
         yield Metric(*place, "source_revealed_rate", source_revealed(drawn), len(drawn), direction="lower")
@@ -217,7 +340,6 @@ def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     undecided = [bool(v["answers_unreadable"] and not (v["answers_yes"] and v["answers_no"])) for v in asked]
     read = [v for v, unread in zip(asked, undecided, strict=True) if not unread]
     yield rate(place, "consistency_rate", _hits(read, "consistent"), "higher")
-    yield rate(place, "unreadable_rate", undecided, "lower")
     if place[0] == OWN:
         yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in said], "none")
         for answer, number in (("yes", 1), ("no", 0)):

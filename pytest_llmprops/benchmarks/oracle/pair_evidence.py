@@ -265,7 +265,6 @@ def answer_values(x: Pair, answer: Answer) -> dict[str, float]:
         "said_yes": -1.0 if answer.said is None else float(answer.said),
         "label": -1.0 if x.label is None else float(x.label),
         "repaired": float(answer.notes.repaired),
-        "fenced": float(answer.notes.fenced),
         "accepted": 0.0,
         "accepted_paper": 0.0,
     }

@@ -49,19 +49,15 @@ UNREAD = {"said_yes": -1, "label": 0}
 
 
 def test_metrics_tell_the_prover_from_the_model() -> None:
-    """``potential_rate`` is the prover's part of an acceptance, and ``confirmed_rate`` the model's."""
+    """``potential_rate`` is the prover's part of an acceptance."""
     values = [YES, YES, UNPROVED, REFUSED, UNREAD]
     rows = {(m.name, m.group): m.value for m in yes_metrics(("yes", "en", "builtin"), values)}
     assert rows["acceptance_rate", ""] == 1 / 2
-    assert rows["potential_rate", ""] == 3 / 4
-    assert rows["confirmed_rate", ""] == 2 / 3
     pairs = {(m.name, m.group): (m.value, m.n) for m in all_pairs_metrics(PLACE, values)}
     assert pairs["acceptance_rate", ""] == (1 / 2, 4)
     # Accepted: two of four answers, both right. A constant yes is accepted three times, once wrongly.
     assert pairs["coverage", ""] == (1 / 2, 4)
     assert pairs["accepted_precision", ""] == (1.0, 2)
-    assert pairs["right_acceptance_rate", ""] == (2 / 3, 3)
-    assert pairs["wrong_acceptance_rate", ""] == (0.0, 1)
     assert pairs["null_coverage", "always yes"] == (3 / 4, 4)
     assert pairs["null_precision", "always yes"] == (2 / 3, 3)
     assert pairs["potential_rate", "label yes"] == (2 / 3, 3)

@@ -485,10 +485,10 @@ def test_an_unreadable_answer(reference: bool) -> None:
     assert acceptance.evidence["read_by"] == "it has no JSON object and no clear yes or no after a repair"
 
 
-def test_fenced_and_repaired_answers_are_counted() -> None:
-    """The record says whether the answer to prompt 5 was fenced or repaired."""
+def test_repaired_answers_are_counted() -> None:
+    """The record says whether the answer to prompt 5 was repaired."""
     acceptance = _check(_fake(lambda first, second: f"```json\n{answer(True)}\n```"))
-    assert {"fenced": 1, "repaired": 0, "said_yes": 1}.items() <= acceptance.values.items()
+    assert {"repaired": 0, "said_yes": 1}.items() <= acceptance.values.items()
 
 
 def test_no_with_an_unreadable_test() -> None:
