@@ -48,7 +48,7 @@ PAGES = [
 
 
 #: pages that name no llmprops command
-WITHOUT_COMMANDS = {"api.md", "glossary.md", "record-evidence.md"}
+WITHOUT_COMMANDS = {"api.md", "glossary.md"}
 
 
 #: the page whose blocks are all files or TOML

@@ -307,7 +307,7 @@ def _evidence(
     chosen: Sequence[int] = (),
     rules: ConceptRules | None = None,
 ) -> Evidence:
-    """Return how a choice was asked for, without empty parts (``docs/record-evidence.md``).
+    """Return how a choice was asked for, without empty parts (``docs/record.md``).
 
     :param orders: For each run, the index of the variation at each position shown.
     :param chosen: Indexes of the variations chosen. The evidence has the rules of these and of the right one; all rules

@@ -363,7 +363,7 @@ def sentences_of(tests: Iterable[OneTest], rule: Rule) -> list[tuple[int, Sample
 
 
 def answer_values(original: Samples, subject: Subject, labels: Sequence[str] | None) -> dict[str, float]:
-    """Return the values that are known before any test; ``docs/record-evidence.md`` lists them.
+    """Return the values that are known before any test; ``docs/record.md`` lists them.
 
     :param labels: names of the labelled entities; None if the sentence has no labels.
     """
@@ -388,7 +388,7 @@ def answer_values(original: Samples, subject: Subject, labels: Sequence[str] | N
 
 
 def measured_values(tests: Sequence[OneTest], subject: Subject, rule: Rule) -> dict[str, float]:
-    """Return the values of the tests; ``docs/record-evidence.md`` lists them."""
+    """Return the values of the tests; ``docs/record.md`` lists them."""
     sentences = sentences_of(tests, rule)
     accepted = all(test.passed for test in tests)
     changed = [(x, samples) for x, samples in sentences if x]

@@ -1,4 +1,4 @@
-"""The evidence of a verdict on a pair of sentences; see ``docs/record-evidence.md``.
+"""The evidence of a verdict on a pair of sentences; see ``docs/record.md``.
 
 The recorded numbers and texts of a paraphrase decision.
 
