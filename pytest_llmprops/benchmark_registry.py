@@ -38,7 +38,7 @@ def find_registration(name: str) -> Registration:
     if registration is None:
         known = benchmark_names()
         raise UsageError(
-            f"unknown benchmark '{name}': no entry point of the group {ENTRY_POINTS} has this name."
+            f"unknown benchmark '{name}': no installed package registers it (entry points {ENTRY_POINTS})."
             + (
                 f" Known names: {', '.join(known)}{did_you_mean(name, known)}"
                 if known

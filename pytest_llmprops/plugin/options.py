@@ -382,7 +382,7 @@ OPTIONS: tuple[Option, ...] = (
         "llm-shard",
         shard,
         None,
-        "part I of N of the selected items, for N runs that 'llmprops runs merge' makes one; clusters stay whole",
+        "part I of N of the selected items; 'llmprops runs merge' combines the N runs; clusters stay whole",
         "I/N",
     ),
     Option(
@@ -455,7 +455,7 @@ OPTIONS: tuple[Option, ...] = (
         "llm-allure-identity",
         text,
         "model",
-        "what Allure's history takes for one case: an item with its model (model, the default), or an item, so that an"
+        "how Allure's history follows an item: within one model (model, the default), or across models, so that an"
         " upgrade shows new failures and fixed cases (item)",
         "NAME",
         choices=ALLURE_IDENTITIES,

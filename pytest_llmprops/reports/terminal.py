@@ -199,7 +199,7 @@ def _benchmark(
     if star:
         lines.append(f"  * the API forced: {'; '.join(facts.deviations[model])}")
     if protocol.gives_up:
-        lines.append(f"  {protocol.name} gives up {protocol.gives_up}")
+        lines.append(f"  {protocol.name} leaves out, compared with the paper: {protocol.gives_up}")
     lines += [f"  assumed: {text}" for text in protocol.assumed]
     return lines + _failures(records, model, benchmark)
 

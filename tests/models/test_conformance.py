@@ -223,9 +223,9 @@ def test_mistake_of_a_user_is_one_line(run: Runner, api: Api, mistake: Mistake) 
     assert not done.folder.exists()
 
 
-def test_table_of_the_docs_is_that_of_the_personalities() -> None:
-    """docs/models.md has the table of ``fixtures/apis.py``."""
-    assert table() in (ROOT / "docs" / "models.md").read_text(encoding="utf-8"), table()
+def test_table_of_the_measurements_is_that_of_the_personalities() -> None:
+    """bench/README.md has the table of ``fixtures/apis.py``."""
+    assert table() in (ROOT / "bench" / "README.md").read_text(encoding="utf-8"), table()
 
 
 # ---- servers that nobody here wrote

@@ -190,7 +190,7 @@ def _resembling(text: str, variations: Variations, threshold: float) -> Reading:
         return _winner(best, "similar")
     if best:
         return Reading(problem="a word that is equally similar to several variations")
-    return Reading(problem="none of the variations between the fences")
+    return Reading(problem="the answer is none of the variations")
 
 
 def _stem(form: str, text: str) -> int:
@@ -212,7 +212,7 @@ def paper_selection(reply: str, variations: Variations, *, threshold: float = TH
     if parts[1].strip() == "answer":
         return Reading(problem="nothing between the fences", obeyed=False)
     answers = list(dict.fromkeys(text.strip() for text in parts[1].replace("answer", "").split("/")))
-    best = Reading(problem="none of the variations between the fences")
+    best = Reading(problem="the answer is none of the variations")
     for index, form in ((index, form) for index, forms in enumerate(variations) for form in forms):
         ratio = max(indel_ratio(answer, form.strip()) for answer in answers)
         if ratio >= threshold and ratio > best.ratio:

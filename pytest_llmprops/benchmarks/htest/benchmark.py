@@ -266,14 +266,11 @@ def _verdict(item: Item, reply: Reply, settings: HTestSettings, evidence: Mappin
         if given and reply.finish_reason == "length":
             reason = "the reply was cut off before an answer"
         return Verdict("unparsed", expected, given, reason, values=values, evidence=evidence)
-    reason = f"read as {options[chosen]}"
-    if chosen != item["answer"] and len(options) == 2:
-        reason += ", which is the other group"
     return Verdict.check(
         chosen == item["answer"],
         expected=expected,
         given=options[chosen],
-        reason=reason,
+        reason=f"read as {options[chosen]}",
         values=values,
         evidence=evidence,
     )

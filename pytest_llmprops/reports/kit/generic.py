@@ -442,7 +442,7 @@ def protocol_lines(series: Series, benchmark: str) -> list[str]:
     settings = ", ".join(f"{name} {value}" for name, value in series.settings(benchmark).items())
     lines = [f"Protocol {protocol.name}: {settings or 'no settings'}."]
     if protocol.gives_up:
-        lines.append(f"Compared with the paper it gives up {protocol.gives_up}.")
+        lines.append(f"Compared with the paper, it leaves out: {protocol.gives_up}.")
     return lines + [f"Assumed, since the paper leaves it open: {text}." for text in protocol.assumed]
 
 

@@ -81,7 +81,7 @@ function details(data, reviews) {
       const text = element("div", { class: "said" });
       if (prefix >= 0) {
         const held = chunk.prefixes[prefix];
-        text.append(element("details", {}, element("summary", {}, `${held.length.toLocaleString("en")} characters that other prompts of the task begin with, too`), foreign("pre", held)));
+        text.append(element("details", {}, element("summary", {}, `${held.length.toLocaleString("en")} characters at the start, shared with other prompts`), foreign("pre", held)));
       }
       text.append(foreign("pre", rest));
       const title = speaker === "user" ? `Prompt${which(role, number, of)}` : speaker === "assistant" ? "Earlier reply" : words(speaker);
