@@ -1,4 +1,4 @@
-"""Measure what gates decide: tables of docs/gate.md.
+"""Measure what gates decide: table of bench/README.md.
 
     python -m bench.gate_rates                      # about half an hour on one core
     python -m bench.gate_rates --upgrades 100       # a quick look

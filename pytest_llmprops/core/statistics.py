@@ -1,7 +1,7 @@
 """Confidence intervals of one run: of a proportion, and of an accuracy over clusters.
 
 :func:`mean_interval` is the one place that chooses the interval of an accuracy: summaries, metrics, reports and gates
-use it. Its error rate is at most the stated one, for few clusters too; docs/gate.md has the measured rates.
+use it. Its error rate is at most the stated one, for few clusters too; bench/README.md has the measured rates.
 
 Right-or-wrong items that are independent need neither numpy nor scipy, because every run prints their interval, and
 importing scipy takes longer than a small run. Tests compare it with statsmodels. The comparison of two runs is in
