@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.benchmark_checks import checked_plan_remarks, checked_search_calls
-from pytest_llmprops.core.contracts import fault_line
+from pytest_llmprops.core.contracts import checked_remarks, checked_search_calls
 from pytest_llmprops.core.errors import ContractError, LLMPropsError, UsageError
+from pytest_llmprops.core.faults import fault_line
 from pytest_llmprops.core.numbers import count, counted
 from pytest_llmprops.core.requests import (
     BATCH_DISCOUNT,
@@ -80,7 +80,7 @@ def plan_remarks(cases: Iterable[Case]) -> tuple[list[str], list[ContractError]]
     problems: list[ContractError] = []
     for name, own in by_benchmark.items():
         benchmark, settings = own[0].benchmark, own[0].protocol.settings
-        remarks, wrong = checked_plan_remarks(benchmark, [case.item for case in own], settings)
+        remarks, wrong = checked_remarks(benchmark, "plan_remarks", [case.item for case in own], settings)
         lines += [f"  {name}: {text}" for text in remarks]
         problems += wrong
     return lines, problems

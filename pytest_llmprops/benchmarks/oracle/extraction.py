@@ -22,8 +22,8 @@ from pytest_llmprops.benchmarks.oracle.replies import (
     without_asides,
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
+from pytest_llmprops.core.reply_json import found_json
 from pytest_llmprops.core.requests import PLANNED, Reply
-from pytest_llmprops.core.strict_json import found_json
 from pytest_llmprops.core.texts import folded
 
 #: prompt 1, word for word

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
+from pytest_llmprops.core.reply_json import found_json
 from pytest_llmprops.core.requests import Message
-from pytest_llmprops.core.strict_json import found_json, is_unicode, short
+from pytest_llmprops.core.strict_json import is_unicode, short
 from pytest_llmprops.core.texts import one_line
 
 # Read the list in a model's reply to prompt 1, 3, 4 or 7, whatever marks its lines begin with.
