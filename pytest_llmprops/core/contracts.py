@@ -10,7 +10,8 @@ import asyncio
 import dataclasses
 import re
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from pytest_llmprops.core.benchmark import Benchmark, Counterexample, DataFiles, Loaded
@@ -285,27 +286,37 @@ def _class_problem(benchmark: type[Benchmark]) -> str:
     return _attribute_problem(benchmark, _CLASS)
 
 
-def loaded(benchmark: Benchmark, files: DataFiles) -> Loaded:
-    """Return the result of ``benchmark.load``, which may also return items only.
+@contextmanager
+def calling(benchmark: Benchmark, method: str) -> Iterator[None]:
+    """Turn an exception of a benchmark's method into one line that names the method.
 
-    :raises ContractError: if it is not usable, or an exception of the benchmark's own was raised.
+    :raises LLMPropsError: the method's own, as it is; a :class:`ContractError` for any other.
     """
     try:
-        result: object = benchmark.load(files)
-        return _with_items(benchmark, "load", result)
+        yield
     except (LLMPropsError, KeyboardInterrupt):
         raise
     except BaseException as fault:
-        raise raised(benchmark, "load", fault) from None
+        raise raised(benchmark, method, fault) from None
+
+
+def loaded(benchmark: Benchmark, files: DataFiles) -> Loaded:
+    """Return the result of ``benchmark.load``, which may also return items only.
+
+    :raises LLMPropsError: if it is not usable, or an exception was raised.
+    """
+    with calling(benchmark, "load"):
+        return _with_items(benchmark, "load", benchmark.load(files))
 
 
 def prepared(benchmark: Benchmark, part: Loaded, files: DataFiles, settings: object) -> Loaded:
     """Return the result of ``benchmark.prepared``.
 
-    :raises ContractError: if it is not usable.
+    :raises LLMPropsError: if it is not usable, or an exception was raised.
     """
-    result = checked(benchmark, "prepared", benchmark.prepared(part, files, settings))
-    return part if result is part else _with_items(benchmark, "prepared", result)
+    with calling(benchmark, "prepared"):
+        result = checked(benchmark, "prepared", benchmark.prepared(part, files, settings))
+        return part if result is part else _with_items(benchmark, "prepared", result)
 
 
 def _with_items(benchmark: Benchmark, method: str, result: object) -> Loaded:
@@ -377,25 +388,8 @@ def _members(
                 rows.append(checked(benchmark, method, row, form))
             except ContractError as problem:
                 problems.append(problem)
-    except ContractError as problem:
-        problems.append(problem)
     except KeyboardInterrupt:
         raise
     except BaseException as fault:
-        problems.append(raised(benchmark, method, fault))
+        problems.append(fault if isinstance(fault, ContractError) else raised(benchmark, method, fault))
     return rows, problems
-
-
-def checked_search_calls(benchmark: Benchmark, settings: object, name: str) -> int | None:
-    """Return the maximum number of requests of a search; None if it is unknown.
-
-    :raises ContractError: if it is neither a whole number nor None, or an exception was raised.
-    """
-    try:
-        calls: object = benchmark.search_calls(settings, name)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as fault:
-        raise raised(benchmark, "search_calls", fault) from None
-    good: int | None = checked(benchmark, "search_calls", calls)
-    return good

@@ -81,14 +81,15 @@ def json_problem(value: object) -> str:
 
 
 def _not_json(value: object, levels: int) -> str:
-    if value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
+    # Tuples of types are faster than unions, in each member of each verdict's evidence.
+    if value is None or isinstance(value, (str, int)) or (isinstance(value, float) and isfinite(value)):
         return ""
-    if not isinstance(value, dict | list | tuple):
+    if not isinstance(value, (dict, list, tuple)):
         return f" is {shown(value)}; use dicts, lists, strings, finite numbers, booleans and None"
     if not levels:
         return _TOO_DEEP
     for key, member in value.items() if isinstance(value, dict) else enumerate(value):
-        if not isinstance(key, str | int | float | None):
+        if not (key is None or isinstance(key, (str, int, float))):
             return f" has the key {shown(key)}; use strings as keys"
         if problem := _not_json(member, levels - 1):
             return problem if problem is _TOO_DEEP else f"[{shown(key)}]{problem}"
