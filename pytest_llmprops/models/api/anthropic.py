@@ -50,7 +50,7 @@ from pytest_llmprops.models.spec import ModelSpec, basic, split_user
 #: the Messages API requires a limit; sent where a benchmark sets none
 MOST_TOKENS = 4096
 #: parameters of OpenAI's format that the Messages API does not have
-_ABSENT = ("logprobs", "top_logprobs", "seed", "presence_penalty", "frequency_penalty")
+_ABSENT = ("logprobs", "top_logprobs", "seed", "presence_penalty", "frequency_penalty", "response_format")
 
 
 def message_params(body: Mapping[str, Any], deviations: Deviations) -> dict[str, Any]:

@@ -169,6 +169,7 @@ _OPTIONAL = (
     "seed",
     "presence_penalty",
     "frequency_penalty",
+    "response_format",
 )
 _FIXED = ("model", "messages", "stream", "n")
 
@@ -190,6 +191,8 @@ def chat_body(model: str, request: Chat, count: int = 1) -> dict[str, Any]:
         body[_OLD] = request.max_tokens
     if request.stop:
         body["stop"] = list(request.stop)
+    if request.response_format:
+        body["response_format"] = {"type": request.response_format}
     if request.logprobs:
         body["logprobs"] = True
         body["top_logprobs"] = request.logprobs
