@@ -84,8 +84,8 @@ def add_site(groups: Groups) -> None:
     site = groups.add_parser(
         "site",
         help="write a static site on all runs of a team",
-        description="Write a static site on all runs in some folders: leaderboard, trends, the history of each item,"
-        " drift and gate decisions. A second call only adds what changed.",
+        description="Write a static site on all runs in some folders: what changed, leaderboard, accuracy over time,"
+        " gate decisions and reports. A second call only adds what changed.",
     )
     site.add_argument(
         "places", nargs="+", type=Path, metavar="DIR", help="folder with run records, at any depth"
