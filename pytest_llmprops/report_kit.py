@@ -4,7 +4,7 @@ A registration's ``section`` is a function from :class:`Measured` to :class:`Sec
 notes and folds; Markdown, HTML, sorting, themes and escaping come with them.
 """
 
-from pytest_llmprops.core.comparison import PairedResult
+from pytest_llmprops.core.judgement import Change
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.reports.kit.blocks import (
     Block,
@@ -53,6 +53,7 @@ from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 __all__ = [
     "Block",
     "Cell",
+    "Change",
     "Figure",
     "Fold",
     "ForestRow",
@@ -60,7 +61,6 @@ __all__ = [
     "Measured",
     "Note",
     "Page",
-    "PairedResult",
     "Place",
     "Point",
     "Section",

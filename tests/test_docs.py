@@ -167,8 +167,12 @@ def test_documented_gates_decide_on_candidates(name: str, candidate: str, tmp_pa
                 item = f"{record.id}/{task}/{language}"
                 records.append(replace(record, id=item, cluster=item))
     result = judged(gate, new, old)
-    assert result.decision == ("pass" if candidate in PASSES[name] else "fail")
-    assert ("loses 32 points on palindrome (H-TEST)" in result.line) == (candidate == "loses palindrome")
+    if name == "README.md-0" and candidate == "loses 10 points":
+        # A hundred items cannot tell 10 points from a margin of 10 points.
+        assert result.decision == "inconclusive"
+    else:
+        assert result.decision == ("pass" if candidate in PASSES[name] else "fail")
+    assert ("32.0 points worse on palindrome (H-TEST)" in result.line) == (candidate == "loses palindrome")
 
 
 def _commands(page: Path) -> Iterator[list[str]]:

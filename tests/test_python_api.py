@@ -45,7 +45,7 @@ from pytest_llmprops.runs.export import table
 from tests.support.recorded import verdicts, write_run
 from tests.support.runs import ROOT, Runner
 
-GATE = '[[rule]]\nbenchmark = "sums"\nno_regression = true\n'
+GATE = '[[rule]]\nbenchmark = "sums"\nmax_drop = 0.1\n'
 PAGE = ROOT / "docs" / "python.md"
 #: a script that measures slowly, and says how it was interrupted
 SLOW = """
@@ -218,7 +218,7 @@ def test_comparison_and_decision_are_those_of_the_commands(
     assert (decision.decision, decision.passed) == ("fail", False)
     assert repr(decision) == f"<Decision {decision.line}>"
     assert str(decision).splitlines()[0] == decision.line
-    assert "no significant drop" in decision._repr_markdown_()
+    assert "at most 10 points worse" in decision._repr_markdown_()
 
 
 def test_gate_that_compares_needs_a_baseline(tmp_path: Path) -> None:

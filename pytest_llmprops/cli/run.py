@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from itertools import takewhile
 from pathlib import Path
@@ -38,6 +38,12 @@ FILES = {
     "example/test_capitals.py": "test_capitals.py.txt",
     "example/capitals.jsonl": "capitals.jsonl",
 }
+#: the margins of the gate by size: suite -> items and ``max_drop``. An unchanged model passes in 90% of runs or more
+MARGINS: Mapping[str, Mapping[str, tuple[int, str]]] = {
+    "small": {"homophones": (90, "0.12"), "htest": (300, "0.08")},
+    "standard": {"homophones": (300, "0.08"), "htest": (1000, "0.05")},
+    "full": {"homophones": (633, "0.05"), "htest": (2000, "0.05")},
+}
 NEXT = """\
 Try the files without a key:  pytest suites/ example/ --model fake:echo --llm-limit 2
 Measure a model:              pytest suites/ --model gpt-4o -n 8
@@ -56,12 +62,18 @@ def add_init(groups: Groups) -> None:
     init.add_argument(
         "folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder"
     )
+    init.add_argument(
+        "--size",
+        choices=tuple(MARGINS),
+        default="full",
+        help="the --llm-size that the gate's margins fit (default: full)",
+    )
     init.add_argument("--overwrite", action="store_true", help="replace files that differ")
     init.set_defaults(command=_init)
 
 
 def _init(options: argparse.Namespace) -> int:
-    paths = {options.folder / name: content for name, content in project_files().items()}
+    paths = {options.folder / name: content for name, content in project_files(options.size).items()}
     differing = [
         str(path)
         for path, content in paths.items()
@@ -79,16 +91,26 @@ def _init(options: argparse.Namespace) -> int:
     return 0
 
 
-def project_files() -> dict[str, bytes]:
+def project_files(size: str = "full") -> dict[str, bytes]:
     """Return the content of each file of a new project, by its path.
+
+    :param size: the ``--llm-size`` that the margins of ``gate.toml`` fit.
 
     The workflow installs the version of this package, so that an upgrade of the package is a change of the project.
     """
     suites, project = files("pytest_llmprops.suites"), files("pytest_llmprops.cli") / "project"
     copied = sorted(file.name for file in suites.iterdir() if re.fullmatch(r"test_\w+\.py", file.name))
+    values = {"version": __version__, "size": size}
+    for suite, (items, margin) in MARGINS[size].items():
+        values |= {suite: margin, f"{suite}_items": f"{items:,}"}
+
+    def filled(content: bytes) -> bytes:
+        for name, value in values.items():
+            content = content.replace(f"{{{name}}}".encode(), value.encode())
+        return content
+
     return {f"suites/{name}": (suites / name).read_bytes() for name in copied} | {
-        path: (project / name).read_bytes().replace(b"{version}", __version__.encode())
-        for path, name in FILES.items()
+        path: filled((project / name).read_bytes()) for path, name in FILES.items()
     }
 
 

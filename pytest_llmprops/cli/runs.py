@@ -71,7 +71,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 def add_gate(groups: Groups) -> None:
     """Add ``gate``."""
-    about = "apply a gate to a recorded run; exit status 0 if it passes, otherwise 1"
+    about = "apply a gate to a recorded run; exit code 0: pass, 1: fail, 6: inconclusive, 7: invalid"
     gate = groups.add_parser("gate", help=about, description=about)
     gate.add_argument("run", nargs="?", metavar="RUN", help="run folder, run id or name of a promoted run")
     which = gate.add_mutually_exclusive_group(required=True)
@@ -107,7 +107,8 @@ def add_gate(groups: Groups) -> None:
 
 def _plan(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.gate import forecast_lines
-    from pytest_llmprops.runs.gate.file import read_gate
+    from pytest_llmprops.runs.gate.decide import impossible_rules
+    from pytest_llmprops.runs.gate.file import on_headline_tasks, read_gate
     from pytest_llmprops.runs.gate.forecast import builtin_items, forecast
 
     if options.run is not None:
@@ -123,11 +124,9 @@ def _plan(options: argparse.Namespace) -> int:
         baseline = recorded(options.baseline)
         facts, items = baseline.facts, list(baseline.records)
     gate.check_matches(items)
-    print(
-        "\n".join(
-            forecast_lines(gate, forecast(gate, items, facts, churn=options.churn), facts, terminal_width())
-        )
-    )
+    plan = forecast(gate, items, facts, churn=options.churn)
+    impossible = impossible_rules(on_headline_tasks(gate, items, facts), items, facts)
+    print("\n".join(forecast_lines(gate, plan, facts, impossible, terminal_width())))
     return 0
 
 

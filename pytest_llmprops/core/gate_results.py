@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +11,8 @@ from pytest_llmprops.core.field_types import Count, Name, Number, Text
 
 CheckVerdict = Literal["met", "failed", "inconclusive", "invalid"]
 GateDecision = Literal["pass", "fail", "inconclusive", "invalid"]
+ChangeKind = Literal["all", "benchmark", "task", "language", "part", "cluster"]
+ChangeWord = Literal["worse", "better", "no clear difference", "not judged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +43,22 @@ class RuleResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """A significant drop of one headline task, language or cluster, whatever the gate's rules are.
+class MemberChange:
+    """The change of one part of the items of two runs, whatever the gate's rules are.
 
-    :param kind: ``task``, ``language`` or ``cluster``. :param name: its name in the benchmark.
-    :param title: the benchmark's title. :param drop: mean drop of the pairs, a fraction, with its 95% interval.
-    :param p: corrected for all that were tested (Holm). :param lost: number of pairs that scored lower.
+    :param kind: what the part is. :param name: its name in the benchmark. :param title: the benchmark's title.
+    :param word: ``worse``, ``better`` or ``no clear difference``.
+    :param difference: candidate - baseline, a fraction, with its 95% interval.
+    :param p: p-value of the difference's direction, corrected for all changes of the two runs.
+    :param lost: number of pairs that scored lower.
     """
 
     benchmark: Name
     title: Name
-    kind: Name
+    kind: ChangeKind
     name: Name
-    drop: Number
+    word: ChangeWord
+    difference: Number
     ci_low: Number
     ci_high: Number
     p: Number
@@ -61,9 +68,13 @@ class Loss:
 
     @property
     def where(self) -> str:
-        """Where the points were lost, in words: ``on palindrome (H-TEST)``."""
+        """What changed, in words: ``on palindrome (H-TEST)``."""
         name = {"language": f"in {self.name}", "cluster": f"on cluster {self.name}"}
         return f"{name.get(self.kind, f'on {self.name}')} ({self.title})"
+
+
+#: the parts that a decision names, in this order
+NAMED: tuple[ChangeKind, ...] = ("task", "language", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,8 @@ class GateResult:
     """The gate's decision.
 
     :param caveats: what the APIs of the models forced, one sentence each.
-    :param losses: significant drops of single headline tasks, languages and clusters, the largest of each kind first.
+    :param chance: the share of unchanged models that would pass, by simulation; None if it was not simulated.
+    :param changes: the judgement of the run and its baseline (:mod:`~pytest_llmprops.runs.judgement`).
     """
 
     decision: GateDecision
@@ -83,7 +95,21 @@ class GateResult:
     caveats: tuple[Text, ...] = ()
     notes: tuple[Text, ...] = ()
     rules: tuple[RuleResult, ...] = ()
-    losses: tuple[Loss, ...] = ()
+    chance: Number | None = None
+    changes: tuple[MemberChange, ...] = ()
+
+    @property
+    def losses(self) -> tuple[MemberChange, ...]:
+        """The headline tasks, languages and clusters that are worse, the largest drop of each kind first."""
+        counts = Counter((change.benchmark, change.kind) for change in self.changes)
+        worse = [
+            change
+            for change in self.changes
+            if change.word == "worse" and change.kind in NAMED
+            # The only language of a benchmark is all of its items.
+            if change.kind != "language" or counts[change.benchmark, "language"] > 1
+        ]
+        return tuple(sorted(worse, key=lambda change: (NAMED.index(change.kind), change.difference)))
 
     @property
     def passed(self) -> bool:
@@ -91,6 +117,10 @@ class GateResult:
         return self.decision == "pass"
 
 
+#: exit code by decision
+EXIT_CODES: Mapping[GateDecision, int] = {"pass": 0, "fail": 1, "inconclusive": 6, "invalid": 7}
+
+
 def exit_code(result: GateResult | None) -> int:
     """Return the exit code of a decision; None stands for a gate that was not decided."""
-    return 0 if result is not None and result.passed else 1
+    return EXIT_CODES["invalid" if result is None else result.decision]

@@ -74,13 +74,6 @@ def size_in_points(size: float) -> str:
     return f"{100 * abs(size):.1f} points"
 
 
-def ruled_out(limit: float) -> str:
-    """Return the upper limit of a drop in words (:class:`~pytest_llmprops.core.comparison.PairedResult`)."""
-    if limit <= 0:
-        return "any drop is ruled out (80% confidence)"
-    return f"a drop of {size_in_points(limit)} or more is ruled out (80% confidence)"
-
-
 def p_value(p: float) -> str:
     """Return a p-value: ``0.012``, ``<0.001``."""
     return "<0.001" if p < 0.001 else f"{p:.3f}"

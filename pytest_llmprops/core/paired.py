@@ -1,4 +1,4 @@
-"""Paired differences of two runs: means over clusters, exact tests, and limits of the drop."""
+"""Paired differences of two runs: means over clusters, exact tests, and intervals."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
-from pytest_llmprops.core.bounded_mean import ClusterSample
 from pytest_llmprops.core.items import by_cluster
 from pytest_llmprops.core.statistics import Interval, mean_interval
 
 # The scores of a baseline and a candidate on the same items.
 #
 # A *loss* is a pair that the baseline has right and the candidate wrong, a *gain* the reverse. A *difference*
-# is candidate - baseline, a *drop* its negative. Scores are fractions in [0, 1].
+# is candidate - baseline, so that a drop is negative. Scores are fractions in [0, 1].
 
 #: smaller differences are rounding errors: repeats averaged in another order
 ROUNDING = 1e-12
@@ -25,7 +24,7 @@ class Pairs:
     """Scores of two models on the same items: ``baseline``, ``candidate`` and cluster label, one of each per pair.
 
     :param noun: what a pair is, for messages: ``cluster`` if the scores are means of clusters.
-    :param drops: baseline - candidate of each pair; rounding errors are set to 0. Computed.
+    :param differences: candidate - baseline of each pair; rounding errors are set to 0. Computed.
     :raises ValueError: if the tuples have different lengths, or a score is outside [0, 1].
     """
 
@@ -34,7 +33,7 @@ class Pairs:
     clusters: tuple[str, ...]
     noun: str = "pair"
     # computed once, because every test of a gate reads it several times
-    drops: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    differences: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not len(self.baseline) == len(self.candidate) == len(self.clusters):
@@ -45,8 +44,8 @@ class Pairs:
         for score in (*self.baseline, *self.candidate):
             if not 0 <= score <= 1:
                 raise ValueError(f"a score must be in [0, 1], not {score}")
-        raw = (b - c for b, c in zip(self.baseline, self.candidate, strict=True))
-        object.__setattr__(self, "drops", tuple(0.0 if abs(d) < ROUNDING else d for d in raw))
+        raw = (c - b for b, c in zip(self.baseline, self.candidate, strict=True))
+        object.__setattr__(self, "differences", tuple(0.0 if abs(d) < ROUNDING else d for d in raw))
 
     @property
     def n(self) -> int:
@@ -55,22 +54,22 @@ class Pairs:
     @property
     def losses(self) -> int:
         """Pairs on which the candidate scores lower."""
-        return sum(d > 0 for d in self.drops)
+        return sum(d < 0 for d in self.differences)
 
     @property
     def gains(self) -> int:
         """Pairs on which the candidate scores higher."""
-        return sum(d < 0 for d in self.drops)
+        return sum(d > 0 for d in self.differences)
 
     @property
-    def drop(self) -> float:
-        """Mean of baseline - candidate, in [-1, 1]; positive if the candidate is worse.
+    def difference(self) -> float:
+        """Mean of candidate - baseline, in [-1, 1]; negative if the candidate is worse.
 
         :raises ValueError: if there are no pairs.
         """
         if not self.n:
-            raise ValueError("a drop needs at least one pair")
-        return math.fsum(self.drops) / self.n
+            raise ValueError("a difference needs at least one pair")
+        return math.fsum(self.differences) / self.n
 
     @property
     def binary(self) -> bool:
@@ -87,8 +86,17 @@ class Pairs:
         return self.cluster_count < self.n
 
     def by_cluster(self) -> list[list[float]]:
-        """Return the drops of each cluster's pairs, with the clusters in order of first appearance."""
-        return list(by_cluster(self.drops, self.clusters).values())
+        """Return the differences of each cluster's pairs, with the clusters in order of first appearance."""
+        return list(by_cluster(self.differences, self.clusters).values())
+
+    @property
+    def differing(self) -> int:
+        """Number of clusters, or of independent pairs, whose differences do not add up to 0."""
+        return sum(abs(math.fsum(differences)) >= ROUNDING for differences in self.by_cluster())
+
+    def exchanged(self) -> Pairs:
+        """Return the pairs with the two runs exchanged."""
+        return Pairs(self.candidate, self.baseline, self.clusters, self.noun)
 
 
 # Tests of a drop: one-sided p-values of "the candidate is not worse".
@@ -137,8 +145,8 @@ def mcnemar_drop(losses: ArrayLike, gains: ArrayLike) -> float | Floats:
     return p if np.ndim(p) else float(p)
 
 
-def sign_flip_drop(cluster_differences: Sequence[float], *, seed: int = 0) -> float:
-    """Return the p-value of a one-sided sign-flip permutation test of a drop, on each cluster's sum of differences.
+def sign_flip_drop(drops: Sequence[float], *, seed: int = 0) -> float:
+    """Return the p-value of a one-sided sign-flip permutation test of a drop, on the sums by cluster.
 
     If the models are equally good, both signs of a cluster's difference are equally likely (Good 2005,
     *Permutation, Parametric and Bootstrap Tests of Hypotheses*, section 3.2). The p-value is the share of sign
@@ -146,11 +154,13 @@ def sign_flip_drop(cluster_differences: Sequence[float], *, seed: int = 0) -> fl
     more clusters, 16,384 patterns are drawn; the observed one is among them, so that p is never 0. Smaller values than
     1/16,384, which corrections for many tests need, are a bound: 3.18 times the tail of the normal distribution
     (Bentkus & Dzindzalieta 2015, *Bernoulli* 21, 1205-1237).
+
+    :param drops: sum of baseline - candidate of each cluster.
     """
     import numpy as np
     from scipy.stats import monte_carlo_test, norm, permutation_test
 
-    sums = np.array([d for d in cluster_differences if abs(d) >= ROUNDING])
+    sums = np.array([d for d in drops if abs(d) >= ROUNDING])
     if len(sums) < 2:  # scipy requires two
         return 0.5 if sums.sum() > 0 else 1.0
 
@@ -177,35 +187,11 @@ def sign_flip_drop(cluster_differences: Sequence[float], *, seed: int = 0) -> fl
     return float(min(drawn.pvalue, bound))
 
 
-def latest_drop(scores: Floats) -> float:
-    """Return a p-value of "the last of several runs of a model is not lower than the earlier ones".
-
-    If the model did not change, each score of a cluster is equally likely to be the one of the last run. The p-value is
-    Chernoff's bound of the probability that the sum over clusters is as low as observed (Boucheron, Lugosi & Massart
-    2013, *Concentration Inequalities*, section 2.2). It holds for few clusters, too. It is about ten times the exact
-    probability if that is small.
-
-    :param scores: sums or means by cluster and run, shape (clusters, runs); the last column is the last run.
-    """
-    import numpy as np
-    from scipy.optimize import minimize_scalar
-
-    above = scores - scores[:, -1:]
-    above = above[np.ptp(above, axis=1) >= ROUNDING]
-    if above.sum() < ROUNDING:
-        return 1.0
-    above /= np.abs(above).max()
-    bound = minimize_scalar(
-        lambda rate: np.log(np.exp(-rate * above).mean(axis=1)).sum(), bounds=(0, 50), method="bounded"
-    )
-    return float(min(1.0, np.exp(bound.fun)))
-
-
 def drop_test(pairs: Pairs) -> DropTest:
     """Test for a drop: exact McNemar for independent binary pairs, otherwise sign flips of clusters (or items)."""
     if pairs.binary and not pairs.clustered:
         return DropTest(mcnemar_drop(pairs.losses, pairs.gains), "exact McNemar")
-    p = sign_flip_drop([math.fsum(differences) for differences in pairs.by_cluster()])
+    p = sign_flip_drop([-math.fsum(differences) for differences in pairs.by_cluster()])
     return DropTest(p, "sign-flip permutation over clusters" if pairs.clustered else "sign-flip permutation")
 
 
@@ -224,29 +210,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-# Intervals of a drop.
-#
-# The interval is that of the mean of differences in [-1, 1], which are bounded: see ``core/bounded_mean.py``.
+def difference_interval(pairs: Pairs, level: float = 0.95) -> Interval:
+    """Return Gaffke's interval of the difference, over clusters if a cluster has several pairs.
 
-
-def sample_of(pairs: Pairs) -> ClusterSample:
-    """Return the drops of the pairs by cluster.
-
-    :raises ValueError: if there are no pairs.
-    """
-    if not pairs.n:
-        raise ValueError("an interval of a drop needs at least one pair")
-    return ClusterSample.of(pairs.drops, pairs.clusters)
-
-
-def drop_interval(pairs: Pairs, level: float = 0.95) -> Interval:
-    """Return Gaffke's interval of the drop, over clusters if a cluster has several pairs.
-
-    A cluster weighs as much as its pairs. If all pairs are independent and differ by -1 or 1, the interval is that of
-    Clopper and Pearson.
+    The differences are bounded, in [-1, 1]: see ``core/bounded_mean.py``. A cluster weighs as much as its pairs. If
+    all pairs are independent and differ by -1 or 1, the interval is that of Clopper and Pearson.
 
     :raises ValueError: if there are no pairs, or unless 0 < level < 1.
     """
     if not pairs.n:
-        raise ValueError("an interval of a drop needs at least one pair")
-    return mean_interval(pairs.drops, pairs.clusters, level, least=-1, most=1)
+        raise ValueError("an interval of a difference needs at least one pair")
+    return mean_interval(pairs.differences, pairs.clusters, level, least=-1, most=1)

@@ -5,7 +5,7 @@ use it. Its error rate is at most the stated one, for few clusters too; docs/gat
 
 Right-or-wrong items that are independent need neither numpy nor scipy, because every run prints their interval, and
 importing scipy takes longer than a small run. Tests compare it with statsmodels. The comparison of two runs is in
-``core/comparison.py``.
+``core/judgement.py``.
 """
 
 from __future__ import annotations

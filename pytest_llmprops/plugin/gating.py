@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,7 @@ from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.metrics import DIRECTIONS
+from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata, ProtocolMetadata, RunMetadata
 from pytest_llmprops.engine.evaluator import Case
@@ -35,6 +37,9 @@ from pytest_llmprops.runs.gate.file import (
 )
 from pytest_llmprops.runs.pairs import differences, unfit_baseline, unlike_items
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
+
+if TYPE_CHECKING:
+    from pytest_llmprops.runs.gate.forecast import Forecast
 
 
 class Gating:
@@ -76,7 +81,43 @@ class Gating:
         against = f" against {self.baseline.run_id}" if self.baseline is not None else ""
         if self.baseline is not None and (shared := shared_selection(self.baseline.facts, self._settings)):
             against += f" on its items ({shared})"
-        return f"gate {self.gate.file}{against}{self._sampling()}"
+        chances = f"; {self.chances}" if self._forecast is not None else ""
+        return f"gate {self.gate.file}{against}{chances}{self._sampling()}"
+
+    @cached_property
+    def _forecast(self) -> Forecast | None:
+        """What the gate decides on an unchanged model, by the baseline's items; None if no rule can be simulated."""
+        if self.baseline is None or not self.gate.needs_baseline:
+            return None
+        from pytest_llmprops.runs.gate.forecast import forecast
+
+        plan = forecast(
+            self.gate,
+            self.baseline.records,
+            self.baseline.facts,
+            repeats=self._settings.repeats,
+            drops=(0.0,),
+        )
+        return plan if plan.whole else None
+
+    @property
+    def chances(self) -> str:
+        """How often an unchanged model passes, and the rule that it meets most seldom, in words."""
+        assert self._forecast is not None
+        [whole] = self._forecast.whole
+        text = f"an unchanged model passes in {whole.passed:.0%} of runs"
+        rules = [(rule.rates[0].passed, rule.name, rule.items) for rule in self._forecast.rules if rule.rates]
+        passed, name, items = min(rules)
+        if len(rules) == 1:
+            return text
+        return f"{text} (of {len(rules)} rules, {name} with {counted(items, 'item')} in {passed:.0%})"
+
+    @property
+    def is_likely(self) -> bool:
+        """False if an unchanged model would pass in less than half of all runs."""
+        from pytest_llmprops.runs.gate.forecast import LEAST_RATE
+
+        return self._forecast is None or self._forecast.whole[0].passed >= LEAST_RATE
 
     def _sampling(self) -> str:
         """Return a warning if the gate compares single samples of each item; empty otherwise."""

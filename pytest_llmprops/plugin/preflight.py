@@ -161,34 +161,45 @@ class Preflight:
 
     # ---- confirmation
 
-    def _needs_confirmation(self, calls: int, usd: float | None) -> bool:
-        """Return True if the run is above the limits of ``llm_confirm``, and no option confirms it."""
-        settings = self._session.settings
+    def _doubt(self, calls: int, usd: float | None, needed: str) -> str:
+        """Return why the run needs a confirmation, and what to do; empty if it needs none, or an option confirms it.
+
+        A run needs one above the limits of ``llm_confirm``, and if even an unchanged model would seldom pass its gate.
+        """
+        settings, gating = self._session.settings, self._session.gating
         limits = settings.confirm
+        if settings.yes or not calls:
+            return ""
         is_costly = settings.max_cost is None and None not in (usd, limits.usd) and usd > limits.usd  # type: ignore[operator]
         is_long = settings.max_calls is None and limits.calls is not None and calls > limits.calls
-        return not settings.yes and (is_costly or is_long)
+        if is_costly or is_long:
+            return f"{needed}, above llm_confirm = {limits}; confirm with --llm-yes, or {_LESS}"
+        if (limits.usd, limits.calls) == (None, None) or gating is None or gating.is_likely:
+            return ""
+        return (
+            f"{needed}, and {gating.chances}; confirm with --llm-yes, or give a larger max_drop, more items or"
+            " --llm-repeats (llmprops gate --plan shows what is enough)"
+        )
 
     def _check_confirmable(self, calls: int, usd: float | None, needed: str) -> None:
         """Refuse a run, before anything is sent, that needs a confirmation where nobody can give it."""
-        if self._needs_confirmation(calls, usd) and not can_ask(self._config):
-            raise self._unconfirmed(needed)
+        doubt = self._doubt(calls, usd, needed)
+        if doubt and not can_ask(self._config):
+            raise self._unconfirmed(doubt)
 
     def _confirm(self, calls: int, usd: float | None, needed: str) -> None:
         """Return if the run needs no confirmation, or the user confirms it."""
-        if not self._needs_confirmation(calls, usd):
+        doubt = self._doubt(calls, usd, needed)
+        if not doubt:
             return
         answer = answer_of(self._config, "llmprops: continue? [y/N] ")
         if answer is None:
-            raise self._unconfirmed(needed)
+            raise self._unconfirmed(doubt)
         if answer.strip().lower() not in ("y", "yes"):
             self._end("not confirmed; at most one call per model was sent, and no run was recorded")
 
-    def _unconfirmed(self, needed: str) -> pytest.UsageError:
-        limits = self._session.settings.confirm
-        return pytest.UsageError(
-            f"this run needs a confirmation: {needed}, above llm_confirm = {limits}; confirm with --llm-yes, or {_LESS}"
-        )
+    def _unconfirmed(self, doubt: str) -> pytest.UsageError:
+        return pytest.UsageError(f"this run needs a confirmation: {doubt}")
 
     # ---- the first call
 

@@ -16,11 +16,10 @@ from pytest_llmprops.core.numbers import (
     percent,
     point_range,
     points,
-    size_in_points,
 )
 from pytest_llmprops.core.texts import one_line, terminal_line, visible
 from pytest_llmprops.reports.tables import aligned_table, fitted, without
-from pytest_llmprops.runs.compare import Change, Column, Comparison, Contrast, Flip, Side
+from pytest_llmprops.runs.compare import Column, Comparison, Contrast, Flip, Row, Side
 from pytest_llmprops.runs.pairs import TaskKey
 
 Table = list[tuple[str, ...]]
@@ -31,8 +30,7 @@ NO_REPLY = "(no reply recorded)"
 PLAIN = " .,:;?'\"+-=%/()"
 LEGEND = (
     "difference: points of accuracy, candidate (after the arrow) minus baseline, on the pairs, with its 95% interval",
-    "finding: a drop or a gain where its one-sided test is significant at 0.05; p is that of the change's direction",
-    "ruled out: a drop of this many points or more (80% confidence); above 10 points: inconclusive",
+    "finding: worse or better where p is at most 0.05, corrected for all parts of the two runs and both directions",
 )
 
 
@@ -130,7 +128,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
         "notes": list(comparison.notes),
         "table": [
             {
-                **_task_json(task_key),
+                **task_key._asdict(),
                 "columns": {
                     c.letter: None if (row := c.row(task_key)) is None else asdict(row)
                     for c in comparison.columns
@@ -144,8 +142,12 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
                 "candidate": contrast.candidate.letter,
                 "differences": list(contrast.differences),
                 "changes": [
-                    {"place": _task_json(fields.pop("task_key")), **fields}
-                    for fields in map(asdict, contrast.changes)
+                    {
+                        **asdict(row),
+                        "member": row.member._asdict(),
+                        "task_key": row.task_key and row.task_key._asdict(),
+                    }
+                    for row in contrast.changes
                 ],
                 "lost": [_flip_json(flip) for flip in contrast.lost],
                 "gained": [_flip_json(flip) for flip in contrast.gained],
@@ -153,12 +155,6 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
             for contrast in comparison.contrasts
         ],
     }
-
-
-def _task_json(task_key: TaskKey | None) -> dict[str, str]:
-    return dict(
-        zip(("benchmark", "task", "language", "source"), task_key or ("all", "", "", ""), strict=True)
-    )
 
 
 def _flip_json(flip: Flip) -> dict[str, Any]:
@@ -209,7 +205,7 @@ def _changes(contrast: Contrast) -> Table:
     one, other = contrast.baseline.letter, contrast.candidate.letter
     head = (
         "benchmark", "task", "lang", "source", "pairs", f"only {one}", f"only {other}", "errors", "lost",
-        "gained", "difference", "95% interval", "p", "finding", "ruled out",
+        "gained", "difference", "95% interval", "p", "finding",
     )  # fmt: skip
     rows = [_change(change) for change in contrast.changes]
     optional = {head.index(name) for name in (f"only {one}", f"only {other}", "errors")}
@@ -217,32 +213,40 @@ def _changes(contrast: Contrast) -> Table:
     return [tuple(row[n] for n in kept) for row in (head, *rows)]
 
 
-def _change(c: Change) -> tuple[str, ...]:
-    task_key = c.task_key or ("all", "", "", "")
-    counts = (c.pairs, c.only_baseline, c.only_candidate, c.errors, c.lost, c.gained)
-    start = (*task_key, *map(str, counts))
-    result = c.result
-    if result is None:
-        return (*start, "-", "-", "-", "no pairs", "-")
-    limit = size_in_points(max(result.limit, 0)).removesuffix(" points")
-    return (
-        *start,
-        points(result.difference),
-        point_range(result.low, result.high),
-        p_value(result.p if result.p_gain is None else result.p_gain),
-        result.conclusion,
-        "" if result.conclusion in ("drop", "gain") else limit,
-    )
+def _change(row: Row) -> tuple[str, ...]:
+    change = row.result
+    counts = (row.pairs, row.only_baseline, row.only_candidate, row.errors, row.lost, row.gained)
+    start = (*_place(row), *map(str, counts))
+    if change is None:
+        return (*start, "-", "-", "-", "no pairs")
+    p = "-" if change.word == "not judged" else p_value(change.p)
+    return (*start, points(change.difference), point_range(change.low, change.high), p, change.word)
+
+
+def _place(row: Row) -> tuple[str, str, str, str]:
+    """Return benchmark, task, language and source of a row; of a cluster, its name as the task."""
+    if row.task_key is not None:
+        return row.task_key
+    benchmark, kind, name = row.member
+    if kind in ("all", "benchmark"):
+        return (benchmark or "all", "", "", "")
+    return (benchmark, "", name, "") if kind == "language" else (benchmark, name, "", "")
 
 
 def _legend(contrast: Contrast) -> list[str]:
-    results = [c.result for c in contrast.changes if c.result]
-    methods = {result.test_method: result.interval_method for result in results}
+    results = [row.result for row in contrast.changes if row.result]
+    methods = {result.test: result.interval for result in results}
     used = "; ".join(f"p by {test}, interval by {interval}" for test, interval in methods.items())
-    counted = {c.task_key for c in contrast.changes}
+    words = {result.word for result in results}
+    kinds = {row.member.kind for row in contrast.changes}
     return [
         *LEGEND,
-        *(["all: the tasks of the headline figures, without controls"] if None in counted else []),
+        *(
+            ["not judged: controls, side tasks, and tasks whose accuracy ranks no models"]
+            if "not judged" in words
+            else []
+        ),
+        *(["all: the tasks of the headline figures, without controls"] if "all" in kinds else []),
         used,
     ]
 

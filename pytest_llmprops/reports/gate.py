@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pytest_llmprops.core.gate_results import GateResult, Loss
-from pytest_llmprops.core.numbers import cost, count, interval, p_value, percent, size_in_points
+from pytest_llmprops.core.gate_results import GateResult, MemberChange
+from pytest_llmprops.core.numbers import cost, count, p_value, percent, point_range, size_in_points
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.tables import aligned_table
@@ -41,6 +41,8 @@ def gate_lines(result: GateResult, width: int = 100, *, details: bool = False) -
     for caveat in result.caveats:
         lines += _wrapped("CAVEAT", caveat, width, indent=2)
     lines.append(terminal_line(f"gate {result.file}{against}"))
+    if result.chance is not None:
+        lines.append(f"  {chance_text(result.chance)}")
     for rule in result.rules:
         lines += _wrapped(rule.verdict.upper(), rule.name, width, indent=2)
         for check in rule.checks:
@@ -59,14 +61,20 @@ def gate_lines(result: GateResult, width: int = 100, *, details: bool = False) -
     return lines
 
 
-def loss_text(loss: Loss, *, details: bool = False) -> str:
-    """Return a significant drop in words.
+def loss_text(loss: MemberChange, *, details: bool = False) -> str:
+    """Return a drop in words.
 
     :param details: with the p-value.
     """
-    drop = f"{size_in_points(loss.drop)} {loss.where} (95% interval {interval(loss.ci_low, loss.ci_high)})"
-    p = f"; p {p_value(loss.p)} (Holm)" if details else ""
+    interval = point_range(loss.ci_low, loss.ci_high)
+    drop = f"{size_in_points(loss.difference)} worse {loss.where} (95% interval {interval})"
+    p = f"; p {p_value(loss.p)} (corrected)" if details else ""
     return f"{drop}, {loss.lost} lost and {loss.gained} gained of {loss.pairs} pairs{p}"
+
+
+def chance_text(chance: float) -> str:
+    """Return how likely an unchanged model passes, in words."""
+    return f"An unchanged model passes with {chance:.0%} probability"
 
 
 def _wrapped(label: str, text: str, width: int, *, indent: int = 4) -> list[str]:
@@ -102,11 +110,12 @@ def _markdown(result: GateResult, title: str) -> Iterator[str]:
         yield from (f"- Caveat: {_cell(caveat)}" for caveat in result.caveats)
         yield ""
     if result.baseline:
-        yield f"Compared with baseline {_cell(result.baseline)}."
+        chance = "" if result.chance is None else f" {chance_text(result.chance)}."
+        yield f"Compared with baseline {_cell(result.baseline)}.{_cell(chance)}"
         yield ""
     yield "| rule | required | measured | verdict |"
     yield "|---|---|---|---|"
-    details = [_cell(f"{loss.where}: p {p_value(loss.p)} (Holm)") for loss in result.losses]
+    details = [_cell(f"{loss.where}: p {p_value(loss.p)} (corrected)") for loss in result.losses]
     for rule in result.rules:
         for check in rule.checks:
             why = f"{check.verdict}: {check.reason}" if check.reason else check.verdict
@@ -135,10 +144,13 @@ def _cell(text: str) -> str:
     return plain
 
 
-def forecast_lines(gate: Gate, plan: Forecast, facts: RunMetadata, width: int = 100) -> list[str]:
+def forecast_lines(
+    gate: Gate, plan: Forecast, facts: RunMetadata, impossible: Mapping[str, str], width: int = 100
+) -> list[str]:
     """Return how often a gate would pass, fail and be inconclusive, and what the run would cost.
 
     :param facts: those of the baseline, or empty ones without a baseline.
+    :param impossible: why no candidate can meet a rule, by its name.
     """
     from pytest_llmprops.runs.gate.forecast import DROPS
 
@@ -158,9 +170,8 @@ def forecast_lines(gate: Gate, plan: Forecast, facts: RunMetadata, width: int = 
     lines += map(terminal_line, aligned_table(table))
     lines += [
         line
-        for rule in plan.rules
-        if rule.impossible
-        for line in _wrapped("IMPOSSIBLE", f"{rule.name}: {rule.impossible}", width, indent=2)
+        for name, why in impossible.items()
+        for line in _wrapped("IMPOSSIBLE", f"{name}: {why}", width, indent=2)
     ]
     return [
         *lines,

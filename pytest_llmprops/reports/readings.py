@@ -121,7 +121,8 @@ def _corrected(readings: Readings, reviews: Mapping[VerdictKey, Review]) -> str:
     )
     return (
         f"  correct as read: {as_read}; corrected by marks: {percent(corrected.value)}"
-        f" ({interval(corrected.low, corrected.high)}), {corrected.misread} of {corrected.marked} misread{rest}"
+        f" ({interval(corrected.low, corrected.high)}, conservative),"
+        f" {corrected.misread} of {corrected.marked} misread{rest}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
-from pytest_llmprops.runs.benchmark_metadata import IsWeighted, cluster_weighted, headline, tasks_by_answer
+from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.runs.benchmark_metadata import cluster_weighted, tasks_by_answer
 from pytest_llmprops.runs.caveats import caveats
+from pytest_llmprops.runs.judgement import Member, judgement
 from pytest_llmprops.runs.pairs import (
     ItemKey,
     Paired,
     TaskKey,
     by_item,
     differences,
-    judge_pairs,
     pair_records,
+    score_pairs,
     task_key_of,
     with_one_task,
     with_tasks_of,
@@ -28,7 +30,7 @@ from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import Requests, read_requests, reply_of
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.comparison import PairedResult
+    from pytest_llmprops.core.judgement import Change
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,15 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Change:
-    """The change on the pairs of one task, or of all tasks (``task_key`` is None).
+class Row:
+    """The change on one part of the common items.
 
-    :param result: the test on the pairs; None without pairs.
+    :param member: the part; of items that rank no models, a part that the judgement leaves out.
+    :param task_key: of a part with one task; None for a larger one, or a cluster.
+    :param result: None without pairs.
     """
 
+    member: Member
     task_key: TaskKey | None
     pairs: int
     only_baseline: int
@@ -66,7 +71,7 @@ class Change:
     errors: int
     lost: int
     gained: int
-    result: PairedResult | None
+    result: Change | None
 
 
 @dataclass(frozen=True)
@@ -90,11 +95,14 @@ class Flip:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Two columns compared: the changes by task, and the items that flipped in either direction."""
+    """Two columns compared: the change of each part, and the items that flipped in either direction.
+
+    :param changes: one row per part, and one per other member of the judgement that is worse or better.
+    """
 
     baseline: Column
     candidate: Column
-    changes: tuple[Change, ...]
+    changes: tuple[Row, ...]
     lost: tuple[Flip, ...]
     gained: tuple[Flip, ...]
     differences: tuple[str, ...]
@@ -186,11 +194,8 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, Requests])
     task_keys = sorted(
         dict.fromkeys(key.task_key for key in keys), key=lambda key: place.get(key, len(place))
     )
-    is_weighted = cluster_weighted(baseline.run.facts, candidate.run.facts)
-    changes = [_change(task_key, paired, is_weighted) for task_key in task_keys]
-    counted = headline(task_keys, baseline.run.facts, candidate.run.facts)
-    if len(counted) > 1:
-        changes.append(_change(None, paired.of_tasks(counted), is_weighted))
+    facts = baseline.run.facts, candidate.run.facts
+    changes = _rows(paired, task_keys, *facts)
     flipped = [p for p in paired.pairs if p.baseline != p.candidate]
     flips = []
     if flipped:
@@ -211,7 +216,6 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, Requests])
                 )
             )
     common = {p.key.benchmark for p in paired.pairs}
-    facts = baseline.run.facts, candidate.run.facts
     differ = [*differences(*facts, sorted(common)), *caveats(facts)]
     return Contrast(
         baseline,
@@ -229,18 +233,26 @@ def _shown(records: Sequence[VerdictRecord], correct: bool) -> VerdictRecord:
     return (fitting or records)[0]
 
 
-def _change(task_key: TaskKey | None, paired: Paired, is_weighted: IsWeighted) -> Change:
-    def count(keys: Iterable[ItemKey]) -> int:
-        return sum(task_key is None or key.task_key == task_key for key in keys)
+def _rows(paired: Paired, task_keys: Sequence[TaskKey], *runs: RunMetadata) -> list[Row]:
+    """Return the row of each part, of all headline tasks if there are several parts, and of what else is clear."""
+    from pytest_llmprops.core.judgement import measured
 
-    pairs = [p for p in paired.pairs if task_key is None or p.key.task_key == task_key]
-    return Change(
-        task_key,
-        len(pairs),
-        only_baseline=count(paired.missing),
-        only_candidate=count(paired.added),
-        errors=count(paired.errors),
-        lost=sum(p.candidate < p.baseline for p in pairs),
-        gained=sum(p.candidate > p.baseline for p in pairs),
-        result=judge_pairs(pairs, is_weighted),
-    )
+    judged, is_weighted = judgement(paired.pairs, *runs), cluster_weighted(*runs)
+    rows = []
+    for key in task_keys:
+        part = paired.of_tasks({key})
+        member = Member.part(key)
+        change = judged.get(member)
+        if change is None and part.pairs:
+            change = measured(score_pairs(part.pairs, is_weighted))
+        lost = sum(p.candidate < p.baseline for p in part.pairs)
+        gained = sum(p.candidate > p.baseline for p in part.pairs)
+        counts = (len(part.pairs), len(part.missing), len(part.added), len(part.errors), lost, gained)
+        rows.append(Row(member, key, *counts, change))
+    shown = {id(row.result) for row in rows}
+    for member, change in judged.items():
+        # Members with the same pairs share one change.
+        if id(change) not in shown and (change.is_clear or member.kind == "all"):
+            shown.add(id(change))
+            rows.append(Row(member, None, change.pairs, 0, 0, 0, change.lost, change.gained, change))
+    return rows

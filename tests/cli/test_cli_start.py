@@ -14,12 +14,16 @@ from typing import Any
 import pytest
 
 from pytest_llmprops import NEEDS_MODEL, Benchmark, Registration, __version__, benchmark_registry
-from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
+from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark, find_registration
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.cli.run import project_files
+from pytest_llmprops.cli.run import MARGINS, project_files
+from pytest_llmprops.core.items import ItemPlace
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.registry import ALIASES, Backend, backend_names
 from pytest_llmprops.reports.allure.site import VERSION
+from pytest_llmprops.runs.gate.file import read_gate
+from pytest_llmprops.runs.gate.forecast import builtin_items, forecast
 from tests.support.commands import one_error, output
 from tests.support.runs import ROOT
 
@@ -110,6 +114,28 @@ def test_init_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert main(["init", "--overwrite"]) == 0
     assert gate.read_bytes() == names["gate.toml"]
     assert suite.read_bytes() == names["suites/test_htest.py"]
+
+
+@pytest.mark.parametrize("size", ["small", "standard", "full"])
+def test_an_unchanged_model_passes_the_gate_of_init(size: str, tmp_path: Path) -> None:
+    """In 90% of runs or more at the size that the margins are for; a comment has the numbers of items."""
+    path = tmp_path / "gate.toml"
+    path.write_bytes(project_files(size)["gate.toml"])
+    gate = read_gate(path)
+    items: list[ItemPlace] = []
+    for name, (number, margin) in MARGINS[size].items():
+        benchmark = find_benchmark(name)
+        places = [p for p in builtin_items(gate) if p.benchmark == name and p.task not in benchmark.controls]
+        most = benchmark.sizes.get(size, {})
+        groups: dict[tuple[str, str], list[Any]] = {}
+        for place in places:
+            groups.setdefault((place.task, place.language), []).append(place)
+        kept = [place for (task, _), group in groups.items() for place in group[: most.get(task, len(group))]]
+        counted = [place for place in kept if place.task not in benchmark.side_tasks]
+        assert len(counted) == number
+        assert f"max_drop = {margin}  # {number:,} items" in path.read_text(encoding="utf-8")
+        items += counted
+    assert forecast(gate, items, RunMetadata("")).whole[0].passed >= 0.9
 
 
 def test_docs_show_the_files_of_init() -> None:

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.support.gated_runs import baseline, gate
 from tests.support.runs import ADDER, Finished, Runner
 from tests.support.terminal import CTRL_C, CTRL_D, answering
 
@@ -258,6 +259,34 @@ def test_a_terminal_is_asked(project: Runner, answer: str, n: str, code: int) ->
     assert (project.folder / "run-1").exists() == (code == 1)
     if code == 2:
         assert "not confirmed; at most one call per model was sent" in shown
+
+
+@pytest.mark.parametrize(
+    ("margin", "args", "is_refused"),
+    [
+        (0.12, (), True),
+        (0.12, ("--llm-yes",), False),
+        (0.12, ("--llm-confirm", "off"), False),
+        (0.5, (), False),
+    ],
+)
+def test_a_gate_that_an_unchanged_model_seldom_passes_is_confirmed(
+    project: Runner, margin: float, args: tuple[str, ...], is_refused: bool
+) -> None:
+    """The header says how often an unchanged model passes; below half of the runs, a script needs --llm-yes."""
+    project.sums(30)
+    gated = ("--llm-gate", str(gate(project, max_drop=margin)))
+    done = project("--model", "api:m", *gated, "--llm-baseline", str(baseline(project, "c" * 30)), *args)
+    [header] = [
+        line for line in done.output.splitlines() if line.startswith("llmprops: gate gate.toml against base")
+    ]
+    assert ("an unchanged model passes in 36%" in header) == (margin < 0.5)
+    assert "of runs" in header
+    if not is_refused:
+        assert len(done.verdicts) == 30
+        return
+    _refused(done, "30 calls", "an unchanged model passes in 3", "confirm with --llm-yes", "larger max_drop")
+    assert _calls(project) == []
 
 
 def test_ci_is_not_asked(project: Runner) -> None:

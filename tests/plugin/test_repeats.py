@@ -193,7 +193,7 @@ def test_a_gate_that_asks_for_repeats(run: Runner) -> None:
     assert "a rule has repeats = 2; give --llm-repeats 2" in once.output
     recorded = run("--model", model)
     judged = recorded_gate(run, recorded, file)
-    assert judged.code == 1
+    assert judged.code == 7
     assert "this run has 1 sample per item, and repeats = 2; measure again with --llm-rep" in judged.output
     twice = run("--model", model, "--llm-gate", str(file), "--llm-repeats", "2")
     assert (twice.run["gate"]["decision"], twice.code) == ("pass", 0), twice.output

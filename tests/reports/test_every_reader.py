@@ -159,4 +159,4 @@ def test_an_added_column_is_in_every_table(tmp_path: Path, monkeypatch: pytest.M
     assert page.count(">Late<") == 1
     assert page.count(">1,000<") == 2
     index = write_site([tmp_path / "run"], tmp_path / "site", "none")
-    assert "1 error, 2,000 late" in (index.parent / "leaderboard.html").read_text(encoding="utf-8")
+    assert "1 error, 2,000 late" in index.read_text(encoding="utf-8")

@@ -252,7 +252,7 @@ def _records(task: str, letters: str) -> list[VerdictRecord]:
     return verdicts(letters, **ERAS, task=task)
 
 
-@pytest.mark.parametrize("check", [{"min_accuracy": 0.4}, {"no_regression": True}, {"max_drop": 0.1}])
+@pytest.mark.parametrize("check", [{"min_accuracy": 0.4}, {"max_drop": 0.1}])
 def test_accuracy_rule_on_a_task_with_a_target_is_invalid(check: dict[str, Any]) -> None:
     """Higher accuracy on eras implicit is not better, so a rule on it is invalid, even with a wide pattern."""
     records = _records("implicit", "cw" * 40)
@@ -292,7 +292,7 @@ def test_targets_come_from_the_record() -> None:
     assert result.notes == ()
 
 
-@pytest.mark.parametrize("requirement", [{"min_accuracy": 0.4}, {"no_regression": True}, {"max_drop": 0.5}])
+@pytest.mark.parametrize("requirement", [{"min_accuracy": 0.4}, {"max_drop": 0.1}, {"max_drop": 0.5}])
 def test_a_task_without_a_ranking_needs_a_metric(requirement: dict[str, Any]) -> None:
     """A rule on the accuracy of a task that ranks no models is invalid; it counts in no rule without a task."""
     bets = verdicts("c" * 80, benchmark="guess", task="bet")
@@ -374,9 +374,9 @@ def test_a_rule_without_a_task_judges_headline_tasks(asked: int, control: int, d
     """Controls cannot hide a drop of the headline task, and a drop of a control is no failure."""
     old = tasks("old", "homophones", asked=90, context_only=60)
     new = tasks("new", "homophones", asked=asked, context_only=control)
-    result = judged(gate_of({**HOMOPHONES, "no_regression": True}), new, old)
+    result = judged(gate_of({**HOMOPHONES, "max_drop": 0.1}), new, old)
     assert (result.decision, result.rules[0].items) == (decision, 100)
-    every = judged(gate_of({**HOMOPHONES, "task": "*", "no_regression": True}), new, old)
+    every = judged(gate_of({**HOMOPHONES, "task": "*", "max_drop": 0.1}), new, old)
     assert (every.decision == "fail", every.rules[0].items) == (decision == "pass", 200)
 
 
@@ -406,20 +406,21 @@ def test_a_lost_task_is_named_though_the_gate_passes() -> None:
     """The mean over ten tasks hides one; the first line, the JSON and the terminal name it."""
     new, old = tasks("new", **NINE), tasks("old", **TEN)
     result = judged(gate_of({"benchmark": "htest", "max_drop": 0.1}), new, old)
-    assert (result.decision, result.line) == (
-        "pass",
-        "PASS: new may replace old, but loses 40 points on task_3 (H-TEST)",
+    assert result.decision == "pass"
+    assert result.line == (
+        "PASS: new may replace old: at most 5.4 points worse (margin 10); measured −4.0; but it is 40.0 points worse on"
+        " task_3 (H-TEST)"
     )
     [loss] = result.losses
     assert (loss.benchmark, loss.kind, loss.name, loss.lost, loss.gained, loss.pairs) == (
         "htest", "task", "task_3", 40, 0, 100,
     )  # fmt: skip
-    assert loss.drop == 0.4
-    assert loss.ci_low < 0.4 < loss.ci_high
+    assert (loss.word, loss.difference) == ("worse", -0.4)
+    assert loss.ci_low < -0.4 < loss.ci_high
     assert from_plain(GateResult, plain(result)) == result
     lines = gate_lines(result)
     assert lines[0] == result.line
-    assert lines[1].startswith("  LOST             40.0 points on task_3 (H-TEST) (95% interval ")
+    assert lines[1].startswith("  LOST             40.0 points worse on task_3 (H-TEST) (95% interval ")
     assert "on task\\_3" in gate_markdown(result)
 
 
@@ -433,7 +434,7 @@ def test_a_lost_task_is_named_though_no_rule_compares(rule: dict[str, Any]) -> N
     result = judged(
         gate_of({"benchmark": "htest", **rule}), tasks("new", **NINE), tasks("old", **TEN), metrics=metrics
     )
-    assert result.line == "PASS: new meets the rule, but loses 40 points on task_3 (H-TEST)"
+    assert result.line == "PASS: new meets the rule; but it is 40.0 points worse on task_3 (H-TEST)"
 
 
 def test_only_comparable_benchmarks_are_named() -> None:
@@ -480,7 +481,7 @@ def test_languages_and_clusters_are_named() -> None:
     old = [r for code in ("en", "zh", "es") for r in tasks("old", "homophones", code, asked=90)]
     result = judged(gate_of({"max_drop": 0.5}), new, old)
     assert [(loss.kind, loss.name) for loss in result.losses] == [("task", "asked"), ("language", "zh")]
-    assert result.line == "PASS: new may replace old, but loses 17 points on asked (Homophones) (and 1 more)"
+    assert result.line.endswith("; but it is 16.7 points worse on asked (Homophones) (and 1 more)")
     clustered = [
         [
             replace(r, cluster=f"c{n // 20}")
@@ -490,41 +491,36 @@ def test_languages_and_clusters_are_named() -> None:
     ]
     result = judged(gate_of({"benchmark": "dtails", "max_drop": 0.5}), *clustered)
     assert [(loss.kind, loss.name) for loss in result.losses] == [("cluster", "c1")]
-    assert "loses 100 points on cluster c1 (DTAiLS)" in result.line
+    assert "100.0 points worse on cluster c1 (DTAiLS)" in result.line
 
 
 def test_losses_are_corrected_for_their_number() -> None:
-    """One task with p = 0.01 is a loss, one of ten is not."""
-    old, new = {"task_0": 95}, {"task_0": 88}
+    """Seven lost items of one task are a loss; not if nine other tasks differ as much, where both are tested."""
     rule = gate_of({"benchmark": "htest", "max_drop": 0.5})
-    assert judged(rule, tasks("new", **new), tasks("old", **old)).losses
-    assert not judged(rule, tasks("new", **{**TEN, **new}), tasks("old", **{**TEN, **old})).losses
+    fewer, flat = {"task_0": 88}, {f"task_{n}": 80 for n in range(1, 10)}
+    old = tasks("old", task_0=95, **flat)
+    assert [loss.name for loss in judged(rule, tasks("new", **fewer, **flat), old).losses] == ["task_0"]
+    seven = [replace(r, status="wrong" if r.status == "correct" and r.id.endswith(("11", "12", "13")) else
+             "correct" if r.id.endswith(("97", "98", "99")) else r.status)
+             for r in tasks("new", **fewer, **flat)]  # fmt: skip
+    assert judged(rule, seven, old).losses == ()
 
 
-def test_tasks_and_clusters_share_the_error_rate() -> None:
-    """Five lost items (p = 0.03) are a loss if the benchmark has no clusters, which are tested, too."""
-    rule = gate_of({"benchmark": "htest", "max_drop": 0.5})
-    new, old = tasks("new", task_0=75), tasks("old", task_0=80)
-    assert judged(rule, new, old).losses
-    clustered = ([replace(r, cluster=str(n % 20)) for n, r in enumerate(records)] for records in (new, old))
-    assert not judged(rule, *clustered).losses
-
-
-@pytest.mark.parametrize(("lost", "decision"), [(0, "pass"), (3, "pass"), (40, "fail")])
+@pytest.mark.parametrize(("lost", "decision"), [(0, "pass"), (3, "pass"), (12, "pass"), (40, "fail")])
 def test_no_collapse_fails_if_a_member_drops(lost: int, decision: str) -> None:
-    """Without a significant drop the rule is met, however few items there are."""
+    """A member that is worse within the margin, or without a significant drop, meets the rule."""
     new, old = tasks("new", **{**TEN, "task_3": 80 - lost}), tasks("old", **TEN)
-    result = judged(gate_of({"benchmark": "htest", "each": "task", "no_collapse": True}), new, old)
+    result = judged(gate_of({"benchmark": "htest", "each": "task", "no_collapse": 0.15}), new, old)
     assert result.decision == decision
     [check] = [check for check in result.rules[0].checks if check.kind == "no_collapse"]
-    assert check.reason == ("1 of 10 dropped: task_3" if lost == 40 else "")
+    assert check.reason == ("1 of 10 collapsed: task_3" if lost == 40 else "")
     if lost == 40:
-        assert result.line == "FAIL: new loses 40 points on task_3 (H-TEST)"
+        assert result.line == "FAIL: new is 40.0 points worse on task_3 (htest) (margin 15)"
 
 
 def test_no_collapse_of_few_items_is_met_and_of_none_invalid() -> None:
     """The check is never inconclusive for lack of power; single items are no clusters to be tested."""
-    few = [{"benchmark": "htest", "each": "task", "no_collapse": True, "min_items": 1}]
+    few = [{"benchmark": "htest", "each": "task", "no_collapse": 0.15, "min_items": 1}]
     assert (
         judged(
             gate_of(*few),
@@ -533,35 +529,22 @@ def test_no_collapse_of_few_items_is_met_and_of_none_invalid() -> None:
         ).decision
         == "pass"
     )
-    single = gate_of({"benchmark": "htest", "each": "cluster", "no_collapse": True})
+    single = gate_of({"benchmark": "htest", "each": "cluster", "no_collapse": 0.15})
     result = judged(single, tasks("new", **TEN), tasks("old", **TEN))
     assert (result.decision, result.reasons) == (
-        "invalid", ("htest: no cluster has five independent pairs, so no drop could be significant",)
+        "invalid", ("htest: no cluster has six independent pairs, so no drop could be significant",)
     )  # fmt: skip
 
 
 def test_errors_cannot_hide_a_collapse() -> None:
     """If all answers that are missing were wrong, the task would have dropped."""
     old = tasks("old", task_0=80, task_1=80)
-    new = [replace(r, status="error") if r.id in {f"task_0/en/{n}" for n in range(9)} else r
+    new = [replace(r, status="error") if r.id in {f"task_0/en/{n}" for n in range(16)} else r
            for r in tasks("new", task_0=80, task_1=80)]  # fmt: skip
-    gate = gate_of({"benchmark": "htest", "each": "task", "no_collapse": True, "max_errors": 0.1})
+    gate = gate_of({"benchmark": "htest", "each": "task", "no_collapse": 0.15, "max_errors": 0.1})
     result = judged(gate, new, old)
     assert result.decision == "inconclusive"
-    assert "met by the answers, but not if the candidate fails the 9 items in error" in result.line
-
-
-def test_no_collapse_counts_all_rules() -> None:
-    """Holm's correction is over the members of all such rules."""
-
-    def rules(*names: str) -> Any:
-        return gate_of(
-            *({"benchmark": "htest", "task": n, "each": "task", "no_collapse": True} for n in names)
-        )
-
-    new, old = tasks("new", **{**TEN, "task_3": 74}), tasks("old", **TEN)
-    assert judged(rules("task_3"), new, old).decision == "fail"
-    assert judged(rules("task_3", "task_[0-2]"), new, old).decision == "pass"
+    assert "met by the answers, but not if the candidate fails the 16 items in error" in result.line
 
 
 # ---- the baseline
@@ -571,7 +554,7 @@ def test_no_collapse_counts_all_rules() -> None:
 def test_a_baseline_with_little_to_lose_is_named(right: int, is_noted: bool) -> None:
     """If the baseline answers fewer items than the drop that a rule looks for, every candidate passes."""
     statuses = "c" * right + "w" * (40 - right)
-    result = judged(gate_of({"no_regression": True}), verdicts(statuses, model="new"), verdicts(statuses))
+    result = judged(gate_of({"max_drop": 0.1}), verdicts(statuses, model="new"), verdicts(statuses))
     assert any("so there is little to lose" in note for note in result.notes) is is_noted
 
 

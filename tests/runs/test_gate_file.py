@@ -14,7 +14,6 @@ from tests.support.recorded import verdict
 
 EVERYTHING = """
 allow_mixed = true
-detect = 0.2
 max_errors = 0.02
 min_items = 12
 
@@ -24,8 +23,9 @@ task = "ask*"
 language = "en"
 source = "builtin"
 min_accuracy = 0.8
-no_regression = true
 max_drop = 0.0
+no_collapse = 0.15
+each = "task"
 max_refused = 0
 max_unparsed = 0.5
 min_items = 7
@@ -33,8 +33,7 @@ min_items = 7
 [[rule]]
 name = "format"
 benchmark = "htest"
-metric = "format_rate"
-group = ""
+metric = "format_rate/left"
 min = 0.9
 """
 
@@ -45,8 +44,9 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     first, second = gate.rules
     assert gate.allow_mixed
     assert (first.name, first.min_accuracy) == ("homophones ask* en builtin", 0.8)
-    assert (first.detect, first.max_errors, first.min_items) == (0.2, 0.02, 7)
-    assert (second.name, second.metric, second.group) == ("format", "format_rate", "")
+    assert (first.max_drop, first.no_collapse, first.each) == (0.0, 0.15, "task")
+    assert (first.max_errors, first.min_items) == (0.02, 7)
+    assert (second.name, second.metric, second.group) == ("format", "format_rate", "left")
     assert (second.min, second.min_items) == (0.9, 12)
     assert gate.file == "gate.toml"
     assert len(gate.sha256) == 64
@@ -75,21 +75,20 @@ def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
         ("rule = 3", "has no rule; write [[rule]]"),
         ("rule = [", "not TOML"),
         ("a = " + "[" * 5000, "not TOML"),
-        ("detect = " + "9" * 5_000, "not TOML that can be read: an integer has too many digits"),
+        ("min_items = " + "9" * 5_000, "not TOML that can be read: an integer has too many digits"),
         ("[[rule]]\nmin_acuracy = 0.5", "rule 1: unknown key 'min_acuracy'; there are name, benchmark"),
         (
             "allow_mixd = true\n[[rule]]\nmax_drop = 0",
-            "unknown key 'allow_mixd'; there are allow_mixed, detect",
+            "unknown key 'allow_mixd'; there are allow_mixed, max_errors",
         ),
         ("[[rule]]\nname = 'x'", "rule 1: requires nothing"),
-        ("[[rule]]\nno_regression = false", "rule 1: requires nothing"),
         ("[[rule]]\nmax_drop = 0.1\n[[rule]]\ntask = 'x'", "rule 2: requires nothing"),
         ("allow_mixed = 1\n[[rule]]\nmax_drop = 0", "allow_mixed = 1: must be true or false"),
         (
-            "[[rule]]\neach = 'model'\nno_collapse = true",
+            "[[rule]]\neach = 'model'\nno_collapse = 0.15",
             "each = 'model': must be one of task, language, cluster",
         ),
-        ("[[rule]]\neach = ['task']\nno_collapse = true", "must be one of task, language, cluster"),
+        ("[[rule]]\neach = ['task']\nno_collapse = 0.15", "must be one of task, language, cluster"),
         ("[[rule]]\ntask = ''\nmax_drop = 0", "task = '': must be a text"),
         ("[[rule]]\ntask = 3\nmax_drop = 0", "task = 3: must be a text"),
         (
@@ -97,9 +96,8 @@ def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
             "two rules are called 'a'",
         ),
         ("[[rule]]\nmin = 0.5", 'need metric = "NAME"'),
-        ("[[rule]]\ngroup = 'left'\nmax_drop = 0", 'need metric = "NAME"'),
         ("[[rule]]\nmetric = 'm'\nmin_accuracy = 0.5", "takes min or max, and nothing else"),
-        ("[[rule]]\nmetric = 'm'\nmin = 0\nno_regression = true", "takes min or max, and nothing"),
+        ("[[rule]]\nmetric = 'm'\nmin = 0\nmax_drop = 0.1", "takes min or max, and nothing"),
         ("[[rule]]\nmetric = 'm'", "requires nothing"),
         ("[[rule]]\nmetric = 'm'\nmin = 0.6\nmax = 0.5", "min 0.6 is above max 0.5"),
     ],
@@ -117,25 +115,23 @@ def test_a_wrong_file_is_refused_in_one_line(text: str, wanted: str, tmp_path: P
 @pytest.mark.parametrize("value", ["-0.1", "1.1", "true", "'0.5'", "nan", "inf", "[0.5]", "2026-01-01"])
 @pytest.mark.parametrize(
     "key",
-    ["min_accuracy", "max_drop", "max_refused", "max_unparsed", "max_errors", "detect", "min_items"],
+    ["min_accuracy", "max_drop", "max_refused", "max_unparsed", "max_errors", "no_collapse", "min_items"],
 )
 def test_impossible_numbers_are_refused(key: str, value: str, tmp_path: Path) -> None:
     """A share must be a number from 0 to 1, and a count must be a whole number."""
     with pytest.raises(UsageError, match=f"rule 1: {key} = .*: must be a (fraction|whole number)"):
-        gate_file(tmp_path, f"[[rule]]\nno_regression = true\n{key} = {value}")
+        gate_file(tmp_path, f"[[rule]]\n{key} = {value}")
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("detect", "0.0"),
-        ("detect", "1"),
         ("min_items", "0"),
         ("min_items", "2.0"),
     ],
 )
 def test_meaningless_numbers_are_refused(key: str, value: str, tmp_path: Path) -> None:
-    """A drop of 0 or 1, and 0 items are invalid."""
+    """Numbers of items start at 1."""
     for text in (f"{key} = {value}\n[[rule]]\nmax_drop = 0", f"[[rule]]\nmax_drop = 0\n{key} = {value}"):
         with pytest.raises(UsageError, match=f"{key} = "):
             gate_file(tmp_path, text)
@@ -256,7 +252,7 @@ def test_metric_that_leaves_replies_out_needs_a_limit_on_their_share(
 
 
 @pytest.mark.parametrize(
-    "limit", ["max_drop = 1", "min_accuracy = 0", "max_refused = 1.0", "max_unparsed = 1"]
+    "limit", ["max_drop = 1", "no_collapse = 1", "min_accuracy = 0", "max_refused = 1.0", "max_unparsed = 1"]
 )
 def test_a_limit_that_nothing_can_miss_is_refused(tmp_path: Path, limit: str) -> None:
     """A gate that accepts every model is a mistake."""
@@ -264,3 +260,31 @@ def test_a_limit_that_nothing_can_miss_is_refused(tmp_path: Path, limit: str) ->
     path.write_text(f"[[rule]]\nbenchmark = 'htest'\n{limit}\n", encoding="utf-8")
     with pytest.raises(UsageError, match="rule 1: no run can miss"):
         read_gate(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("no_regression = true", "write max_drop = 0.05"),
+        ("detect = 0.1", "write max_drop = 0.05"),
+        ("group = 'left'", 'write metric = "NAME/GROUP"'),
+        ("alpha = 0.05", "all rules share one level of 5%"),
+        ("sequential = true", "measure with --llm-size small first"),
+        ("no_collapse = true", "must be a fraction from 0 to 1"),
+    ],
+)
+def test_keys_of_other_gates_name_the_key_to_write(line: str, wanted: str, tmp_path: Path) -> None:
+    """One line says which key takes the place of the other one."""
+    with pytest.raises(UsageError, match=wanted) as caught:
+        gate_file(tmp_path, f"[[rule]]\nmax_refused = 0.1\n{line}")
+    assert line.split()[0] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("metric", "parts"),
+    [("rate", ("rate", None)), ("rate/", ("rate", "")), ("difference/+/-", ("difference", "+/-"))],
+)
+def test_a_metric_may_name_its_group(metric: str, parts: tuple[str, str | None], tmp_path: Path) -> None:
+    """The group follows the first slash and may have slashes itself; without one, all groups are meant."""
+    [rule] = gate_file(tmp_path, f"[[rule]]\nmetric = '{metric}'\nmin = 0.5").rules
+    assert (rule.metric, rule.group) == parts

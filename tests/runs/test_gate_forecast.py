@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.comparison import UnchangedModel
-from pytest_llmprops.core.paired import Pairs, drop_test
+from pytest_llmprops.core.judgement import judge
+from pytest_llmprops.core.paired import Pairs
 from pytest_llmprops.runs.gate import checks, forecast
 from pytest_llmprops.runs.gate.data import PairingRules
+from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.runs.gate.forecast import DROPS, Rates
 from tests.support.commands import one_error
 from tests.support.gates import Records, facts_of, gate_of
@@ -37,112 +37,105 @@ def sampled(items: int, right: int, of: int) -> Records:
     ]
 
 
-@pytest.mark.parametrize(("items", "size"), [(120, 1), (120, 10), (60, 5)])
-@pytest.mark.parametrize("keys", [{"no_regression": True, "detect": 0.15}, {"max_drop": 0.3}])
+@pytest.mark.parametrize(
+    ("items", "size", "repeats", "drop"),
+    [(120, 1, 1, 0.06), (120, 10, 1, 0.1), (60, 5, 1, 0.0), (40, 4, 3, 0.1)],
+)
+@pytest.mark.parametrize("margin", [0.12, 0.3])
 def test_decisions_are_those_of_the_gate(
-    items: int, size: int, keys: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    items: int, size: int, repeats: int, drop: float, margin: float
 ) -> None:
-    """Every simulated candidate gets the verdict of the gate's check on the same differences."""
-    # The advice on an inconclusive check would take three quarters of the time.
-    monkeypatch.setattr(UnchangedModel, "times_to_pass", lambda self, limit: 1.0)
-    gate = gate_of(keys, {"task": "other", "no_regression": True})
-    [rule, _] = gate.rules
-    own = forecast.rule_items(in_clusters(items, size), PairingRules.of(FACTS), 0.02, None)
-    drops = np.concatenate(
-        [
-            forecast.candidate_drops(np.random.default_rng(3), own, drop, 30)
-            for drop in (0.0, 0.06, 0.1, 0.3, 0.9)
-        ]
-    )
-    failed, met = forecast.decide_rule(gate, rule, own, drops)
-    tests = sum(r.no_regression for r in gate.rules)
+    """Every simulated candidate gets the verdict of the gate's check on the same sums of differences."""
+    rule = Rule("rule", {}, max_drop=margin)
+    own = forecast.rule_items(in_clusters(items, size), PairingRules.of(FACTS), 0.05, repeats)
+    drawn = forecast.candidates(np.random.default_rng(3), own, drop, 25)
+    failed, met = forecast.decide_rule(rule, own, drawn, tests=1)
     verdicts_ = []
-    for row in drops.tolist():
+    for counts in drawn.counts:
+        sums = np.repeat(drawn.totals, counts)
+        # A cluster's items share its sum, which is all that counts.
         pairs = Pairs(
-            tuple(max(d, 0.0) for d in row),
-            tuple(max(-d, 0.0) for d in row),
-            tuple(p.cluster for p in own.places),
+            tuple(float(max(-total, 0)) / size for total in sums for _ in range(size)),
+            tuple(float(max(total, 0)) / size for total in sums for _ in range(size)),
+            tuple(str(n) for n in range(len(sums)) for _ in range(size)),
         )
-        test = drop_test(pairs)
-        check = (
-            checks.max_drop(rule, pairs)
-            if rule.max_drop is not None
-            else checks.no_regression(rule, pairs, test._replace(p=min(1, tests * test.p)), tests=tests)
-        )
-        verdicts_.append(check.verdict)
-    assert (failed.tolist(), met.tolist()) == (
-        [v == "failed" for v in verdicts_],
-        [v == "met" for v in verdicts_],
+        verdicts_.append(checks.max_drop(rule, pairs, judge({"all": pairs})["all"]).verdict)
+    assert met.tolist() == [v == "met" for v in verdicts_]
+    # Of clusters, the forecast has the normal approximation of the test.
+    differing = sum(flag != (v == "failed") for flag, v in zip(failed.tolist(), verdicts_, strict=True))
+    assert differing <= (0 if size == repeats == 1 else 2)
+
+
+@pytest.mark.parametrize(("size", "repeats"), [(1, 1), (1, 3), (10, 1), (7, 2)])
+def test_candidates_have_the_drop_and_the_churn(size: int, repeats: int) -> None:
+    """Mean and variance of a unit's sum follow from drop, churn and repeats."""
+    drop, churn = 0.05, 0.06
+    shares = forecast.unit_shares(size, repeats, churn, drop)
+    totals = np.arange(-size * repeats, size * repeats + 1) / repeats
+    assert shares.sum() == pytest.approx(1)
+    assert shares @ totals == pytest.approx(-drop * size)
+    # An item that is lost in all samples has no churn; the number of lost items varies between clusters.
+    lost = size * drop * (1 - drop) * (1 + (size - 1) * forecast.CORRELATION)
+    variance = size * (1 - drop) * 2 * churn / repeats + lost
+    assert shares @ totals**2 - (drop * size) ** 2 == pytest.approx(variance)
+    drawn = forecast.candidates(
+        np.random.default_rng(1),
+        forecast.RuleItems(40 * size, {size: 40}, False, 1.0, repeats, churn, 0),
+        drop,
     )
-    assert set(verdicts_) >= {"met", "failed"}
+    assert set(drawn.counts.sum(axis=1)) == {40}
 
 
-def test_candidates_have_the_drop_and_the_churn() -> None:
-    """The mean drop and the shares of lost and gained samples are those that were asked for."""
-    for size in (1, 10):
-        own = forecast.rule_items(in_clusters(400, size), PairingRules.of(FACTS), 0.06, None)
-        drops = forecast.candidate_drops(np.random.default_rng(1), own, 0.05, 400)
-        # An item that is lost in all samples has no churn.
-        assert (drops > 0).mean() == pytest.approx(0.05 + 0.95 * 0.06, abs=0.005)
-        assert (drops < 0).mean() == pytest.approx(0.95 * 0.06, abs=0.005)
-    # The items of a cluster are alike.
-    assert drops.reshape(400, -1, 10).mean(axis=2).std() > 1.1 * drops.std() / np.sqrt(10)
+def test_clusters_that_count_once_have_their_means() -> None:
+    """Where each cluster counts once, sums and sizes are divided by the size."""
+    own = forecast.RuleItems(25, {5: 3, 10: 1}, True, 1.0, 1, 0.06, 0)
+    drawn = forecast.candidates(np.random.default_rng(1), own, 0.05)
+    assert (drawn.totals.min(), drawn.totals.max(), set(drawn.sizes)) == (-1, 1, {1.0})
 
 
 def test_churn_is_measured_from_repeats() -> None:
     """With 1 of 4 samples correct, one of two samples is correct and the other is not in half of the pairs."""
-    [rule] = forecast.forecast(gate_of({"no_regression": True}), sampled(50, 1, 4), FACTS).rules
+    [rule] = forecast.forecast(gate_of({"max_drop": 0.1}), sampled(50, 1, 4), FACTS).rules
     assert (rule.items, rule.repeats) == (50, 4)
     assert rule.churn == pytest.approx(1 * 3 / (4 * 3))
-    [assumed] = forecast.forecast(
-        gate_of({"no_regression": True}), sampled(50, 1, 1), FACTS, churn=0.07
-    ).rules
+    [assumed] = forecast.forecast(gate_of({"max_drop": 0.1}), sampled(50, 1, 1), FACTS, churn=0.07).rules
     assert (assumed.repeats, assumed.churn) == (1, 0.07)
 
 
 def test_rates_of_one_rule_and_of_the_gate() -> None:
     """A gate passes less often than each of its rules; worse candidates fail more often."""
     records = [replace(r, task=f"t{n % 2}") for n, r in enumerate(verdicts("c" * 200))]
-    plan = forecast.forecast(
-        gate_of(*({"task": f"t{n}", "no_regression": True} for n in range(2))), records, FACTS
-    )
+    plan = forecast.forecast(gate_of(*({"task": f"t{n}", "max_drop": 0.1} for n in range(2))), records, FACTS)
     assert len(plan.whole) == len(DROPS)
     for rates in (*plan.whole, *(rates for rule in plan.rules for rates in rule.rates)):
         assert sum(rates) == pytest.approx(1)
     assert all(w.passed <= min(r.rates[n].passed for r in plan.rules) for n, w in enumerate(plan.whole))
     failed = [rates.failed for rates in plan.whole]
     assert failed == sorted(failed)
-    assert plan.whole[0].passed > 0.9
+    assert plan.whole[0].passed > 0.75
     assert plan.whole[-1].failed > 0.8
-    assert plan.repeats == 1
+    assert plan.repeats in (1, 3)
 
 
 def test_repeats_are_offered_if_an_unchanged_model_passes_too_rarely() -> None:
     """A model that samples passes in 90% of runs with more repeats; without differences repeats do not help."""
-    gate = gate_of({"no_regression": True})
+    gate = gate_of({"max_drop": 0.1})
     plan = forecast.forecast(gate, verdicts("c" * 100), FACTS, churn=0.2)
     assert plan.whole[0].passed < 0.8
-    assert plan.repeats in (3, 5)
+    assert plan.repeats == 10
     again = forecast.forecast(gate, verdicts("c" * 100), FACTS, churn=0.2, repeats=plan.repeats)
     assert again.whole[0].passed >= 0.9
-    few = gate_of({"no_regression": True, "min_items": 5})
+    few = gate_of({"max_drop": 0.1, "min_items": 5})
     never = forecast.forecast(few, verdicts("c" * 10), FACTS, churn=0.0)
     assert (never.whole[0], never.repeats) == (Rates(0.0, 0.0, 1.0), None)
-    assert "is not ruled out by 10 pairs" in never.rules[0].impossible
 
 
-@pytest.mark.parametrize("each", ["task", "language", "cluster"])
-def test_members_that_collapse(each: str) -> None:
-    """If one of ten members loses everything, the rule fails; an unchanged model meets it in 95% of runs or more."""
-    members: list[dict[str, Any]] = [{"cluster": str(n), each: f"m{n // 30}"} for n in range(300)]
-    records = [replace(verdict(f"{n:04d}"), **member) for n, member in enumerate(members)]
-    gate = gate_of({"no_collapse": True, "each": each})
-    [rule] = forecast.forecast(gate, records, FACTS).rules
-    assert rule.rates[0].passed > 0.93
-    own = forecast.rule_items(records, PairingRules.of(FACTS), 0.0, None)
-    drops = np.zeros((1, 300))
-    drops[:, [n for n, p in enumerate(own.places) if getattr(p, each) == "m7"]] = 1.0
-    assert forecast.decide_rule(gate, gate.rules[0], own, drops)[0].all()
+def test_what_is_not_simulated() -> None:
+    """``no_collapse`` and shares have no rates, and a gate of these alone has no forecast."""
+    plan = forecast.forecast(
+        gate_of({"no_collapse": 0.15, "each": "task", "max_refused": 0.1}), verdicts("c" * 90), FACTS
+    )
+    assert (plan.rules[0].rates, plan.whole, plan.repeats) == ((), (), None)
 
 
 def test_min_accuracy_follows_the_baseline() -> None:
@@ -168,16 +161,16 @@ def test_plan_prints_rates_and_calls(
     ]
     write_run(Path("base"), records, calls={"requests": 480, "cost_usd": 3.0})
     Path("gate.toml").write_text(
-        "[[rule]]\ntask = 'add'\nno_regression = true\n[[rule]]\ntask = 'few'\nmax_drop = 0.02\n",
+        "[[rule]]\ntask = 'add'\nmax_drop = 0.1\n[[rule]]\ntask = 'few'\nmax_drop = 0.02\n",
         encoding="utf-8",
     )
     assert main(["gate", "--plan", "gate.toml", "--baseline", "base"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "unchanged 2 points worse 5 points worse 10 points worse" in text
-    assert "add 200 3.0% 97 / 3 / 0" in text
+    assert "add 200 3.0% 100 / 0 / 0" in text
     assert "few 40 3.0% 0 / 0 / 100" in text
     assert "the whole gate 0 / " in text
-    assert "IMPOSSIBLE few: the interval of 40 pairs contains the margin" in text
+    assert "IMPOSSIBLE few: 40 pairs without a difference are too few to rule out a drop of 2 points" in text
     assert "about 240 calls, 1.50 USD" in text
 
 
@@ -186,7 +179,7 @@ def test_plan_without_a_baseline_uses_the_built_in_items(
 ) -> None:
     """Without a baseline, the items are the built-in ones of the benchmarks that the rules name."""
     monkeypatch.chdir(tmp_path)
-    Path("gate.toml").write_text("[[rule]]\nbenchmark = 'eras'\ntask = 'explicit'\nno_regression = true\n")
+    Path("gate.toml").write_text("[[rule]]\nbenchmark = 'eras'\ntask = 'explicit'\nmax_drop = 0.1\n")
     assert main(["gate", "--plan", "gate.toml", "--churn", "0.01"]) == 0
     assert "780 in 39 clusters   1.0%" in capsys.readouterr().out
 
@@ -205,5 +198,5 @@ def test_wrong_use_of_plan_is_one_line(
 ) -> None:
     """A wrong combination of arguments is one line that says what to pass."""
     monkeypatch.chdir(tmp_path)
-    Path("gate.toml").write_text("[[rule]]\nbenchmark = 'eras'\ntask = 'explicit'\nno_regression = true\n")
+    Path("gate.toml").write_text("[[rule]]\nbenchmark = 'eras'\ntask = 'explicit'\nmax_drop = 0.1\n")
     assert message in one_error(capsys, "gate", *words.split())

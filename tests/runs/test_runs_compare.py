@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.core.paired import Pairs, drop_interval, drop_test
+from pytest_llmprops.core.judgement import judge
+from pytest_llmprops.core.paired import Pairs
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
-from pytest_llmprops.runs.compare import Change, compare
+from pytest_llmprops.runs.compare import Row, compare
 from pytest_llmprops.runs.pairs import ItemKey, pair_records, with_one_task, with_tasks_of
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.summary import summary_rows
@@ -91,9 +92,9 @@ def test_nothing_is_lost_or_counted_twice(one: str, other: str) -> None:
 # compare
 
 
-def conclusion(change: Change) -> str:
-    assert change.result is not None
-    return change.result.conclusion
+def conclusion(row: Row) -> str:
+    assert row.result is not None
+    return row.result.word
 
 
 def test_changes_are_in_the_order_of_the_suites(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_changes_are_in_the_order_of_the_suites(tmp_path: Path) -> None:
 
 
 def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
-    """Counts, drop, interval, p-value and the limit of the drop are computed from the pairs of both runs."""
+    """Counts, difference, interval and p-value are computed from the pairs of both runs."""
     old = run_of(tmp_path / "old", "c" * 28 + "w" * 8 + "e")
     new = run_of(tmp_path / "new", "w" * 3 + "c" * 27 + "w" * 6 + "cc")
     [contrast] = compare([old, new]).contrasts
@@ -115,13 +116,10 @@ def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
     assert (change.lost, change.gained) == (3, 2)
     scores = (1.0,) * 28 + (0.0,) * 8, (0.0,) * 3 + (1.0,) * 27 + (0.0,) * 6
     pairs = Pairs(*scores, tuple(map(str, range(36))))
-    result = change.result
-    assert result is not None
-    assert result.difference == pytest.approx(-1 / 36)
-    assert (result.p, result.test_method) == drop_test(pairs)
-    assert (-result.high, -result.low, result.interval_method) == drop_interval(pairs)
-    assert result.limit == pytest.approx(drop_interval(pairs, level=0.6).high)
-    assert result.conclusion == "inconclusive"
+    assert change.result is not None
+    assert change.result.difference == pytest.approx(-1 / 36)
+    assert change.result == judge({"all": pairs})["all"]
+    assert change.result.word == "no clear difference"
 
 
 def test_each_task_and_all(tmp_path: Path) -> None:
@@ -226,9 +224,9 @@ def test_the_published_upgrade(tmp_path: Path) -> None:
     assert (change.pairs, change.lost, change.gained) == (100, 1, 28)
     assert change.result is not None
     assert change.result.difference == pytest.approx(0.27)
-    assert conclusion(change) == "gain"
+    assert conclusion(change) == "better"
     back = compare(runs[::-1]).contrasts[0].changes[0]
-    assert (back.lost, back.gained, conclusion(back)) == (28, 1, "drop")
+    assert (back.lost, back.gained, conclusion(back)) == (28, 1, "worse")
 
 
 TASKS = {"y": "yes", "n": "no"}

@@ -152,10 +152,10 @@ def _drop_file(name: str) -> Edit:
 def test_run_json_that_contradicts_the_verdicts_is_invalid(
     edit: Edit, reason: str, run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each is one reason of an invalid decision, with exit code 1, also if the hash of run.json was adjusted."""
+    """Each is one reason of an invalid decision, with exit code 7, also if the hash of run.json was adjusted."""
     change(run, edit, seal=True)
     status, result = decision(run, baseline, capsys)
-    assert (status, result["decision"]) == (1, "invalid")
+    assert (status, result["decision"]) == (7, "invalid")
     line = result["reasons"][0]
     assert line.startswith("this run: ")
     assert reason in line
@@ -185,7 +185,7 @@ def test_every_other_edit_of_run_json_is_invalid(
         before = (folder / "run.json").read_bytes()
         change(folder, edit)
         status, result = decision(run, baseline, capsys)
-        assert (status, result["decision"]) == (1, "invalid")
+        assert (status, result["decision"]) == (7, "invalid")
         assert any(r.startswith(f"{what}: run.json was changed after the run") for r in result["reasons"])
         (folder / "run.json").write_bytes(before)
     assert decision(run, baseline, capsys)[0] == 0
@@ -240,7 +240,7 @@ def test_changed_verdicts_are_invalid(
     folder = run if whose == "this run" else baseline
     write_lines(folder, edit(list(read_run(folder).records)), seal=seal)
     status, result = decision(run, baseline, capsys)
-    assert (status, result["decision"]) == (1, "invalid")
+    assert (status, result["decision"]) == (7, "invalid")
     assert result["reasons"][0].startswith(f"{whose}: {reason}")
     hashed = [
         r for r in result["reasons"] if r.startswith(f"{whose}: verdicts.jsonl was changed after the run")
@@ -348,7 +348,7 @@ def test_promoted_run_of_schema_1_gets_hashes(
     as_schema_1(baseline)
     change(baseline, lambda facts: (facts.pop("files"), facts.pop("content_sha256")))
     status, result = decision(run, baseline, capsys)
-    assert (status, result["decision"]) == (1, "invalid")
+    assert (status, result["decision"]) == (7, "invalid")
     assert "is of schema 1, which has no hashes" in result["line"]
     assert "llmprops runs promote" in result["line"]
     target = promote(baseline, "base", tmp_path)
@@ -384,5 +384,5 @@ def test_killed_run_is_promoted_without_hashes(
     target = promote(run, "base", tmp_path, allow_incomplete=True)
     assert "files" not in json.loads((target / "run.json").read_text())
     status, result = decision(run, target, capsys)
-    assert (status, result["decision"]) == (1, "invalid")
+    assert (status, result["decision"]) == (7, "invalid")
     assert [r for r in result["reasons"] if r.startswith('baseline run: run.json has no time in "finished"')]

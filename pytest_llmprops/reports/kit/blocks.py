@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pytest_llmprops.core.gate_results import GateResult, Loss
+from pytest_llmprops.core.gate_results import GateResult, MemberChange
 from pytest_llmprops.core.numbers import counted as counted
 from pytest_llmprops.core.numbers import interval as interval
 from pytest_llmprops.core.numbers import percent as percent
@@ -244,10 +244,10 @@ class Report:
         old, new = self.upgrade.names
         return f"{self.gates[0][1].decision.upper()} · {new} over {old}"
 
-    def items_of(self, loss: Loss) -> dict[str, str]:
+    def items_of(self, loss: MemberChange) -> dict[str, str]:
         """Return the filter of the page's list that shows the lost items (see :class:`Cell`)."""
         link = self.upgrade.link("lost") if self.upgrade else {"status": "wrong"}
-        place = {loss.kind: visible(loss.name)} if loss.kind in ("task", "language") else {}
+        place: dict[str, str] = {loss.kind: visible(loss.name)} if loss.kind in ("task", "language") else {}
         return {**link, "benchmark": visible(loss.benchmark), **place}
 
 

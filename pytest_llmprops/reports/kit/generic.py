@@ -10,7 +10,7 @@ from pytest_llmprops.benchmark_registry import benchmark_names, find_registratio
 from pytest_llmprops.core.contracts import fault_text
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.metrics import Place
-from pytest_llmprops.core.numbers import counted, ruled_out
+from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.records import MetricRow, SearchCounts, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import ranked
@@ -34,33 +34,25 @@ from pytest_llmprops.reports.kit.blocks import (
     words,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
-from pytest_llmprops.runs.pairs import judge_pairs, pair_records
+from pytest_llmprops.runs.pairs import pair_records, score_pairs
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.comparison import PairedResult
+    from pytest_llmprops.core.judgement import Change
 
 
 def compare(
     first: Iterable[VerdictRecord], second: Iterable[VerdictRecord], *, by_cluster: bool = False
-) -> PairedResult | None:
+) -> Change | None:
     """Compare the second list of records with the first; return None if they have no answered item in common.
+
+    The change is not judged: only :meth:`Series.judgement` judges all changes of two runs together.
 
     :param by_cluster: each cluster counts once, with the mean of its items.
     """
-    return judge_pairs(pair_records(first, second).pairs, lambda benchmark: by_cluster)
+    from pytest_llmprops.core.judgement import measured
 
-
-def described(result: PairedResult) -> str:
-    """Return the conclusion in words; without a clear difference, with the drop that is ruled out."""
-    if result.conclusion in ("drop", "gain"):
-        return result.conclusion
-    return f"{result.conclusion} ({limit_shown(result)})"
-
-
-def limit_shown(result: PairedResult) -> str:
-    """Return in words which drop is ruled out, and by how many pairs."""
-    nouns = "cluster" if result.noun == "cluster" else "item"
-    return f"{counted(result.pairs, nouns)}; {ruled_out(result.limit)}"
+    pairs = pair_records(first, second).pairs
+    return measured(score_pairs(pairs, lambda benchmark: by_cluster)) if pairs else None
 
 
 #: maximum number of published results per row
@@ -245,13 +237,11 @@ def metric_cell(measured: Measured, series: Series, row: MetricRow | None) -> Ce
     return replace(cell, items=item_link(measured, place_of(row), series))
 
 
-def change_cells(measured: Measured, place: Place, *, is_brief: bool = False) -> list[Cell]:
+def change_cells(measured: Measured, place: Place) -> list[Cell]:
     """Return three cells on the common items of two series on a place.
 
-    The first has the difference in points, with interval and conclusion. The others have the numbers of items that
-    the second series lost and gained, and open them.
-
-    :param is_brief: leave out which drop is ruled out.
+    The first has the difference in points, with its interval and the judgement. The others have the numbers of items
+    that the second series lost and gained, and open them.
     """
     first, second = measured.series
     pairs, result = measured.changes.get(place, ((), None))
@@ -259,8 +249,7 @@ def change_cells(measured: Measured, place: Place, *, is_brief: bool = False) ->
         change = Cell("no common items")
     else:
         numbers = f"{points(result.difference)} ({point_range(result.low, result.high)})"
-        conclusion = result.conclusion if is_brief else described(result)
-        change = Cell(f"{numbers}, {conclusion}", result.difference)
+        change = Cell(f"{numbers}, {result.word}", result.difference)
     sides = {"baseline": str(first.index), "candidate": str(second.index)}
     lost = sum(pair.candidate < pair.baseline for pair in pairs)
     gained = sum(pair.candidate > pair.baseline for pair in pairs)
@@ -289,7 +278,7 @@ def changes_by_task(parts: Sequence[Measured]) -> tuple[Table, ...]:
         for place in measured.places:
             task = place[0]
             if task in measured.headline_tasks and task not in (*facts.unranked, *facts.accuracy_targets):
-                change, lost, gained = change_cells(measured, place, is_brief=True)
+                change, lost, gained = change_cells(measured, place)
                 if change.value is not None:
                     cells = (Cell(f"{facts.title}: {words(task)}"), Cell(language(place[1])))
                     sides = (place_cell(measured, place, s) for s in measured.series)

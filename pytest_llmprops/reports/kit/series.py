@@ -18,11 +18,12 @@ from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.reports.kit.blocks import file_names, visible
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
-from pytest_llmprops.runs.pairs import Pair, judge_pairs, pair_records, with_tasks_of
+from pytest_llmprops.runs.judgement import Member, judged_runs
+from pytest_llmprops.runs.pairs import Pair, TaskKey, pair_records, score_pairs, with_tasks_of
 from pytest_llmprops.runs.reader import Run
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.comparison import PairedResult
+    from pytest_llmprops.core.judgement import Change
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,19 @@ class Series:
     def starred(self) -> str:
         """The label, with a star if the API forced a deviation."""
         return f"{self.label}{'*' if self.deviations else ''}"
+
+    @cached_property
+    def _judgements(self) -> dict[int, Mapping[Member, Change]]:
+        return {}
+
+    def judgement(self, candidate: Series) -> Mapping[Member, Change]:
+        """Return the judgement of a candidate with this series as the baseline."""
+        if candidate.index not in self._judgements:
+            before, after = ([r for r in s.run.records if r.model == s.model] for s in (self, candidate))
+            self._judgements[candidate.index] = judged_runs(
+                before, after, candidate.run.facts, self.run.facts
+            )
+        return self._judgements[candidate.index]
 
     @cached_property
     def benchmarks(self) -> list[str]:
@@ -143,19 +157,27 @@ class Measured:
         return with_tasks_of(self.records(first), self.records(second), decided)
 
     @cached_property
-    def changes(self) -> Mapping[Place, tuple[Sequence[Pair], PairedResult | None]]:
-        """On each place, the pairs of the items that two series have in common, and what they show; None without any.
+    def changes(self) -> Mapping[Place, tuple[Sequence[Pair], Change]]:
+        """On each place, the pairs of the items that two series have in common, and their change.
 
-        The first series' records have the tasks of the second: a task may depend on the answer.
+        Places that rank no models are not judged.
         """
+        from pytest_llmprops.core.judgement import measured
+
         first, second = self.series
-        grouped: dict[Place, tuple[list[VerdictRecord], list[VerdictRecord]]] = {}
-        for side, records in enumerate((self.aligned(first, second), self.records(second))):
-            for record in records:
-                grouped.setdefault(place_of(record), ([], []))[side].append(record)
-        paired = {place: pair_records(before, after).pairs for place, (before, after) in grouped.items()}
-        by_cluster = self.is_cluster_weighted
-        return {place: (pairs, judge_pairs(pairs, lambda _: by_cluster)) for place, pairs in paired.items()}
+        decided = tasks_by_answer(*(s.run.facts for s in self.series))
+        grouped: dict[Place, list[Pair]] = {}
+        for pair in pair_records(self.records(first), self.records(second), decided).pairs:
+            grouped.setdefault(pair.key.task_key[1:], []).append(pair)
+        judged, by_cluster = first.judgement(second), self.is_cluster_weighted
+        return {
+            place: (
+                pairs,
+                judged.get(Member.part(TaskKey(self.benchmark, *place)))
+                or measured(score_pairs(pairs, lambda _: by_cluster)),
+            )
+            for place, pairs in grouped.items()
+        }
 
     @property
     def headline_tasks(self) -> list[str]:

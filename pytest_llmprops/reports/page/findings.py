@@ -18,13 +18,14 @@ from pytest_llmprops.reports.kit.blocks import (
     visible,
     words,
 )
-from pytest_llmprops.reports.kit.generic import compare, limit_shown
+from pytest_llmprops.reports.kit.generic import compare
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
+from pytest_llmprops.runs.judgement import Member
 from pytest_llmprops.runs.readings import MANY
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.comparison import PairedResult
     from pytest_llmprops.core.gate_results import GateResult
+    from pytest_llmprops.core.judgement import Change
 
 
 def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
@@ -189,13 +190,13 @@ def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
     return worst[1] if worst else ""
 
 
-def difference(measured: Measured, first: Series, second: Series, tasks: list[str]) -> PairedResult | None:
+def difference(measured: Measured, first: Series, second: Series, tasks: list[str]) -> Change | None:
     """Compare the second series with the first on the items of ``tasks``; None without a common answered item."""
     before = [r for r in measured.aligned(first, second) if r.task in tasks]
     return compare(before, measured.records(second, tasks), by_cluster=measured.is_cluster_weighted)
 
 
-def is_ahead(result: PairedResult | None, models: int) -> bool:
+def is_ahead(result: Change | None, models: int) -> bool:
     """Return True if the best of several models is clearly ahead of another one.
 
     The best one was chosen by its accuracy. Bonferroni's correction is over the tests of every model against every
@@ -204,23 +205,23 @@ def is_ahead(result: PairedResult | None, models: int) -> bool:
     :param result: the comparison of the best one with the other one; None without common items.
     :param models: number of all models.
     """
-    from pytest_llmprops.core.comparison import ALPHA
+    from pytest_llmprops.core.judgement import LEVEL
 
-    if result is None or result.p_gain is None:
+    if result is None or result.difference <= 0:
         return False
-    return result.p_gain * models * (models - 1) <= ALPHA
+    return result.one_sided_p * models * (models - 1) <= LEVEL
 
 
 def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) -> str:
-    result = difference(measured, first, second, tasks)
+    result = first.judgement(second).get(Member(measured.benchmark, "benchmark", measured.benchmark))
+    result = result or difference(measured, first, second, tasks)
     if result is None:
         return f"{first.starred} and {second.starred} have no item of {measured.facts.title} in common"
     by = f"{points(result.difference)} points, {point_range(result.low, result.high)}"
-    if result.conclusion in ("drop", "gain"):
-        word = "better" if result.conclusion == "gain" else "worse"
-        return f"{second.starred} does {word} than {first.starred} on {measured.facts.noun} ({by})"
+    if result.is_clear:
+        return f"{second.starred} does {result.word} than {first.starred} on {measured.facts.noun} ({by})"
     names = f"{second.starred} and {first.starred}"
-    return f"{names} do not clearly differ on {measured.facts.noun} ({by}; {limit_shown(result)})"
+    return f"{names} do not clearly differ on {measured.facts.noun} ({by})"
 
 
 def _several(measured: Measured, shares: list[tuple[Series, Share]], tasks: list[str]) -> str:

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 
-from pytest_llmprops.core.comparison import PairedResult
+from pytest_llmprops.core.judgement import Change
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.reports.kit.blocks import point_range, visible
-from pytest_llmprops.reports.kit.series import Measured
-from pytest_llmprops.reports.page.findings import difference
 from pytest_llmprops.reports.site.measurements import Measurement, SiteRun, comparable
-from pytest_llmprops.runs.reader import Run
 
 #: compares the second measurement with the first; None without a common answered item
-Compare = Callable[[Measurement, Measurement], PairedResult | None]
+Compare = Callable[[Measurement, Measurement], Change | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +25,8 @@ class Step:
 
     before: Measurement
     after: Measurement
-    result: PairedResult
+    result: Change
     served: str
-
-    @property
-    def is_clear(self) -> bool:
-        """True if the later run is better or worse."""
-        return self.result.conclusion in ("drop", "gain")
 
     @property
     def did(self) -> str:
@@ -48,16 +40,6 @@ class Step:
     def limits(self) -> str:
         """The 95% interval of the difference, in points."""
         return point_range(self.result.low, self.result.high)
-
-
-def compared(first: Measurement, second: Measurement, read: Callable[[SiteRun], Run]) -> PairedResult | None:
-    """Compare the second measurement with the first on the headline tasks; None without a common answered item.
-
-    :param read: returns a run with its verdicts.
-    """
-    one, other = first.series(0, read), second.series(1, read)
-    measured = Measured(second.benchmark, (one, other))
-    return difference(measured, one, other, measured.headline_tasks)
 
 
 def steps_of(by_benchmark: Mapping[str, Sequence[Measurement]], compare: Compare) -> list[Step]:
@@ -91,7 +73,7 @@ def headline(steps: Sequence[Step], runs: Iterable[SiteRun]) -> str:
     """
     last: dict[tuple[str, str], Step] = {}
     for step in steps:
-        if step.is_clear:
+        if step.result.is_clear:
             last.setdefault((step.after.model, step.after.benchmark), step)
     if last:
         drops = [step for step in last.values() if step.result.difference < 0]

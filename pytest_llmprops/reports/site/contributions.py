@@ -6,20 +6,20 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.comparison import PairedResult
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.judgement import Change
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.kit.generic import protocol_lines, published_beside
 from pytest_llmprops.reports.kit.series import Measured, Share, series_of
-from pytest_llmprops.reports.site.changes import compared, served
+from pytest_llmprops.reports.site.changes import served
 from pytest_llmprops.reports.site.files import SiteFiles
 from pytest_llmprops.reports.site.measurements import (
     Measurement,
@@ -32,6 +32,7 @@ from pytest_llmprops.reports.site.measurements import (
 from pytest_llmprops.reports.site.over_time import figure_of
 from pytest_llmprops.runs.integrity import NO_HASHES_IN_SCHEMA_1, REQUESTS, VERDICTS
 from pytest_llmprops.runs.json_lines import read_record_file
+from pytest_llmprops.runs.judgement import Member, judged_runs
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 from pytest_llmprops.runs.reviews import FILE as REVIEWS
 
@@ -84,6 +85,7 @@ class Contributions:
         self._results: dict[str, Any] = {}
         #: a run with its verdicts
         self.run = lru_cache(maxsize=2)(lambda run: read_run(run.folder))
+        self._judgement = lru_cache(maxsize=1)(self._judge)
 
     def _read_known(self) -> dict[str, Any]:
         """Return what an earlier build kept; empty without one, or if it is damaged."""
@@ -105,17 +107,29 @@ class Contributions:
         runs.sort(key=lambda run: (run.started, run.run_id, run.key), reverse=True)
         return runs
 
-    def result(self, first: Measurement, second: Measurement) -> PairedResult | None:
-        """Compare the second measurement with the first; None without a common answered item."""
+    def result(self, first: Measurement, second: Measurement) -> Change | None:
+        """Return the change on the headline tasks from the first measurement to the second; None without any pair."""
         key = " ".join([*(f"{m.run.key}/{m.model}" for m in (first, second)), second.benchmark])
         if key not in self._results:
             if key in self._known_results:
                 self._results[key] = self._known_results[key]
             else:
-                result = compared(first, second, self.run)
-                self._results[key] = None if result is None else asdict(result)
+                judged = self._judgement(first.run, first.model, second.run, second.model)
+                change = judged.get(Member(second.benchmark, "benchmark", second.benchmark))
+                self._results[key] = None if change is None else asdict(change)
         fields = self._results[key]
-        return None if fields is None else PairedResult(**fields)
+        return None if fields is None else Change(**fields)
+
+    def _judge(
+        self, first: SiteRun, baseline: str, second: SiteRun, candidate: str
+    ) -> Mapping[Member, Change]:
+        """Return the judgement of a model of the second run, with a model of the first as the baseline."""
+        runs = self.run(first), self.run(second)
+        before, after = (
+            [r for r in run.records if r.model == model]
+            for run, model in zip(runs, (baseline, candidate), strict=True)
+        )
+        return judged_runs(before, after, *(run.facts for run in runs))
 
     def _site_run(self, folder: Path) -> SiteRun:
         name = os.fsencode(folder.name)

@@ -60,7 +60,7 @@ class Index:
         values = {
             "heading": headline(steps, counting),
             "steps": len(steps),
-            "changes": [step for step in steps if step.is_clear],
+            "changes": [step for step in steps if step.result.is_clear],
             "benchmarks": benchmarks,
             "numbers": numbers,
             "decisions": decisions_of(runs),

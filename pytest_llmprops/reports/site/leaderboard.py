@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_llmprops.core.comparison import PairedResult
+from pytest_llmprops.core.judgement import Change
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.data.published_results import PublishedResult, ranked
 from pytest_llmprops.reports.columns import line_of
@@ -107,7 +107,7 @@ def _board(
     shown = shown_of(group)
     measured = measured_of(shown)
     tasks, facts = measured.headline_tasks, measured.facts
-    results: dict[str, PairedResult | None] = {}
+    results: dict[str, Change | None] = {}
     best = shown[0] if shown[0].is_judged else None
     if best is not None:
         results = {m.model: compare(m, best) for m in shown[1:] if m.share}
@@ -178,7 +178,7 @@ def _row(m: Measurement, group: Sequence[Measurement], standing: str, against: s
 def _sentence(
     measured: Measured,
     shown: Sequence[Measurement],
-    results: Mapping[str, PairedResult | None],
+    results: Mapping[str, Change | None],
     tasks: list[str],
     read: Callable[[SiteRun], Run],
 ) -> str:

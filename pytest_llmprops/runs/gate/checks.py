@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pytest_llmprops.core.comparison import ALPHA, PASS_RATE, UnchangedModel, judge
-from pytest_llmprops.core.gate_results import Check, CheckVerdict, Loss
-from pytest_llmprops.core.numbers import (
-    counted,
-    number,
-    p_value,
-    percent,
-    ruled_out,
-    size_in_points,
-    with_interval,
-)
-from pytest_llmprops.core.numbers import interval as interval_shown
-from pytest_llmprops.core.paired import DropTest, Pairs, drop_interval, drop_test, holm, sample_of
+from pytest_llmprops.core.gate_results import Check, CheckVerdict
+from pytest_llmprops.core.judgement import LEVEL, Change
+from pytest_llmprops.core.numbers import counted, number, p_value, percent, point_range, points, with_interval
 from pytest_llmprops.core.records import MetricRow
-from pytest_llmprops.core.statistics import Interval, mean_interval
-from pytest_llmprops.runs.gate.file import Each, Rule, wrong_side
+from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.runs.gate.file import Rule, wrong_side
+from pytest_llmprops.runs.judgement import Member
+
+if TYPE_CHECKING:
+    from pytest_llmprops.core.paired import Pairs
 
 #: how messages name an interval at the level of all rules
-INTERVAL = f"{1 - ALPHA:.0%} interval"
+INTERVAL = f"{1 - LEVEL:.0%} interval"
 
 
 class Answer(NamedTuple):
@@ -34,14 +28,6 @@ class Answer(NamedTuple):
     correct: float
     refused: float
     unparsed: float
-
-
-class Member(NamedTuple):
-    """One task, language or cluster of a benchmark."""
-
-    benchmark: str
-    kind: Each
-    name: str
 
 
 def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
@@ -74,7 +60,7 @@ def accuracy(rule: Rule, answers: Sequence[Answer], noun: str = "item", *, spare
         from pytest_llmprops.core.bounded_mean import ClusterSample, times_to_settle
 
         sample = ClusterSample.of(scores, clusters)
-        times = times_to_settle(sample, rule.min_accuracy, ALPHA / 2, least=0, most=1)
+        times = times_to_settle(sample, rule.min_accuracy, LEVEL / 2, least=0, most=1)
         reason = f"the interval contains the limit; {_settled_by(times, noun, len(scores), clusters, spare)}"
     return Check(
         "min_accuracy", accuracy_required(rule), measured, verdict, reason, value, interval.low, interval.high
@@ -123,103 +109,90 @@ def limit_of(rule: Rule, status: Literal["refused", "unparsed"]) -> float:
     return limit
 
 
-def regression_required(rule: Rule) -> str:
-    """Return the requirement of ``no_regression`` in words."""
-    detect = size_in_points(rule.detect)
-    return f"no significant drop; a drop of {detect} or more is ruled out (80% confidence)"
-
-
-def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, tests: int, spare: int | None = None) -> Check:
-    """Check ``no_regression``: no significant drop, and a drop of ``detect`` is ruled out.
-
-    A significant gain alone does not suffice: if one cluster in ten fails wholly, a third of all samples of ten
-    clusters have none of them, and may show a gain.
-
-    :param test: the test with the Holm-corrected p-value.
-    :param tests: the number of tests that the correction is for.
-    :param spare: number of items of the benchmark that were not measured; None if it is unknown.
-    """
-    interval = drop_interval(pairs)
-    result = judge(pairs, detect=rule.detect, test=test)
-    corrected = f", Holm over {tests} rules" if tests > 1 else ""
-    test_text = f"p {p_value(result.p)} ({result.test_method}{corrected}, alpha {ALPHA:g})"
-    measured = f"{_drop(pairs, interval)}; {test_text}; {ruled_out(result.limit)}"
-    if result.conclusion == "drop":
-        verdict: CheckVerdict = "failed"
-        reason = f"the drop is significant: {_flips(pairs)}"
-    elif result.limit <= rule.detect:
-        verdict, reason = "met", ""
-    else:
-        verdict = "inconclusive"
-        model = UnchangedModel(sample_of(pairs), alpha=ALPHA / tests)
-        advice = _pass_advice(model, "detect", rule.detect, pairs, spare)
-        reason = f"a drop of {size_in_points(rule.detect)} is not ruled out by {_size(pairs)}; {advice}"
-    return Check(
-        "no_regression", regression_required(rule), measured, verdict, reason, pairs.drop, *interval[:2]
-    )
-
-
-def _flips(pairs: Pairs) -> str:
-    return f"{pairs.losses} lost and {pairs.gains} gained of {pairs.n} {pairs.noun}s"
-
-
-def _drop(pairs: Pairs, interval: Interval) -> str:
-    """Return a drop with its interval in words; a negative drop is a gain."""
-    low, high, _ = interval
-    word = "drop"
-    if pairs.drop < 0:
-        word, low, high = "gain", -high, -low
-    return f"{word} of {size_in_points(pairs.drop)} ({INTERVAL} {interval_shown(low, high)}), {_flips(pairs)}"
-
-
-def _pass_advice(model: UnchangedModel, key: str, limit: float, pairs: Pairs, spare: int | None) -> str:
-    """Return what would let an unchanged model pass: more pairs, or another value of the rule's ``key``."""
-    times = model.times_to_pass(limit)
-    if times is not None and (spare is None or math.ceil(pairs.n * times) <= pairs.n + spare):
-        needed = _amount(times, pairs.noun, pairs.n, pairs.clusters)
-        return f"with about {needed} an unchanged model passes in {PASS_RATE:.0%} of runs"
-    whole = ", and the benchmark has no more" if spare == 0 else ""
-    advice = f"an unchanged model passes in {model.pass_rate(limit):.0%} of runs of this size{whole}"
-    enough = model.limit_to_pass()
-    return advice if enough is None else f"{advice}; with {key} = {enough:g} it passes in {PASS_RATE:.0%}"
-
-
-def _size(pairs: Pairs) -> str:
-    return (
-        f"{pairs.cluster_count} clusters ({pairs.n} pairs)" if pairs.clustered else f"{pairs.n} {pairs.noun}s"
-    )
-
-
 def drop_required(rule: Rule) -> str:
     """Return the requirement of ``max_drop`` in words."""
     assert rule.max_drop is not None
-    return f"drop of at most {size_in_points(rule.max_drop)} (upper limit of the {INTERVAL})"
+    return f"at most {_points(rule.max_drop)} worse (lower limit of the {INTERVAL})"
 
 
-def max_drop(rule: Rule, pairs: Pairs, *, spare: int | None = None) -> Check:
-    """Check ``max_drop`` (non-inferiority): the whole interval of the drop is at or below the margin.
+def max_drop(rule: Rule, pairs: Pairs, change: Change, *, spare: int | None = None) -> Check:
+    """Check ``max_drop`` (non-inferiority): the largest drop in the interval is at most the margin.
 
+    :param change: the judgement of the pairs.
     :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
     assert rule.max_drop is not None
-    interval = drop_interval(pairs)
-    verdict = ranked(-interval.high, -interval.low, at_least=-rule.max_drop)
     reason = ""
-    if verdict == "failed":
-        reason = f"the drop is larger: {_flips(pairs)}"
-    elif verdict == "inconclusive":
-        model = UnchangedModel(sample_of(pairs), ALPHA / 2)
-        reason = f"the interval of {_size(pairs)} contains the margin; "
-        reason += _pass_advice(model, "max_drop", rule.max_drop, pairs, spare)
+    if change.largest_drop <= rule.max_drop:
+        verdict: CheckVerdict = "met"
+    elif change.word == "worse":
+        verdict = "failed"
+        reason = f"{_at_most(change)} worse, margin {_number(rule.max_drop)}"
+    else:
+        verdict = "inconclusive"
+        reason = f"{_likely(rule.max_drop, pairs, change)}; {_enough(rule.max_drop, pairs, change, spare)}"
     return Check(
-        "max_drop",
-        drop_required(rule),
-        _drop(pairs, interval),
-        verdict,
-        reason,
-        pairs.drop,
-        *interval[:2],
+        "max_drop", drop_required(rule), change_text(change), verdict, reason,
+        change.difference, change.low, change.high,
+    )  # fmt: skip
+
+
+def margin_text(margin: float, change: Check) -> str:
+    """Return a met ``max_drop`` in words: ``at most 3.1 points worse (margin 5); measured −0.7``."""
+    assert change.value is not None
+    assert change.ci_low is not None
+    if change.ci_low >= 0:
+        return f"not worse (margin {_number(margin)}); measured {points(change.value)}"
+    return (
+        f"at most {_points(-change.ci_low)} worse (margin {_number(margin)}); measured {points(change.value)}"
     )
+
+
+def change_text(change: Change) -> str:
+    """Return a change in words, with its interval and its test."""
+    flips = f"{change.lost} lost and {change.gained} gained of {counted(change.pairs, change.noun)}"
+    p = f"{change.word}, p {p_value(change.p)} ({change.test}, corrected)"
+    return f"{points(change.difference)} points ({INTERVAL} {point_range(change.low, change.high)}), {flips}; {p}"
+
+
+def _at_most(change: Change) -> str:
+    return f"at most {_points(change.largest_drop)}"
+
+
+def _number(fraction: float) -> str:
+    """Return a fraction in points without needless decimals: ``5``, ``2.5``."""
+    return f"{100 * fraction:.4g}"
+
+
+def _points(fraction: float) -> str:
+    text = f"{100 * fraction:.1f}".removesuffix(".0")
+    return f"{text} point{'' if text == '1' else 's'}"
+
+
+def _likely(margin: float, pairs: Pairs, change: Change) -> str:
+    """Return what was measured, in words, where the interval contains the margin."""
+    if not change.lost and not change.gained:
+        size = f"{pairs.cluster_count} clusters" if pairs.clustered else counted(pairs.n, pairs.noun)
+        return f"{size} without a difference are too few to rule out a drop of {_points(margin)}"
+    if change.difference >= 0:
+        return f"probably not worse ({points(change.difference)})"
+    inside = " and within the margin" if -change.difference < margin else ""
+    return f"probably {_points(-change.difference)} worse{inside}"
+
+
+def _enough(margin: float, pairs: Pairs, change: Change, spare: int | None) -> str:
+    """Return how many pairs would decide, if the models differ as measured."""
+    from pytest_llmprops.core.bounded_mean import ClusterSample, times_to_settle
+
+    sample = ClusterSample.of(pairs.differences, pairs.clusters)
+    # A drop beyond the margin fails once it is significant.
+    limit = -margin if -change.difference < margin else 0.0
+    times = times_to_settle(sample, limit, LEVEL / 2, least=-1, most=1)
+    if times is None:
+        return f"no practical number of {pairs.noun}s would decide"
+    if spare is not None and pairs.n * times > pairs.n + spare:
+        return f"the {counted(pairs.n + spare, pairs.noun)} of the benchmark are too few to decide"
+    return f"{_amount(times, pairs.noun, pairs.n, pairs.clusters)} would decide"
 
 
 def metric(rule: Rule, row: MetricRow) -> list[Check]:
@@ -248,57 +221,31 @@ def metric(rule: Rule, row: MetricRow) -> list[Check]:
     ]
 
 
-# Single tasks, languages and clusters: a drop on one of them may hide in the mean over all.
-
-
 def collapse_required(rule: Rule) -> str:
     """Return the requirement of ``no_collapse`` in words."""
-    return f"no {rule.each} with a significant drop"
+    assert rule.no_collapse is not None
+    return f"no {rule.each} that is worse by more than {_points(rule.no_collapse)}"
 
 
-def member_tests(members: Mapping[Member, Pairs]) -> dict[Member, float]:
-    """Return the p-value of a drop of each member, before any correction."""
-    return {m: drop_test(pairs).p if pairs.drop > 0 else 1.0 for m, pairs in members.items()}
+def no_collapse(rule: Rule, changes: Mapping[Member, Change]) -> Check:
+    """Check ``no_collapse``: failed if a member is worse and its drop exceeds the margin, otherwise met.
 
-
-def no_collapse(rule: Rule, members: Mapping[Member, Pairs], p_values: Mapping[Member, float]) -> Check:
-    """Check ``no_collapse``: failed if a member drops significantly, otherwise met, however few pairs there are.
-
-    :param p_values: corrected for all tests of all such rules.
+    :param changes: of the members, judged together with all others of the two runs.
     """
+    assert rule.no_collapse is not None
     required = collapse_required(rule)
-    if not members:
-        none = f"no {rule.each} has five independent pairs"
+    if not changes:
+        none = f"no {rule.each} has six independent pairs"
         return Check("no_collapse", required, none, "invalid", f"{none}, so no drop could be significant")
-    worst = max(members, key=lambda m: (p_values[m] <= ALPHA, members[m].drop))
-    pairs = members[worst]
-    limits = drop_interval(pairs)
-    lost = [m for m in members if p_values[m] <= ALPHA]
-    measured = f"{worst.name}: {_drop(pairs, limits)}; p {p_value(p_values[worst])} (Holm)"
-    if not lost:
-        measured = f"largest drop of {len(members)}: {measured}" if pairs.drop > 0 else "no drop"
-        return Check("no_collapse", required, measured, "met", "", pairs.drop, *limits[:2])
-    names = ", ".join(m.name for m in sorted(lost, key=lambda m: -members[m].drop)[:5])
-    reason = f"{len(lost)} of {len(members)} dropped: {names}{', …' if len(lost) > 5 else ''}"
-    return Check("no_collapse", required, measured, "failed", reason, pairs.drop, *limits[:2])
-
-
-def losses(families: Sequence[Mapping[Member, Pairs]], titles: Callable[[str], str]) -> list[Loss]:
-    """Return the members that drop significantly at 0.05, the largest drop of each kind first.
-
-    Each family gets an equal part of 0.05, so that hundreds of clusters do not hide the drop of a task; Holm's
-    correction is over its members.
-    """
-    families = [family for family in families if family]
-    lost = []
-    for family in families:
-        tests = member_tests(family)
-        adjusted = holm(list(tests.values()))
-        for member, p in zip(tests, (min(1.0, len(families) * p) for p in adjusted), strict=True):
-            if p <= ALPHA:
-                pairs = family[member]
-                low, high, _ = drop_interval(pairs)
-                place = (member.benchmark, titles(member.benchmark), member.kind, member.name)
-                lost.append(Loss(*place, pairs.drop, low, high, p, pairs.n, pairs.losses, pairs.gains))
-    kinds = get_args(Each)
-    return sorted(lost, key=lambda loss: (kinds.index(loss.kind), -loss.drop))
+    margin = rule.no_collapse
+    collapsed = [m for m, change in changes.items() if change.word == "worse" and -change.difference > margin]
+    lowest = min(collapsed or changes, key=lambda m: changes[m].difference)
+    change = changes[lowest]
+    measured = f"{lowest.name}: {change_text(change)}"
+    limits = change.difference, change.low, change.high
+    if not collapsed:
+        measured = f"lowest of {len(changes)}: {measured}"
+        return Check("no_collapse", required, measured, "met", "", *limits)
+    names = ", ".join(m.name for m in sorted(collapsed, key=lambda m: changes[m].difference)[:5])
+    reason = f"{len(collapsed)} of {len(changes)} collapsed: {names}{', …' if len(collapsed) > 5 else ''}"
+    return Check("no_collapse", required, measured, "failed", reason, *limits)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import NamedTuple
 
 from pytest_llmprops.core.field_types import UNANSWERED
@@ -20,12 +21,10 @@ from pytest_llmprops.runs.benchmark_metadata import (
     cluster_weighted,
     tasks_by_answer,
 )
-from pytest_llmprops.runs.gate.checks import Answer, Member
-from pytest_llmprops.runs.gate.file import Each, Gate, Rule
+from pytest_llmprops.runs.gate.checks import Answer
+from pytest_llmprops.runs.gate.file import Gate, Rule
+from pytest_llmprops.runs.judgement import FEWEST, Member, members
 from pytest_llmprops.runs.pairs import ItemKey, Pair, cluster_label, pair_records, score_pairs, with_tasks_of
-
-#: With fewer independent pairs, the p-value of a drop is above 0.05.
-FEWEST = 5
 
 #: kinds of faults of an item in a comparison
 IN_ERROR, ABSENT_HERE, ABSENT_THERE = "in error", "missing in this run", "missing in the baseline"
@@ -66,7 +65,7 @@ class PairingRules:
         return any(self.is_weighted(name) and rule.concerns(name) for name in names)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class RuleData:
     """The items of one rule.
 
@@ -151,16 +150,17 @@ class RuleData:
         """Number of items or pairs that the checks use."""
         return len(self.pairs) if self.rule.paired else self.items
 
-    @property
+    @cached_property
     def comparison(self) -> Pairs:
         """The scores and clusters of the pairs, or of the clusters of a benchmark whose clusters count once."""
         return score_pairs(self.pairs, self.is_weighted)
 
-    @property
+    @cached_property
     def members(self) -> dict[Member, Pairs]:
-        """The scores of each member of a ``no_collapse`` rule."""
-        assert self.rule.each is not None
-        return members(self.pairs, [self.rule.each], self.is_weighted)
+        """The scores of each member of a ``no_collapse`` rule that could be worse; empty for other rules."""
+        each = self.rule.each
+        known = {} if each is None else members(self.pairs, [each], self.is_weighted)
+        return {member: pairs for member, pairs in known.items() if pairs.cluster_count >= FEWEST}
 
 
 class _Item(NamedTuple):
@@ -265,28 +265,3 @@ def selection_notes(
 def _how(facts: RunMetadata) -> str:
     limit = facts.options.get("limit")
     return f"--llm-limit {limit}" if limit is not None else "selected by -k, -m, --deselect or name"
-
-
-# The members of a comparison: its tasks, languages or clusters.
-
-
-def members(pairs: Iterable[Pair], kinds: Iterable[Each], is_weighted: IsWeighted) -> dict[Member, Pairs]:
-    """Return the scores of each task, language or cluster of each benchmark that may show a drop.
-
-    With fewer than five independent pairs no drop can be significant at 0.05. Clusters are those with several items.
-
-    :param is_weighted: whether each cluster of a benchmark counts once.
-    """
-    groups: dict[Member, list[Pair]] = {}
-    for pair in pairs:
-        names = {"task": pair.key.task, "language": pair.key.language, "cluster": pair.cluster}
-        for kind in kinds:
-            groups.setdefault(Member(pair.key.benchmark, kind, names[kind]), []).append(pair)
-    scores = {}
-    for member, group in groups.items():
-        if member.kind == "cluster":
-            baseline, candidate = (tuple(getattr(p, run) for p in group) for run in ("baseline", "candidate"))
-            scores[member] = Pairs(baseline, candidate, tuple(f"{p.key.source} {p.key.id}" for p in group))
-        else:
-            scores[member] = score_pairs(group, is_weighted)
-    return {member: one for member, one in scores.items() if one.cluster_count >= FEWEST}

@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_llmprops.core.gate_results import (
-    Check,
-    CheckVerdict,
-    GateDecision,
-    GateResult,
-    Loss,
-    RuleResult,
-)
+from pytest_llmprops.core.gate_results import Check, CheckVerdict, GateDecision, GateResult, RuleResult
 from pytest_llmprops.core.items import PlacedItem
-from pytest_llmprops.core.numbers import percent
-from pytest_llmprops.core.paired import drop_test, holm
+from pytest_llmprops.core.judgement import Change, judge
+from pytest_llmprops.core.numbers import percent, size_in_points
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import NOT_MEASURED, RunMetadata
 from pytest_llmprops.core.served_models import fallback_notes
 from pytest_llmprops.core.texts import first_names
-from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, facts_of, title_of, unknown_benchmarks
+from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, facts_of, unknown_benchmarks
 from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.gate import checks as gate_checks
-from pytest_llmprops.runs.gate.data import PairingRules, RuleData, members, selection_notes
+from pytest_llmprops.runs.gate.data import PairingRules, RuleData, selection_notes
 from pytest_llmprops.runs.gate.file import (
     Gate,
     Rule,
     misplaced_rules,
     on_headline_tasks,
-    tasks_apart,
     unbounded_rules,
 )
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes
+from pytest_llmprops.runs.judgement import headline_members, recorded_changes
 from pytest_llmprops.runs.pairs import (
     by_item,
     differences,
@@ -48,6 +40,9 @@ from pytest_llmprops.runs.pairs import (
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.reader import Run, computed_metrics
 from pytest_llmprops.runs.recorded_command import retry_command
+
+if TYPE_CHECKING:
+    from pytest_llmprops.core.paired import Pairs
 
 # Items without an answer at their worst for the candidate, so that errors cannot hide failures.
 #
@@ -62,7 +57,7 @@ from pytest_llmprops.runs.recorded_command import retry_command
 # runs by chance.
 
 #: the requirements with a stated rate of wrong acceptances
-_WITH_RATE = ("min_accuracy", "no_regression", "max_drop", "no_collapse")
+_WITH_RATE = ("min_accuracy", "max_drop", "no_collapse")
 
 
 class RecordsAtWorst(NamedTuple):
@@ -256,9 +251,12 @@ def decide(
     records = with_one_task(records, terms.decided)
     gate = on_headline_tasks(gate, [*facts.summary, *records, *theirs], *runs)
     rules = [RuleData.of(rule, facts.metrics, records, theirs, terms) for rule in gate.rules]
-    results = _results(gate, rules, _nothing(gate, facts, records))
+    family = headline_members(pair_records(theirs, records, terms.decided).pairs, *runs)
+    changes = judge(family)
+    of_members = {pairs: changes[member] for member, pairs in family.items()}
+    results = _results(rules, _nothing(gate, facts, records), of_members)
     if any(data.faulty for data in rules) or any(r.status == "error" for r in (*records, *theirs)):
-        results = _confirmed(gate, results, records, theirs, terms)
+        results = _confirmed(gate, results, records, theirs, terms, of_members)
     selection = selection_notes(gate, facts, rules, records, theirs, terms.decided)
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     reasons = why_not_comparable(gate, facts, records, baseline, problems)
@@ -274,15 +272,15 @@ def decide(
         if check.verdict == "invalid"
     ]
     decision: GateDecision = "invalid" if reasons else _DECISIONS[worst]
-    lost: list[Loss] = []
-    remarks: list[str] = []
-    if baseline is not None and not reasons:
-        comparable, remarks = _comparable(facts, baseline, {r.benchmark for r in records})
-        remarks = [*remarks_on_baseline(baseline.facts, facts, sorted(comparable)), *remarks]
-        lost = _losses(runs, [r for r in records if r.benchmark in comparable], theirs, terms)
-    return GateResult(
+    comparable, remarks = (set(), []) if reasons else _comparable(facts, baseline, records)
+    judged = {m: change for m, change in changes.items() if m.benchmark in comparable}
+    chance = None
+    if gate.needs_baseline and not reasons:
+        from pytest_llmprops.runs.gate.forecast import unchanged_passes
+
+        chance = unchanged_passes(gate, rules, theirs, terms)
+    result = GateResult(
         decision=decision,
-        line=_line(decision, gate, results, reasons, lost, runs, is_selection=bool(selection)),
         file=gate.file,
         sha256=gate.sha256,
         baseline=None if baseline is None else baseline.run_id,
@@ -297,17 +295,18 @@ def decide(
             *(f"run {run.run_id}: {line}" for run in runs for line in fallback_notes(run.models.values())),
         ),
         rules=tuple(results),
-        losses=tuple(lost),
+        chance=chance,
+        changes=recorded_changes(judged, *runs),
     )
+    return replace(result, line=_line(result, gate, runs, is_selection=bool(selection)))
 
 
 def _low_baselines(rules: Iterable[RuleData]) -> Iterator[str]:
     """Return one note for each rule whose baseline has so little right that the rule's drop is impossible."""
     for data in rules:
         rule, scores = data.rule, data.comparison.baseline
-        limits = [rule.detect] * rule.no_regression + [rule.max_drop] * (rule.max_drop is not None)
         right = math.fsum(scores) / len(scores) if scores else 1.0
-        if any(right <= limit for limit in limits if limit is not None):
+        if rule.max_drop is not None and right <= rule.max_drop:
             yield f"{rule.name}: the baseline has only {percent(right)} right, so there is little to lose"
 
 
@@ -331,16 +330,25 @@ def _nothing(gate: Gate, facts: RunMetadata, records: Sequence[VerdictRecord]) -
 # ---- judging
 
 
-def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) -> list[RuleResult]:
-    tests = sum(data.rule.no_regression for data in rules)
-    checks_of_rules: list[list[Check]] = []
-    for data in rules:
-        checks = fitness(data) if data.items else [_no_items(nothing[data.rule.name])]
-        if not any(c.verdict == "invalid" for c in checks):
-            checks += _metric_checks(data) if data.rule.metric else _full_checks(data)
-        checks_of_rules.append(checks)
-    _add_regression_checks(rules, checks_of_rules, tests)
-    _add_collapse_checks(rules, checks_of_rules)
+def _results(
+    rules: Sequence[RuleData], nothing: Mapping[str, str], known: Mapping[Pairs, Change]
+) -> list[RuleResult]:
+    """Judge each rule.
+
+    :param nothing: why rules have no items. :param known: the changes of all members of the two runs.
+    """
+    checks_of_rules = [
+        fitness(data) if data.items else [_no_items(nothing[data.rule.name])] for data in rules
+    ]
+    fit = [
+        data
+        for data, checks in zip(rules, checks_of_rules, strict=True)
+        if not any(c.verdict == "invalid" for c in checks)
+    ]
+    changes = _changes(fit, known)
+    for data, checks in zip(rules, checks_of_rules, strict=True):
+        if data in fit:
+            checks += _metric_checks(data) if data.rule.metric else _full_checks(data, changes)
     return [
         RuleResult(
             data.rule.name,
@@ -350,6 +358,19 @@ def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) 
         )
         for data, checks in zip(rules, checks_of_rules, strict=True)
     ]
+
+
+def _changes(rules: Iterable[RuleData], known: Mapping[Pairs, Change]) -> Mapping[Pairs, Change]:
+    """Return the change of all pairs that the rules judge.
+
+    Pairs of a member have the same change as the member, whatever the rules are. Others are judged together with all
+    members.
+    """
+    wanted = [data.comparison for data in rules if data.rule.max_drop is not None]
+    wanted += [pairs for data in rules for pairs in data.members.values()]
+    others = [pairs for pairs in wanted if pairs.n and pairs not in known]
+    together = judge({pairs: pairs for pairs in (*known, *others)}) if others else {}
+    return {**together, **known}
 
 
 def impossible_rules(gate: Gate, places: Iterable[PlacedItem], facts: RunMetadata) -> dict[str, str]:
@@ -387,17 +408,18 @@ def impossible_rules(gate: Gate, places: Iterable[PlacedItem], facts: RunMetadat
             rules.append(RuleData.of(replace(rule, repeats=1), (), records, records, terms))
     return {
         result.name: check.reason + _best_possible(check)
-        for result in _results(gate, rules, {})
+        for result in _results(rules, {}, {})
         for check in result.checks
         if check.verdict != "met" and check.kind != "metric"
     }
 
 
 def _best_possible(check: Check) -> str:
-    """Return the largest ``min_accuracy`` that right answers to all items reach, in whole points."""
-    if check.kind != "min_accuracy" or check.ci_low is None:
+    """Return the limit that the best answers meet, in whole points: of ``min_accuracy`` or ``max_drop``."""
+    if check.ci_low is None or check.kind not in ("min_accuracy", "max_drop"):
         return ""
-    return f"; min_accuracy = {math.floor(100 * check.ci_low) / 100:g} can be met"
+    limit = math.floor(100 * check.ci_low) / 100
+    return f"; {check.kind} = {abs(limit):g} can be met"
 
 
 def _confirmed(
@@ -406,6 +428,7 @@ def _confirmed(
     records: Sequence[VerdictRecord],
     theirs: Sequence[VerdictRecord],
     terms: PairingRules,
+    known: Mapping[Pairs, Change],
 ) -> list[RuleResult]:
     """Return the results in which errors and missing items cannot hide failures."""
     worst = [records_at_worst(rule, records, theirs, terms.decided) for rule in gate.rules]
@@ -413,7 +436,7 @@ def _confirmed(
         RuleData.of(rule, (), w.candidate, w.baseline, terms)
         for rule, w in zip(gate.rules, worst, strict=True)
     ]
-    at_worst_results = _results(gate, rules, dict.fromkeys((rule.name for rule in gate.rules), ""))
+    at_worst_results = _results(rules, dict.fromkeys((rule.name for rule in gate.rules), ""), known)
     return [
         confirmed(result, other, w.unanswered)
         for result, other, w in zip(results, at_worst_results, worst, strict=True)
@@ -431,12 +454,15 @@ def _metric_checks(data: RuleData) -> list[Check]:
     return [check for row in data.metrics for check in gate_checks.metric(rule, row)]
 
 
-def _full_checks(data: RuleData) -> list[Check]:
+def _full_checks(data: RuleData, changes: Mapping[Pairs, Change]) -> list[Check]:
     rule, checks = data.rule, []
     if rule.min_accuracy is not None:
         checks.append(gate_checks.accuracy(rule, data.units, data.noun, spare=data.spare))
     if rule.max_drop is not None:
-        checks.append(gate_checks.max_drop(rule, data.comparison, spare=data.spare))
+        pairs = data.comparison
+        checks.append(gate_checks.max_drop(rule, pairs, changes[pairs], spare=data.spare))
+    if rule.no_collapse is not None:
+        checks.append(gate_checks.no_collapse(rule, {m: changes[p] for m, p in data.members.items()}))
     if rule.max_refused is not None:
         checks.append(gate_checks.share(rule, "refused", data.answers))
     if rule.max_unparsed is not None:
@@ -444,143 +470,78 @@ def _full_checks(data: RuleData) -> list[Check]:
     return checks
 
 
-def _add_regression_checks(rules: Sequence[RuleData], checks_of_rules: list[list[Check]], tests: int) -> None:
-    """Add the checks of all ``no_regression`` rules; Holm's correction needs every p-value."""
-    tested = [
-        (data, checks, drop_test(data.comparison))
-        for data, checks in zip(rules, checks_of_rules, strict=True)
-        if data.rule.no_regression and all(c.verdict != "invalid" for c in checks)
-    ]
-    # A rule that is invalid counts as one without a drop.
-    p_values = [test.p for _, _, test in tested] + [1.0] * (tests - len(tested))
-    adjusted = holm(p_values) if tested and tests > 1 else p_values
-    for (data, checks, test), p in zip(tested, adjusted, strict=False):
-        adjusted_test = test._replace(p=p)
-        checks.append(
-            gate_checks.no_regression(
-                data.rule,
-                data.comparison,
-                adjusted_test,
-                tests=tests,
-                spare=data.spare,
-            )
-        )
-
-
-def _add_collapse_checks(rules: Sequence[RuleData], checks_of_rules: list[list[Check]]) -> None:
-    """Add the checks of all ``no_collapse`` rules; Holm's correction is over all of their members."""
-    tested = [
-        (data.rule, checks, data.members)
-        for data, checks in zip(rules, checks_of_rules, strict=True)
-        if data.rule.no_collapse and all(c.verdict != "invalid" for c in checks)
-    ]
-    tests = [gate_checks.member_tests(scores) for _, _, scores in tested]
-    adjusted = iter(holm([p for one in tests for p in one.values()]))
-    for rule, checks, scores in tested:
-        p_values = dict(zip(scores, adjusted, strict=False))
-        checks.append(gate_checks.no_collapse(rule, scores, p_values))
-
-
-def _comparable(facts: RunMetadata, baseline: Run, benchmarks: Iterable[str]) -> tuple[set[str], list[str]]:
-    """Return the benchmarks on which a run is comparable with its baseline, and one line on each reason for others.
+def _comparable(
+    facts: RunMetadata, baseline: Run | None, records: Iterable[VerdictRecord]
+) -> tuple[set[str], list[str]]:
+    """Return the benchmarks on which a run is comparable with its baseline, and what a reader should know of it.
 
     A gate checks this before only for the rules that compare.
     """
+    if baseline is None:
+        return set(), []
     problems = [] if baseline.facts.complete else [f"it is {baseline.state}"]
     problems += [*(["it has several models"] if len(baseline.models) > 1 else []), *baseline.problems]
     reasons: dict[str, list[str]] = {}
-    for name in sorted(benchmarks):
+    for name in sorted({r.benchmark for r in records}):
         unlike = differences(baseline.facts, facts, [name])
         reasons.setdefault(next(iter((*problems, *unlike)), ""), []).append(name)
     comparable = set(reasons.pop("", ()))
-    return comparable, [
+    remarks = remarks_on_baseline(baseline.facts, facts, sorted(comparable))
+    return comparable, remarks + [
         f"not compared with baseline {baseline.run_id} on {', '.join(names)}: {reason}"
         for reason, names in reasons.items()
     ]
 
 
-def _losses(
-    runs: Sequence[RunMetadata],
-    records: Sequence[VerdictRecord],
-    theirs: Sequence[VerdictRecord],
-    terms: PairingRules,
-) -> list[Loss]:
-    """Return the headline tasks, languages and clusters that dropped significantly.
-
-    :param runs: ``run.json`` of the run and its baseline.
-    """
-    apart = tasks_apart([*records, *theirs], *runs)
-    known = {name: facts_of(name, *runs) for name in {r.benchmark for r in records}}
-    others = {
-        (name, task)
-        for name, facts in known.items()
-        if facts
-        for task in (*facts.accuracy_targets, *facts.unranked)
-    }
-    pairs = [
-        pair
-        for pair in pair_records(theirs, records, terms.decided).pairs
-        if (pair.key.benchmark, pair.key.task) not in apart | others
-    ]
-    by_language = members(pairs, ["language"], terms.is_weighted)
-    counts = Counter(member.benchmark for member in by_language)
-    # The only language of a benchmark is all of its items.
-    several = {m: scores for m, scores in by_language.items() if counts[m.benchmark] > 1}
-    families = [
-        members(pairs, ["task"], terms.is_weighted) | several,
-        members(pairs, ["cluster"], terms.is_weighted),
-    ]
-    return gate_checks.losses(families, lambda name: title_of(name, *runs))
-
-
-#: checks whose value is the drop from the baseline
-_DROPS = ("no_regression", "max_drop", "no_collapse")
-
-
-def _line(
-    decision: GateDecision,
-    gate: Gate,
-    results: Sequence[RuleResult],
-    reasons: Sequence[str],
-    lost: Sequence[Loss],
-    runs: Sequence[RunMetadata],
-    *,
-    is_selection: bool,
-) -> str:
+def _line(result: GateResult, gate: Gate, runs: Sequence[RunMetadata], *, is_selection: bool) -> str:
     """Return the decision in one line.
 
     :param runs: ``run.json`` of the run and, if there is one, its baseline.
     """
-    word = decision.upper()
+    word, decision, lost = result.decision.upper(), result.decision, result.losses
     if decision == "invalid":
-        return f"{word}: {reasons[0]}{_more(reasons)}"
+        return f"{word}: {result.reasons[0]}{_more(result.reasons)}"
     ours, *theirs = (", ".join(run.models) for run in runs)
-    losses = f"loses {_points(lost[0].drop)} {lost[0].where}{_more(lost)}" if lost else ""
+    losses = f"{_worse(lost[0].difference)} {lost[0].where}{_more(lost)}" if lost else ""
+    rules = {rule.name: rule for rule in gate.rules}
     if decision == "pass":
-        text = f"{ours} meets {_rules(len(results))}"
-        if theirs and gate.needs_baseline:
+        text = f"{ours} meets {_rules(len(result.rules))}"
+        if theirs and gate.needs_baseline and any(rule.is_about_accuracy for rule in gate.rules):
             # A model is compared with itself when its provider may have changed it.
             text = f"{ours} may replace {theirs[0] if theirs[0] != ours else 'baseline ' + runs[1].run_id}"
         where = " (on a selection of the items)" if is_selection else ""
-        return f"{word}: {text}{where}" + (f", but {losses}" if losses else "")
+        margin = _nearest_margin(result, rules)
+        return f"{word}: {text}{where}{margin}" + (f"; but it is {losses}" if losses else "")
     wanted: CheckVerdict = "failed" if decision == "fail" else "inconclusive"
-    rules = {rule.name: rule for rule in gate.rules}
     decisive = [
-        (rules[result.name], check)
-        for result in results
-        for check in result.checks
-        if check.verdict == wanted and result.verdict == wanted
+        (rules[rule.name], check)
+        for rule in result.rules
+        for check in rule.checks
+        if check.verdict == wanted and rule.verdict == wanted
     ]
+    rule, check = decisive[0]
     if decision == "inconclusive":
-        rule, check = decisive[0]
-        also = f"; {ours} {losses}" if losses else ""
+        also = f"; {ours} is {losses}" if losses else ""
         return f"{word}: {rule.name}: {check.reason or check.measured}{_more(decisive)}{also}"
-    first = decisive[0][1]
-    if losses and first.kind == "no_collapse" and _member(first) == lost[0].name:
-        return f"{word}: {ours} {losses}"
     # The failed rule comes first: what was lost most may be another place.
-    text = f"{ours} {_failure(*decisive[0])}{_more(decisive)}"
-    return f"{word}: {text}" + (f"; it {losses}" if losses else "")
+    text = f"{ours} {_failure(rule, check)}{_more(decisive)}"
+    is_said = len(lost) == 1 and math.isclose(lost[0].difference, check.value or 0.0)
+    return f"{word}: {text}" + (f"; it is {losses}" if losses and not is_said else "")
+
+
+def _nearest_margin(result: GateResult, rules: Mapping[str, Rule]) -> str:
+    """Return the ``max_drop`` whose margin is nearest, in words; empty without such a rule."""
+    checks = [
+        (rules[rule.name].max_drop or 0.0, rule.name, check)
+        for rule in result.rules
+        for check in rule.checks
+        if check.kind == "max_drop" and check.ci_low is not None
+    ]
+    if not checks:
+        return ""
+    margin, name, check = min(checks, key=lambda one: one[0] + (one[2].ci_low or 0.0))
+    text = gate_checks.margin_text(margin, check)
+    return f": {text}" if len(rules) == 1 else f": {name}: {text}"
 
 
 def _more(members: Sequence[object]) -> str:
@@ -591,22 +552,20 @@ def _rules(n: int) -> str:
     return f"all {n} rules" if n > 1 else "the rule"
 
 
-def _points(drop: float) -> str:
-    """Return a drop in whole points, or with a decimal below 10 points."""
-    return f"{100 * drop:.{0 if drop >= 0.0995 else 1}f} points"
-
-
-def _member(check: Check) -> str:
-    """Return the member that dropped most, with which a failed ``no_collapse`` begins."""
-    return check.measured.partition(": ")[0]
+def _worse(difference: float) -> str:
+    return f"{size_in_points(difference)} worse"
 
 
 def _failure(rule: Rule, check: Check) -> str:
     """Return what a model does that fails a check, in words."""
-    if check.kind in _DROPS and check.value is not None:
-        member = _member(check) if check.kind == "no_collapse" else ""
+    if check.kind in ("max_drop", "no_collapse") and check.value is not None:
+        member = check.measured.partition(": ")[0] if check.kind == "no_collapse" else ""
         where = f"on {member} ({rule.name})" if member else f"on {rule.name}"
-        return f"loses {_points(check.value)} {where if rule.where else 'overall'}"
+        margin = rule.max_drop if check.kind == "max_drop" else rule.no_collapse
+        text = f"is {_worse(check.value)} {where if rule.where else 'overall'}"
+        if margin and check.ci_low is not None and -check.value <= margin:
+            text += f", and up to {size_in_points(check.ci_low)}"
+        return f"{text} (margin {100 * (margin or 0.0):.4g})"
     if check.kind == "min_accuracy" and rule.min_accuracy is not None:
         return f"has {percent(check.value)} right on {rule.name}; at least {percent(rule.min_accuracy)} is required"
     return f"fails {rule.name}: {check.measured} (required: {check.required})"

@@ -4,7 +4,7 @@
 benchmark = "homophones"
 task = "asked"
 min_accuracy = 0.8
-no_regression = true
+max_drop = 0.05
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ from pytest_llmprops.runs.benchmark_metadata import facts_of
 PLACE = ("benchmark", "task", "language", "source")
 Each = Literal["task", "language", "cluster"]
 PlacedT = TypeVar("PlacedT", bound=Placed)
-NEEDS_BASELINE = "a rule with no_regression, max_drop or no_collapse needs a baseline; give one with"
+NEEDS_BASELINE = "a rule with max_drop or no_collapse needs a baseline; give one with"
 DEFAULTS: Mapping[str, Any] = {
-    "detect": 0.10,
     "max_errors": 0.01,
     "min_items": 30,
     "repeats": 1,
@@ -48,7 +47,9 @@ class Rule:
     :param where: shell-style patterns by ``benchmark``, ``task``, ``language``, ``source``.
     :param apart: controls and side tasks (benchmark, task) that a rule without a task leaves out
         (:func:`on_headline_tasks`).
-    :param each: what ``no_collapse`` tests one by one: each ``task``, ``language`` or ``cluster`` of the rule.
+    :param metric: pattern of a metric's name. :param group: pattern of its group; None: all groups.
+    :param max_drop: the largest drop that is accepted. :param no_collapse: the same for one member of the rule.
+    :param each: what these members are: each ``task``, ``language`` or ``cluster``.
     :param repeats: least number of samples of each item, in both runs if the rule compares.
     """
 
@@ -57,11 +58,9 @@ class Rule:
     metric: str = ""
     group: str | None = None
     min_accuracy: float | None = None
-    no_regression: bool = False
-    detect: float = DEFAULTS["detect"]
     max_drop: float | None = None
+    no_collapse: float | None = None
     each: Each | None = None
-    no_collapse: bool = False
     max_refused: float | None = None
     max_unparsed: float | None = None
     max_errors: float = DEFAULTS["max_errors"]
@@ -74,15 +73,18 @@ class Rule:
     @property
     def paired(self) -> bool:
         """True if the rule compares with a baseline."""
-        return self.no_regression or self.no_collapse or self.max_drop is not None
+        return self.max_drop is not None or self.no_collapse is not None
+
+    @property
+    def is_about_accuracy(self) -> bool:
+        """True if the rule bounds the accuracy of the candidate, or its drop."""
+        return self.max_drop is not None or self.min_accuracy is not None
 
     @property
     def checks(self) -> tuple[str, ...]:
         """The names of the requirements, without ``max_errors``, ``min_items`` and ``repeats``."""
-        named = ("min_accuracy", "no_regression", "max_drop", "no_collapse", "max_refused", "max_unparsed")
-        values = ((name, getattr(self, name)) for name in (*named, "min", "max"))
-        # Not by truth value: 0 is a valid limit.
-        return tuple(name for name, value in values if value is not None and value is not False)
+        named = ("min_accuracy", "max_drop", "no_collapse", "max_refused", "max_unparsed", "min", "max")
+        return tuple(name for name in named if getattr(self, name) is not None)
 
     def concerns(self, benchmark: str) -> bool:
         """Return True if the rule's pattern of a benchmark matches; it may still select none of its items."""
@@ -213,7 +215,6 @@ def _number_that(problem: str, fits: Callable[[float], bool]) -> Callable[[Any],
 
 
 _share = _number_that("a fraction from 0 to 1", lambda value: 0 <= value <= 1)
-_inner_share = _number_that("a fraction above 0 and below 1", lambda value: 0 < value < 1)
 _number = _number_that("a number", math.isfinite)
 
 
@@ -248,13 +249,10 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "name": _text,
     **dict.fromkeys(PLACE, _text),
     "metric": _text,
-    "group": lambda value: value if value == "" else _text(value),
     "min_accuracy": _share,
-    "no_regression": _flag,
-    "detect": _inner_share,
     "max_drop": _share,
+    "no_collapse": _share,
     "each": _one_of(*get_args(Each)),
-    "no_collapse": _flag,
     "max_refused": _share,
     "max_unparsed": _share,
     "max_errors": _share,
@@ -266,10 +264,23 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
 _TOP: Mapping[str, Callable[[Any], Any]] = {
     "allow_mixed": _flag,
     # defaults for all rules
-    "detect": _inner_share,
     "max_errors": _share,
     "min_items": _count,
     "repeats": _count,
+}
+_MARGIN = "write max_drop = 0.05, the largest drop that you accept"
+_LEVEL = "all rules share one level of 5%, so leave it out"
+#: keys of other gates, and what to write here
+_OTHER_KEYS = {
+    "no_regression": _MARGIN,
+    "detect": _MARGIN,
+    "alpha": _LEVEL,
+    "basis": _LEVEL,
+    "group": 'write metric = "NAME/GROUP"',
+    "sequential": "measure with --llm-size small first, and leave it out",
+    "within": 'write no_collapse = 0.15 and each = "task"',
+    "inconclusive": "an inconclusive gate has exit code 6, so leave it out",
+    "allow_deviations": "what an API forces is a caveat, so leave it out",
 }
 
 
@@ -306,6 +317,8 @@ def _parsed(
 ) -> dict[str, Any]:
     values = {}
     for key, value in table.items():
+        if key in _OTHER_KEYS:
+            raise UsageError(f"{where}: no key {key!r}: {_OTHER_KEYS[key]}")
         if key not in known:
             raise UsageError(
                 f"{where}: unknown key {key!r}; there are {', '.join(known)}{did_you_mean(key, known)}"
@@ -318,29 +331,32 @@ def _parsed(
 
 
 #: the value of a requirement that every run meets
-_NEVER_MISSED = {"min_accuracy": 0, "max_drop": 1, "max_refused": 1, "max_unparsed": 1}
+_NEVER_MISSED = {"min_accuracy": 0, "max_drop": 1, "no_collapse": 1, "max_refused": 1, "max_unparsed": 1}
 
 
 def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], where: str) -> Rule:
     values = _parsed(table, _RULE, where)
     place = {name: values.pop(name) for name in PLACE if name in values}
+    if "metric" in values:
+        values["metric"], has_group, group = values["metric"].partition("/")
+        values |= {"group": group} if has_group else {}
     about = " ".join(filter(None, (values.get("metric"), values.get("group"), *place.values())))
     rule = Rule(values.pop("name", about or f"rule {number}"), place, **{**shared, **values})
     limits_errors = "max_errors" in values or "min_items" in values
     if not rule.checks and not limits_errors:
-        raise UsageError(f"{where}: requires nothing; give it min_accuracy, no_regression, max_drop, …")
+        raise UsageError(f"{where}: requires nothing; give it max_drop, min_accuracy, max_refused, …")
     for name, most in _NEVER_MISSED.items():
         if values.get(name) == most:
             raise UsageError(f"{where}: no run can miss {name} = {most:g}; give a limit that one can miss")
-    if rule.no_collapse is not (rule.each is not None):
+    if (rule.no_collapse is None) is not (rule.each is None):
         raise UsageError(
-            f'{where}: no_collapse = true and each = "task" (or "language", "cluster") need each other'
+            f'{where}: no_collapse = 0.15 and each = "task" (or "language", "cluster") need each other'
         )
     metric_checks = {"min", "max"} & set(rule.checks)
     if rule.metric and (set(rule.checks) - metric_checks or not metric_checks):
         raise UsageError(f"{where}: a rule on a metric takes min or max, and nothing else")
-    if (metric_checks or rule.group is not None) and not rule.metric:
-        raise UsageError(f'{where}: min, max and group need metric = "NAME"')
+    if metric_checks and not rule.metric:
+        raise UsageError(f'{where}: min and max need metric = "NAME"')
     if rule.min is not None and rule.max is not None and rule.min > rule.max:
         raise UsageError(f"{where}: min {rule.min:g} is above max {rule.max:g}")
     return rule
@@ -403,7 +419,7 @@ def _bounds(other: Rule, bound: str, rule: Rule) -> bool:
 
 
 #: requirements that treat more correct items as better
-_HIGHER = ("min_accuracy", "no_regression", "max_drop", "no_collapse")
+_HIGHER = ("min_accuracy", "max_drop", "no_collapse")
 
 
 def misplaced_rules(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) -> list[str]:

@@ -211,7 +211,12 @@ def test_rules_of_files(run: Runner, data: tuple[str, ...], workers: str) -> Non
     ("language", "concept", "workers", "said"),
     [
         ("hy", "live", "0", ("rules for hy, not for 'af'", "-k dtails/hy")),
-        ("af", "love", "2", ("no rules for 'live' with the variations 'leef/lewe, woon' and 1 more", "--lang af")),
+        (
+            "af",
+            "love",
+            "2",
+            ("no rules for 'live' with the variations 'leef/lewe, woon' and 1 more", "--lang af"),
+        ),
         pytest.param("", "", "2", ("not JSON",), id="damaged"),
     ],
 )

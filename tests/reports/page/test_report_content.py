@@ -278,7 +278,7 @@ def test_two_runs_have_a_column_for_the_change(tmp_path: Path) -> None:
     assert row[3].startswith("50.0%")
     assert row[4].startswith("80.0%")
     assert row[5].startswith("+30.0 (+")
-    assert row[5].endswith(", gain")
+    assert row[5].endswith(", better")
 
 
 def test_differing_runs_are_named_as_such(tmp_path: Path) -> None:

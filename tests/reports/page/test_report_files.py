@@ -287,8 +287,8 @@ def test_the_page_says_what_was_required(runs: list[Run], gate: Path, tmp_path: 
     arguments = ["report", folders[0], "--baseline", folders[1], "--gate", str(gate)]
     assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
     heading = (tmp_path / "out" / "report.md").read_text(encoding="utf-8").splitlines()[0]
-    assert heading.startswith("# FAIL: worse loses ")
-    assert "drop of at most 3.0 points" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert heading.startswith("# FAIL: worse is 20.0 points worse on ")
+    assert "at most 3 points worse" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "at least 50.0%" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
@@ -306,15 +306,12 @@ def test_the_page_links_a_lost_task_to_its_items(tmp_path: Path) -> None:
     assert main([*map(str, words), "--out", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     [heading] = re.findall(r"<h1.*?>(.*?)</h1>", page)
-    assert (
-        re.sub("<.*?>", "", heading)
-        == "PASS: new may replace old, but loses 40 points on palindrome (H-TEST)."
-    )
-    [link] = re.findall(r'<li><button[^>]* data-filter="([^"]*)">40\.0 points on palindrome', page)
+    assert re.sub("<.*?>", "", heading).endswith("; but it is 40.0 points worse on palindrome (H-TEST).")
+    [link] = re.findall(r'<li><button[^>]* data-filter="([^"]*)">40\.0 points worse on palindrome', page)
     wanted = {"tab": "lost", "baseline": "0", "candidate": "1", "benchmark": "htest", "task": "palindrome"}
     assert json.loads(html.unescape(link)) == wanted
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "- 40.0 points on palindrome (H-TEST)" in text
+    assert "- 40.0 points worse on palindrome (H-TEST)" in text
 
 
 def test_the_page_has_the_caveats_of_a_decision(tmp_path: Path) -> None:

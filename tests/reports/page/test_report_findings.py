@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_llmprops.core.comparison import judge
+from pytest_llmprops.core.judgement import measured
 from pytest_llmprops.core.paired import Pairs, mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.page.content import report_on
@@ -74,7 +74,7 @@ APART = "; other was measured on other items."
         ([rhymes(60)], "* fewer than guessing would."),
         (models(60, 90), f"{BETTER}."),
         (models(90, 60), "m60 does worse than m90 on homophones (−30.0 points*"),
-        (models(30, 31, of=40), "m31 and m30 do not clearly differ*40 items; a drop of*points or more is ruled out*"),
+        (models(30, 31, of=40), "m31 and m30 do not clearly differ on homophones (+2.5 points, −*)."),
         (models(50, 89, 90), f"{CLOSE}."),
         (models(50, 60, 90), "m90 does best on homophones: 90.0% (82.4 to 95.1), clearly ahead of the others."),
         (models(93, 98, 99), "No model is clearly best on homophones: m99 has * not clearly ahead of m98 and m93."),
@@ -103,7 +103,7 @@ APART = "; other was measured on other items."
     ],
     ids=[
         "share of one model", "controls do not count", "weak spot", "no better than guessing", "better than guessing",
-        "worse than guessing", "better of two", "worse of two", "drop that is ruled out", "best with its rivals",
+        "worse than guessing", "better of two", "worse of two", "no clear difference of two", "best with its rivals",
         "best of several", "a difference that is clear for two models only", "equals are not ranked",
         "two without common items", "nothing measured", "only errors", "target",
         "others, none right", "others, all right", "pair with common items", "three without common items",
@@ -130,7 +130,7 @@ def clearest_behind(models: int, worse: float, rng: np.random.Generator) -> int 
     best = right[right.sum(axis=1).argmax()]
     first = int(mcnemar_drop((best & ~right).sum(axis=1), (right & ~best).sum(axis=1)).argmin())
     pairs = Pairs(tuple(right[first] * 1.0), tuple(best * 1.0), tuple(map(str, range(200))))
-    return first if is_ahead(judge(pairs), models) else None
+    return first if is_ahead(measured(pairs), models) else None
 
 
 @pytest.mark.parametrize("models", [12, 50])
@@ -144,7 +144,7 @@ def test_equal_models_are_ties(models: int) -> None:
 def test_many_models_with_clusters_can_be_behind() -> None:
     """The test over clusters has p-values that are small enough for 50 models."""
     clusters = tuple(str(n // 2) for n in range(120))
-    result = judge(Pairs((0.0,) * 60 + (1.0,) * 60, (1.0,) * 118 + (0.0,) * 2, clusters))
+    result = measured(Pairs((0.0,) * 60 + (1.0,) * 60, (1.0,) * 118 + (0.0,) * 2, clusters))
     assert is_ahead(result, 50)
     assert not is_ahead(result, 10**6)
 

@@ -97,7 +97,9 @@ def test_changes_decisions_and_runs(show: Open) -> None:
         "served as drifting-0613 → drifting-1106",
     ):
         assert part in change
-    assert "homophones: drop of 12.0 points" in page.locator("#decisions li").inner_text()
+    assert (
+        "steady is 12.0 points worse on homophones (margin 5)" in page.locator("#decisions li").inner_text()
+    )
     row = page.locator("#runs tr", has_text="smoke")
     assert row.inner_text().split("\t")[1:3] == ["2026-02-04", "steady Homophones 100.0% (47.8 to 100.0)"]
     assert page.get_by_role("img", name="Homophones, accuracy by date: 11 runs of 5 models").count() == 1

@@ -227,9 +227,9 @@ def test_a_planted_change_is_the_headline(runs: Path) -> None:
         record(runs / f"same-{n}", n, answers("same", 0.8, 2, items=300))
     found = steps(runs)
     assert len(found) == 6
-    [change] = [step for step in found if step.is_clear]
+    [change] = [step for step in found if step.result.is_clear]
     assert (change.before.run.run_id, change.after.run.run_id) == ("model-1", "model-2")
-    assert (change.result.losses, change.result.gains, change.result.pairs) == (30, 0, 300)
+    assert (change.result.lost, change.result.gained, change.result.pairs) == (30, 0, 300)
     assert said(runs) == "model dropped 10 points on Homophones on 25 March"
 
 
@@ -289,7 +289,7 @@ def test_a_changed_served_model_is_shown(runs: Path) -> None:
         record(runs / f"run-{n}", n, answers("gpt", 0.9, 1), models={"gpt": model})
     [step] = steps(runs)
     assert step.served == "gpt-0613 → gpt-1106"
-    assert not step.is_clear
+    assert not step.result.is_clear
     assert said(runs) == "No clear change in 1 comparison of 1 model"
 
 

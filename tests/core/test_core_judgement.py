@@ -17,15 +17,13 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from pytest_llmprops.core import paired
 from pytest_llmprops.core.bounded_mean import mean_p_value
-from pytest_llmprops.core.comparison import UnchangedModel, judge, judged_at
+from pytest_llmprops.core.judgement import LEVEL, Change, judge, measured
 from pytest_llmprops.core.paired import (
     Pairs,
-    drop_interval,
+    difference_interval,
     drop_test,
     holm,
-    latest_drop,
     mcnemar_drop,
-    sample_of,
     sign_flip_drop,
 )
 from pytest_llmprops.core.statistics import clopper_pearson
@@ -44,7 +42,7 @@ def independent(losses: int, gains: int, n: int) -> Pairs:
 
 
 def differing(clusters: list[list[float]]) -> Pairs:
-    """Return pairs with these differences, by cluster."""
+    """Return pairs with these drops, by cluster."""
     flat = [(d, str(i)) for i, cluster in enumerate(clusters) for d in cluster]
     baseline = tuple(max(d, 0.0) for d, _ in flat)
     candidate = tuple(max(-d, 0.0) for d, _ in flat)
@@ -63,14 +61,15 @@ def test_pairs_count_what_changed() -> None:
     """Losses, gains, drop and clusters match the scores in any order."""
     pairs = Pairs((1, 1, 0, 1, 0), (1, 0, 1, 0, 0), ("a", "b", "a", "c", "b"))
     assert (pairs.n, pairs.losses, pairs.gains, pairs.cluster_count) == (5, 2, 1, 3)
-    assert pairs.drop == pytest.approx(0.2)
+    assert pairs.difference == pytest.approx(-0.2)
     assert pairs.binary
     assert pairs.clustered
-    assert pairs.by_cluster() == [[0, -1], [1, 0], [1]]
+    assert pairs.by_cluster() == [[0, 1], [-1, 0], [-1]]
+    assert (pairs.differing, pairs.exchanged().difference) == (3, pytest.approx(0.2))
     # Averaged repeats count by the sign of their difference, and a rounding error is not a difference.
     pairs = Pairs((0.5, 0.1 + 0.2, 1.0), (0.75, 0.3, 0.0), ("a", "b", "c"))
     assert (pairs.losses, pairs.gains, pairs.binary, pairs.clustered) == (1, 1, False, False)
-    assert pairs.drop == pytest.approx(0.25)
+    assert pairs.difference == pytest.approx(-0.25)
     nothing = Pairs((), (), ())
     assert (nothing.n, nothing.losses, nothing.clustered, drop_test(nothing).p) == (0, 0, False, 1.0)
 
@@ -81,7 +80,7 @@ REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], str]] = [
     (Pairs, ((1, 2), (1, 0), ("a", "b")), r"\[0, 1\], not 2"),
     (Pairs, ((1,), (-0.1,), ("a",)), r"\[0, 1\], not -0.1"),
     (Pairs, ((1,), (math.nan,), ("a",)), r"\[0, 1\], not nan"),
-    (lambda: Pairs((), (), ()).drop, (), "at least one pair"),
+    (lambda: Pairs((), (), ()).difference, (), "at least one pair"),
     *((holm, (p_values,), r"p-values must be in \[0, 1\]") for p_values in ([0.1, 1.2], [-0.1], [math.nan])),
 ]
 
@@ -159,11 +158,11 @@ def test_drop_test_chooses_by_the_pairs() -> None:
     assert drop_test(clustered).p != mcnemar_drop(clustered.losses, clustered.gains)
 
 
-def test_drop_interval_without_gains_is_clopper_and_pearsons() -> None:
-    """If nothing is gained, the upper limit of the drop is the exact limit of the share of losses."""
+def test_difference_interval_without_gains_is_clopper_and_pearsons() -> None:
+    """If nothing is gained, the lower limit is the exact limit of the share of losses."""
     for losses, n in ((0, 42), (1, 42), (7, 54), (20, 137)):
-        interval = drop_interval(independent(losses, 0, n))
-        assert interval.high == pytest.approx(clopper_pearson(losses, n).high, abs=1e-9)
+        interval = difference_interval(independent(losses, 0, n))
+        assert -interval.low == pytest.approx(clopper_pearson(losses, n).high, abs=1e-9)
         assert interval.method == "gaffke"
 
 
@@ -172,14 +171,14 @@ def test_drop_interval_without_gains_is_clopper_and_pearsons() -> None:
 @example((1, 0, 1))
 @example((0, 400, 400))
 @settings(max_examples=40)
-def test_drop_interval_contains_its_estimate(case: tuple[int, int, int]) -> None:
-    """The interval lies in [-1, 1], contains the drop, mirrors for exchanged models, and widens with its level."""
+def test_difference_interval_contains_its_estimate(case: tuple[int, int, int]) -> None:
+    """The interval lies in [-1, 1], contains the difference, mirrors for exchanged models, and widens."""
     losses, gains, n = case
-    low, high, _ = drop_interval(independent(losses, gains, n))
+    low, high, _ = difference_interval(independent(losses, gains, n))
     assert -1 <= low < high <= 1
-    assert low - 1e-9 <= (losses - gains) / n <= high + 1e-9
-    assert drop_interval(independent(gains, losses, n))[:2] == pytest.approx((-high, -low), abs=1e-9)
-    wider = drop_interval(independent(losses, gains, n), level=0.99)
+    assert low - 1e-9 <= (gains - losses) / n <= high + 1e-9
+    assert difference_interval(independent(gains, losses, n))[:2] == pytest.approx((-high, -low), abs=1e-9)
+    wider = difference_interval(independent(losses, gains, n), level=0.99)
     assert wider.low <= low
     assert high <= wider.high
 
@@ -203,19 +202,19 @@ def test_the_upper_limit_of_a_drop_holds(n: int, drop: float, gained: float) -> 
     assert rate <= 0.025
 
 
-def test_drop_interval_of_clusters_and_of_repeats() -> None:
+def test_difference_interval_of_clusters_and_of_repeats() -> None:
     """Clusters weigh as much as their pairs; fractional scores are taken as they are."""
     clusters = [[1.0, 1.0, 0.0], [-1.0], [0.0, 0.5]]
-    low, high, method = drop_interval(differing(clusters), level=0.9)
+    low, high, method = difference_interval(differing(clusters), level=0.9)
     sums, sizes = np.array([2.0, -1.0, 0.5]), np.array([3.0, 1.0, 2.0])
     weights = np.random.default_rng(4).exponential(size=(400_000, 4))
     ratios = (weights[:, :3] @ sums + 3 * weights[:, 3]) / (weights[:, :3] @ sizes + 3 * weights[:, 3])
-    assert high == pytest.approx(np.quantile(ratios, 0.95), abs=0.005)
-    assert low < differing(clusters).drop < high
+    assert -low == pytest.approx(np.quantile(ratios, 0.95), abs=0.005)
+    assert low < differing(clusters).difference < high
     assert method == "gaffke over clusters"
     repeats = differing([[float(d)] for d in np.random.default_rng(4).uniform(-1, 1, 400)])
-    low, high, method = drop_interval(repeats)
-    width = 2 * 1.96 * float(np.std(repeats.drops)) / math.sqrt(400)
+    low, high, method = difference_interval(repeats)
+    width = 2 * 1.96 * float(np.std(repeats.differences)) / math.sqrt(400)
     assert high - low == pytest.approx(width, rel=0.05)
     assert method == "gaffke"
 
@@ -240,141 +239,73 @@ def test_holm_orders_and_bounds(p_values: list[float]) -> None:
     assert all(a >= b - 1e-12 for a, b in zip(adjusted, false_discovery_control(p_values), strict=True))
 
 
-def test_a_result_at_another_level() -> None:
-    """The level changes the conclusion of significant results only."""
-    alone = [judge(p) for p in (independent(6, 0, 200), independent(0, 12, 200), independent(3, 3, 200))]
-    assert [r.conclusion for r in alone] == ["drop", "gain", "no clear difference"]
-    strict = [judged_at(r, 0.001) for r in alone]
-    assert [r.conclusion for r in strict] == ["no clear difference", "gain", "no clear difference"]
-    assert [(r.p, r.p_gain, r.limit) for r in strict] == [(r.p, r.p_gain, r.limit) for r in alone]
+# The judgement
 
 
-@given(st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=6))
-@settings(max_examples=50)
-def test_the_p_value_of_the_last_run_is_a_bound(scores: list[list[int]]) -> None:
-    """It is at least the share of all exchanges of the runs that give as low a sum, and not far above it."""
-    sums = [sum(chosen) for chosen in itertools.product(*scores)]
-    exact = sum(s <= sum(runs[-1] for runs in scores) for s in sums) / len(sums)
-    assert exact - 1e-9 <= latest_drop(np.array(scores, dtype=float)) <= min(1, 8 * exact)
+def test_worse_and_better_share_one_level() -> None:
+    """A single comparison is clear if its one-sided p-value is at most 2.5%, in both directions alike."""
+    for lost, gained in ((16, 6), (15, 6), (6, 0), (5, 0), (0, 0), (7, 7)):
+        p = mcnemar_drop(lost, gained)
+        pairs = independent(lost, gained, 300)
+        [drop], [gain] = (list(judge({"all": one}).values()) for one in (pairs, pairs.exchanged()))
+        assert drop.one_sided_p == pytest.approx(p if lost > gained else 1.0)
+        assert (drop.word == "worse") is (gain.word == "better") is (p <= LEVEL / 2)
+        assert (drop.difference, drop.low, drop.high) == pytest.approx(
+            (-gain.difference, -gain.high, -gain.low)
+        )
+        assert (drop.lost, drop.gained, drop.pairs) == (lost, gained, 300)
+        assert drop.largest_drop == -drop.low == pytest.approx(gain.high)
 
 
-def test_an_item_that_was_always_right_counts_more_than_one_that_varies() -> None:
-    """Each earlier run in which a lost item was right is evidence of a drop."""
-    assert latest_drop(np.array([[1.0, 0]] * 5)) == pytest.approx(1 / 2**5)
-    assert latest_drop(np.array([[1.0, 1, 1, 1, 0]] * 5)) == pytest.approx(1 / 5**5)
-    assert latest_drop(np.array([[1.0, 0, 1, 0, 0]] * 5)) > 0.01
-    assert latest_drop(np.array([[1.0, 1, 1]] * 5)) == latest_drop(np.array([[0.0, 0, 1]] * 5)) == 1
+def test_holm_over_comparisons_that_could_be_clear() -> None:
+    """Two tests per comparison; a comparison with few differing pairs takes nothing from the others."""
+    strong, weak, few = independent(13, 1, 100), independent(10, 1, 100), independent(3, 0, 100)
+    alone = judge({"strong": strong})["strong"]
+    assert alone.p == pytest.approx(2 * mcnemar_drop(13, 1))
+    both = judge({"strong": strong, "weak": weak})
+    assert both["strong"].p == pytest.approx(4 * mcnemar_drop(13, 1))
+    assert both["weak"].p == pytest.approx(3 * mcnemar_drop(10, 1))
+    many = judge({"strong": strong, "weak": weak, **{str(n): independent(3, 0, 100 + n) for n in range(50)}})
+    assert [many[name].p for name in ("strong", "weak")] == [both[name].p for name in ("strong", "weak")]
+    assert {many[str(n)].word for n in range(50)} == {"no clear difference"}
+    assert judge({"few": few})["few"].word == "no clear difference"
 
 
-# The upper limit of the drop
+def test_equal_pairs_are_tested_once() -> None:
+    """The only task of a benchmark is all of its items, and costs no second test."""
+    pairs, again = independent(10, 1, 100), independent(10, 1, 100)
+    changes = judge({"benchmark": pairs, "task": again})
+    assert changes["benchmark"] == changes["task"] == judge({"benchmark": pairs})["benchmark"]
 
 
-def ruled_out(pairs: Pairs, detect: float) -> bool:
-    """Return True if the conclusion is that these pairs do not clearly differ and rule out ``detect``."""
-    return judge(pairs, detect=detect).conclusion == "no clear difference"
+@given(st.lists(flip_counts(60), min_size=1, max_size=6))
+@settings(max_examples=40)
+def test_a_change_that_is_not_clear_has_a_p_value_above_the_level(cases: list[tuple[int, int, int]]) -> None:
+    """Word and p-value agree for every comparison, also for those that could not be significant."""
+    for change in judge({n: independent(*case) for n, case in enumerate(cases)}).values():
+        assert (change.p <= LEVEL) == change.is_clear
+        assert change.p >= min(1.0, 2 * change.one_sided_p) - 1e-12
+        assert change.word == "no clear difference" or (change.word == "worse") == (change.difference < 0)
 
 
-def test_the_limit_is_that_of_a_one_sided_interval() -> None:
-    """It is the upper end of a two-sided 60% interval, and Clopper and Pearson's limit of the losses without gains."""
-    clusters = differing([[1.0] * 20] * 2 + [[0.0] * 20] * 10)
-    for pairs in (independent(3, 2, 100), clusters, differing([[0.2], [-0.4]] * 50)):
-        assert judge(pairs).limit == pytest.approx(drop_interval(pairs, level=0.6).high)
-    assert judge(independent(7, 0, 54)).limit == pytest.approx(clopper_pearson(7, 54, level=0.6).high)
-    assert judge(independent(0, 40, 54)).limit < 0
+@pytest.mark.parametrize("churn", [0.03, 0.12])
+def test_an_unchanged_model_is_seldom_called_worse_or_better(churn: float) -> None:
+    """In at most 5% of pairs of runs, over all comparisons of nested and separate groups of items."""
+    rng = np.random.default_rng(5)
+    called, runs = 0, 400
+    for _ in range(runs):
+        differences = rng.choice([-1.0, 0.0, 1.0], 300, p=[churn, 1 - 2 * churn, churn])
+        groups = [differences, *np.split(differences, 3), *np.split(differences, 10)]
+        family = {n: differing([[d] for d in group]) for n, group in enumerate(groups)}
+        called += any(change.is_clear for change in judge(family).values())
+    # 5% within four standard errors
+    assert called / runs <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / runs)
+    assert called > 0
 
 
-@pytest.mark.parametrize("size", [1, 40])
-@pytest.mark.parametrize(("detect", "fewest"), [(0.1, 16), (0.05, 32), (0.2, 8)])
-def test_the_least_number_of_clusters(size: int, detect: float, fewest: int) -> None:
-    """Without any difference, 1 - 0.2^(1 / clusters) must be at most ``detect``: 16 clusters or items for 10 points."""
-    for count in (fewest - 1, fewest):
-        pairs = differing([[0.0] * size] * count)
-        assert ruled_out(pairs, detect) == (count >= fewest)
-        assert judge(pairs).limit == pytest.approx(1 - 0.2 ** (1 / count))
-
-
-@pytest.mark.parametrize("n", [30, 54, 100])
-@pytest.mark.parametrize("gained", [0.0, 0.02, 0.06, 0.15])
-def test_a_drop_is_ruled_out_in_at_most_a_fifth_of_comparisons(n: int, gained: float) -> None:
-    """At a true drop of ``detect``, the limit is at most ``detect`` with an exact probability of 5 to 20%."""
-    for drop in (0.1, 0.2):
-        assert 0.05 < _rate_of_met(n, drop, gained) <= 0.2
-
-
-def _rate_of_met(n: int, drop: float, gained: float) -> float:
-    """Return the probability that the limit is at most the true drop."""
-    losses, gains = np.divmod(np.arange((n + 1) ** 2), n + 1)
-    # The others are not possible, have a limit above the drop, or are so unlikely that they do not count.
-    kept = (losses + gains <= min(n, 25 + 0.6 * n)) & (losses - gains <= drop * n)
-    losses, gains = losses[kept], gains[kept]
-    rates = [gained + drop, gained, 1 - 2 * gained - drop]
-    weights = multinomial.pmf(np.stack([losses, gains, n - losses - gains], axis=-1), n, rates)
-    return float(weights[_missed(losses, gains, n, drop) <= 0.2].sum())
-
-
-def simulated_pass_rate(losses: int, gains: int, n: int, alpha: float) -> float:
-    """Return the share of 1,000 comparisons of an unchanged model that are met, drawn item by item and judged."""
-    rng = np.random.default_rng(8)
-    churn = (losses + gains) / n / 2
-    counts = rng.multinomial(n, [churn, churn, 1 - 2 * churn], size=1000).tolist()
-    verdicts = {
-        key: judge(independent(*key, n), alpha=alpha).conclusion for key in {(c[0], c[1]) for c in counts}
-    }
-    limits = {key: judge(independent(*key, n)).limit <= 0.1 for key in verdicts}
-    return sum(verdicts[c[0], c[1]] != "drop" and limits[c[0], c[1]] for c in counts) / len(counts)
-
-
-@pytest.mark.parametrize(
-    ("losses", "gains", "n", "alpha"),
-    [(1, 2, 30, 0.05), (4, 8, 100, 0.05), (4, 8, 100, 0.2), (20, 16, 200, 0.05)],
-)
-def test_pass_rate_of_an_unchanged_model(losses: int, gains: int, n: int, alpha: float) -> None:
-    """The rate is that of simulated comparisons with the same churn, within four standard errors."""
-    rate = UnchangedModel(sample_of(independent(losses, gains, n)), alpha=alpha).pass_rate(0.1)
-    expected = simulated_pass_rate(losses, gains, n, alpha)
-    assert 0.3 < expected < 0.99
-    assert rate == pytest.approx(
-        expected, abs=4 * math.sqrt(expected * (1 - expected) * (1 / 400 + 1 / 1000))
-    )
-
-
-@pytest.mark.parametrize("clustered", [False, True])
-def test_times_to_pass_is_enough(clustered: bool) -> None:
-    """With that many times the pairs an unchanged model passes in 90% of comparisons; with fewer it does not."""
-    clusters = [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0]] + [[0.0] * 3] * 6
-    if not clustered:
-        clusters = [[d] for cluster in clusters for d in cluster]
-    model = UnchangedModel(sample_of(differing(clusters)), alpha=0.05)
-    times = model.times_to_pass(0.05)
-    assert times is not None
-    assert times > 3
-    for factor, enough in ((1.1 * times, True), (0.8 * times, False)):
-        assert (model.pass_rate(0.05, factor) >= 0.9) == enough
-
-
-def test_no_number_of_pairs_passes_above_the_rate_of_false_alarms() -> None:
-    """With alpha = 0.2 an unchanged model fails too often for a pass rate of 90%."""
-    model = UnchangedModel(sample_of(independent(20, 16, 200)), alpha=0.2)
-    assert model.times_to_pass(0.1) is None
-    assert model.limit_to_pass() is None
-
-
-def test_clusters_need_more_pairs() -> None:
-    """Clusters need more pairs than independent items with the same flips, and so does a smaller error rate."""
-    rng = np.random.default_rng(3)
-    pairs = differing([[float(d)] * 8 for d in rng.choice([-1, 0, 0, 0, 0, 1], 40)])
-    single = independent(pairs.losses, pairs.gains, pairs.n)
-    cases = ((pairs, 0.005), (pairs, 0.025), (single, 0.025))
-    times = [UnchangedModel(sample_of(p), tail).times_to_pass(0.03) or 0.0 for p, tail in cases]
-    assert times[0] > times[1] > 3 * times[2] > 0
-
-
-def test_the_smallest_limit_that_passes() -> None:
-    """An unchanged model passes in 90% of comparisons with this limit, and not with one that is a point smaller."""
-    model = UnchangedModel(sample_of(independent(8, 6, 100)), 0.025)
-    limit = model.limit_to_pass()
-    assert limit is not None
-    assert model.pass_rate(limit) >= 0.9 > model.pass_rate(limit - 0.01)
-    # Without differences, the limit is 1 - 0.025^(1 / 72) at 72 pairs.
-    assert UnchangedModel(sample_of(independent(0, 0, 72)), 0.025).limit_to_pass() == 0.05
-    assert UnchangedModel(sample_of(independent(0, 0, 71)), 0.025).limit_to_pass() == 0.06
+def test_a_measured_change_is_not_judged() -> None:
+    """Controls and other items that rank no models have numbers, and no word."""
+    change = measured(independent(30, 0, 100))
+    assert isinstance(change, Change)
+    assert (change.word, change.p, change.is_clear) == ("not judged", 1.0, False)
+    assert change.one_sided_p == mcnemar_drop(30, 0)
