@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -45,6 +45,25 @@ def write_site(places: Sequence[Path], out: Path, reports: Reports = "latest") -
     page = files.put("index.html", index.html(links))
     files.delete_others()
     return page
+
+
+def write_live_index(links: Mapping[Path, str], out: Path) -> Iterator[Path]:
+    """Write the page of ``llmprops view`` with its live part; yield its path each time that it was written.
+
+    Without an earlier one in ``out``, it is first written without runs, because these may take long.
+
+    :param links: the address of the report on each run, by the folder of the run.
+    """
+    from pytest_llmprops.reports.site.index import Index
+
+    files = SiteFiles(out)
+    contributions = Contributions(files)
+    if not files.has("index.html"):
+        yield files.put("index.html", Index.of((), contributions, "Reading the runs").html({}, is_live=True))
+    index = Index.of(contributions.runs(list(links)), contributions)
+    contributions.save()
+    addresses = {run.key: links[run.folder] for run in index.runs if run.facts}
+    yield files.put("index.html", index.html(addresses, is_live=True))
 
 
 def _write_reports(files: SiteFiles, runs: Sequence[SiteRun]) -> dict[str, str]:

@@ -81,6 +81,8 @@ def headline(steps: Sequence[Step], runs: Iterable[SiteRun]) -> str:
         newest = max(run.started for run in runs)
         return f"{visible(step.after.model)} {step.did}{_day(step.after.date, newest)}"
     models = {model for run in runs if run.facts for model in run.facts.models}
+    if not models:
+        return "No complete run yet"
     if steps:
         return f"No clear change in {counted(len(steps), 'comparison')} of {counted(len(models), 'model')}"
     return f"{counted(len(models), 'model')}, none measured twice in the same way"

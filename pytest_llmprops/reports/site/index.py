@@ -23,6 +23,7 @@ from pytest_llmprops.runs.benchmark_metadata import title_of
 ASSETS = Path(__file__).parent / "assets"
 #: the last line of the page's script
 START = "start();"
+START_LIVE = "start(); follow();"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,11 @@ class Index:
     values: Mapping[str, Any]
 
     @classmethod
-    def of(cls, runs: Sequence[SiteRun], contributions: Contributions) -> Index:
-        """Judge and sort what the page shows."""
+    def of(cls, runs: Sequence[SiteRun], contributions: Contributions, heading: str = "") -> Index:
+        """Judge and sort what the page shows.
+
+        :param heading: replaces the finding.
+        """
         counting = [run for run in runs if not run.problem]
         by_benchmark = measurements_of(counting)
         models = sorted({m.model for members in by_benchmark.values() for m in members})
@@ -58,7 +62,7 @@ class Index:
             title = title_of(name, members[-1].facts)
             benchmarks.append(Benchmark(title, boards, figure_of(members, numbers)))
         values = {
-            "heading": headline(steps, counting),
+            "heading": heading or headline(steps, counting),
             "steps": len(steps),
             "changes": [step for step in steps if step.result.is_clear],
             "benchmarks": benchmarks,
@@ -76,23 +80,28 @@ class Index:
         boards = [board for one in self.values["benchmarks"] for board in one.boards]
         return {row.measurement.run.key for board in boards for row in board.rows}
 
-    def html(self, links: Mapping[str, str]) -> bytes:
+    def html(self, links: Mapping[str, str], *, is_live: bool = False) -> bytes:
         """Return the page.
 
         :param links: the path of a run's own report by the key of the run.
+        :param is_live: ``llmprops view`` serves the page, which shows the runs that go on.
         """
-        script = (PAGE_ASSETS / "page.js").read_text(encoding="utf-8")
-        script += (ASSETS / "site.js").read_text(encoding="utf-8")
+        names = ("site", "live") if is_live else ("site",)
+        scripts = [PAGE_ASSETS / "page.js", *(ASSETS / f"{name}.js" for name in names)]
+        script = "".join(path.read_text(encoding="utf-8") for path in scripts)
+        styles = "".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in names)
+        start = START_LIVE if is_live else START
         page: str = (
             environment(ASSETS)
             .get_template("index.html.jinja")
             .render(
                 **self.values,
                 generator=GENERATOR,
-                style=style() + _markup((ASSETS / "site.css").read_text(encoding="utf-8")),
+                style=style() + _markup(styles),
                 script=_markup(script),
-                start=_markup(START),
-                script_hashes=[script_hash(script), script_hash(START)],
+                start=_markup(start),
+                is_live=is_live,
+                script_hashes=[script_hash(script), script_hash(start)],
                 colours=len(SERIES),
                 shape=lambda index: SHAPES[marker(index)],
                 link=lambda run: links.get(run.key, ""),

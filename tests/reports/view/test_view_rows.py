@@ -12,9 +12,8 @@ import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.requests import Chat, Reply, Usage
-from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, PriceFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata, PriceFacts
 from pytest_llmprops.engine.request_log import RequestLog
-from pytest_llmprops.reports.kit.series import Share
 from pytest_llmprops.reports.view.following import Follower, Part
 from pytest_llmprops.reports.view.hub import Watch
 from pytest_llmprops.runs.record import RunRecord, first_facts
@@ -52,7 +51,7 @@ def test_a_run_from_its_beginning_to_its_end(tmp_path: Path, begun: Begin) -> No
     assert watch.step() == ([], [])
     record = begun(tmp_path / "run")
     [row] = watch.step().rows
-    assert (row["state"], row["progress"]["done"] if row["progress"] else "") == ("running", "0")
+    assert (row["state"], row["progress"]["done"]) == ("running", "0")
     assert watch.step() == ([], [])
     for number in range(4):
         record.add(verdict("add", number, "correct" if number else "error"))
@@ -61,11 +60,11 @@ def test_a_run_from_its_beginning_to_its_end(tmp_path: Path, begun: Begin) -> No
         "done": "4", "expected": "4", "share": 1.0, "calls": "0 calls", "speed": "", "left": "",
     }  # fmt: skip
     assert (row["counts"], row["cost"]) == ({"Correct": "3", "Wrong": "0", "Errors": "1"}, "no calls")
-    assert [(part["accuracy"], part["interval"]) for part in row["parts"]] == [("100.0%", "")]
+    assert [part["accuracy"] for part in row["parts"]] == ["100.0%"]
     record.finish(replace(record.facts, complete=True, summary=summary_rows(record.records)))
     [row] = watch.step().rows
-    assert (row["state"], row["progress"], row["items"]) == ("complete", None, "4")
-    assert [(part["accuracy"], part["interval"]) for part in row["parts"]] == [("100.0%", "29.2 to 100.0")]
+    assert (row["state"], row["progress"]["done"]) == ("complete", "4")
+    assert Watch([tmp_path]).step() == ([], [])
 
 
 def test_a_running_accuracy_is_that_of_the_headline_tasks(tmp_path: Path, begun: Begin) -> None:
@@ -121,49 +120,31 @@ def test_a_replaced_run_is_followed_anew_and_a_deleted_one_is_gone(tmp_path: Pat
     assert watch.step() == ([], [key])
 
 
-def test_a_row_of_a_finished_run_is_that_of_the_terminal(tmp_path: Path) -> None:
-    """Accuracy with interval where the summary has it; cost, errors, and the state of an incomplete run."""
-    calls = CallFacts(requests=3, sent=3, cost_usd=0.0123)
-    recorded(
-        tmp_path / "run", verdicts("add", 7, 3), calls=calls, expected=12, complete=False, notes=["one note"]
-    )
+def test_the_runs_of_the_page_are_those_that_ended(tmp_path: Path, begun: Begin) -> None:
+    """The page is written again when a run has ended, or its record changed."""
     watch = Watch([tmp_path])
+    done = recorded(tmp_path / "done", verdicts("add", 1, 0))
+    record = begun(tmp_path / "run")
     watch.step()
-    row = only(watch)
-    assert (row["state"], row["cost"], row["counts"]) == (
-        "incomplete",
-        "0.0123 USD",
-        {"Correct": "7", "Wrong": "3", "Errors": "0"},
-    )
-    assert [(part["accuracy"], part["interval"]) for part in row["parts"]] == [("70.0%", "34.8 to 93.3")]
-    assert row["remarks"] == ["incomplete: 10 of 12 cases have a verdict", "one note"]
-
-
-def test_an_accuracy_over_several_tasks_gets_its_interval_later(tmp_path: Path) -> None:
-    """Such an interval needs the verdicts; until it is known, the accuracy is shown without one."""
-    run = recorded(tmp_path / "run", [*verdicts("add", 7, 3), *verdicts("take", 1, 9)])
-    watch = Watch([tmp_path])
+    before = watch.ended
+    assert before.keys() == {done}
+    (done / "run.json").write_text((done / "run.json").read_text() + " ")
     watch.step()
-    assert [(part["accuracy"], part["interval"]) for part in only(watch)["parts"]] == [("40.0%", "")]
-    [waiting] = watch.without_shares()
-    watch.add_shares(waiting, {Part("model", "sums"): Share(0.4, 0.19, 0.64, 20)})
-    [row] = watch.step().rows
-    assert [(part["accuracy"], part["interval"]) for part in row["parts"]] == [("40.0%", "19.0 to 64.0")]
-    assert watch.without_shares() == []
-    # The interval was that of another record.
-    (run / "run.json").write_text((run / "run.json").read_text() + " ")
+    assert watch.ended != before or watch.ended[done] is not before[done]
+    record.close()
     watch.step()
-    assert only(watch)["parts"][0]["interval"] == ""
+    assert watch.ended.keys() == {done, tmp_path / "run"}
 
 
-def test_hostile_names_are_spelled_out_and_cut(tmp_path: Path) -> None:
-    """Names and notes of a record cannot hide text or reorder the page."""
+def test_hostile_names_are_spelled_out_and_cut(tmp_path: Path, begun: Begin) -> None:
+    """Names and texts of a record cannot hide text or reorder the page."""
     hostile = "\x1b[2J\u202e<script>alert(1)</script>" + "x" * 500
-    recorded(tmp_path / "\u202eevil", [verdict("add", 0, model=hostile, benchmark=hostile)], notes=[hostile])
+    record = begun(tmp_path / "\u202eevil")
+    record.add(verdict("add", 0, model=hostile, benchmark=hostile))
     watch = Watch([tmp_path])
     watch.step()
     row = only(watch)
-    texts = [row["name"], *row["models"], *row["remarks"], row["parts"][0]["benchmark"]]
+    texts = [row["name"], *row["remarks"], row["parts"][0]["benchmark"], row["parts"][0]["model"]]
     assert row["name"] == "[U+202E]evil"
     assert not any(set("\x1b\u202e") & set(text) or len(text) > 400 for text in texts)
 
@@ -176,12 +157,12 @@ def test_a_record_that_cannot_be_read_names_its_problem(tmp_path: Path, begun: B
     (tmp_path / "run" / "requests.jsonl").mkdir()
     watch = Watch([tmp_path])
     watch.step()
-    rows = {row["name"]: row for row in watch.rows.values()}
-    assert rows["bad"]["remarks"] == [
+    assert watch.ended[tmp_path / "bad"] == (
         f"{tmp_path}/bad/run.json: is damaged (not JSON); restore it or measure again"
-    ]
-    assert rows["run"]["state"] == "killed"
-    assert any("only regular files are read" in text for text in rows["run"]["remarks"])
+    )
+    row = only(watch)
+    assert row["state"] == "killed"
+    assert any("only regular files are read" in text for text in row["remarks"])
 
 
 @pytest.mark.parametrize("expected", [None, 0])
@@ -206,17 +187,15 @@ def test_an_unknown_number_of_cases_has_no_share(tmp_path: Path, begun: Begin, e
     ],
 )  # fmt: skip
 def test_fields_of_other_types_hide_no_other_run(tmp_path: Path, change: dict[str, Any]) -> None:
-    """Every run has a row; the damaged one is shown as far as it can be, or says what is wrong."""
-    recorded(tmp_path / "good", verdicts("add", 1, 0))
-    damaged = recorded(tmp_path / "damaged", verdicts("add", 1, 0))
+    """Every run is listed; one that goes on keeps its row."""
+    good, damaged = Written(tmp_path / "good"), recorded(tmp_path / "damaged", verdicts("add", 1, 0))
     facts = json.loads((damaged / "run.json").read_text())
     (damaged / "run.json").write_text(json.dumps({**facts, **change}))
     watch = Watch([tmp_path])
     watch.step()
-    rows = {row["name"]: row for row in watch.rows.values()}
-    assert rows.keys() == {"good", "damaged"}
-    assert rows["good"]["state"] == "complete"
-    assert rows["damaged"]["state"] != "unreadable" or "run.json" in rows["damaged"]["remarks"][0]
+    assert {run.folder.name for run in watch.runs.values()} == {"good", "damaged"}
+    assert [row["state"] for row in watch.rows.values() if row["name"] == "good"] == ["running"]
+    good.close()
 
 
 PRICES = {"small": PriceFacts(1.0, 10.0, "table"), "large": PriceFacts(5.0, 50.0, "table")}
@@ -292,7 +271,7 @@ def test_the_cost_is_what_the_run_paid(written: Written) -> None:
     written.log.add_discarded(Reply(usage=Usage(10, 5, estimated=True)), "small", 0.25)
     written.log.add_discarded(Reply(usage=Usage(10, 5)), "small", None)
     written.log.flush()
-    follower.advance(300, 1.0)
+    follower.advance(10_000, 1.0)
     assert follower.total.cost_text == "unknown"
     assert follower.total.estimated == 1
 
