@@ -117,7 +117,7 @@ def view(run: Path) -> str:
     watch = Watch([run.parent])
     while not watch.is_current:
         watch.step()
-    shown = "".join(str(line.get("problem") or "") for line in watch.rows.values())
+    shown = "".join(run.problem for run in watch.runs.values())
     try:
         saved_marks(run)
         line = next(iter(JsonLines(run / "verdicts.jsonl", partial(from_plain, VerdictRecord))), None)

@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.view.following import Follower
@@ -24,15 +23,8 @@ STEP_EVERY_SECONDS = 1.0
 ALIVE_SECONDS = 15.0
 
 
-class Changes(NamedTuple):
-    """What one step changed: the rows that are new or different, and the ids of those that are gone."""
-
-    rows: list[Row]
-    gone: list[str]
-
-
 class Watch:
-    """The runs in some folders, and a row for each one that has not finished. It writes no file.
+    """The runs in some folders, and a row for each one that goes on. It writes no file.
 
     Steps are taken one after the other, from any thread. A run that ends while it is followed keeps its row.
 
@@ -42,17 +34,18 @@ class Watch:
     def __init__(self, places: Iterable[Path], clock: Callable[[], float] = time.monotonic) -> None:
         self._index, self._clock = RunIndex(places), clock
         self._followers: dict[Path, tuple[str, Follower]] = {}
+        #: in the order of the runs, which begins with the last written one
+        self.rows: list[Row] = []
         #: by id
-        self.rows: dict[str, Row] = {}
         self.runs: dict[str, Listed] = {}
         #: everything was read at least once
         self.is_current = False
 
-    def step(self) -> Changes:
-        """Read what changed; return the rows that are different from those of the last step."""
+    def step(self) -> None:
+        """Read what changed."""
         begun = self._clock()
         listed, is_current = self._index.refresh(STEP_SECONDS)
-        rows, runs = {}, {}
+        rows, runs = [], {}
         for run in listed:
             key = id_of(run.folder)
             runs[key] = run
@@ -62,16 +55,13 @@ class Watch:
                     continue
                 if not self._read(follower, begun):
                     is_current = False
-                rows[key] = row_of(run, run.facts, follower, self._clock())
+                rows.append(row_of(run, run.facts, follower, self._clock()))
             except (TypeError, ValueError, LookupError, AttributeError) as error:
                 # A field has a type that no version writes. The other runs are shown.
                 runs[key] = broken(run.folder, error)
         for folder in self._followers.keys() - {run.folder for run in listed}:
             del self._followers[folder]
-        changed = [row for key, row in rows.items() if row != self.rows.get(key)]
-        gone = [key for key in self.rows if key not in rows]
         self.rows, self.runs, self.is_current = rows, runs, is_current
-        return Changes(changed, gone)
 
     def _follower(self, run: Listed) -> Follower | None:
         if run.facts is None:
@@ -80,7 +70,7 @@ class Watch:
         known = self._followers.get(run.folder)
         if known is not None and known[0] == began:
             return known[1]
-        if run.facts.finished is not None:
+        if run.state != "being written":
             self._followers.pop(run.folder, None)
             return None
         follower = Follower(run.folder, run.facts)
@@ -107,13 +97,10 @@ class Watch:
 
 
 class Hub:
-    """The changes of a :class:`Watch`, for any number of pages. Only the server's event loop uses it."""
+    """The state of a :class:`Watch` for any number of pages. Only the server's event loop uses it."""
 
     def __init__(self, watch: Watch, pages: Pages) -> None:
         self.watch, self.pages = watch, pages
-        self._version = self._site = 0
-        #: the version in which each run changed last, or was removed
-        self._changed: dict[str, int] = {}
         self._news, self._opened = asyncio.Event(), asyncio.Event()
         #: set when all runs were read once
         self.read = asyncio.Event()
@@ -122,8 +109,8 @@ class Hub:
         self._problem = self._site_problem = ""
         self._building: asyncio.Task[None] | None = None
         self._built: dict[Path, object] | None = None
-        #: the page was written with all runs at least once
-        self._is_complete = False
+        #: how often the page was written, and whether it has all runs
+        self._site, self._is_complete = 0, False
 
     async def run(self) -> None:
         """Take steps until the task is cancelled: all the time while a page is open, otherwise once."""
@@ -143,19 +130,14 @@ class Hub:
                 await asyncio.gather(self._building, return_exceptions=True)
 
     async def _step(self) -> None:
-        was_current = self.watch.is_current
         try:
-            changes, problem = await asyncio.to_thread(self.watch.step), ""
+            await asyncio.to_thread(self.watch.step)
+            self._problem = ""
         except Exception as error:  # the page says what failed, and the next step is taken
-            problem = f"The runs could not be read ({type(error).__name__}: {error})."
-            changes = Changes([], [])
-        keys = [*(row["id"] for row in changes.rows), *changes.gone]
-        if keys or problem != self._problem or self.watch.is_current != was_current or not self._version:
-            self._problem = problem
-            self._changed |= dict.fromkeys(keys, self._version + 1)
-            self._tell()
+            self._problem = f"The runs could not be read ({type(error).__name__}: {error})."
         if self.watch.is_current:
             self.read.set()
+        self._tell()
         ended = self.watch.ended
         if self.read.is_set() and ended != self._built and (self._building is None or self._building.done()):
             self._built = ended
@@ -171,7 +153,6 @@ class Hub:
         self._tell()
 
     def _tell(self) -> None:
-        self._version += 1
         self._news.set()
         self._news = asyncio.Event()
 
@@ -181,16 +162,15 @@ class Hub:
         self._tell()
 
     async def messages(self) -> AsyncIterator[str]:
-        """Yield server-sent events: first all rows, then those that change, and the ids of runs that are gone."""
-        seen = -1
+        """Yield server-sent events: what the live part shows, each time that it changes."""
+        seen = ""
         self._open_pages += 1
         self._opened.set()
         try:
             while not self.is_closing:
                 news = self._news
-                if self._version > max(seen, 0):
-                    message = self._message(seen)
-                    seen = self._version
+                if (message := self._message()) != seen:
+                    seen = message
                     yield f"data: {message}\n\n"
                     continue
                 try:
@@ -200,15 +180,12 @@ class Hub:
         finally:
             self._open_pages -= 1
 
-    def _message(self, seen: int) -> str:
-        rows = self.watch.rows
-        changed = [key for key, version in self._changed.items() if version > seen]
-        message: dict[str, Any] = {
-            "rows": [rows[key] for key in changed if key in rows],
-            "gone": [key for key in changed if key not in rows] if seen >= 0 else [],
-            "is_first": seen < 0,
+    def _message(self) -> str:
+        problems = filter(None, (self._problem, self._site_problem))
+        message = {
+            "rows": self.watch.rows,
             "reading": not (self.watch.is_current and self._is_complete),
             "site": self._site,
-            "problem": one_line(" ".join(filter(None, (self._problem, self._site_problem))), 400),
+            "problem": one_line(" ".join(problems), 400),
         }
         return json.dumps(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.numbers import cost, count, counted, duration, number, percent
@@ -25,41 +25,8 @@ STALLED_SECONDS = 30.0
 MOST, MOST_REMARK = 120, 400
 
 
-class PartRow(TypedDict):
-    """One model on one benchmark."""
-
-    model: str
-    benchmark: str
-    accuracy: str
-    counts: dict[str, str]
-    calls: str
-    cost: str
-
-
-class Progress(TypedDict):
-    """How far a run is."""
-
-    done: str
-    expected: str
-    share: float | None
-    calls: str
-    speed: str
-    left: str
-
-
-class Row(TypedDict):
-    """One run that has not finished, or that finished while it was followed."""
-
-    id: str
-    name: str
-    state: str
-    parts: list[PartRow]
-    counts: dict[str, str]
-    cost: str
-    gate: str
-    remarks: list[str]
-    command: str
-    progress: Progress
+#: texts by name, which the page writes as they are
+Row = dict[str, Any]
 
 
 def id_of(folder: Path) -> str:
@@ -135,7 +102,7 @@ def _counts(statuses: Mapping[str, int]) -> dict[str, str]:
     return texts
 
 
-def _part(part: Part, counts: Counts, facts: RunMetadata) -> PartRow:
+def _part(part: Part, counts: Counts, facts: RunMetadata) -> Row:
     known = facts_of(part.benchmark, facts) or BenchmarkMetadata.unknown(part.benchmark)
     counted = [counts.tasks[task] for task in known.headline_tasks(counts.tasks)]
     answered = sum(statuses.total() - sum(statuses[s] for s in UNANSWERED) for statuses in counted)

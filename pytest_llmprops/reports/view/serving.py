@@ -104,9 +104,8 @@ def listening_on(port: int) -> socket.socket:
     :raises UsageError: if the port cannot be used.
     """
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if sys.platform != "win32":
-        # A port can be used again at once after Ctrl-C. On Windows, two servers could then share it.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # A port can be used again at once after Ctrl-C.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(("127.0.0.1", port))
         listening.listen(128)
@@ -124,6 +123,6 @@ def _open_browser(address: str, say: Callable[[str], None]) -> None:
 
 def _has_browser() -> bool:
     """Return True if a browser with windows may be there. One in the terminal would hide the address."""
-    if sys.platform in ("win32", "darwin") or "BROWSER" in os.environ:
+    if sys.platform == "darwin" or "BROWSER" in os.environ:
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

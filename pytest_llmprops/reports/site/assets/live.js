@@ -1,6 +1,5 @@
 // The live part of the page: the cards of runs that go on. All texts reach the page by textContent.
 const STATES = { running: "▶", complete: "✓", incomplete: "◐", killed: "✗" };
-const rows = new Map();
 const cards = new Map();
 let shownSite = null;
 
@@ -45,11 +44,9 @@ function card(row) {
   return { node, show };
 }
 
-function drawCards() {
-  // A run that ended while this page was open keeps its card.
-  const shown = [...rows.values()].filter((row) => row.state === "running" || cards.has(row.id));
+function drawCards(shown) {
   for (const [id, known] of cards) {
-    if (!rows.has(id)) {
+    if (!shown.some((row) => row.id === id)) {
       known.node.remove();
       cards.delete(id);
     }
@@ -80,21 +77,17 @@ async function renew() {
   const found = new DOMParser().parseFromString(text, "text/html");
   for (const selector of ["#site", "header nav"]) document.querySelector(selector).replaceWith(found.querySelector(selector));
   document.querySelectorAll("table.sortable").forEach(sortable);
-  drawCards();
 }
 
 async function receive(message) {
-  if (message.is_first) rows.clear();
-  for (const row of message.rows) rows.set(row.id, row);
-  for (const id of message.gone) rows.delete(id);
   const problem = document.getElementById("problem");
   problem.textContent = message.problem;
   problem.hidden = !message.problem;
-  drawCards();
   if (message.site !== shownSite) {
     shownSite = message.site;
     await renew();
   }
+  drawCards(message.rows);
   root.dataset.ready = message.reading ? "reading" : "runs";
 }
 
