@@ -139,7 +139,7 @@ def open_page(one: Served) -> None:
         page = browser.new_page()
         begun = time.perf_counter()
         page.goto(one.address)
-        page.locator("#runs tbody tr").first.wait_for()
+        page.locator(".run-card, #runs tbody tr").first.wait_for()
         shown = time.perf_counter() - begun
         nodes = page.evaluate("document.querySelectorAll('*').length")
         print(f"  page: first runs after {shown:.2f} s, {nodes} elements")
