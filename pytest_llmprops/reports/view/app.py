@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import (
     FileResponse,
+    HTMLResponse,
     JSONResponse,
     PlainTextResponse,
     RedirectResponse,
@@ -58,15 +59,19 @@ class Application:
             await self._pages.close()
 
     async def _index(self, request: Request) -> Response:
-        return FileResponse(await self._pages.index())
+        page = await self._pages.index()
+        # Read at once: the file may be replaced meanwhile.
+        return HTMLResponse(await asyncio.to_thread(page.read_bytes))
 
     async def _events(self, request: Request) -> Response:
         return StreamingResponse(self._hub.messages(), media_type="text/event-stream")
 
     async def _folder(self, request: Request) -> Path | None:
-        """Return the folder of the run that a request names, when the runs were read; None if it is not there."""
-        await self._hub.read.wait()
-        run = self._hub.watch.runs.get(request.path_params["run"])
+        """Return the folder of the run that a request names; None if it is not there when all runs were read."""
+        key, watch = request.path_params["run"], self._hub.watch
+        if key not in watch.runs:
+            await self._hub.read.wait()
+        run = watch.runs.get(key)
         return None if run is None else run.folder
 
     async def _file(self, request: Request) -> Response:

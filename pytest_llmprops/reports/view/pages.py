@@ -1,4 +1,4 @@
-"""The pages that ``llmprops view`` serves. A worker builds them in a private folder, one at a time."""
+"""The pages that ``llmprops view`` serves. Workers build them in a private folder, one report at a time."""
 
 from __future__ import annotations
 
