@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -19,6 +19,7 @@ from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.kit.generic import protocol_lines, published_beside
 from pytest_llmprops.reports.kit.series import Measured, Share, series_of
+from pytest_llmprops.reports.page.findings import finding
 from pytest_llmprops.reports.site.changes import served
 from pytest_llmprops.reports.site.files import SiteFiles
 from pytest_llmprops.reports.site.measurements import (
@@ -109,16 +110,27 @@ class Contributions:
 
     def result(self, first: Measurement, second: Measurement) -> Change | None:
         """Return the change on the headline tasks from the first measurement to the second; None without any pair."""
-        key = " ".join([*(f"{m.run.key}/{m.model}" for m in (first, second)), second.benchmark])
-        if key not in self._results:
-            if key in self._known_results:
-                self._results[key] = self._known_results[key]
-            else:
-                judged = self._judgement(first.run, first.model, second.run, second.model)
-                change = judged.get(Member(second.benchmark, "benchmark", second.benchmark))
-                self._results[key] = None if change is None else asdict(change)
-        fields = self._results[key]
+
+        def compute() -> dict[str, Any] | None:
+            judged = self._judgement(first.run, first.model, second.run, second.model)
+            change = judged.get(Member(second.benchmark, "benchmark", second.benchmark))
+            return None if change is None else asdict(change)
+
+        fields = self._kept([first, second], compute)
         return None if fields is None else Change(**fields)
+
+    def finding(self, m: Measurement) -> str:
+        """Return the sentence of a report on one measurement."""
+        text: str = self._kept([m], lambda: finding(Measured(m.benchmark, (m.series(0, self.run),))))
+        return text
+
+    def _kept(self, members: Sequence[Measurement], compute: Callable[[], Any]) -> Any:
+        """Return what an earlier build computed on these measurements of one benchmark, or compute it."""
+        key = json.dumps([members[0].benchmark, *([m.run.key, m.model] for m in members)])
+        if key not in self._results:
+            known = key in self._known_results
+            self._results[key] = self._known_results[key] if known else compute()
+        return self._results[key]
 
     def _judge(
         self, first: SiteRun, baseline: str, second: SiteRun, candidate: str

@@ -58,7 +58,7 @@ class Index:
         steps = steps_of(by_benchmark, contributions.result)
         benchmarks = []
         for name, members in by_benchmark.items():
-            boards = boards_of(members, contributions.result, contributions.run)
+            boards = boards_of(members, contributions.result, contributions.finding)
             title = title_of(name, members[-1].facts)
             benchmarks.append(Benchmark(title, boards, figure_of(members, numbers)))
         values = {

@@ -14,16 +14,14 @@ from pytest_llmprops.reports.kit.generic import protocol_lines
 from pytest_llmprops.reports.kit.series import Measured, Share
 from pytest_llmprops.reports.page.findings import (
     best_of_several,
-    finding,
     is_ahead,
     targeted,
     unranked,
     without_readable,
 )
 from pytest_llmprops.reports.site.changes import Compare
-from pytest_llmprops.reports.site.measurements import Measurement, SiteRun, comparable, measured_of
+from pytest_llmprops.reports.site.measurements import Measurement, comparable, measured_of
 from pytest_llmprops.runs.pairs import differences
-from pytest_llmprops.runs.reader import Run
 
 #: printed figures of one table, the best first
 MOST_PRINTED = 12
@@ -69,17 +67,17 @@ class Board:
 
 
 def boards_of(
-    measurements: Sequence[Measurement], compare: Compare, read: Callable[[SiteRun], Run]
+    measurements: Sequence[Measurement], compare: Compare, describe: Callable[[Measurement], str]
 ) -> list[Board]:
     """Return the tables of one benchmark: first those of runs of all items, of them that with the most models.
 
-    :param read: returns a run with its verdicts.
+    :param describe: returns the sentence of a report on one measurement.
     """
     groups = comparable(measurements, deviations=False)
     groups.sort(
         key=lambda g: (_is_whole(g[-1]), len({m.model for m in g}), _items(g[-1]), g[-1].order), reverse=True
     )
-    return [_board(group, groups[0], compare, read) for group in groups]
+    return [_board(group, groups[0], compare, describe) for group in groups]
 
 
 def _is_whole(m: Measurement) -> bool:
@@ -102,7 +100,7 @@ def _board(
     group: Sequence[Measurement],
     first: Sequence[Measurement],
     compare: Compare,
-    read: Callable[[SiteRun], Run],
+    describe: Callable[[Measurement], str],
 ) -> Board:
     shown = shown_of(group)
     measured = measured_of(shown)
@@ -132,7 +130,7 @@ def _board(
     printed = _printed(measured, shown[0])
     apart = () if group is first else _apart(first[-1], group[-1])
     return Board(
-        measured.benchmark, facts.title, _sentence(measured, shown, results, tasks, read), tuple(lines),
+        measured.benchmark, facts.title, _sentence(measured, shown, results, tasks, describe), tuple(lines),
         counted(items, "item"), apart, tuple(rows), tuple(printed[:MOST_PRINTED]),
     )  # fmt: skip
 
@@ -180,7 +178,7 @@ def _sentence(
     shown: Sequence[Measurement],
     results: Mapping[str, Change | None],
     tasks: list[str],
-    read: Callable[[SiteRun], Run],
+    describe: Callable[[Measurement], str],
 ) -> str:
     """Return which model is best, as a report on several runs says it."""
     if not measured.facts.is_ranked(tasks):
@@ -188,7 +186,7 @@ def _sentence(
     answered = [m for m in shown if m.share]
     if len(answered) <= 1:
         [one] = answered or shown[:1]
-        return finding(Measured(measured.benchmark, (one.series(0, read),)))
+        return describe(one)
     shares = [(s, m.share) for s, m in zip(measured.series, shown, strict=True) if m.share]
     facts = measured.facts
     if all(task in facts.accuracy_targets for task in tasks):

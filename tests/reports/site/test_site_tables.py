@@ -31,7 +31,9 @@ def boards(folder: Path) -> dict[str, list[Board]]:
     """Return the tables on the runs in a folder by benchmark."""
     contributions = Contributions(SiteFiles(folder.parent / "site"))
     by_benchmark = measurements_of(contributions.runs(run_folders([folder])))
-    return {name: boards_of(ms, contributions.result, contributions.run) for name, ms in by_benchmark.items()}
+    return {
+        name: boards_of(ms, contributions.result, contributions.finding) for name, ms in by_benchmark.items()
+    }
 
 
 @pytest.fixture(scope="module")
