@@ -183,30 +183,6 @@ def sign_flip_drop(drops: Sequence[float], *, seed: int = 0) -> float:
     return float(min(drawn.pvalue, bound))
 
 
-def latest_drop(scores: Floats) -> float:
-    """Return a p-value of "the last of several runs of a model is not lower than the earlier ones".
-
-    If the model did not change, each score of a cluster is equally likely to be the one of the last run. The p-value is
-    Chernoff's bound of the probability that the sum over clusters is as low as observed (Boucheron, Lugosi & Massart
-    2013, *Concentration Inequalities*, section 2.2). It holds for few clusters, too. It is about ten times the exact
-    probability if that is small.
-
-    :param scores: sums or means by cluster and run, shape (clusters, runs); the last column is the last run.
-    """
-    import numpy as np
-    from scipy.optimize import minimize_scalar
-
-    above = scores - scores[:, -1:]
-    above = above[np.ptp(above, axis=1) >= ROUNDING]
-    if above.sum() < ROUNDING:
-        return 1.0
-    above /= np.abs(above).max()
-    bound = minimize_scalar(
-        lambda rate: np.log(np.exp(-rate * above).mean(axis=1)).sum(), bounds=(0, 50), method="bounded"
-    )
-    return float(min(1.0, np.exp(bound.fun)))
-
-
 def drop_test(pairs: Pairs) -> DropTest:
     """Test for a drop: exact McNemar for independent binary pairs, otherwise sign flips of clusters (or items)."""
     if pairs.binary and not pairs.clustered:
