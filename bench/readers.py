@@ -31,13 +31,13 @@ import numpy as np
 from bench.process import PLAIN, measure
 from fixtures.replies import dtails_replies, labelled_replies
 from pytest_llmprops.benchmarks.dtails.reading import (
+    Variations,
     declines,
     paper_selection,
     paper_translation,
     read_selection,
     read_translation,
 )
-from pytest_llmprops.benchmarks.dtails.rejections import Variations
 from pytest_llmprops.benchmarks.dtails.rules import read_rules
 from pytest_llmprops.benchmarks.eras.explicit import judge_site, read_segmentation
 from pytest_llmprops.benchmarks.eras.sentiment import read_answer as read_sentiment

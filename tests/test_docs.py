@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops import BackendOptions, ModelSpec, UsageError, benchmark_registry
+from pytest_llmprops import CallOptions, ModelSpec, UsageError, benchmark_registry
 from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli.main import main, parser
 from pytest_llmprops.core.benchmark_checks import loaded
@@ -309,7 +309,7 @@ def test_packaged_backend_of_the_docs_checks_its_package() -> None:
     for name, said in (("voice", "needs the package 'shouting'"), ("pitch", "pitch")):
         with pytest.raises(UsageError, match=said):
             module.BACKEND.check(
-                ModelSpec(f"shout:loud?{name}=1", "shout", "loud", {name: "1"}), BackendOptions()
+                ModelSpec(f"shout:loud?{name}=1", "shout", "loud", {name: "1"}), CallOptions()
             )
     assert module.BACKEND.kinds(ModelSpec("shout:loud", "shout", "loud")) == {"chat"}
 
