@@ -292,7 +292,7 @@ def test_the_cost_is_what_the_run_paid(written: Written) -> None:
     written.log.add_discarded(Reply(usage=Usage(10, 5, estimated=True)), "small", 0.25)
     written.log.add_discarded(Reply(usage=Usage(10, 5)), "small", None)
     written.log.flush()
-    follower.advance(300, 1.0)
+    follower.advance(10_000, 1.0)
     assert follower.total.cost_text == "unknown"
     assert follower.total.estimated == 1
 
