@@ -323,7 +323,13 @@ def _notes(run: Run) -> list[str]:
 
 def _known(value: Any) -> dict[str, Any]:
     """Return the members that are known and not 0."""
-    return {name: member for name, member in plain(value).items() if member not in (None, 0, [], {})}
+    return {name: member for name, member in plain(value).items() if _is_known(member)}
+
+
+def _is_known(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_is_known, value.values()))
+    return value not in (None, 0, [])
 
 
 def run_facts(run: Run) -> list[tuple[str, str]]:

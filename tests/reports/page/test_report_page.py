@@ -64,7 +64,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     thought = {"text": HOSTILE, "reasoning": f"So {HOSTILE}"}
     requests.append(exchange("x", HOSTILE, "", reply=thought))
     one = recorded(folder / "one", records, requests=requests)
-    two = [recorded(folder / m, verdicts("add", n, 10 - n, model=m)) for m, n in (("old", 4), ("new", 9))]
+    two = [recorded(folder / m, verdicts("add", n, 10 - n, model=m)) for m, n in (("old", 3), ("new", 9))]
     return {
         "one": write_report([one], folder / "page-one")[0],
         "two": write_report(two, folder / "page-two")[0],
@@ -106,7 +106,7 @@ def picker(page: Any, name: str) -> Any:
 def test_the_finding_is_the_heading(show: Open) -> None:
     """The only main heading is the finding, and every part of the page is in a landmark."""
     page = show("two")
-    assert page.locator("h1").inner_text().startswith("new does better than old on sums (+50.0 points")
+    assert page.locator("h1").inner_text().startswith("new does better than old on sums (+60.0 points")
     for role, name in (("banner", None), ("main", None), ("navigation", "Sections"), ("search", "Items")):
         assert page.get_by_role(role, **({"name": name} if name else {})).count() == 1
     for link in page.get_by_role("navigation", name="Sections").get_by_role("link").all():
@@ -223,14 +223,14 @@ def test_two_models_are_shown_side_by_side(show: Open) -> None:
     """An item shows the other model's reply, and a filter keeps the items where they differ."""
     page = show("two")
     picker(page, "Between models").select_option("split")
-    count(page, "10 of 20")
-    assert set(rows(page)) == {f"sums/en/add/{n:04d}" for n in range(4, 9)}
+    count(page, "12 of 20")
+    assert set(rows(page)) == {f"sums/en/add/{n:04d}" for n in range(3, 9)}
     page.locator("#list .open").first.click()
     elsewhere = page.locator("#item .others").inner_text()
     assert "new" in elsewhere
     assert "correct" in elsewhere
     page.locator("#filters [data-field=series]").select_option("new")
-    count(page, "5 of 20")
+    count(page, "6 of 20")
 
 
 def test_reply_is_shown_as_text(show: Open) -> None:
