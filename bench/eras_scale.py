@@ -56,7 +56,7 @@ class Scale:
         done = self._checked(
             [
                 sys.executable, "-m", "pytest", "test_eras.py", *QUIET, "-n", workers, "--tb=no",
-                "--model", "jieba", "--llm-source", "published", "--llm-data", str(self.folder / "set"),
+                "--model", "jieba", "--llm-data", str(self.folder / "set"),
                 "--llm-set", f"eras.case={case}", "--llm-run", str(run),
             ]
         )  # fmt: skip

@@ -233,7 +233,7 @@ def measure(
     """Measure models with pytest in a process of its own, and return the recorded run.
 
     Ctrl-C, or the button that interrupts a notebook's kernel, ends the run: pytest completes the record of what was
-    measured, and KeyboardInterrupt is raised. A run above the limits of ``--llm-confirm`` is refused without
+    measured, and KeyboardInterrupt is raised. A run above the limits of ``llm_confirm`` is refused without
     ``options=["--llm-yes"]``.
 
     :param model: one specification or several, as for ``--model``.
@@ -242,7 +242,7 @@ def measure(
     :param size: ``small``, ``standard`` or ``full`` (``--llm-size``).
     :param protocol: ``quick`` or ``paper`` (``--llm-protocol``).
     :param settings: changes of the protocol (``--llm-set``): ``{"htest.k": 4}``.
-    :param source: ``builtin``, ``published`` or ``all`` (``--llm-source``). :param data: its folder (``--llm-data``).
+    :param source: ``builtin``, ``published`` or ``all`` (``llm_source``). :param data: its folder (``--llm-data``).
     :param workers: number of processes of pytest-xdist (``-n``).
     :param folder: new folder for the record (``--llm-run``); by default under ``reports/runs`` in the current folder.
     :param store: file or URL of the reply store (``--llm-store``).
@@ -255,12 +255,13 @@ def measure(
     paths = _suite_paths(_words(suites))
     target = Path(folder).expanduser() if folder is not None else _new_folder(models)
     values = {
-        "--llm-limit": limit, "--llm-size": size, "--llm-protocol": protocol, "--llm-source": source,
+        "--llm-limit": limit, "--llm-size": size, "--llm-protocol": protocol,
         "--llm-data": data, "--llm-store": store, "-n": workers, "--llm-run": target.absolute(),
     }  # fmt: skip
     command = [sys.executable, "-m", "pytest", "--color=no", "--pyargs", *paths]
     command += [word for name in models for word in ("--model", name)]
     command += [word for name, value in values.items() if value is not None for word in (name, str(value))]
+    command += [] if source is None else ["-o", f"llm_source={source}"]
     command += [word for name, value in (settings or {}).items() for word in ("--llm-set", f"{name}={value}")]
     try:
         status, output = _run([*command, *_words(options)], quiet=quiet)

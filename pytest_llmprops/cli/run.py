@@ -178,9 +178,7 @@ def _calls(cases: list[Case]) -> int:
 
 def add_generate(groups: Groups) -> None:
     """Add ``generate NAME`` for each benchmark whose registration has ``generate``."""
-    commands = add_group(
-        groups, "generate", "generate new items; use them with --llm-source published --llm-data DIR"
-    )
+    commands = add_group(groups, "generate", "generate new items; use them with --llm-data DIR")
     for registration in registrations():
         if registration.generate is not None:
             add_registered(commands, registration.name, registration.generate)

@@ -63,7 +63,7 @@ SAME_OPTIONS: Mapping[str, str] = {
     "protocol": "--llm-protocol",
     "sets": "--llm-set",
     "params": "--llm-param",
-    "source": "--llm-source",
+    "source": "-o llm_source",
     "seed": "--llm-seed",
     "limit": "--llm-limit",
     "size": "--llm-size",

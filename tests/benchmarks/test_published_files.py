@@ -96,7 +96,7 @@ def test_published_masks_hide_the_word(published: Path) -> None:
 
 @pytest.mark.parametrize("benchmark", [HTest(), Homophones()], ids=lambda b: b.name)
 def test_ids_are_unique_over_all_sources(benchmark: Benchmark, published: Path) -> None:
-    """With `--llm-source all` no published item has a built-in item's id."""
+    """With `llm_source = all` no published item has a built-in item's id."""
     both = [*items_of(benchmark, builtin_data(), "builtin"), *items_of(benchmark, published)]
     check_unique(both, benchmark.name)
     assert {i.source for i in both} == {"builtin", "published"}

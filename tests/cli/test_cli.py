@@ -23,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def generated(benchmark: HTest | Homophones, root: Path) -> Loaded:
-    """Load a folder as `--llm-source published --llm-data` does, and check its files against the manifest."""
+    """Load a folder as `--llm-data` does, and check its files against the manifest."""
     source = DataFolder(root, "published").source_for(benchmark.name)
     folder = DataFolder(root, source)
     loaded = benchmark.load(folder)

@@ -204,8 +204,8 @@ def test_printed_digits_are_kept(capsys: Capture) -> None:
 # Measuring
 
 HTEST = (
-    "--llm-source",
-    "builtin",
+    "-o",
+    "llm_source=builtin",
     "--llm-limit",
     "2",
     "--llm-store",
@@ -297,7 +297,7 @@ def test_every_htest_table_is_measured_and_resumed(
     (tmp_path / "a.py").write_text(FAILING, "utf-8")
     (tmp_path / "failing").touch()
     model = f"fake:call?file={tmp_path / 'a.py'}"
-    words = ["papers", table.id, "--model", model, *HTEST, "--llm-limit", "6", "--llm-retries", "0"]
+    words = ["papers", table.id, "--model", model, *HTEST, "--llm-limit", "6", "-o", "llm_retries=0"]
     words += ["--llm-cache", "off"]
     words += ["--llm-helper", "reader=fake:constant?text=A"] if "cot=true" in table.command else []
     assert main(words) == 0
@@ -416,7 +416,7 @@ def test_plan_only(capfd: Capture, tmp_path: Path) -> None:
         (["htest/table-6", "--model", "fake:echo", "--run", "x"], "not both"),
         (["htest/table-6", "--run", "nosuch"], "nosuch"),
         (
-            ["htest/table-6", "--model", "m", "--llm-source", "builtin", "--llm-run", "x"],
+            ["htest/table-6", "--model", "m", "-o", "llm_source=builtin", "--llm-run", "x"],
             "--llm-run is set by",
         ),
     ],

@@ -31,7 +31,7 @@ OTHERS = [
     if table.report and table not in RUNS and "htest train" not in table.command
 ]
 _FAKES = ROOT / "tests" / "support" / "oracle_fakes.py"
-_COMMON = ("--llm-source", "builtin", "-p", "no:cacheprovider", "--llm-store", "store.sqlite")
+_COMMON = ("-o", "llm_source=builtin", "-p", "no:cacheprovider", "--llm-store", "store.sqlite")
 #: With fewer sentences and tests, some causes of a rejection have no example.
 OPTIONS = {
     "oracle": (

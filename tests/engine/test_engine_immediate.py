@@ -136,7 +136,7 @@ def test_errors_are_retried(make_broker: MakeBroker) -> None:
 
 
 def test_a_rate_spaces_the_calls(make_broker: MakeBroker) -> None:
-    """``--llm-rpm`` also holds for a model that replies at once."""
+    """``llm_rpm`` also holds for a model that replies at once."""
     start = time.monotonic()
     ask_all(make_broker(FakeModel({"": "x"}), rpm=1200), ["a", "b", "c"])
     assert time.monotonic() - start >= 0.1

@@ -154,7 +154,7 @@ def test_dotenv_of_a_run(run: Runner, start_stub: Callable[..., RunningStub]) ->
     model = f"--model=openai:x?base_url={start_stub(delay=0.0).url}"
     done = run(model)
     assert "llmprops: LLMPROPS_DATA, OPENAI_API_KEY from .env" in done.output
-    refused = run(model, "--llm-source", "published")
+    refused = run(model, "-o", "llm_source=published")
     assert "nowhere: no such file or folder" in refused.output
     assert "sk-from-file" not in done.output + refused.output
 

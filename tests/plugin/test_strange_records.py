@@ -44,7 +44,7 @@ def recorded(run: Runner, *more: str, env: Mapping[str, str] | None = None) -> F
     """Return a run whose three cases ended in errors."""
     run.sums(3)
     run.write("adder.py", "def reply(chat):\n    return RuntimeError('overloaded')\n")
-    return run("--model", run.adder, "--llm-retries", "0", *more, env=env)
+    return run("--model", run.adder, "-o", "llm_retries=0", *more, env=env)
 
 
 def change_command(done: Finished, *words: str) -> None:
@@ -90,7 +90,7 @@ def stranger() -> Iterator[Stranger]:
 def failed_run(run: Runner, stranger: Stranger, *more: str) -> Finished:
     """Return a run with errors, whose command names the stranger's server; the server then answers."""
     run.sums(3)
-    done = run("--model", "openai:m", "--llm-base-url", stranger.url, "--llm-retries", "0", *more)
+    done = run("--model", "openai:m", "--llm-base-url", stranger.url, "-o", "llm_retries=0", *more)
     assert {row["status"] for row in done.verdicts.values()} == {"error"}, done.output
     stranger.is_failing = False
     stranger.calls.clear()
@@ -128,7 +128,7 @@ def test_code_of_a_record_is_not_run(
         (record / name).write_text("[pytest]\naddopts = -p evil\npythonpath = .\n")
     (record / "arguments").write_text("-p\nevil\n")
     command = [word.format(record=record) for word in words]
-    own = ("--model", run.adder, "--llm-retries=0")
+    own = ("--model", run.adder, "--override-ini=llm_retries=0")
     change_command(Finished(0, "", record), *command, *own)
     check_nothing_ran(run, record, mark)
     # Without these files the record is one, and what it names is next to it.
@@ -156,7 +156,7 @@ def test_model_that_is_a_file_of_a_stranger_is_not_loaded(
     file, mark = tmp_path_factory.mktemp("elsewhere") / "model.py", run.folder / "ran.txt"
     file.write_text("def reply(chat):\n    return RuntimeError('overloaded')\n")
     spec = f"fake:call?file={file}"
-    first = run("--model", spec, "--llm-retries", "0")
+    first = run("--model", spec, "-o", "llm_retries=0")
     file.write_text(EVIL.format(file=str(mark)) + "def reply(chat):\n    return '1'\n")
     done = retry(run, str(first.folder))
     assert (done.code, mark.exists()) == (4, False), done.output
@@ -221,11 +221,14 @@ def test_address_in_a_model_is_asked_about(run: Runner, stranger: Stranger, plac
             "the password in PGPASSWORD would go to postgresql://evil/db",
         ),
         (
-            ("--llm-prices", "{record}/prices.json"),
+            ("-o", "llm_prices={record}/prices.json"),
             "prices.json would be read, which is in the folder of a record",
         ),
         (("--llm-gate", "{record}/gate.toml"), "gate.toml would be read, which is in the folder of a record"),
-        (("--llm-data={record}", "--llm-source=all"), "would be read, which is in the folder of a record"),
+        (
+            ("--llm-data={record}", "--override-ini=llm_source=all"),
+            "would be read, which is in the folder of a record",
+        ),
         (("--llm-max-cost", "1000"), "the limit would be 1000"),
         (
             ("--llm-model", "litellm:x/y", "--llm-param", "api_base=http://e"),

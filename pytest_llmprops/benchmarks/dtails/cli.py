@@ -183,7 +183,7 @@ def _add_extract(commands: Groups) -> None:
         "extract",
         help="extract concepts with several translations, and a test set, from a parallel corpus",
         description="Find English words with several translations in a corpus of sentence pairs, and write them in"
-        " the authors' formats, for --llm-source published --llm-data DIR. The corpus is analysed in parts: an"
+        " the authors' formats, for --llm-data DIR. The corpus is analysed in parts: an"
         " interrupted run resumes after the last complete part. docs/dtails-extract.md explains every step.",
     )
     add = command.add_argument

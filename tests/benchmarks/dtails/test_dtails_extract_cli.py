@@ -65,7 +65,7 @@ def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], run: Ru
     assert concepts == {word: (TAGS[word], set(forms)) for word, forms in PLANTED.items()}
     assert extract("--corpus", *files, "--out", out, "--seed", 1, "--senses", "none") == 0
     assert "word senses were not checked" not in capsys.readouterr().out
-    options = ("--llm-source", "published", "--llm-data", str(out), "--model", "fake:echo")
+    options = ("--llm-data", str(out), "--model", "fake:echo")
     done = run(DTAILS, *options, "--collect-only", "-q")
     assert done.code == 0, done.output
     for concept in PLANTED:

@@ -24,7 +24,7 @@ from tests.support.dtails import (
 from tests.support.runs import Runner
 
 #: options that run the data in the current folder
-DATA = ("--llm-source", "published", "--llm-data", ".")
+DATA = ("--llm-data", ".")
 
 
 @pytest.fixture
@@ -211,7 +211,12 @@ def test_rules_of_files(run: Runner, data: tuple[str, ...], workers: str) -> Non
     ("language", "concept", "workers", "said"),
     [
         ("hy", "live", "0", ("rules for hy, not for 'af'", "-k dtails/hy")),
-        ("af", "love", "2", ("no rules for 'live' with the variations 'leef/lewe, woon' and 1 more", "--lang af")),
+        (
+            "af",
+            "love",
+            "2",
+            ("no rules for 'live' with the variations 'leef/lewe, woon' and 1 more", "--lang af"),
+        ),
         pytest.param("", "", "2", ("not JSON",), id="damaged"),
     ],
 )

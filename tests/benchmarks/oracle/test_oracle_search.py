@@ -93,7 +93,7 @@ class Project:
         data = str(self.folder / "data")
         model = f"fake:call?file={self.folder / 'extractor.py'}"
         return (
-            "--model", model, "--llm-source", "published", "--llm-data", data, "--llm-set", "oracle.tests=1",
+            "--model", model, "--llm-data", data, "--llm-set", "oracle.tests=1",
             "--llm-set", "oracle.samples=25", "-q",
         )  # fmt: skip
 

@@ -611,7 +611,7 @@ class TableOptions:
     def arguments(self, name: str) -> list[str]:
         """Return the arguments of pytest that measure a model."""
         words = ["-k", EXPLICIT if self.table == 1 else IMPLICIT, "--llm-protocol", "paper"]
-        words += ["--llm-set", f"eras.script={TABLES[self.table][name]}", "--llm-source", self.source]
+        words += ["--llm-set", f"eras.script={TABLES[self.table][name]}", "-o", f"llm_source={self.source}"]
         return words if self.limit is None else [*words, "--llm-limit", str(self.limit)]
 
 

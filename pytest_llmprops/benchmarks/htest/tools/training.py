@@ -83,7 +83,7 @@ class FineTuning:
     def arguments(self) -> list[str]:
         """The arguments of pytest that choose the items and settings of the measurements."""
         words = ["--llm-protocol", "paper", "--llm-set", f"htest.k={self.k}", "-k", "not letter_geometry"]
-        words += ["--llm-source", *(("published", "--llm-data", self.data) if self.data else ("builtin",))]
+        words += ["--llm-data", self.data] if self.data else ["-o", "llm_source=builtin"]
         return words if self.limit is None else [*words, "--llm-limit", str(self.limit)]
 
 

@@ -448,7 +448,7 @@ def test_table_goes_on_where_it_stopped(tmp_path: Path) -> None:
     def measure(benchmark: str, spec: str, run: Path, arguments: Sequence[str]) -> None:
         if len(measured) == 3:
             raise Interrupted
-        assert arguments[-4:] == ["--llm-source", "builtin", "--llm-limit", "4"]
+        assert arguments[-4:] == ["-o", "llm_source=builtin", "--llm-limit", "4"]
         write(run, [implicit(n, 0.2, 0.6) for n in (1, 2, 3)])
         measured.append(run.name)
 
