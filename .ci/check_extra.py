@@ -79,9 +79,9 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
     ],
     "anthropic": [("-c", "import anthropic; anthropic.AsyncAnthropic(api_key='none').messages.batches.results")],
     "litellm": [("-c", "from pytest_llmprops.models.api.litellm import load_litellm; load_litellm().acompletion")],
-    "generate": [(*LLMPROPS, "generate", "htest", "--task", "rhyme", "--n", "2", "--out", "new")],
+    "generate": [(*LLMPROPS, "lab", "htest", "generate", "--task", "rhyme", "--n", "2", "--out", "new")],
     "zh": [
-        (*LLMPROPS, "generate", "homophones", "--lang", "zh", "--n", "2", "--out", "new"),
+        (*LLMPROPS, "lab", "homophones", "generate", "--lang", "zh", "--n", "2", "--out", "new"),
         (*PYTEST, "--pyargs", f"{SUITE}eras", "--model", "jieba", "--llm-limit", "1", "-k", "explicit"),
         ("-c", "import chinese_converter, opencc, spacy_pkuseg"),
     ],

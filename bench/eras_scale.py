@@ -37,7 +37,7 @@ class Scale:
     def __init__(self, folder: Path, pairs: int) -> None:
         self.folder, self.pairs, self._runs = folder, pairs, 0
         self.env = environment(folder)
-        command = ["-m", "pytest_llmprops.cli.main", "generate", "eras", "--total", str(pairs)]
+        command = ["-m", "pytest_llmprops.cli.main", "lab", "eras", "generate", "--total", str(pairs)]
         subprocess.run([sys.executable, *command, "--out", str(folder / "set")], check=True, env=self.env)
         (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         (folder / "test_trivial.py").write_text(TRIVIAL.format(n=pairs), encoding="utf-8")

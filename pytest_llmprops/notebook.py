@@ -36,7 +36,7 @@ from pytest_llmprops.runs.export import table
 from pytest_llmprops.runs.gate import decide as deciding
 from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, read_gate
 from pytest_llmprops.runs.record import new_run_folder, remove_record
-from pytest_llmprops.runs.recorded_command import retry_command
+from pytest_llmprops.runs.recorded_command import resume_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -374,7 +374,7 @@ def _left(folder: Path) -> str:
     """Return what a run that ended early has left, and how it goes on; empty without a record."""
     if not _has_record(folder):
         return ""
-    return f"; the verdicts so far are in {folder}, and '{retry_command(folder)}' measures the others"
+    return f"; the verdicts so far are in {folder}, and '{resume_command(folder)}' measures the others"
 
 
 # ---- HTML

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmprops.cli.kit import Groups, add_group
+from pytest_llmprops.cli.kit import Groups
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.texts import terminal_line
 
@@ -22,26 +22,28 @@ if TYPE_CHECKING:
 
 
 def add_batch(groups: Groups) -> None:
-    """Add ``batch status``, ``collect`` and ``cancel``."""
-    commands = add_group(groups, "batch", "show, collect or cancel the batches that runs submitted")
+    """Add ``batch``."""
+    batch = groups.add_parser(
+        "batch",
+        help="show, collect or cancel the batches that runs submitted",
+        description="Show the open batches that runs submitted.",
+    )
+    action = batch.add_mutually_exclusive_group()
     for name, about in (
-        ("status", "show the open batches"),
         ("collect", "store the replies of batches that are over, as the next run would"),
         ("cancel", "cancel the open batches; lines that were run are paid for, and can be collected"),
     ):
-        command = commands.add_parser(name, help=about, description=about)
-        command.add_argument(
-            "--llm-store",
-            metavar="FILE",
-            help="file of the reply store (default: in the user's cache directory)",
-        )
-        command.add_argument(
-            "--llm-base-url",
-            default="",
-            metavar="URL",
-            help="the models' server, if its address has a user and a password, which no file has",
-        )
-        command.set_defaults(command=_run, name=name)
+        action.add_argument(f"--{name}", action="store_const", const=name, dest="name", help=about)
+    batch.add_argument(
+        "--llm-store", metavar="FILE", help="file of the reply store (default: in the user's cache directory)"
+    )
+    batch.add_argument(
+        "--llm-base-url",
+        default="",
+        metavar="URL",
+        help="the models' server, if its address has a user and a password, which no file has",
+    )
+    batch.set_defaults(command=_run, name="show")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -83,7 +85,7 @@ async def _lines(name: str, base_url: str, store: Store, ledger: Ledger) -> list
                     lines.append(f"{entry.batch} {entry.label}: {state.status}, {stored:,} replies stored")
                     continue
             except BackendError as error:
-                if name != "status":
+                if name != "show":
                     raise secrets.error(error) from None
             lines.append(_line(entry))
     return lines

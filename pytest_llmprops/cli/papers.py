@@ -18,8 +18,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from pytest_llmprops import NEEDS_MODEL
-from pytest_llmprops.benchmark_registry import benchmark_names
-from pytest_llmprops.cli.kit import Groups, Suggested, print_table, recorded, wrote
+from pytest_llmprops.cli.kit import Groups, print_table, recorded, wrote
 from pytest_llmprops.cli.run import Words, pytest_arguments
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import visible
@@ -72,7 +71,6 @@ def add_papers(groups: Groups) -> None:
         nargs="*",
         action=Words,
         metavar="NAME",
-        choices=Suggested(benchmark_names()),
         help="a paper, or a table such as htest/table-6",
     )
     papers.set_defaults(command=_papers)

@@ -320,7 +320,7 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     raise UsageError(
         f"--model {text}: unknown model; write openai:{name} with --llm-base-url URL for an"
         f" OpenAI-compatible server, litellm:PROVIDER/{name}, hf:{name}, llamacpp:FILE.gguf,"
-        f" or one of {', '.join(backend_names())}; 'llmprops models' lists what each needs"
+        f" or one of {', '.join(backend_names())}; 'llmprops list models' lists what each needs"
         + did_you_mean(name, (*backend_names(), *shipped_names()))
     )
 

@@ -138,9 +138,9 @@ def _key(part: Part) -> str:
     return part.value.partition("=")[0] if part.name in _NAMED else ""
 
 
-def retry_command(run: str | Path) -> str:
+def resume_command(run: str | Path) -> str:
     """Return the command that resumes a run, to copy into a shell."""
-    return shell_line("llmprops", "retry", str(run))
+    return shell_line("llmprops", "run", "--resume", str(run))
 
 
 def parts_of(words: Sequence[str], suites: Collection[str] = ()) -> Parts:
@@ -226,7 +226,7 @@ def repeated_words(
         if problem := "" if is_module else _suite_problem(suite, folder):
             raise UsageError(
                 f"{folder}: its suite {suite} {problem}, so it is not run; start in the folder of the first command, or"
-                " name the suites to run after the run: llmprops retry RUN suites/"
+                " name the suites to run after the run: llmprops run --resume RUN suites/"
             )
     words = ["--pyargs"] if has_modules else []
     for part in kept.parts:

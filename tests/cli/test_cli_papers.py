@@ -187,7 +187,7 @@ def test_table_8_is_shown(capsys: Capture) -> None:
     """The fine-tuning matrix has its 11 rows and 11 columns, with the paper's figures and the command."""
     text = output(capsys, "papers", "htest/table-8")
     assert "runs" in text.splitlines()[0]
-    assert "Measure it: llmprops htest train --model SPEC --out DIR" in text
+    assert "Measure it: llmprops lab htest train --model SPEC --out DIR" in text
     rows = cells(output(capsys, "papers", "htest/table-8", "--csv"))
     assert len(rows) == 12
     assert {len(row) for row in rows} == {12}
@@ -410,7 +410,7 @@ def test_plan_only(capfd: Capture, tmp_path: Path) -> None:
             ["htest/table-8", "--model", "fake:echo"],
             "gpt-3.5-turbo-0613 is retired. The command trains an adapter of a local model",
         ),
-        (["dtails/table-3", "--model", "fake:echo"], "use llmprops dtails rules"),
+        (["dtails/table-3", "--model", "fake:echo"], "use llmprops lab dtails rules"),
         (["htest", "--model", "fake:echo"], "name one table"),
         (["htest/table-6", "--llm-limit", "2"], "--llm-limit: needs --model SPEC"),
         (["htest/table-6", "--model", "fake:echo", "--run", "x"], "not both"),

@@ -169,7 +169,9 @@ def test_names_of_the_report_exist(table: PaperTable, measure: Measure, tmp_path
     if table.id == "eras/figure-5":
         # Accuracies on sentiment data are measured by another command.
         (tmp_path / "reviews.csv").write_text("label,review\n1,很好\n0,很差\n", "utf-8")
-        assert main(["eras", "sentiment-accuracy", str(tmp_path / "reviews.csv"), "--run", runs[1]]) == 0
+        assert (
+            main(["lab", "eras", "sentiment-accuracy", str(tmp_path / "reviews.csv"), "--run", runs[1]]) == 0
+        )
     assert main(["papers", table.id, *runs, "--out", str(tmp_path)]) == 0
     parts = found(table, tmp_path)
     assert all(parts.values()), parts

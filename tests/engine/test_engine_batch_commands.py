@@ -29,21 +29,23 @@ def server(
 
 def batch(tmp_path: Path, name: str, *args: str) -> int:
     """Run a command on the store."""
-    return main(["batch", name, "--llm-store", str(tmp_path / "replies.sqlite"), *args])
+    return main(
+        ["batch", *([f"--{name}"] if name else []), "--llm-store", str(tmp_path / "replies.sqlite"), *args]
+    )
 
 
 def test_open_batches_are_shown_and_collected(
     server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``status`` shows open batches; ``collect`` stores replies, so that the run needs no more of them."""
-    assert batch(tmp_path, "status") == 0
+    assert batch(tmp_path, "") == 0
     assert "m: in_progress, 0 of 7 lines done, expires 2" in capsys.readouterr().out
     assert batch(tmp_path, "collect") == 0
     assert "m: in_progress, 0 of 7 lines done" in capsys.readouterr().out
     server.polls = 0
     assert batch(tmp_path, "collect") == 0
     assert "m: completed, 7 replies stored" in capsys.readouterr().out
-    assert batch(tmp_path, "status") == 0
+    assert batch(tmp_path, "") == 0
     assert capsys.readouterr().out == "no open batches\n"
     run = BatchRun(server, tmp_path, sums(8))
     assert [reply.cached for reply in run.results] == [True] * 8
@@ -88,7 +90,7 @@ def test_an_address_with_a_password_is_given_again(
     assert "m: cancelled, 0 of 7 lines done" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["status", "collect", "cancel"])
+@pytest.mark.parametrize("name", ["", "collect", "cancel"])
 def test_a_missing_store_is_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
@@ -105,5 +107,5 @@ def test_the_batches_of_a_removed_store_are_shown(
     for path in tmp_path.glob("replies.sqlite*"):
         if not path.name.endswith(".batches"):
             path.unlink()
-    assert batch(tmp_path, "status") == 0
+    assert batch(tmp_path, "") == 0
     assert "m: in_progress, 0 of 7 lines done" in capsys.readouterr().out

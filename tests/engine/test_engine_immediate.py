@@ -150,7 +150,9 @@ def test_a_store_that_takes_no_reply_stops_the_run(make_broker: MakeBroker, tmp_
     async def work() -> list[str]:
         await asyncio.gather(*(broker.ask("m", "subject", Chat.user(text)) for text in "ab"))
         await broker.settled()
-        with pytest.raises(RunStopped, match="disk is full; the replies so far are kept; llmprops retry"):
+        with pytest.raises(
+            RunStopped, match="disk is full; the replies so far are kept; llmprops run --resume"
+        ):
             await broker.ask("m", "subject", Chat.user("c"))
         await broker.close()
         return broker.notes()

@@ -60,7 +60,7 @@ def test_alias_without_a_model_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "suggestion"),
-    [("grok-x", "xai:grok-x"), ("gemini-x", "gemini:gemini-x"), ("qwen9", "'llmprops models'")],
+    [("grok-x", "xai:grok-x"), ("gemini-x", "gemini:gemini-x"), ("qwen9", "'llmprops list models'")],
 )
 def test_bare_name_of_a_known_family_is_refused_with_its_alias(name: str, suggestion: str) -> None:
     """If no table of prices knows the name, the message says what to write."""

@@ -62,7 +62,7 @@ SUITES = [str(ROOT / "suites" / f"test_{name}.py") for name in ("dtails", "homop
 def fresh(run: Runner) -> Path:
     """Return a folder with new items of H-TEST only."""
     folder = run.folder / "fresh"
-    assert main(["generate", "htest", "--task", "rhyme", "--n", "4", "--out", str(folder)]) == 0
+    assert main(["lab", "htest", "generate", "--task", "rhyme", "--n", "4", "--out", str(folder)]) == 0
     return folder
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.stub_server import RunningStub
-from pytest_llmprops.cli.run import retry_arguments
+from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata
@@ -239,32 +239,32 @@ def test_retry_says_that_the_password_of_the_store_is_missing(
     url = postgres.url(postgres.new_database(), password="secret")
     first = run("--model", run.adder, "-o", "llm_retries=0", "--llm-store", url)
     run.write("failing.txt", "0")
-    named, _ = retry_arguments([str(first.folder), f"--llm-store={url}"])
+    named, _ = resume_arguments([str(first.folder), f"--llm-store={url}"])
     assert named[-1] == f"--llm-store={url}"
     assert sum(word.startswith("--llm-store") for word in named) == 1
     assert "password" not in capfd.readouterr().err
-    done = command(run, "retry", str(first.folder))
+    done = command(run, "run", "--resume", str(first.folder))
     repeated = next(line for line in done.output.splitlines() if "--llm-resume" in line)
     note = next(line for line in done.output.splitlines() if line.startswith("note: the password"))
     assert note == (
         "note: the password of the reply store is not recorded; set PGPASSWORD or PGPASSFILE, or name the store again:"
-        f" llmprops retry {first.folder} --llm-store URL"
+        f" llmprops run --resume {first.folder} --llm-store URL"
     )
     assert shlex.quote(f"--llm-store={url.replace(':secret', '')}") in repeated
     assert read_run(first.folder).facts.summary[0].errors == 0
 
 
 def test_retry_repeats_the_command_of_a_run(run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
-    """``llmprops retry RUN`` prints the run's own pytest command with --llm-resume, and completes the record."""
+    """``llmprops run --resume RUN`` prints the run's own pytest command with --llm-resume, and completes the record."""
     _with_errors(run)
     first = run("--model", run.adder, "-o", "llm_retries=0", "--llm-limit", "10")
     run.write("failing.txt", "0")
     _asked(run)
-    done = command(run, "retry", str(first.folder), "-q")
+    done = command(run, "run", "--resume", str(first.folder), "-q")
     assert f"--llm-limit=10 --llm-resume --llm-run={first.folder} -q\n" in done.output
     assert set(_asked(run)) <= {0, 1, 2}
     assert read_run(first.folder).facts.summary[0].errors == 0
-    assert "no run 'nosuch'" in one_error(capsys, "retry", "nosuch")
+    assert "no run 'nosuch'" in one_error(capsys, "run", "--resume", "nosuch")
 
 
 @pytest.mark.parametrize(

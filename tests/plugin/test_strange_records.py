@@ -1,4 +1,4 @@
-"""``llmprops retry`` on the record of someone else runs none of its code, and sends no key to its addresses."""
+"""``llmprops run --resume`` on the record of someone else runs none of its code, and sends no key to its addresses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.cli.run import retry_arguments
+from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.reports.terminal import next_command
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.recorded_command import FROM_RECORD
@@ -25,10 +25,10 @@ EVIL = "from pathlib import Path\nPath({file!r}).write_text('ran')\n"
 
 
 def retry(run: Runner, *words: str, env: Mapping[str, str] | None = None) -> Finished:
-    """Run ``llmprops retry`` with ``words`` in the user's folder, without a terminal."""
+    """Run ``llmprops run --resume`` with ``words`` in the user's folder, without a terminal."""
     code = "import sys; from pytest_llmprops.cli.main import main; sys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-c", code, "retry", *words],
+        [sys.executable, "-c", code, "run", "--resume", *words],
         cwd=run.folder,
         env=run.environment(env),
         stdin=subprocess.DEVNULL,
@@ -258,7 +258,7 @@ def test_a_terminal_is_asked(
     """On a terminal, the question says which key would go where; only y goes on."""
     first = failed_run(run, stranger)
     monkeypatch.chdir(run.folder)
-    words, value = retry_arguments([str(first.folder)])
+    words, value = resume_arguments([str(first.folder)])
     question = "llmprops: continue? [y/N]"
     env = {"OPENAI_API_KEY": KEY, FROM_RECORD: value}
     status, shown = answering(run, *words, env=env, question=question, answer=answer)
@@ -282,5 +282,5 @@ def test_offered_commands_are_quoted(run: Runner) -> None:
     folder = run.folder / "x; touch ran"
     run.write("adder.py", "import os\ndef reply(chat):\n    os.kill(os.getpid(), 2)\n    return '1'\n")
     done = run("--model", run.adder, "--llm-run", str(folder))
-    assert f"complete it: llmprops retry '{folder}'" in " ".join(done.output.split())
+    assert f"complete it: llmprops run --resume '{folder}'" in " ".join(done.output.split())
     assert f" '{folder}'" in next_command(folder)

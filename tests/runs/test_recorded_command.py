@@ -138,7 +138,7 @@ def test_suites_of_strangers_are_refused(
     (elsewhere / "test_evil.py").write_text("")
     (project / "link").symlink_to(elsewhere)
     with pytest.raises(
-        UsageError, match=r"^reports/runs/one: its suite .* is not run; .*llmprops retry RUN suites/$"
+        UsageError, match=r"^reports/runs/one: its suite .* is not run; .*llmprops run --resume RUN suites/$"
     ):
         repeated([*(["--pyargs"] if pyargs else []), suite])
     assert repeated([suite], "suites/")[0] == []

@@ -1,4 +1,4 @@
-"""``llmprops dtails``: make rules, extract concepts from a parallel corpus, run annotation studies."""
+"""``llmprops lab dtails``: make rules, extract concepts from a parallel corpus, run annotation studies."""
 
 from __future__ import annotations
 
@@ -324,7 +324,7 @@ def _annotate(options: argparse.Namespace) -> int:
         if options.data is not None:
             raise UsageError("--data is only for --task selection; --task rules judges the file of --rules")
         if options.rules is None:
-            raise UsageError("--task rules needs --rules FILE; `llmprops dtails rules` makes one")
+            raise UsageError("--task rules needs --rules FILE; `llmprops lab dtails rules` makes one")
         study = rules_study(options.lang, options.rules)
     else:
         if options.rules is not None:

@@ -178,7 +178,7 @@ class Batches:
         return [o for o in self._pending.values() if o.model is model and (o.mark is not None) is is_open]
 
     async def _take_stored(self) -> None:
-        """Take the replies that another run, or ``llmprops batch collect``, has stored since they were looked up."""
+        """Take the replies that another run, or ``llmprops batch --collect``, has stored since they were looked up."""
         unsent = [one for one in self._pending.values() if one.mark is None]
         replies = await asyncio.gather(*(self._known.find(one.model.served.model, one.key) for one in unsent))
         for one, reply in zip(unsent, replies, strict=True):

@@ -28,7 +28,7 @@ from pytest_llmprops.reports.view.following import Counts, Follower, Part
 from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
 from pytest_llmprops.runs.catalog import BASELINES, Listed
 from pytest_llmprops.runs.parts import shard_steps
-from pytest_llmprops.runs.recorded_command import retry_command
+from pytest_llmprops.runs.recorded_command import resume_command
 from pytest_llmprops.runs.summary import pooled_accuracy
 
 #: a run that makes no progress for this time says so
@@ -133,7 +133,7 @@ def row_of(run: Listed, follower: Follower | None, shares: Mapping[Part, Share],
     if steps := shard_steps(facts):
         remarks.append(f"to complete it: {steps}")
     elif row["state"] in ("killed", "incomplete"):
-        row["command"] = retry_command(run.folder)
+        row["command"] = resume_command(run.folder)
     row["remarks"] += [one_line(text, MOST_REMARK) for text in (*remarks, *facts.notes[:5])]
     return row
 

@@ -39,7 +39,7 @@ from pytest_llmprops.runs.pairs import (
 )
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.reader import Run, computed_metrics
-from pytest_llmprops.runs.recorded_command import retry_command
+from pytest_llmprops.runs.recorded_command import resume_command
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.paired import Pairs
@@ -314,7 +314,7 @@ def _why_incomplete(facts: RunMetadata) -> str:
     lacking = next((note for note in facts.notes if NOT_MEASURED in note), None)
     if lacking is not None:
         return f"{lacking}; correct this and measure again"
-    steps = shard_steps(facts) or f"continue it with: {retry_command(facts.run_id)}"
+    steps = shard_steps(facts) or f"continue it with: {resume_command(facts.run_id)}"
     return facts.stopped or f"cases have no verdict; {steps}"
 
 

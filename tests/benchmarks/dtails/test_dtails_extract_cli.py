@@ -1,4 +1,4 @@
-"""The command ``llmprops dtails extract``: a run that the suite can read, its output and its errors."""
+"""The command ``llmprops lab dtails extract``: a run that the suite can read, its output and its errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def extract(*words: object) -> int:
     models = ["--source-parser", "planted", "--target-parser", "words", "--aligner", "planted-encoder"]
-    return main(["dtails", "extract", *models, "--lang", "xx", *(str(word) for word in words)])
+    return main(["lab", "dtails", "extract", *models, "--lang", "xx", *(str(word) for word in words)])
 
 
 def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], run: Runner) -> None:

@@ -1,4 +1,4 @@
-"""``llmprops eras train``: word segmenters (section 3.1), sentiment classifiers (section 4.1), and tables of them.
+"""``llmprops lab eras train``: word segmenters (section 3.1), sentiment classifiers (section 4.1), and tables of them.
 
 Importing this module imports torch and transformers.
 """
@@ -680,7 +680,7 @@ def run_table(
 
 
 def _write_accuracies(measured: Measured) -> None:
-    """Write the accuracies on reviews as ``llmprops eras sentiment-accuracy`` does."""
+    """Write the accuracies on reviews as ``llmprops lab eras sentiment-accuracy`` does."""
     label = parse_spec(f"hf:{measured.model.resolve()}").label
     rows = [
         {

@@ -1,4 +1,4 @@
-"""``llmprops htest train``: fine-tune a language model on each task, and measure all tasks before and after.
+"""``llmprops lab htest train``: fine-tune a language model on each task, and measure all tasks before and after.
 
 Lee & Lim, section 5, analysis 1, and appendix F: 1,000 items of a task, three epochs, and all ten tasks with 50
 examples before and after (Table 8, Figure 6). The paper trains gpt-3.5-turbo-0613 on OpenAI's platform. This module
@@ -209,7 +209,7 @@ def train_task(
 
     :raises UsageError: If the base cannot be trained, or there are too few items.
     """
-    require_packages("llmprops htest train", "peft")
+    require_packages("llmprops lab htest train", "peft")
     spec = base_of(options.model)
     rows = training_rows(task, n=options.items, seed=settings.seed, exclude=options.exclude)
     texts = [text for text, _ in rows]
@@ -271,7 +271,7 @@ def run_experiment(
     # Too many items must stop the experiment before its first measurement; generating them takes two seconds.
     for task in tasks:
         training_rows(task, n=options.items, seed=settings.seed, exclude=options.exclude)
-    require_packages("llmprops htest train", "peft")
+    require_packages("llmprops lab htest train", "peft")
     chosen = {"model": spec_text(base), "tasks": list(tasks)}
     description: dict[str, JSON] = {**asdict(options), **chosen, **asdict(settings)}
     # Texts of items: too long for a record.
