@@ -120,7 +120,7 @@ def test_workflow_commands_run(
     workflow = (project / ".github" / "workflows" / "model-upgrade.yml").read_text(encoding="utf-8")
     steps = shell_steps(yaml.safe_load(workflow)["jobs"]["gate"]["steps"])
     assert list(steps) == ["Install", "Measure and decide", "Job summary", "Report", "Allure report"]
-    assert steps["Install"] == f"pip install 'pytest-llmprops[allure,report]=={__version__}'"
+    assert steps["Install"] == f"pip install 'pytest-llmprops[report]=={__version__}'"
     assert (project / "model.txt").read_text(encoding="utf-8") == "gpt-4o\n"
     stub = start_stub(delay=0.0)
     env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": stub.url, "MODEL": ""}

@@ -133,7 +133,7 @@ def add_view(groups: Groups) -> None:
 
 def _view(options: argparse.Namespace) -> int:
     if package := missing_package():
-        raise MissingExtra("llmprops view", package=package, extra="view")
+        raise MissingExtra("llmprops view", package=package, extra="report")
     from pytest_llmprops.reports.view.serving import Shown, serve
     from pytest_llmprops.runs.catalog import BASELINES, find_run
     from pytest_llmprops.runs.record import DEFAULT_ROOT

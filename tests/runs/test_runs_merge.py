@@ -174,7 +174,7 @@ def test_an_incomplete_merged_run_names_the_shards(
     merge([read_run(folder) for folder in folders], out)
     steps = (
         "measure the missing shards with --llm-shard (3/4, 4/4), complete the others with 'llmprops run --resume"
-        f" ({folders[1]}), then merge all shards again with 'llmprops runs merge'"
+        f" RUN' ({folders[1]}), then merge all shards again with 'llmprops runs merge'"
     )
     gate = tmp_path / "gate.toml"
     gate.write_text("[[rule]]\nbenchmark = 'sums'\nmin_accuracy = 0.3\n")

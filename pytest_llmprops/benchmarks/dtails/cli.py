@@ -232,7 +232,7 @@ def _extract(options: argparse.Namespace) -> int:
     wordnet, senses, notes = find_wordnet(), None, []
     if wordnet is None and options.senses not in (None, "none"):
         raise UsageError(
-            f"--senses {options.senses}: WordNet or NLTK is not installed; install the extra 'align', get WordNet's"
+            f"--senses {options.senses}: WordNet or NLTK is not installed; install the extra 'research', get WordNet's"
             " files (Debian: apt-get install wordnet-base; elsewhere: name them in WNSEARCHDIR), or use --senses none"
         )
     if wordnet is None and options.senses is None:

@@ -438,7 +438,7 @@ def test_without_hypothesis(project: Project) -> None:
     project = without_hypothesis(project, "import sys\nsys.modules['hypothesis'] = None\n")
     done = project("-rs")
     assert "4 passed, 1 skipped" in done.output
-    assert "pip install 'pytest-llmprops[search]'" in done.output
+    assert "pip install 'pytest-llmprops[oracle]'" in done.output
     assert done.run["complete"] is True
 
 

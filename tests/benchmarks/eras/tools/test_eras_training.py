@@ -47,7 +47,7 @@ from tests.support.training import (
 
 # The two modules below import torch.
 for package in ("torch", "transformers", "accelerate"):
-    pytest.importorskip(package, reason="needs the extra 'train'")
+    pytest.importorskip(package, reason="needs the extra 'research'")
 
 from pytest_llmprops.benchmarks.eras.tools.training import (  # noqa: E402
     LABELS,

@@ -28,7 +28,7 @@ from tests.support.training import Stopped, resumed, silent
 
 needs_peft = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "transformers", "accelerate", "peft")),
-    reason="needs the extra 'train'",
+    reason="needs the extra 'research'",
 )
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 ROWS = [("a Bee", "A"), ("bees", "B"), ("Cee", "A"), ("dee", "B")]
@@ -233,5 +233,5 @@ def test_without_its_package_the_command_is_one_line(
     """The line names the package and how to install it."""
     hide(monkeypatch, "peft")
     line = one_error(capsys, "lab", "htest", "train", "--model", "hf:x", "--out", tmp_path / "out")
-    assert "needs the package 'peft': pip install 'pytest-llmprops[train]'" in line
+    assert "needs the package 'peft': pip install 'pytest-llmprops[research]'" in line
     assert not (tmp_path / "out").exists()
