@@ -196,8 +196,16 @@ def decide(gate: str | PathLike[str], run: reader.Run, baseline: reader.Run | No
     """Decide by a gate file whether a run passes.
 
     :param gate: the gate file. :param baseline: the run to compare with, if a rule compares.
-    :raises UsageError: if the gate file is invalid, or a rule compares and there is no baseline.
+    :raises UsageError: if the gate file is invalid, an argument is not a path or a run, or a rule compares and there
+        is no baseline.
     """
+    if not isinstance(gate, str | PathLike):
+        raise UsageError(
+            f"decide: the gate is the path of a file, not {type(gate).__name__}: write its rules to gate.toml"
+        )
+    for what, value in (("run", run), ("baseline", baseline)):
+        if not isinstance(value, reader.Run) and (value is not None or what == "run"):
+            raise UsageError(f"decide: {what} is {type(value).__name__}; read a run with read_run(path)")
     rules = read_gate(Path(gate))
     if baseline is None and rules.needs_baseline:
         raise UsageError(f"{os.fspath(gate)}: {NEEDS_BASELINE} decide(gate, run, baseline)")

@@ -252,6 +252,12 @@ def models(values: Sequence[str]) -> tuple[str, ...]:
         raise ValueError("must name a model, for example --model smollm2")
     if len(set(values)) < len(values):
         raise ValueError("names a model twice")
+    for name in (value.partition("?")[0] for value in values):
+        # A file's name may have a comma, and so has the list of parsers of one helper.
+        is_list = "," in name and not name.startswith("first-of:")
+        if is_list and not Path(name.partition(":")[2] or name).exists():
+            repeated = " ".join(f"--model {one.strip()}" for one in name.split(","))
+            raise ValueError(f"each model needs its own option: {repeated}")
     return tuple(values)
 
 

@@ -67,6 +67,13 @@ def test_bare_name_of_a_known_family_is_refused_with_its_alias(name: str, sugges
     refuse(name, f"--model {name}: unknown model; write .*{suggestion}")
 
 
+def test_bare_name_does_not_use_the_server_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says how the name does."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://gpu:8000/v1")
+    refuse("qwen9", "unknown model; write openai:qwen9 for the server of OPENAI_BASE_URL")
+    assert parse_spec("openai:qwen9").backend == "openai"
+
+
 def test_name_of_an_alias_is_a_model_of_a_named_server() -> None:
     """With `--llm-base-url`, `mistral` is the name of a model."""
     spec = parse_spec("mistral", base_url="http://gpu:8000/v1")
