@@ -114,6 +114,6 @@ def test_extra_suffices(extra: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [tmp_path / "venv" / "bin" / "python", SCRIPT, extra],
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")},
-        capture_output=True, text=True, timeout=200, check=False,
+        capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

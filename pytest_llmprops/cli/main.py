@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import registrations
-from pytest_llmprops.cli import batch, listing, papers, reports, run, runs, store
+from pytest_llmprops.cli import batch, demo, listing, papers, reports, run, runs, store
 from pytest_llmprops.cli.kit import Command, add_group, add_registered
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.texts import did_you_mean, terminal_line
@@ -42,9 +42,9 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"pytest-llmprops {__version__}")
     groups = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for add in (
-        run.add_init, run.add_run, listing.add_list, papers.add_papers, run.add_data, batch.add_batch, runs.add_runs,
-        runs.add_gate, runs.add_compare, reports.add_readings, reports.add_report, reports.add_view, reports.add_site,
-        store.add_store,
+        demo.add_demo, run.add_init, run.add_run, listing.add_list, papers.add_papers, run.add_data, batch.add_batch,
+        runs.add_runs, runs.add_gate, runs.add_compare, reports.add_readings, reports.add_report, reports.add_view,
+        reports.add_site, store.add_store,
     ):  # fmt: skip
         add(groups)
     lab = add_group(groups, "lab", "research with a benchmark: generate and annotate items, train models")

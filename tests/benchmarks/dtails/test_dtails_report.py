@@ -135,7 +135,7 @@ def test_equal_translations_are_shown_once(tmp_path: Path) -> None:
     ]
     assert [row["Rules"] for row in table(report(*runs), TITLE)].count("translates") == 1
     verdicts = runs[2] / "verdicts.jsonl"
-    text = verdicts.read_text(encoding="utf-8").replace('"given": "weet"', '"given": "x"')
+    text = verdicts.read_text(encoding="utf-8").replace('"given":"weet"', '"given":"x"')
     verdicts.write_text(text, encoding="utf-8")
     assert [row["Rules"] for row in table(report(*runs), TITLE)].count("translates") == 2
 

@@ -424,7 +424,7 @@ def selection_result(study: Study) -> Result:
     sure = Counter(answer["confidence"] for sheet in study.answers.values() for answer in sheet.values())
     shares = ", ".join(f"{phrase} {sure[phrase] / sure.total():.1%}" for phrase in CONFIDENCE)
     remarks = [
-        f"same variation      {total_agreement(list(choices.values())):>8.1%}",
+        f"same variation      {total_agreement(list(choices.values())):>8.1%}".replace("nan", "NaN"),
         f"confidence: {shares}",
     ]
     for sheet, judgements in zip(study.answers, zip(*right, strict=True), strict=True):
@@ -459,21 +459,18 @@ def write_expert_set(path: Path, study: Study) -> list[Path]:
     """
     if study.task != SELECTION:
         raise UsageError("--write needs sheets of --task selection; these are of --task rules")
-    rows = []
-    for name in selection_result(study).expert:
-        question = study.questions[name]
-        # The authors' lists are Python literals with escapes for invisible characters.
-        variations, label = repr(list(question.options)), question.options[question.label]
-        texts = (question.concept, question.text, question.target, variations, label)
-        rows.append(dict(zip(COLUMNS, texts, strict=True)))
-    if not rows:
+    expert = [study.questions[name] for name in selection_result(study).expert]
+    if not expert:
         raise UsageError(
             "--write: a majority chose the original's variation for no sentence; nothing to write"
         )
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for question in expert:
+        # The authors' lists are Python literals with escapes for invisible characters.
+        variations, label = repr(list(question.options)), question.options[question.label]
+        writer.writerow((question.concept, question.text, question.target, variations, label))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, buffer.getvalue())
