@@ -22,7 +22,7 @@ from pytest_llmprops import CallOptions, ModelSpec, UsageError, benchmark_regist
 from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli.main import main, parser
 from pytest_llmprops.cli.run import project_files
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import ItemPlace
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder

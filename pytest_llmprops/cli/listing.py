@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_llmprops.benchmark_registry import find_registration, registrations
 from pytest_llmprops.cli.kit import Groups, print_table, wrote
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
 from pytest_llmprops.core.items import sized
 from pytest_llmprops.core.protocols import resolve

@@ -1,4 +1,8 @@
-"""Paired differences of two runs: means over clusters, exact tests, and intervals."""
+"""Paired differences of two runs: means over clusters, exact tests, and intervals.
+
+A *loss* is a pair that the baseline has right and the candidate wrong, a *gain* the reverse. A *difference* is
+candidate - baseline, so that a drop is negative. Scores are fractions in [0, 1].
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 from pytest_llmprops.core.items import by_cluster
 from pytest_llmprops.core.statistics import Interval, mean_interval
-
-# The scores of a baseline and a candidate on the same items.
-#
-# A *loss* is a pair that the baseline has right and the candidate wrong, a *gain* the reverse. A *difference*
-# is candidate - baseline, so that a drop is negative. Scores are fractions in [0, 1].
 
 #: smaller differences are rounding errors: repeats averaged in another order
 ROUNDING = 1e-12
@@ -99,10 +98,7 @@ class Pairs:
         return Pairs(self.candidate, self.baseline, self.clusters, self.noun)
 
 
-# Tests of a drop: one-sided p-values of "the candidate is not worse".
-#
 # scipy is imported where it is used, because most runs compare nothing.
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray

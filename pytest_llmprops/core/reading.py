@@ -19,7 +19,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from pytest_llmprops.core.reading_words import SPACED, UNSPACED
-from pytest_llmprops.core.strict_json import found_json
+from pytest_llmprops.core.reply_json import found_json
 
 #: A choice is stated at the beginning or the end; of a longer reply, so many characters of both are read.
 LONGEST_END = 4_000

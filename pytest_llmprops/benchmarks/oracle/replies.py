@@ -14,8 +14,9 @@ from typing import TypeVar
 
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.core.reading import listed, stated
+from pytest_llmprops.core.reply_json import found_json
 from pytest_llmprops.core.requests import Message
-from pytest_llmprops.core.strict_json import found_json, is_unicode
+from pytest_llmprops.core.strict_json import is_unicode
 from pytest_llmprops.core.texts import one_line
 
 #: a conversation's turns so far

@@ -226,12 +226,8 @@ def _row_matches(rule: Rule, row: MetricRow) -> bool:
     return group and fnmatchcase(row.name, rule.metric)
 
 
-# What a gate says about an accuracy that is not on all items, or not on those of the baseline.
-#
 # Rules that compare count items that one run lacks (``max_errors``). ``min_accuracy`` alone would be met by a
 # selection of easy items without a word.
-
-
 def selection_notes(
     gate: Gate,
     facts: RunMetadata,

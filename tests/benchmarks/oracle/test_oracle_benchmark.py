@@ -15,7 +15,7 @@ from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Message, Request
