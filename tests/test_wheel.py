@@ -89,13 +89,11 @@ def test_run_of_an_installed_benchmark(installed: Environment) -> None:
     assert "[fake-echo-capitals/" in installed.llmprops("run", "capitals", *PLAIN, *models, "--co")
 
 
-def test_lists_and_completion(installed: Environment) -> None:
-    """`--version`, `models`, `suites` and `completion` work in the environment."""
+def test_lists(installed: Environment) -> None:
+    """`--version` and `list` work in the environment."""
     assert installed.llmprops("--version").strip() == f"pytest-llmprops {__version__}"
-    assert "OPENAI_API_KEY (not set)" in installed.llmprops("models")
-    assert "capitals" in installed.llmprops("suites", "capitals")
-    pytest.importorskip("shtab")
-    assert "capitals" in installed.llmprops("completion", "bash")
+    assert "OPENAI_API_KEY (not set)" in installed.llmprops("list", "models")
+    assert "capitals" in installed.llmprops("list", "capitals")
 
 
 def test_new_project_is_measured(installed: Environment, project: Path) -> None:
@@ -122,7 +120,7 @@ def test_workflow_commands_run(
     workflow = (project / ".github" / "workflows" / "model-upgrade.yml").read_text(encoding="utf-8")
     steps = shell_steps(yaml.safe_load(workflow)["jobs"]["gate"]["steps"])
     assert list(steps) == ["Install", "Measure and decide", "Job summary", "Report", "Allure report"]
-    assert steps["Install"] == f"pip install 'pytest-llmprops[allure,report]=={__version__}'"
+    assert steps["Install"] == f"pip install 'pytest-llmprops[report]=={__version__}'"
     assert (project / "model.txt").read_text(encoding="utf-8") == "gpt-4o\n"
     stub = start_stub(delay=0.0)
     env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": stub.url, "MODEL": ""}

@@ -62,7 +62,7 @@ class Preflight:
             if label not in prices and label not in self._session.evaluation.in_process_labels:
                 raise UsageError(
                     f"--llm-max-cost needs a price, and {label} has none; add ?price_in=X&price_out=Y (USD per million"
-                    " tokens) to the model, or name a file with --llm-prices"
+                    " tokens) to the model, or name a file with -o llm_prices=FILE"
                 )
 
     def _check_keys(self) -> None:

@@ -18,7 +18,7 @@ from pytest_llmprops.reports.view import missing_package
 from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.record import FILE, counterexample_text
-from pytest_llmprops.runs.recorded_command import retry_command
+from pytest_llmprops.runs.recorded_command import resume_command
 
 
 def metric_lines(facts: RunMetadata, model: str, benchmark: str, width: int) -> list[str]:
@@ -142,7 +142,7 @@ def summary_lines(
     if not facts.complete:
         # A merged run without all shards does not know the number.
         missing = f"{count(expected - len(records))} of {counted(expected, unit)}" if expected else "cases"
-        steps = shard_steps(facts) or retry_command(folder)
+        steps = shard_steps(facts) or resume_command(folder)
         lines.append(f"INCOMPLETE: {missing} have no verdict; complete it: {steps}")
     lines.append(f"run record: {folder}")
     return [part for line in lines for part in wrapped(terminal_line(line), width)]
@@ -155,7 +155,7 @@ def next_command(folder: Path, *, resumes: bool = False) -> str:
     """
     words: tuple[str, ...] = ("view", str(folder))
     if resumes:
-        words = ("retry", str(folder))
+        words = ("run", "--resume", str(folder))
     elif missing_package():
         words = ("report", str(folder), "--out", "report")
     return f"next: {shell_line('llmprops', *words)}"

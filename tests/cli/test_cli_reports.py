@@ -139,7 +139,7 @@ def test_the_next_command_after_a_run_is_one_that_works(
 
     monkeypatch.setattr(importlib.util, "find_spec", without)
     assert next_command(Path("runs/one")) == "next: llmprops report runs/one --out report"
-    said = "llmprops: llmprops view needs the package 'uvicorn': pip install 'pytest-llmprops[view]'"
+    said = "llmprops: llmprops view needs the package 'uvicorn': pip install 'pytest-llmprops[report]'"
     assert one_error(capsys, "view") == said
 
 

@@ -84,6 +84,29 @@ def test_run_without_a_model_is_a_usage_error() -> None:
     assert "ERROR: no model chosen: pass --model SPEC" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["htest", "--resume", "x"], "--resume comes first, and no benchmark: llmprops run --resume RUN"),
+        (["--resume"], "name the run after --resume"),
+        (["--resume", "-q"], "name the run after --resume"),
+        (["--resume=nosuch"], "no run 'nosuch'"),
+    ],
+)
+def test_a_run_to_resume_is_named_first(words: list[str], said: str, capsys: Capture) -> None:
+    """A run is resumed with its own benchmarks, and pytest's options follow its name."""
+    assert said in one_error(capsys, "run", *words)
+
+
+def test_list_has_benchmarks_and_models(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """Without names, both are listed."""
+    monkeypatch.setattr("pytest_llmprops.cli.listing.registrations", lambda: [find_registration("htest")])
+    lines = output(capsys, "list").splitlines()
+    assert lines[1].startswith("htest")
+    assert lines[2] == ""
+    assert {"openai", "anthropic"} <= {line.split()[0] for line in lines[3:]}
+
+
 def test_run_of_a_benchmark_without_a_suite_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -157,7 +180,7 @@ def test_models_lists_every_provider_without_values(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(importlib.util, "find_spec", without_litellm)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
-    printed = output(capsys, "models")
+    printed = output(capsys, "list", "models")
     lines = {line.split()[0]: line for line in printed.splitlines()[1:]}
     assert set(lines) == {*backend_names(), *ALIASES}
     assert lines["openai"].endswith("OPENAI_API_KEY (set)")
@@ -174,7 +197,7 @@ def test_models_lists_a_broken_package(monkeypatch: pytest.MonkeyPatch, capsys: 
         raise ImportError("no module named absent")
 
     monkeypatch.setattr(registry, "entries", {"broken": load})
-    lines = {line.split()[0]: line for line in output(capsys, "models").splitlines()[1:]}
+    lines = {line.split()[0]: line for line in output(capsys, "list", "models").splitlines()[1:]}
     assert set(lines) == {*backend_names(), *ALIASES}
     assert lines["broken"].endswith("does not work: ImportError: no module named absent")
 
@@ -184,31 +207,31 @@ def test_models_lists_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     file = tmp_path / "mine.json"
     file.write_text('{"date": "2026-01-02", "usd_per_million_tokens": {"mine": [1, 2.5]}}', encoding="utf-8")
     monkeypatch.setenv("LLMPROPS_PRICES", str(file))
-    _, *lines, origin = output(capsys, "models", "--prices").splitlines()
+    _, *lines, origin = output(capsys, "list", "--prices").splitlines()
     rows = {line.split()[0]: line.split(maxsplit=4)[1:] for line in lines}
     assert rows["mine"] == ["1", "unknown", "2.5", "mine.json, 2026-01-02"]
     assert rows["gpt-4o"][3].startswith(("table of 20", "litellm "))
     assert "MIT license" in origin
-    assert "add --prices" in one_error(capsys, "models", "--out", file)
+    assert "add --prices" in one_error(capsys, "list", "--out", file)
 
 
 def test_suites_counts_items_and_calls(capsys: Capture) -> None:
     """DTAiLS asks a chat model to select and to translate: 3 calls per 2 items with quick."""
-    header, *lines = (line.split() for line in output(capsys, "suites", "dtails", "htest").splitlines())
+    header, *lines = (line.split() for line in output(capsys, "list", "dtails", "htest").splitlines())
     assert header[:2] == ["benchmark", "items"]
     assert [line[:6] for line in lines] == [
         ["dtails", "624", "936", "2,184", "216", "936"],
         ["htest", "2,104", "2,104", "2,104", "330", "1,100"],
     ]
-    assert "unknown benchmark 'nosuch'" in one_error(capsys, "suites", "nosuch")
+    assert "unknown benchmark 'nosuch'" in one_error(capsys, "list", "nosuch")
 
 
 def test_suites_counts_paper_only_for_named_benchmarks(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without names, the command leaves out the calls of ``paper``, which take longest to count."""
-    monkeypatch.setattr("pytest_llmprops.cli.run.registrations", lambda: [find_registration("htest")])
-    header, line = output(capsys, "suites").splitlines()
+    monkeypatch.setattr("pytest_llmprops.cli.listing.registrations", lambda: [find_registration("htest")])
+    header, line = output(capsys, "list", "suites").splitlines()
     assert "paper" not in header
     assert line.split()[:5] == ["htest", "2,104", "2,104", "330", "1,100"]
 
@@ -230,7 +253,7 @@ def test_version_and_help(words: list[str], printed: str, capsys: Capture) -> No
 
 @pytest.mark.parametrize(
     ("words", "near"),
-    [("comapre a", "compare"), ("runs lst", "list"), ("generate htst", "htest"), ("xyzzy", "")],
+    [("comapre a", "compare"), ("runs lst", "list"), ("lab htst", "htest"), ("xyzzy", "")],
 )
 def test_a_misspelled_command_is_answered_with_the_nearest(words: str, near: str, capsys: Capture) -> None:
     """Commands of commands, too."""
@@ -239,21 +262,4 @@ def test_a_misspelled_command_is_answered_with_the_nearest(words: str, near: str
     assert ended.value.code == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert said.endswith(f"); did you mean {near}?" if near else ")")
-    assert "did you mean htest?" in one_error(capsys, "suites", "htst")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_completion_has_commands_and_benchmarks(shell: str, capsys: Capture) -> None:
-    """The script knows commands, options and the names of benchmarks."""
-    pytest.importorskip("shtab")
-    script = output(capsys, "completion", shell)
-    assert all(word in script for word in ("export-train", "baseline", "homophones"))
-
-
-def test_completion_without_its_package_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    """One line says what to install."""
-    monkeypatch.setitem(sys.modules, "shtab", None)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
-    assert "pip install 'pytest-llmprops[completion]'" in one_error(capsys, "completion", "bash")
+    assert "did you mean htest?" in one_error(capsys, "list", "htst")

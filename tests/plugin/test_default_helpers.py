@@ -129,7 +129,7 @@ def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
     model = f"fake:call?file={run.folder / 'judge.py'}"
     options = (ORACLE, "--model", model, "-k", "pair and not own and not search", "--llm-limit=1", "-q")
     allure = run.folder / "allure"
-    done = run(*options, "--alluredir", str(allure), "--llm-attach", "all")
+    done = run(*options, "--alluredir", str(allure), "-o", "llm_attach=all")
     assert {verdict["status"] for verdict in done.verdicts.values()} <= {"correct", "wrong"}, done.output
     shown = results_by_item(allure)
     assert all(name in shown for name in done.verdicts)

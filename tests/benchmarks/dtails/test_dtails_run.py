@@ -24,7 +24,7 @@ from tests.support.dtails import (
 from tests.support.runs import Runner
 
 #: options that run the data in the current folder
-DATA = ("--llm-source", "published", "--llm-data", ".")
+DATA = ("--llm-data", ".")
 
 
 @pytest.fixture
