@@ -146,6 +146,8 @@ class Registration:
     :param generate: the command ``llmprops generate NAME``.
     :param default_helpers: model specifications by role, for roles without ``--llm-helper``. Those whose files are on
         this machine are used: the first one of each backend.
+    :param helper_requirement: what ``pip install`` needs to install the default helpers, for the message of a run
+        without them.
     :param data: function that returns the folder of the benchmark's own data. Default: the folder of the file that
         defines the class.
     :param manifest: path of the manifest of published files, in ``data``.
@@ -160,6 +162,7 @@ class Registration:
     commands: Command | None = None
     generate: Command | None = None
     default_helpers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    helper_requirement: str = ""
     data: Reference = ""
     manifest: str = ""
     printed_results: str = ""
