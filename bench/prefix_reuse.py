@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from pytest_llmprops.core.requests import Chat, Reply  # noqa: E402
-from pytest_llmprops.models.base import BackendOptions  # noqa: E402
+from pytest_llmprops.models.base import CallOptions  # noqa: E402
 from pytest_llmprops.models.registry import find_backend, parse_spec  # noqa: E402
 
 TARGETS = {"smollm2": 15.0, "hf": 5.0}
@@ -81,7 +81,7 @@ def random_model(folder: Path) -> str:
 def measure(spec_text: str, texts: list[str], scratch: int, repeats: int) -> dict[str, Any]:
     """Return the seconds per item with and without the cached prefix, and whether the replies are the same."""
     spec = parse_spec(spec_text)
-    model: Any = find_backend(spec.backend).factory(spec, BackendOptions())
+    model: Any = find_backend(spec.backend).factory(spec, CallOptions())
     requests = [Chat.user(text, temperature=0.0, max_tokens=5) for text in texts]
 
     def ask(batch: list[Chat]) -> list[str]:

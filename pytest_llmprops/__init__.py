@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.registration import BenchmarkMetadata, Command, Registration
     from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
     from pytest_llmprops.core.verdicts import Verdict
-    from pytest_llmprops.models.base import BackendOptions
+    from pytest_llmprops.models.base import CallOptions
     from pytest_llmprops.models.fake import FakeModel
     from pytest_llmprops.models.registry import Backend, register_model
     from pytest_llmprops.models.spec import ModelSpec
@@ -43,10 +43,10 @@ _MODULES = {
     "Ask": "core.benchmark",
     "Backend": "models.registry",
     "BackendError": "core.errors",
-    "BackendOptions": "models.base",
     "Benchmark": "core.benchmark",
     "BenchmarkMetadata": "core.registration",
     "Bound": "benchmarks.oracle.scheme",
+    "CallOptions": "models.base",
     "Chat": "core.requests",
     "Checker": "benchmarks.oracle.scheme",
     "CheckerBenchmark": "benchmarks.oracle.checker_benchmark",
@@ -93,10 +93,10 @@ __all__ = [
     "Ask",
     "Backend",
     "BackendError",
-    "BackendOptions",
     "Benchmark",
     "BenchmarkMetadata",
     "Bound",
+    "CallOptions",
     "Chat",
     "Checker",
     "CheckerBenchmark",

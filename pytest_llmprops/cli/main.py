@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import registrations
-from pytest_llmprops.cli import batch, models, papers, reports, run, runs, store
+from pytest_llmprops.cli import batch, demo, models, papers, reports, run, runs, store
 from pytest_llmprops.cli.kit import Command, add_registered
 from pytest_llmprops.core.errors import LLMPropsError, MissingExtra
 from pytest_llmprops.core.texts import did_you_mean, terminal_line
@@ -44,7 +44,8 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"pytest-llmprops {__version__}")
     groups = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for add in (
-        run.add_init, run.add_run, run.add_suites, papers.add_papers, models.add_models, run.add_data, run.add_generate
+        demo.add_demo, run.add_init, run.add_run, run.add_suites, papers.add_papers, models.add_models, run.add_data,
+        run.add_generate,
     ):  # fmt: skip
         add(groups)
     for registration in registrations():

@@ -13,7 +13,7 @@ from pytest_llmprops.core.errors import DataError, LLMPropsError, MissingExtra, 
 from pytest_llmprops.core.texts import terminal_line, utf8
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.models.api.prices import price, read_table, renewed_table, shipped_names, shipped_origin
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import ALIASES, backend_names, find_backend, parse_spec
 
 
@@ -164,7 +164,7 @@ def _needs(example: str, keys: Sequence[str]) -> str:
     spec = parse_spec(example)
     needs = []
     try:
-        find_backend(spec.backend).check(spec, BackendOptions())
+        find_backend(spec.backend).check(spec, CallOptions())
     except MissingExtra as error:
         needs.append(error.fix)
     except LLMPropsError as error:

@@ -55,6 +55,7 @@ MARGINS: Mapping[str, Mapping[str, tuple[int, str]]] = {
 REPOSITORY = "git+https://github.com/pytest-llmprops/pytest-llmprops"
 #: what to do after ``init``; the suites and the size are those of the gate
 NEXT = """\
+See a decision, without a key:   llmprops demo
 Count the calls and their cost:  {measure} --model gpt-4o --llm-plan
 Measure the model in use:        {measure} --model gpt-4o -n 8 --llm-max-cost 10 --llm-run reports/runs/first
 Keep the run as the baseline:    llmprops runs promote first current

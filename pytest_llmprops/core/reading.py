@@ -11,7 +11,7 @@ import html
 import re
 import unicodedata
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -32,7 +32,7 @@ _TOKENS = re.compile(
     r"|\A\s*(?:assistant|model|ai|bot)\s*[:\n]",
     re.IGNORECASE,
 )
-_STRUCK = re.compile(r"~~[^~\n]{1,200}~~|(?!\A)<(s|del|strike)>[^<\n]{1,200}</\1>", re.IGNORECASE)
+_STRUCK = re.compile(r"~~[^~\n]{1,200}~~|(?!\A<s>)<(s|del|strike)>[^<\n]{1,200}</\1>", re.IGNORECASE)
 _INVISIBLE = re.compile("[\u00ad\u061c\u0640\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]")
 _MARKS = re.compile(
     "[\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u09bc\u0a3c\u0abc\u0b3c\u0c3c\u0cbc]"
@@ -64,14 +64,12 @@ _TAG = re.compile(
 )
 #: Keys of JSON with the answer, and with what is not the answer.
 _ANSWER_KEY = re.compile(
-    r".*(?:answer|label|choice|option|result|class\w*|prediction|verdict|output|sentiment|答案|选项?"
-    r"|情感|标签).*",
+    r".*(?:answer|label|choice|option|result|class|prediction|verdict|output|sentiment|答案|选|情感|标签).*",
     re.I,
 )
 _REMARK_KEY = re.compile(
-    r".*(?:expla|reason|rationale|thought|thinking|note|comment|analysis|confiden|alternativ|input"
-    r"|sentence|question|error"
-    r"|message|理由|解释|说明|思考|分析).*",
+    r".*(?:expla|reason|rationale|thought|thinking|note|comment|analysis|confiden|alternativ|input|sentence|question"
+    r"|error|message|理由|解释|说明|思考|分析).*",
     re.I,
 )
 
@@ -83,9 +81,13 @@ def plain(text: str) -> str:
     letters, katakana and hiragana, quotation marks and marks that end a sentence. Case is kept. The tokens of a chat
     template and what is struck through are left out.
     """
-    text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_SAME)
-    text = _STRUCK.sub(" ", _TOKENS.sub("", _INVISIBLE.sub("", text)))
+    text = _same(html.unescape(text))
+    text = _STRUCK.sub(" ", _TOKENS.sub("\n", _INVISIBLE.sub("", text)))
     return unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
+
+
+def _same(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).translate(_SAME)
 
 
 class _Tier(IntEnum):
@@ -101,6 +103,7 @@ class _Mention:
     stop: int
     tier: _Tier = _Tier.MENTIONED
     is_rejected: bool = False
+    is_rejected_after: bool = False
 
 
 # A letter, digit or sign of a script with spaces between words.
@@ -119,13 +122,17 @@ def _any(field: str, *, begins: bool = True) -> str:
 _QUOTES = r"[\s\"'*_`(\[{<$]"
 _CLOSING = r"[\"'*_`)\]}>$]{0,4}"
 _FILL = rf"(?:[\s\"'*_`(\[{{<$:=>,✓→-]|{_any('link')}){{0,12}}\Z"
-_STATED = re.compile(rf"(?:{_any('answer')}){_FILL}|✓{_QUOTES}*\Z", re.I)
+_STATED = re.compile(
+    rf"(?:{_any('answer')})(?:{_FILL}|[^.;!?\n]{{0,50}} (?:is|was|would be):?{_QUOTES}*\Z)|✓{_QUOTES}*\Z",
+    re.I,
+)
 _CONCLUDED = re.compile(rf"(?:{_any('so')}|→|[=-]>){_FILL}", re.I)
 _FINAL = re.compile(_any("final"), re.I)
 _AFFIRMS = re.compile(_any("affirms"), re.I)
 _REJECTS = re.compile(rf"{_any('rejects')}(?:[^.;!?\n]{{0,40}})\Z", re.I)
 _REJECTS_LABEL = re.compile(
-    rf"(?:{_BEGIN}(?:wrong|incorrect|rejected|not)(?: \w+)?|错误\w{{0,4}}) ?[:=]{_QUOTES}*\Z|✗{_QUOTES}*\Z",
+    rf"(?:{_BEGIN}(?:wrong|incorrect|rejected|not)(?: \w+)?|错误\w{{0,4}}) ?[:=]{_QUOTES}*\Z"
+    rf"|(?:✗|\bover|(?<=\w) >){_QUOTES}*\Z",
     re.I,
 )
 _REJECTED = re.compile(
@@ -142,7 +149,7 @@ _SIMILAR = re.compile(
     rf"(?<!un)(?:like|similar to|match(?:es)?|same as|as in|fits|with)\s(?:the\s)?{_QUOTES}*\Z", re.I
 )
 _STOPS = re.compile(rf"[.;!?:\n]|,(?!\s*(?:or|nor)\b)|→|[=-]>|{_any('stops')}", re.I)
-_BECAUSE = re.compile(rf"{_any('because')}[^.!?\n]*\Z", re.I)
+_BECAUSE = re.compile(rf"[^.!?\n]*?{_any('because')}[^.!?\n]*", re.I)
 _SO = re.compile(_any("so"), re.I)
 _FIRST = re.compile(rf"{_any('first')}[^.;!?\n,]*,?[^.;!?\n,]{{0,30}}\Z", re.I)
 _IF = re.compile(rf"{_BEGIN}(?:if|unless|otherwise|whether){_END}|如果|若是|否则", re.I)
@@ -153,9 +160,12 @@ _JOINED = re.compile(
     rf"|answer)s?{_END}){{0,24}}",
     re.I,
 )
+_SENTENCE = re.compile(r"[.!?](?=\s)|\n|[.!]\Z")
+_SENTENCE_END = re.compile(r"[ \"'*_`)]*(?:[.;!?\n]|\Z)")
+_PLURAL = re.compile(r"[\"'*_`)]*\s*(?:are|were|do|don't|both|all)\b")
 _OR = re.compile(_any("joins") + "|[/&]", re.I)
 _ASKED = re.compile(rf"{_CLOSING}[ \t]{{0,3}}\?")
-_DEFINED = re.compile(rf"{_CLOSING}\s*(?:[:=→]|->|--?\s|–|—)\s*{_QUOTES}*[^\W\d_]{{2}}")
+_DEFINED = re.compile(rf"{_CLOSING}\s*(?:[:=→]|->|--?\s|–|—)\s*{_QUOTES}*[^\W\d_]")
 _EXPLAINED = re.compile(rf"{_CLOSING}(?:[.:;,]|\s*[-–—(]|\s+(?:because|since|as)\b|\s*\n)\s*\S", re.I)
 _UNDECIDED = re.compile(_any("undecided"), re.I)
 _REMARK = re.compile(r"\([^()\n]{3,200}\)")
@@ -164,24 +174,26 @@ _MARK = re.compile("[✗✓]")
 _ROW = re.compile(r"^\|[^\n]*\w{2}[^\n]*\|$", re.MULTILINE)
 #: Words after which a letter or "no" is an answer, not an article or part of a phrase ("A vowel", "no difference").
 _AFTER_ANSWER = re.compile(
-    r" (?:applies|and|are|as|based|because|but|cannot|can|can't|could|definitely|does|doesn't|due"
-    r"|examples?|fits|for|from|given"
-    r"|here|if|instead|is|isn't|it|me|not|of course|or|rather|seems|since|texts?|to|too|was|when|which"
-    r"|while|with|would|wouldn't"
-    r"|group|class|category|labels?|for sure|only|although|though)\b|(?! +[A-Za-zÀ-ɏ]{2})"
+    r" (?:although|and|applies|are|as|based|because|but|can|can't|cannot|category|class|could|definitely|does|doesn't"
+    r"|due|examples?|fits|for|from|given|group|here|if|instead|is|isn't|it|labels?|me|must|not|of course|only|or|over"
+    r"|rather|seems?|since|texts?|then|though|to|too|type|was|when|which|while|with|would|wouldn't)\b"
+    r"|(?! +[A-Za-zÀ-ɏ]{2})"
 )
 
 
 @lru_cache(maxsize=256)
-def _pattern(options: tuple[tuple[str, ...], ...]) -> tuple[re.Pattern[str], dict[str, int]]:
-    """Return the pattern of all forms, and the option of each form: as written if that tells the options apart."""
-    spelled: dict[str, int] = {}
-    for index, forms in enumerate(options):
-        for form in forms:
-            shape = unicodedata.normalize("NFKC", form).translate(_SAME) if len(form) == 1 else plain(form)
-            key = shape if len(shape) == 1 else shape.casefold()
-            if key:
-                spelled.setdefault(key, index)
+def _pattern(
+    options: tuple[tuple[str, ...], ...],
+) -> tuple[re.Pattern[str], dict[str, int], Callable[[str], str]]:
+    """Return the pattern of all forms, the option of each, and the function that makes texts comparable.
+
+    Forms of different options that are the same in plain spelling are told apart as they are written.
+    """
+    spell: Callable[[str], str] = plain
+    spelled, is_clear = _spelled(options, plain)
+    if not is_clear:
+        spell = _as_written
+        spelled, _ = _spelled(options, _as_written)
     # A label in lower case is an answer too, but of a shape such as P, p is another.
     if all(any(re.fullmatch("[A-Z]", form) for form in forms) for forms in options):
         for key, index in list(spelled.items()):
@@ -191,16 +203,34 @@ def _pattern(options: tuple[tuple[str, ...], ...]) -> tuple[re.Pattern[str], dic
     for key in sorted(spelled, key=lambda key: (-len(key), key)):
         shape = re.sub(r"(?:\\ |\\-|[ -])+", "[ -]?", re.escape(key)) if len(key) > 1 else re.escape(key)
         begin = _BEGIN if re.match(_LETTER, key) else ""
-        end = f"{_END}(?!'[a-z])" if re.match(_LETTER, key[-1]) else ""
+        end = f"{_END}(?!['-][A-Za-z]|\\+)" if re.match(_LETTER, key[-1]) else ""
         parts.append(f"{begin}(?i:{shape}){end}" if len(key) > 1 else f"{begin}{shape}{end}")
-    return re.compile("|".join(parts) or r"(?!)"), {_key(key): index for key, index in spelled.items()}
+    return re.compile("|".join(parts) or r"(?!)"), {_key(key): index for key, index in spelled.items()}, spell
+
+
+def _spelled(options: Sequence[Sequence[str]], spell: Callable[[str], str]) -> tuple[dict[str, int], bool]:
+    """Return the option of each form, and whether no two options share one."""
+    spelled: dict[str, int] = {}
+    is_clear = True
+    for index, forms in enumerate(options):
+        for form in forms:
+            # A joiner may be written as a space or left out.
+            shape = spell(re.sub("[\u200c\u200d]", " ", form)).strip() if len(form) > 1 else _same(form)
+            if shape:
+                key = shape if len(shape) == 1 else shape.casefold()
+                is_clear = is_clear and spelled.setdefault(key, index) == index
+    return spelled, is_clear
+
+
+def _as_written(text: str) -> str:
+    return _STRUCK.sub(" ", _TOKENS.sub("\n", html.unescape(text)))
 
 
 def _key(form: str) -> str:
     return form if len(form) == 1 else re.sub("[ -]", "", form).casefold()
 
 
-def stated(reply: str, options: Sequence[Sequence[str]]) -> int | None:
+def stated(reply: str, options: Sequence[Sequence[str]], *, strict: bool = False) -> int | None:
     """Return the index of the option that a reply states as its answer; None if it states none or several.
 
     An answer may be the whole reply, a line, a value of JSON, what comes after words such as "the answer is", or the
@@ -209,27 +239,29 @@ def stated(reply: str, options: Sequence[Sequence[str]]) -> int | None:
     :param options: The forms of each option, such as ``(("A", "positive"), ("B", "negative"))``. Words are found in any
         case and spelling. Labels such as A and B may be in lower case where they cannot be an article; other single
         characters count as they are.
+    :param strict: Only what the reply calls its answer counts, not the only option that it mentions.
     """
-    text = plain(
-        reply if len(reply) <= 2 * LONGEST_END else reply[:LONGEST_END] + "\n\n" + reply[-LONGEST_END:]
-    )
-    pattern, indexes = _pattern(tuple(map(tuple, options)))
+    pattern, indexes, spell = _pattern(tuple(map(tuple, options)))
+    is_long = len(reply) > 2 * LONGEST_END
+    text = spell(f"{reply[:LONGEST_END]}\n\n{reply[-LONGEST_END:]}" if is_long else reply)
     if all(len(form) == 1 for forms in options for form in forms):
         # A small model repeats itself.
         text = re.sub(r"\b([^\W\d_])\1+\b", r"\1", text)
     text = without_continuation(text, pattern)
     values, rest = found_json(text) if '"' in text or "'" in text else ([], text)
-    answers = [one for value in values if (one := _chosen("\n".join(_answers(value)), pattern, indexes))[1]]
+    least = _Tier.STATED if strict else _Tier.REMARK
+    texts = ["\n".join(_answers(value)) for value in values]
+    answers = [one for one in (_chosen(text, pattern, indexes, least) for text in texts) if one[1]]
     if answers:
         chosen = [index for index, _ in answers]
         return chosen[-1] if len(set(chosen)) == 1 or _TURNS.search(rest) else None
-    return _chosen(rest if values else text, pattern, indexes)[0]
+    return _chosen(rest if values else text, pattern, indexes, least)[0]
 
 
 def rejects(reply: str, forms: Sequence[str]) -> bool:
     """Return True if a reply rejects one of these forms each time that it mentions one ("it is not A")."""
-    pattern, indexes = _pattern((tuple(forms),))
-    found = _mentions(plain(reply), pattern, indexes)
+    pattern, indexes, spell = _pattern((tuple(forms),))
+    found = _mentions(spell(reply), pattern, indexes)
     return bool(found) and all(one.is_rejected for one in found)
 
 
@@ -254,12 +286,14 @@ def _answers(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def _chosen(text: str, pattern: re.Pattern[str], indexes: dict[str, int]) -> tuple[int | None, bool]:
+def _chosen(
+    text: str, pattern: re.Pattern[str], indexes: dict[str, int], least: _Tier
+) -> tuple[int | None, bool]:
     """Return the option that a plain text chooses, and whether it mentions any."""
     text = _marked_up(text, pattern)
     found = _mentions(text, pattern, indexes)
     _reject_joined(text, found)
-    return _decided(text, found), bool(found)
+    return _decided(text, found, least), bool(found)
 
 
 def _marked_up(text: str, pattern: re.Pattern[str]) -> str:
@@ -300,72 +334,64 @@ def _is_punctuation(text: str, one: _Mention) -> bool:
 
 def _is_mention(text: str, match: re.Match[str], indexes: dict[str, int]) -> bool:
     """Return True unless the match is an article ("A vowel"), part of a phrase ("no difference"), or punctuation."""
-    form, before, after = (
-        match[0],
-        text[max(0, match.start() - 1) : match.start()],
-        text[match.end() : match.end() + 30],
-    )
+    form, start = match[0], match.start()
+    before, after = text[max(0, start - 1) : start], text[match.end() : match.end() + 30]
     if not form[0].isalnum() and len(form) == 1:
-        return (not before or before in " \n\t\"'`*_([{$:" or before > "\u2fff") and (
-            not after or after[0] in " \n\t\"'`*_)]}$.,;:!?"
+        return (not before or before in " \n\t\"'`*_([{$:/" or before > "\u2fff") and (
+            not after or after[0] in " \n\t\"'`*_)]}$.,;:!?/"
         )
     is_letter = len(form) == 1 and form.isascii() and form.isalpha()
     if (is_letter or form.casefold() == "no") and not _AFTER_ANSWER.match(after):
         return False
-    if before == "/" and text[max(0, match.start() - 2) : match.start() - 1] in ("N", "n"):
+    if is_letter and text[max(0, start - 2) : start] in ("N/", "n/"):
         return False
     is_lower = is_letter and form.islower() and indexes.get(form.upper()) == indexes[form]
     if not is_lower:
         return True
     # A lower-case letter at the end may be the article of a reply that was cut off, unless a mark comes before it.
-    lead = text[max(0, match.start() - 8) : match.start()].rstrip()[-1:]
+    lead = text[max(0, start - 8) : start].rstrip()[-1:]
     return (bool(after) and after[0] != " ") or not lead or lead in "\"'`*([:=>"
 
 
 def _judge(text: str, found: Sequence[_Mention]) -> None:
     """Set the tier of each mention."""
-    remarks = [match.span() for match in _REMARK.finditer(text)]
+    remarks = {
+        place for match in _REMARK.finditer(text) for place in range(match.start() + 2, match.end() - 2)
+    }
     last = 0
     for number, one in enumerate(found):
-        following = found[number + 1].start if number + 1 < len(found) else len(text)
+        is_last = number + 1 == len(found)
+        following = len(text) if is_last else found[number + 1].start
         before = text[max(last, one.start - _AROUND) : one.start]
         after = text[one.stop : min(following, one.stop + _AROUND)]
-        stops = list(_STOPS.finditer(before))
-        clause = before[stops[-1].end() :] if stops else before
-        one.is_rejected = bool(
-            _REJECTS.search(clause) or _REJECTS_LABEL.search(before) or _REJECTED.match(after)
-        )
-        if one.is_rejected:
-            one.tier = _Tier.NOT
-        else:
-            one.tier = _tier(text, one, before, after, clause, number > 0)
-            while remarks and remarks[0][1] <= one.start:
-                remarks.pop(0)
-            if (
-                remarks
-                and remarks[0][0] < one.start
-                and text[remarks[0][0] + 1 : remarks[0][1] - 1].strip() != text[one.start : one.stop]
-            ):
-                one.tier = min(one.tier, _Tier.REMARK)
+        clause = before[max((stop.end() for stop in _STOPS.finditer(before)), default=0) :]
+        rejected = _REJECTED.match(after)
+        if rejected and not is_last and not after[rejected.end() :].strip() and _REJECTS.search(after):
+            # In "A nie B", the word between belongs to the option after it.
+            rejected = None
+        one.is_rejected_after = rejected is not None
+        is_rejected_before = _REJECTS.search(clause) or _REJECTS_LABEL.search(before)
+        one.is_rejected = one.is_rejected_after or bool(is_rejected_before)
+        one.tier = _Tier.NOT if one.is_rejected else _tier(text, one, before, after, clause)
+        gap = text[last : one.start] if number else ""
+        # A remark on another option follows in the same sentence, or is in brackets.
+        is_reason = len(gap) < 200 and _BECAUSE.fullmatch(gap) and not _SO.search(gap)
+        if (is_reason and one.tier < _Tier.FINAL) or one.start in remarks or one.stop - 1 in remarks:
+            one.tier = min(one.tier, _Tier.REMARK)
         last = one.stop
 
 
-def _tier(text: str, one: _Mention, before: str, after: str, clause: str, has_previous: bool) -> _Tier:
+def _tier(text: str, one: _Mention, before: str, after: str, clause: str) -> _Tier:
     if _RIGHT.match(after):
         return _Tier.STATED
-    line_start, line_stop = text.rfind("\n", 0, one.start) + 1, text.find("\n", one.stop)
-    line_stop = line_stop if line_stop >= 0 else len(text)
-    if line_stop - line_start <= 80 and not _has_letter(
-        text[line_start : one.start] + text[one.stop : line_stop]
-    ):
+    around = text[max(0, one.start - _AROUND) : one.start], text[one.stop : one.stop + _AROUND]
+    if not _has_letter(_SENTENCE.split(around[0])[-1] + _SENTENCE.split(around[1])[0]):
         return _Tier.STATED
     if _ASKED.match(after):
         return _Tier.NOT
     if (_ABOUT.match(after) and not _SIMILAR.search(before)) or _IF.search(clause):
         return _Tier.NOT
     if _FIRST.search(before):
-        return _Tier.REMARK
-    if has_previous and (because := _BECAUSE.search(before)) and not _SO.search(because[0]):
         return _Tier.REMARK
     if _STATED.search(before):
         return _Tier.FINAL if _FINAL.search(before) else _Tier.STATED
@@ -380,22 +406,39 @@ def _has_letter(text: str) -> bool:
 
 def _reject_joined(text: str, found: Sequence[_Mention]) -> None:
     """Reject what is joined to a rejected option, and options of which none is chosen: "A or B", definitions."""
+    gaps = [text[one.stop : other.start] for one, other in pairwise(found)]
+    is_joined = [_are_joined(text, gap, other) for gap, other in zip(gaps, found[1:], strict=True)]
+    is_plural = False
+    for place in reversed(range(len(gaps))):
+        # "A, B and C are wrong", but not "A, and B is wrong"
+        one, other, gap = found[place], found[place + 1], gaps[place]
+        is_list = _OR.search(gap) and ("," not in gap or _PLURAL.match(text, other.stop))
+        is_plural = bool(other.is_rejected_after and is_joined[place] and (is_plural or is_list))
+        if is_plural:
+            one.is_rejected = one.is_rejected_after = True
+            one.tier = _Tier.NOT
     offered: set[int] = set()
     joined: set[int] = set()
-    for (place, one), (_, other) in pairwise(enumerate(found)):
-        gap = text[one.stop : other.start]
-        if one.option == other.option or len(gap) > 40 or not _JOINED.fullmatch(gap):
+    same: list[tuple[int, int]] = []
+    for place, gap in enumerate(gaps):
+        one, other = found[place], found[place + 1]
+        if one.option == other.option and (_JOINED.fullmatch(gap[:40]) or re.fullmatch(r"\W{1,4}", gap)):
+            # "A. positive" is one option of a list.
+            same.append((place, place + 1))
+        elif not is_joined[place]:
             joined = set()
-            continue
-        if one.is_rejected and not other.is_rejected and _OR.search(gap):
+        elif one.is_rejected and not other.is_rejected and _OR.search(gap):
             other.is_rejected, other.tier = True, _Tier.NOT
-        elif not one.is_rejected and not other.is_rejected:
+        elif not one.is_rejected and not other.is_rejected and ((one.tier and other.tier) or _OR.search(gap)):
             # In "between A and B, A", the last one is chosen.
             if other.option in joined and "," in gap:
                 joined = set()
                 continue
             joined |= {one.option, other.option}
             offered |= {place, place + 1}
+    for pair in (*same, *reversed(same)):
+        if not offered.isdisjoint(pair):
+            offered.update(pair)
     defined = [place for place, one in enumerate(found) if one.tier and _DEFINED.match(text, one.stop)]
     if len({found[place].option for place in defined}) > 1:
         offered.update(defined)
@@ -403,7 +446,14 @@ def _reject_joined(text: str, found: Sequence[_Mention]) -> None:
         found[place].tier = _Tier.NOT
 
 
-def _decided(text: str, found: Sequence[_Mention]) -> int | None:
+def _are_joined(text: str, gap: str, other: _Mention) -> bool:
+    """Return True if two options are listed; what begins another sentence is not, unless it is all of it."""
+    if len(gap) > 40 or gap.strip() == "(" or not _JOINED.fullmatch(gap):
+        return False
+    return not re.search(r"[.;!]\s", gap) or _SENTENCE_END.match(text, other.stop) is not None
+
+
+def _decided(text: str, found: Sequence[_Mention], least: _Tier) -> int | None:
     """Return the only option of the highest tier, after what a reply takes back."""
     kept: list[_Mention] = []
     for one in found:
@@ -414,6 +464,8 @@ def _decided(text: str, found: Sequence[_Mention]) -> int | None:
     if not kept:
         return None
     tier = max(one.tier for one in kept)
+    if tier < least:
+        return None
     chosen: list[_Mention] = []
     for one in (one for one in kept if one.tier == tier):
         if chosen and chosen[-1].option != one.option and _BUT.search(text, chosen[-1].stop, one.start):
@@ -431,13 +483,18 @@ def _decided(text: str, found: Sequence[_Mention]) -> int | None:
     return chosen[0].option
 
 
+#: Names of formats after a code fence.
+_FORMATS = frozenset(
+    ("text", "txt", "plaintext", "plain", "json", "yaml", "markdown", "md", "python", "html", "xml", "answer")
+)
+
+
 def fenced(reply: str) -> str | None:
     """Return the text of the last code fence that has any, also of one that is not closed; None without one."""
     inside = reply.split("```")[1::2]
     for text in reversed(inside):
         first, _, rest = text.partition("\n")
-        # The name of a language stands alone after the fence.
-        text = rest if re.fullmatch(r"\w+", first) and rest.strip() else text
+        text = rest if first.strip().lower() in _FORMATS and rest.strip() else text
         if text.strip():
             return text.strip()
     return None
@@ -486,13 +543,8 @@ def listed(reply: str) -> list[str] | None:
     An item keeps its label ("city: Paris"), also if JSON or a table has it in a field of its own.
     """
     text = unicodedata.normalize("NFKC", html.unescape(reply))
-    text = _STRUCK.sub(" ", _TOKENS.sub("", text)).translate(dict.fromkeys(map(ord, "“”„"), '"'))
-    text = _XML.sub(
-        lambda match: (
-            match[0] if _LINE_TAG.match(match[0]) or _TAG.match(match[0]) else f"\n- {match[1]}: {match[2]}\n"
-        ),
-        text,
-    )
+    text = _STRUCK.sub(" ", _TOKENS.sub("\n", text)).translate(dict.fromkeys(map(ord, "“”„"), '"'))
+    text = _XML.sub(_item_of_tag, text)
     text = _TAG.sub("", _LINE_TAG.sub("\n", re.sub(r"<li\b[^<>\n]{0,80}>", "\n- ", text)))
     for turn in reversed(deque(_TURNS.finditer(text), maxlen=3)):
         # A reply that corrects itself lists all items again.
@@ -501,17 +553,17 @@ def listed(reply: str) -> list[str] | None:
     return _items(text)
 
 
+def _item_of_tag(match: re.Match[str]) -> str:
+    is_markup = _LINE_TAG.match(match[0]) or _TAG.match(match[0])
+    return match[0] if is_markup else f"\n- {match[1]}: {match[2]}\n"
+
+
 def _items(text: str, *, is_marked: bool = False) -> list[str] | None:
     values = found_json(text)[0] if '"' in text or "'" in text or "[]" in text else []
-    values = [
-        value
-        for value in values
-        if not isinstance(value, tuple)
-        or not all(_REMARK_KEY.fullmatch(key) for key, _ in value)
-        or not value
-    ]
-    if values:
-        return [item for item in _records(values[0]) if item]
+    for value in values:
+        # An object with a message only is no list.
+        if not (isinstance(value, tuple) and value and all(_REMARK_KEY.fullmatch(key) for key, _ in value)):
+            return [item for item in _records(value) if item]
     lines = _without_asides(without_continuation(text, _ANY_ITEM))
     items = _rows(lines) or _marked(lines)
     if not items and not is_marked:
@@ -559,26 +611,25 @@ def _rows(lines: Sequence[str]) -> list[str]:
 
 def _marked(lines: Sequence[str]) -> list[str]:
     """Return the items of the first numbered or bulleted list; of a list on one line, what is between its numbers."""
-    found = [(match, line) for line in lines if (match := _ITEM.fullmatch(line))]
-    if any(match["number"] for match, _ in found):
-        depth = min(len(match["blank"]) for match, _ in found if match["number"])
-        found = [(match, line) for match, line in found if match["number"] or len(match["blank"]) >= depth]
+    found = [match for match in map(_ITEM.fullmatch, lines) if match]
+    depths = [len(match["blank"]) for match in found if match["number"]]
+    found = [match for match in found if match["number"] or len(match["blank"]) >= min(depths, default=0)]
     if not found:
         first = next((place for line in lines if (place := re.search(r"(?:^|\s)\(?1[.)]\s", line))), None)
         return [_trimmed(part) for part in _INLINE.split(first.string[first.end() :])[::2]] if first else []
     items: list[str] = []
     heading, last = "", 0
-    is_numbered = bool(found[0][0]["number"])
-    for match, _ in found:
+    is_numbered = bool(found[0]["number"])
+    for match in found:
         text = _trimmed(match["text"])
-        if match["number"] and int(match["number"]) <= last and int(match["number"]) == 1:
+        if last and match["number"] and int(match["number"]) == 1:
             break
         if match["number"] or not is_numbered:
             last, heading = int(match["number"] or 0), text if text.endswith(":") else ""
             items += [] if heading else [text]
         elif heading:
             items.append(f"{heading} {text}")
-    if len(found) == 1 and len(parts := _INLINE.split(found[0][0]["text"])) > 1:
+    if len(found) == 1 and len(parts := _INLINE.split(found[0]["text"])) > 1:
         return [_trimmed(part) for part in parts[::2]]
     return items
 
@@ -653,16 +704,17 @@ def segmented(reply: str, sentence: str) -> list[str] | None:
         return None
     own = frozenset(accumulate(map(len, sentence.split())))
     text = html.unescape(reply).replace("✔", "✓").replace("✅", "✓").replace("❌", "✗")
-    text = _STRUCK.sub(" ", _TOKENS.sub("", text))
+    text = _STRUCK.sub(" ", _TOKENS.sub("\n", text))
     for version in (text, _GLOSS.sub("()", text)):
-        cuts = [cut for cut in _cuts(version, core) if cut.edges - own]
+        found = list(_cuts(version, core))
+        cuts = [cut for cut in found if cut.edges - own] or [cut for cut in found if cut.has_final_word]
         right = [cut for cut in cuts if not _CALLED_WRONG.search(cut.name)]
         for group in (right, [cut for cut in right if _CALLED_RIGHT.search(cut.name)]):
             complete = [cut for cut in group if cut.is_complete]
             if complete and len({cut.edges for cut in group}) == 1:
                 words = [core[a:b] for a, b in pairwise([0, *sorted(complete[-1].edges), len(core)])]
                 final = whole[len(core) :]
-                if final and complete[-1].has_final_word:
+                if final and complete[-1].has_final_word is not False:
                     return [*words, final]
                 return [*words[:-1], words[-1] + final]
         if len(cuts) > 1:
@@ -672,10 +724,13 @@ def segmented(reply: str, sentence: str) -> list[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """One segmentation of a sentence, and what the reply calls it."""
+    """One segmentation of a sentence, and what the reply calls it.
+
+    :param has_final_word: The sentence's final mark is a word of its own; None if the reply leaves it out.
+    """
 
     edges: frozenset[int]
-    has_final_word: bool
+    has_final_word: bool | None
     is_complete: bool
     name: str
 
@@ -714,7 +769,7 @@ def _cuts(text: str, core: str) -> Iterator[_Cut]:
         if edges is not None:
             name = (clauses[-1:] or [""])[0] + (comment[0] if comment else "")
             yield _Cut(
-                edges, bool(_separates(space)) if is_marked or dot else True, is_begun and is_ended, name
+                edges, bool(_separates(space)) if is_marked or dot else None, is_begun and is_ended, name
             )
             last = end + (comment.end() if comment else 0)
 

@@ -77,10 +77,10 @@ ENGLISH = Words(
     rejected=rf"{_BE} ?(?:not|n't|never)|(?:is|was|are|were|does|do|did|would|could|should|can|will|has"
     rf"|must)n't"
     rf"|(?:does|do|did|would|could|should|can|will|must) not|cannot|fails to|(?:{_BE} ?)?{_BAD}"
-    r"|can be (?:ruled|excluded|eliminated|rejected)\w*|[:=-] ?(?:no|false|wrong|incorrect)\b(?! ?[a-z])",
+    r"|can be (?:ruled|excluded|eliminated|rejected)\w*|(?:[:=→-]|[=-]>) ?(?:no|false|wrong|incorrect)\b(?! ?[a-z])",
     right=r"(?:is|was|fits|seems|would be) (?:the )?(?:correct|right|best|better|answer|most \w+|it\b"
     r"|my)|it is|fits|applies"
-    r"|matches|is my (?:answer|choice)|[:=-] ?(?:yes|true|correct|right)\b",
+    r"|matches|is my (?:answer|choice)|(?:[:=→-]|[=-]>) ?(?:yes|true|correct|right)\b",
     stops=r"(?<!anything )(?<!everything )(?<!all )but|so|hence|thus|therefore|because|since"
     r"|(?<!think )(?<!believe )(?<!sure )(?<!say )(?<!that )(?<!if )"
     r"(?<!whether )(?:it|this|that)(?: is|'s)|rather(?! than)|then",
@@ -89,7 +89,7 @@ ENGLISH = Words(
     r"|none other than|no problem|why not|doubtless|can(?:not|'t) (?:rule out|exclude)|not a no\b"
     r"|not (?:wrong|incorrect)",
     joins=r"or|and|nor|vs\.?|versus|maybe|perhaps|possibly|even|also|could be|may be|might be|it|either",
-    because=r"because|since|as|while|whereas|although|though|for|unlike|if|instead of|even if|only if",
+    because=r"because|since|as|while|whereas|although|though|unlike|if|instead of|even if|only if",
     first=r"at first(?: glance| sight)?|first impression|first (?:i )?thought|initially"
     r"|(?:i )?(?:was going to|first|almost|would have"
     r"|might have) (?:say|said|thought|chosen|picked)|(?:some|one|others|many|people|readers?"
@@ -105,9 +105,9 @@ ENGLISH = Words(
     r"|reserved|meant|about)\b"
     r"|means?\b|stands? for|refers? to|denotes|describes|represents|would (?:mean|need|require)|if\b"
     r"|when(?:ever)?\b"
-    r"|(?:examples?|texts?|items?|ones|sentences?|pairs?|samples?|cases?|is for)\b|are\b",
+    r"|(?:examples?|texts?|items?|ones|sentences?|pairs?|samples?|cases?)\b|are\b|for (?!sure|this|the|me|now|it|that)",
     undecided=r"depends|depending|can(?:not|'t) (?:be )?(?:determined?|tell|say|decide|answer)|unable"
-    r"|unclear|interchangeabl\w+|both"
+    r"|unclear|interchangeabl\w+|both\b(?! (?:are )?(?:wrong|incorrect))"
     r"|unsure|not sure|otherwise",
 )  # fmt: skip
 CHINESE = Words(
@@ -144,14 +144,14 @@ JAPANESE = Words(
     joins="か|や|も|でも|と|または|あるいは|および",
     turns="いや|訂正|すみません",
     but="しかし|ただし|ですが",
-    about="は[^。」]{0,20}(?:場合|時|とき|前|後)",
+    about='は[^。.」"]{1,20}?(?:場合|時|とき|前|後|ので|から)',
     undecided="どちらも|どちらでも|どれでも|場合による|両方",
 )
 SPANISH_GALICIAN = Words(
     answer="respuesta|respostas?|etiqueta|elijo|escollo|opcion|palabra|sentido",
     link="es|e|a|la|el|o|correcta|seria",
     so="por tanto|polo tanto|entonces|logo|asi que|enton",
-    rejects="non?|nunca|nin|ni|en vez de|en lugar de|en troques de|no canto de|agas|do que|sino|excepto",
+    rejects="non?|nunca|nin|ni|en vez de|en lugar de|en troques de|no canto de|ca|agas|do que|sino|excepto",
     rejected="(?:non?|esta|es|e|seria) (?:es|e|encaixa|vale|serve|procede|correct\\w|incorrect\\w"
     "|errone\\w|inadecuad\\w|mal)"
     "|non\\b",
@@ -189,7 +189,7 @@ OTHERS = Words(
     rejects="nicht|kein\\w*|pas|не|nevis|ne|nav|neka|bez|نه|به جای|بجای|جز|غیر از|नहीं|न कि|ना कि|न|ոչ"
     "|ոչ թե|չէ թե|քան|առանց",
     rejected="nicht|"
-    "نیست|نمی باشد|نادرست|غلط|اشتباه|نامناسب|نه\\b|(?:सही |ठीक |उपयुक्त |यहाँ |शब्द |तो |कभी "
+    "(?:مناسب |درست |صحیح )?نیست|نمی باشد|نادرست|غلط|اشتباه|نامناسب|نه\\b|(?:सही |ठीक |उपयुक्त |यहाँ |शब्द |तो |कभी "
     "|बिल्कुल )?नहीं|नही|(?:के|की) (?:बजाय|जगह|बदले)"
     "|के स्थान पर|गलत|अनुपयुक्त|न होकर|को छोड़कर|(?:ի )?փոխարեն|սխալ(?: է)?|չէ|(?:ճիշտ|հարմար|տեղին) չէ"
     "|չի|[ըն] (?:սխալ է|չէ)|ոչ\\b|vieta"

@@ -54,6 +54,8 @@ class Chat:
     :param temperature: None means the server's default.
     :param max_tokens: maximum length of the reply; None means no limit.
     :param logprobs: number of alternatives to return per token (0: no log probabilities).
+    :param response_format: ``json_object`` if the server shall enforce JSON, which the prompt must ask for, too; left
+        out where a server refuses it. Models on this machine ignore it.
     :param sample: distinguishes repeated requests with the same prompt; below ``REPEAT_STRIDE`` in a benchmark.
     :param extra: further parameters of the server, from ``--llm-param``.
     """
@@ -66,6 +68,7 @@ class Chat:
     logprobs: int = 0
     sample: int = 0
     extra: tuple[tuple[str, Any], ...] = ()
+    response_format: str = ""
 
     @classmethod
     def user(cls, content: str, **settings: Any) -> Chat:
@@ -248,6 +251,9 @@ def request_to_json(request: Request) -> dict[str, Any]:
             value = [[m.role, m.content] for m in value]
         elif name == "extra":
             value = dict(value)
+        elif name == "response_format" and not value:
+            # The keys of requests without it stay the same.
+            continue
         data[name] = value
     return data
 
@@ -292,9 +298,10 @@ def _canonical_request(request: Request) -> str:
             return _canonical(request_to_json(request))
         extra = _canonical(dict(request.extra)) if request.extra else "{}"
         stop = _canonical(request.stop) if request.stop else "[]"
+        form = f'"response_format":{string(request.response_format)},' if request.response_format else ""
         return (
             f'{{"extra":{extra},"kind":"chat","logprobs":{number(request.logprobs)},'
-            f'"max_tokens":{number(request.max_tokens)},"messages":[{messages}],"sample":{number(request.sample)},'
+            f'"max_tokens":{number(request.max_tokens)},"messages":[{messages}],{form}"sample":{number(request.sample)},'
             f'"stop":{stop},"temperature":{number(request.temperature)}}}'
         )
     return _canonical(request_to_json(request))

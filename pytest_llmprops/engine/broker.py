@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # imported only with --llm-engine batch or ray
     from pytest_llmprops.engine.replicas.fleets import Fleets
 
 
-class Broker:
+class LocalBroker:
     """Owns the reply store and the models; :class:`~pytest_llmprops.engine.calls.Calls` makes the calls.
 
     All methods except the constructor run in one event loop.
@@ -46,19 +46,21 @@ class Broker:
 
     def __init__(self, config: BrokerConfig, on_stop: Callable[[str], None] = lambda reason: None) -> None:
         import_registrations(config.registrations)
-        affordable_calls = affordable_concurrency(config.concurrency)
+        wanted = config.calls.concurrency
+        affordable_calls = affordable_concurrency(wanted)
         self._limit_note = ""
-        if affordable_calls < config.concurrency:
+        if affordable_calls < wanted:
             self._limit_note = (
-                f"concurrency is {affordable_calls} instead of {config.concurrency}, because the process may open"
+                f"concurrency is {affordable_calls} instead of {wanted}, because the process may open"
                 " few files; raise the limit with ulimit -n"
             )
-            config = dataclasses.replace(config, concurrency=affordable_calls)
+            calls = dataclasses.replace(config.calls, concurrency=affordable_calls)
+            config = dataclasses.replace(config, calls=calls)
         self.config = config
         self.counters = Counters(**config.earlier.get("counters", {}))
-        addresses = (config.base_url, *(spec.params.get("base_url") for spec in config.models.values()))
-        self._secrets = Secrets.of_run(config.headers, filter(None, addresses))
-        #: called before each call to a model, when the store does not have a reply
+        addresses = (config.calls.base_url, *(spec.params.get("base_url") for spec in config.models.values()))
+        self._secrets = Secrets.of_run(config.calls.headers, filter(None, addresses))
+        #: see :class:`~pytest_llmprops.engine.session.Broker`
         self.on_call: Callable[[], None] = lambda: None
         self._started, self._started_monotonic = time.time(), time.monotonic()
         self._known = ReplyCache(config, self._stop_without_store)
@@ -99,7 +101,7 @@ class Broker:
         self._trials: dict[str, Reply] = {}
         self._is_closed = False
         if config.earlier.get("stopped"):
-            self.stop(config.earlier["stopped"])
+            self._stop(config.earlier["stopped"])
 
     def _now(self) -> float:
         """Return the Unix time of a clock that nobody sets during the run, so that a new reply never looks old."""
@@ -112,7 +114,7 @@ class Broker:
         served = self._served.get(label)
         if served is None:
             spec = self.config.models[label]
-            options = self.config.options
+            options = self.config.calls
             if fleets is not None:
                 options = dataclasses.replace(options, device=fleets.device(label))
             model = find_backend(spec.backend).factory(spec, options)
@@ -161,7 +163,7 @@ class Broker:
         except BaseException as fault:
             if is_cancellation(fault):
                 raise
-            raise self.stop(fault_line(fault)) from None
+            raise self._stop(fault_line(fault)) from None
         key = served.key_of(request)
         if served.computed is not None:
             computed = await self._compute(label, served, served.computed, key, request)
@@ -252,10 +254,10 @@ class Broker:
                 self._stop_without_log(error)
 
     def _stop_without_store(self, error: Exception) -> RunStopped:
-        return self.stop(f"{error}; the replies so far are kept; llmprops retry resumes the run")
+        return self._stop(f"{error}; the replies so far are kept; llmprops retry resumes the run")
 
     def _stop_without_log(self, error: OSError) -> RunStopped:
-        return self.stop(f"requests.jsonl cannot be written: {error.strerror}")
+        return self._stop(f"requests.jsonl cannot be written: {error.strerror}")
 
     async def _compute(
         self, label: str, served: ActiveModel, computed: EqualRequests, key: str, request: Request
@@ -274,7 +276,7 @@ class Broker:
             final = served.breaker.succeeded > 0
             reason = "" if about_text else served.breaker.failure(error, final=final)
             if reason:
-                raise self.stop(f"{label}: {reason}") from None
+                raise self._stop(f"{label}: {reason}") from None
             raise
         served.breaker.success(empty=False)
         return dataclasses.replace(reply, key=key, deviations=served.forced())
@@ -295,7 +297,7 @@ class Broker:
     async def _joined(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
         """Return the reply to one call that all equal requests in progress share."""
         if self.config.cache == "only":
-            raise self.stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
+            raise self._stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
         reply, first = self._known.unstored(key), None
         if reply is not None or key in self._in_work:
             self.counters.joined += 1
@@ -360,7 +362,7 @@ class Broker:
         self._pay(served, reply)
         reason = served.breaker.success(empty=_is_empty(reply))
         if reason:
-            self.stop(f"{label}: {reason}")
+            self._stop(f"{label}: {reason}")
         return reply
 
     def _discard(self, label: str, replies: Sequence[Reply]) -> None:
@@ -420,8 +422,12 @@ class Broker:
         """Why the run is stopped; None while it is not."""
         return self._calls.stopped
 
-    def stop(self, reason: str) -> RunStopped:
-        """Stop the run: all open and later requests fail with the reason of the returned exception."""
+    async def stop(self, reason: str) -> None:
+        """Stop the run: all open and later requests fail."""
+        self._stop(reason)
+
+    def _stop(self, reason: str) -> RunStopped:
+        """Stop the run, and return the exception of its requests."""
         return self._calls.stop(reason)
 
     async def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
@@ -441,8 +447,6 @@ class Broker:
         notes = [*self._known.notes(), *self._calls.notes()]
         if self._limit_note:
             notes.insert(0, self._limit_note)
-        if self._batches is not None:
-            notes += self._batches.notes
         if self._fleets is not None:
             notes += self._fleets.notes()
         for label, served in self._served.items():
@@ -456,8 +460,13 @@ class Broker:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._known.settled()
 
-    def report(self) -> dict[str, Any]:
-        """Counters and facts about the models, as plain values."""
+    async def report(self) -> dict[str, Any]:
+        """Return :meth:`snapshot` when the replies so far are stored."""
+        await self.settled()
+        return self.snapshot()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return counters and facts about the models, as plain values."""
         return {
             "counters": dataclasses.asdict(self.counters),
             "stopped": self.stopped,

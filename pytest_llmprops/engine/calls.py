@@ -1,6 +1,7 @@
 """Calls to models, with limits on concurrency, rate and budget, and with retries.
 
-The retry policy is in :mod:`~pytest_llmprops.engine.calls`; ``models/api/errors.py`` classifies the errors of servers.
+``models/api/errors.py`` classifies the errors of servers: it sets ``transient`` and ``retry_after`` of a
+:class:`~pytest_llmprops.core.errors.BackendError`.
 """
 
 from __future__ import annotations
@@ -124,11 +125,6 @@ def _open_files() -> int:
     return 0
 
 
-# The retry policy: which failed calls are repeated, how often, and after what wait.
-#
-# ``models/api/errors.py`` classifies the errors of servers: it sets ``transient`` and ``retry_after`` of a
-# :class:`~pytest_llmprops.core.errors.BackendError`. ``engine/calls.py`` makes the calls and repeats them.
-
 #: seconds before the first retry; each further wait is twice as long, up to the longest
 FIRST_WAIT = 0.2
 LONGEST_WAIT = 60.0
@@ -250,7 +246,7 @@ class Calls:
         self._config, self._counters = config, counters
         self._on_call, self._on_stop = on_call, on_stop
         self._stored, self._secrets = stored, secrets
-        self._slots = asyncio.Semaphore(config.concurrency)
+        self._slots = asyncio.Semaphore(config.calls.concurrency)
         self._over = asyncio.Event()
         #: by the identity of the model
         self._limiters: dict[str, Limiter] = {}
@@ -272,8 +268,8 @@ class Calls:
         if identity not in self._limiters:
             self._limiters[identity] = Limiter(
                 label,
-                concurrency=self._config.concurrency,
-                timeout=self._config.timeout,
+                concurrency=self._config.calls.concurrency,
+                timeout=self._config.calls.timeout,
                 rpm=self._config.rpm,
                 stop=self.stop,
                 has_worked=label in self._config.proven,

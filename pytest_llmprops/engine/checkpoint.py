@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmprops.engine.calls import Counters
 
 if TYPE_CHECKING:
-    from pytest_llmprops.engine.broker import Broker
+    from pytest_llmprops.engine.broker import LocalBroker
 
 #: the counters, all of which are numbers; the first value of the file is the number of open requests
 _COUNTERS = [
@@ -36,7 +36,7 @@ class Checkpoint:
     :param open_requests: returns the number of requests without an answer, which will be sent again.
     """
 
-    def __init__(self, folder: Path, broker: Broker, open_requests: Callable[[], int]) -> None:
+    def __init__(self, folder: Path, broker: LocalBroker, open_requests: Callable[[], int]) -> None:
         self._broker, self._open_requests = broker, open_requests
         self._learned = folder / _LEARNED
         with open(folder / _COUNTED, "w+b") as file:
@@ -63,7 +63,7 @@ class Checkpoint:
             self._write_learned()
 
     def _write_learned(self) -> None:
-        report = self._broker.report()
+        report = self._broker.snapshot()
         learned = {name: report[name] for name in ("models", "notes", "stopped")}
         draft = self._learned.with_suffix(".draft")
         # Without it, only names of served models and notes are lost.

@@ -7,7 +7,7 @@ import base64
 import itertools
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ def _disconnected(reason: str) -> str:
     return f"the connection to the broker process ended: {reason}; run again"
 
 
-class BrokerClient:
+class RemoteBroker:
     """Client of the broker's socket; connects at the first use.
 
     If the broker ends, the client connects once more, to the process that may replace it, and repeats the messages that
@@ -115,6 +115,8 @@ class BrokerClient:
     """
 
     def __init__(self, path: str) -> None:
+        #: see :class:`~pytest_llmprops.engine.session.Broker`
+        self.on_call: Callable[[], None] = lambda: None
         self._path = path
         self._ids = itertools.count()
         #: the messages without an answer, and who waits for it
@@ -236,27 +238,35 @@ class BrokerClient:
             self.writer.write(b"".join(lines))
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
-        """See :meth:`pytest_llmprops.engine.broker.Broker.ask`."""
+        """See :meth:`pytest_llmprops.engine.broker.LocalBroker.ask`."""
+        self.on_call()
         answer = await self.send(
             {"op": "ask", "model": label, "role": role, "request": request_to_json(request)}
         )
         return Reply.from_json(answer["reply"], key=answer["key"], cached=answer["cached"])
 
     async def report(self) -> dict[str, Any]:
-        """See :meth:`pytest_llmprops.engine.broker.Broker.report`."""
+        """See :meth:`pytest_llmprops.engine.broker.LocalBroker.report`."""
         report: dict[str, Any] = (await self.send({"op": "report"}))["report"]
         return report
 
     async def trial(self, label: str, requests: Sequence[Request]) -> int:
-        """See :meth:`pytest_llmprops.engine.broker.Broker.trial`."""
+        """See :meth:`pytest_llmprops.engine.broker.LocalBroker.trial`."""
         message = {"op": "trial", "model": label, "requests": [*map(request_to_json, requests)]}
         return int((await self.send(message))["thinking_tokens"])
+
+    async def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
+        """Return False for each: only the broker's process can tell."""
+        return [False] * len(asked)
+
+    def flush(self) -> None:
+        """Do nothing: the broker's process writes its log before it answers."""
 
     async def stop(self, reason: str) -> None:
         """Stop the run for all clients."""
         await self.send({"op": "stop", "reason": reason})
 
-    async def close(self) -> None:
+    async def close(self) -> list[str]:
         """Close the connection."""
         self._is_closing = True
         for task in (self._connecting, self._reading):
@@ -265,3 +275,4 @@ class BrokerClient:
         if self.writer is not None:
             self._flush()
             self.writer.close()
+        return []

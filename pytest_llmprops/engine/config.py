@@ -12,7 +12,7 @@ from typing import Any
 from pytest_llmprops.core.requests import MAX_THINKING
 from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.engine.store.location import holds_replies
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, find_backend
 from pytest_llmprops.models.spec import ModelSpec, Replicas
 
@@ -22,17 +22,15 @@ class BrokerConfig:
     """Models by label, and how to call them.
 
     :param models: specifications by label; helpers have the label ``helper:ROLE``.
+    :param calls: what each call has.
     :param rpm: maximum calls per minute.
-    :param timeout: seconds per call.
     :param retries: maximum retries per call.
     :param not_before: Unix time; older stored replies of unpinned models are requested again.
-    :param prices: file of prices, which takes precedence over the tables.
     :param run_dir: folder of the ``requests.jsonl`` that the broker appends to; None for no log.
     :param registrations: files whose import registers more models.
     :param engine: ``local`` for calls, ``batch`` for the provider's batches, ``ray`` or ``ray://HOST:PORT``.
     :param replicas: the models that a Ray cluster serves, by label; empty with the other engines.
     :param batch_wait: seconds to wait for batches; None to wait until all are done.
-    :param headers: headers of each call over a network.
     :param max_thinking: tokens that a model may get for its thoughts beyond the limit of a request.
     :param proven: labels of the models of which an earlier run has replies.
     :param earlier: what a broker process that was killed has counted and learned
@@ -40,10 +38,8 @@ class BrokerConfig:
     """
 
     models: Mapping[str, ModelSpec]
-    base_url: str | None = None
-    concurrency: int = 64
+    calls: CallOptions = field(default_factory=CallOptions)
     rpm: float | None = None
-    timeout: float = 120.0
     retries: int = 4
     cache: CacheMode = "reuse"
     not_before: float = 0.0
@@ -51,24 +47,14 @@ class BrokerConfig:
     store: str = field(default="", repr=False)
     max_calls: int | None = None
     max_cost: float | None = None
-    prices: str | None = None
     run_dir: str | None = None
     registrations: tuple[str, ...] = field(default=())
     engine: str = "local"
     replicas: Mapping[str, Replicas] = field(default_factory=dict)
     batch_wait: float | None = None
-    # Its values may be keys.
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     max_thinking: int = MAX_THINKING
     proven: tuple[str, ...] = field(default=())
     earlier: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @property
-    def options(self) -> BackendOptions:
-        """The options of the models' backends."""
-        return BackendOptions(
-            self.base_url, self.timeout, self.concurrency, self.prices, headers=self.headers
-        )
 
     def to_json(self) -> str:
         """Return the configuration as one line."""
@@ -78,6 +64,7 @@ class BrokerConfig:
     def from_json(cls, line: str) -> BrokerConfig:
         """Return the configuration that :meth:`to_json` wrote."""
         data: dict[str, Any] = json.loads(line)
+        data["calls"] = CallOptions(**data["calls"])
         data["registrations"], data["proven"] = tuple(data["registrations"]), tuple(data["proven"])
         data["models"] = {label: ModelSpec.from_json(spec) for label, spec in data["models"].items()}
         data["replicas"] = {label: Replicas.from_json(own) for label, own in data["replicas"].items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
@@ -18,7 +18,7 @@ from pytest_llmprops.engine.calls import Counters
 from pytest_llmprops.engine.evaluator import Case, Faults, Outcome, as_exception
 from pytest_llmprops.engine.event_loop import is_interruption
 from pytest_llmprops.engine.queues import BatchQueue, Send, ThreadWorker, queue_of, served_batch
-from pytest_llmprops.models.base import BackendOptions, Model, Result
+from pytest_llmprops.models.base import CallOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -52,7 +52,7 @@ class InProcess:
     :param specs: specifications by label.
     """
 
-    def __init__(self, specs: Mapping[str, ModelSpec], options: BackendOptions) -> None:
+    def __init__(self, specs: Mapping[str, ModelSpec], options: CallOptions) -> None:
         self._specs = dict(specs)
         self._options = options
         self._served: dict[str, InProcessModel] = {}
@@ -224,19 +224,32 @@ class NoBroker:
     """Takes the broker's place in a session whose models are all served inside the pytest processes."""
 
     def __init__(self) -> None:
-        self.stopped: str | None = None
+        self.on_call: Callable[[], None] = lambda: None
+        self._stopped: str | None = None
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
         """Raise :class:`BackendError`: no model is behind a broker."""
         raise BackendError(f"{label} is not a model of this session", kind="broker")
 
-    def stop(self, reason: str) -> None:
+    async def trial(self, label: str, requests: Sequence[Request]) -> int:
+        """Return 0: no model is behind a broker."""
+        return 0
+
+    async def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
+        """Return False for each: nothing is stored."""
+        return [False] * len(asked)
+
+    def flush(self) -> None:
+        """Do nothing: there is no log."""
+
+    async def stop(self, reason: str) -> None:
         """Stop the run, for this process."""
-        self.stopped = self.stopped or " ".join(reason.split())
+        self._stopped = self._stopped or " ".join(reason.split())
 
-    def report(self) -> dict[str, Any]:
-        """See :meth:`~pytest_llmprops.engine.broker.Broker.report`."""
-        return {"counters": asdict(Counters()), "stopped": self.stopped, "notes": [], "models": {}}
+    async def report(self) -> dict[str, Any]:
+        """Return no calls."""
+        return {"counters": asdict(Counters()), "stopped": self._stopped, "notes": [], "models": {}}
 
-    async def close(self) -> None:
-        """Do nothing: nothing is open."""
+    async def close(self) -> list[str]:
+        """Return no problem: nothing is open."""
+        return []

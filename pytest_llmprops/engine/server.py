@@ -19,7 +19,7 @@ from typing import Any
 from pytest_llmprops.core.contracts import fault_line, fault_text
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import request_from_json
-from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.engine.checkpoint import Checkpoint
 from pytest_llmprops.engine.client import LINE_LIMIT, encode_message, read_message
 from pytest_llmprops.engine.config import BrokerConfig, import_sdks
@@ -29,7 +29,7 @@ from pytest_llmprops.engine.event_loop import is_cancellation
 class Server:
     """Serves one broker to any number of clients on a Unix socket."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: LocalBroker) -> None:
         self._broker = broker
         #: number of requests without an answer
         self.asked = 0
@@ -92,10 +92,9 @@ class Server:
             requests = [*map(request_from_json, message["requests"])]
             return {"thinking_tokens": await self._broker.trial(message["model"], requests)}
         if message["op"] == "report":
-            await self._broker.settled()
-            return {"report": self._broker.report()}
+            return {"report": await self._broker.report()}
         if message["op"] == "stop":
-            self._broker.stop(message["reason"])
+            await self._broker.stop(message["reason"])
             return {}
         raise ValueError(f"unknown operation {message['op']!r}")
 
@@ -128,7 +127,7 @@ async def _standard_input_closed() -> None:
 
 async def run(config: BrokerConfig, path: str) -> None:
     """Serve until standard input is closed."""
-    broker = Broker(config)
+    broker = LocalBroker(config)
     import_sdks(config)
     server = Server(broker)
     checkpoint = Checkpoint(Path(path).parent, broker, lambda: server.asked)

@@ -14,23 +14,24 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 from pytest_llmprops.core.contracts import NOT_CLOSED
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.requests import Kind, Reply, Request
-from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.engine.checkpoint import read_checkpoint
-from pytest_llmprops.engine.client import BrokerClient
+from pytest_llmprops.engine.client import RemoteBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.evaluator import BrokerAsk, Case, Evaluator, Outcome
 from pytest_llmprops.engine.event_loop import CLOSE_SECONDS, LoopThread
 from pytest_llmprops.engine.in_process import InProcess, NoBroker
 from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.engine.store.location import default_store
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -60,15 +61,14 @@ class OneModel:
         self.kinds: frozenset[Kind] = find_backend(spec.backend).kinds(spec)
         self._config = BrokerConfig(
             {self.label: spec},
-            base_url=base_url,
+            CallOptions(base_url, concurrency=concurrency),
             store=str(store or default_store()),
-            concurrency=concurrency,
             cache=cache,
         )
-        self._broker: Broker | None = None
+        self._broker: LocalBroker | None = None
 
     async def __aenter__(self) -> OneModel:
-        self._broker = Broker(self._config)
+        self._broker = LocalBroker(self._config)
         return self
 
     async def __aexit__(
@@ -90,6 +90,44 @@ class OneModel:
 T = TypeVar("T")
 
 
+class Broker(Protocol):
+    """The one way to the models: in this process, in a process of its own, or none."""
+
+    #: called before each call to a model, or before each request that leaves this process
+    on_call: Callable[[], None]
+
+    async def ask(self, label: str, role: str, request: Request) -> Reply:
+        """Return the reply of a model.
+
+        :raises BackendError: if the call fails. :raises RunStopped: if the run is stopped.
+        """
+        ...
+
+    async def trial(self, label: str, requests: Sequence[Request]) -> int:
+        """Make a call before the run, with one of the requests, and return the tokens of the model's thoughts in it."""
+        ...
+
+    async def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
+        """Return which (model label, request) pairs need no call."""
+        ...
+
+    def flush(self) -> None:
+        """Write the log of the requests that were answered so far."""
+        ...
+
+    async def report(self) -> dict[str, Any]:
+        """Return counters and facts about the models, as plain values."""
+        ...
+
+    async def stop(self, reason: str) -> None:
+        """Stop the run."""
+        ...
+
+    async def close(self) -> list[str]:
+        """Free everything, and return one line per model that could not be closed."""
+        ...
+
+
 class Engine:
     """Evaluates cases with its own broker, a connection to one, or no broker.
 
@@ -108,13 +146,11 @@ class Engine:
     ) -> None:
         self._thread = LoopThread()
         self._in_process = in_process
-        self.broker: Broker | BrokerClient | NoBroker
+        self.broker: Broker = NoBroker()
         if config is not None:
             self.broker = self._thread.call(self._make_broker(config))
         elif socket is not None:
-            self.broker = BrokerClient(socket)
-        else:
-            self.broker = NoBroker()
+            self.broker = RemoteBroker(socket)
         #: sends a request to a model; await it only in work passed to :meth:`start`
         self.ask: BrokerAsk = self.broker.ask if in_process is None else self._ask
         self._evaluator = Evaluator(
@@ -124,14 +160,13 @@ class Engine:
             on_stop=self._stop_soon,
             keeps_calls=keeps_calls,
             # A verdict in the record names requests that the record has, also if the run is killed.
-            before_publish=self.broker.flush if isinstance(self.broker, Broker) else lambda: None,
+            before_publish=self.broker.flush,
         )
         self._stopping: asyncio.Task[None] | None = None
-        if isinstance(self.broker, Broker):
-            self.broker.on_call = self._evaluator.note_call
+        self.broker.on_call = self._evaluator.note_call
 
-    async def _make_broker(self, config: BrokerConfig) -> Broker:
-        return Broker(config)
+    async def _make_broker(self, config: BrokerConfig) -> LocalBroker:
+        return LocalBroker(config)
 
     def _stop_soon(self, reason: str) -> None:
         """Stop the run from the engine's event loop."""
@@ -139,7 +174,7 @@ class Engine:
         async def stop() -> None:
             # A run without its broker ends anyway.
             with contextlib.suppress(LLMPropsError):
-                await _stop(self.broker, reason)
+                await self.broker.stop(reason)
 
         self._stopping = asyncio.get_running_loop().create_task(stop())
 
@@ -167,8 +202,7 @@ class Engine:
 
         While replies come from the store, two threads that alternate are slower than one after the other.
         """
-        if isinstance(self.broker, Broker):
-            self._evaluator.settled.wait(seconds)
+        self._evaluator.settled.wait(seconds)
 
     def has_verdicts(self) -> bool:
         """Return True if a finished verdict has not been fetched."""
@@ -176,8 +210,6 @@ class Engine:
 
     def report(self) -> dict[str, Any]:
         """The broker's counters and facts."""
-        if isinstance(self.broker, Broker | NoBroker):
-            return self._thread.call(_report(self.broker))
         return self._thread.call(self.broker.report(), CLOSE_SECONDS)
 
     def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
@@ -185,8 +217,7 @@ class Engine:
 
         :raises StoreError: if the store cannot be used.
         """
-        assert not isinstance(self.broker, BrokerClient)
-        return self._thread.call(_are_known(self.broker, asked))
+        return self._thread.call(self.broker.are_known(asked))
 
     def trials(self, requests: Mapping[str, Sequence[Request]]) -> dict[str, int]:
         """Make one call to each of the models before the run; return label -> tokens of its thoughts in this call.
@@ -195,12 +226,15 @@ class Engine:
         :raises RunStopped: if a model refuses every call, or cannot be reached.
         :raises BackendError: if the broker process ended.
         """
-        assert not isinstance(self.broker, NoBroker)
-        return self._thread.call(_trials(self.broker, requests))
+
+        async def trials() -> list[int]:
+            return await asyncio.gather(*(self.broker.trial(*one) for one in requests.items()))
+
+        return dict(zip(requests, self._thread.call(trials()), strict=True))
 
     def stop(self, reason: str) -> None:
         """Stop the run."""
-        self._thread.call(_stop(self.broker, reason), CLOSE_SECONDS)
+        self._thread.call(self.broker.stop(reason), CLOSE_SECONDS)
 
     def close(self) -> list[str]:
         """Cancel open work and free everything. Return one line per model of this process that could not be closed."""
@@ -213,32 +247,7 @@ class Engine:
 
     async def _close(self) -> list[str]:
         await self._evaluator.close()
-        if isinstance(self.broker, Broker):
-            return await self.broker.close()
-        await self.broker.close()
-        return []
-
-
-async def _report(broker: Broker | NoBroker) -> dict[str, Any]:
-    if isinstance(broker, Broker):
-        await broker.settled()
-    return broker.report()
-
-
-async def _are_known(broker: Broker | NoBroker, asked: Sequence[tuple[str, Request]]) -> list[bool]:
-    return [False] * len(asked) if isinstance(broker, NoBroker) else await broker.are_known(asked)
-
-
-async def _trials(broker: Broker | BrokerClient, requests: Mapping[str, Sequence[Request]]) -> dict[str, int]:
-    tokens = await asyncio.gather(*(broker.trial(label, prompts) for label, prompts in requests.items()))
-    return dict(zip(requests, tokens, strict=True))
-
-
-async def _stop(broker: Broker | BrokerClient | NoBroker, reason: str) -> None:
-    if isinstance(broker, Broker | NoBroker):
-        broker.stop(reason)
-    else:
-        await broker.stop(reason)
+        return await self.broker.close()
 
 
 #: a Unix socket path has at most 103 bytes on macOS and 107 on Linux

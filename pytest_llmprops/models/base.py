@@ -178,7 +178,7 @@ def serve(model: Model, requests: Sequence[Request]) -> Results:
 
 
 @dataclass(frozen=True, slots=True)
-class BackendOptions:
+class CallOptions:
     """The command-line options for calls.
 
     :param base_url: the value of ``--llm-base-url``.

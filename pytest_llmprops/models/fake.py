@@ -34,7 +34,7 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Translate, Usage
 from pytest_llmprops.core.texts import did_you_mean, one_line
 from pytest_llmprops.models.api.prices import Price, price
-from pytest_llmprops.models.base import BackendOptions, Result, scored
+from pytest_llmprops.models.base import CallOptions, Result, scored
 from pytest_llmprops.models.registry import Backend, Maker
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -324,7 +324,7 @@ def _kinds(spec: ModelSpec) -> frozenset[Kind]:
     return frozenset(kind for kind in _SERVED if kind in names)
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     if spec.name not in _PARAMS:
         raise UsageError(
             f"--model {spec.text}: unknown fake model '{spec.name}'; choose from {', '.join(_PARAMS)}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import KINDS, Kind
 from pytest_llmprops.core.texts import did_you_mean
-from pytest_llmprops.models.base import BackendOptions, Model, checked_model
+from pytest_llmprops.models.base import CallOptions, Model, checked_model
 from pytest_llmprops.models.spec import ModelSpec, split, without_secrets
 
 # Short names of providers and local servers, such as ``ollama:NAME``, and the backends that serve them.
@@ -99,12 +99,12 @@ def hint(spec: ModelSpec) -> str:
     return f"{spec.text.partition('?')[0]} is {spec.backend}:{spec.name}{where}"
 
 
-Factory = Callable[[ModelSpec, BackendOptions], Model]
+Factory = Callable[[ModelSpec, CallOptions], Model]
 #: creates the model of a checked specification
 Maker = Callable[[], Model]
-Check = Callable[[ModelSpec, BackendOptions], Maker]
+Check = Callable[[ModelSpec, CallOptions], Maker]
 KindsOf = Callable[[ModelSpec], frozenset[Kind]]
-Missing = Callable[[ModelSpec, BackendOptions], str]
+Missing = Callable[[ModelSpec, CallOptions], str]
 ENTRY_POINTS = "pytest_llmprops.models"
 FIRST_OF = "first-of"
 
@@ -113,7 +113,7 @@ def _always_ready(spec: ModelSpec) -> bool:
     return True
 
 
-def _nothing_missing(spec: ModelSpec, options: BackendOptions) -> str:
+def _nothing_missing(spec: ModelSpec, options: CallOptions) -> str:
     return ""
 
 
@@ -155,7 +155,7 @@ class Backend:
     keys: tuple[str, ...] = ()
     serves: str = ""
 
-    def factory(self, spec: ModelSpec, options: BackendOptions) -> Model:
+    def factory(self, spec: ModelSpec, options: CallOptions) -> Model:
         """Check ``spec`` and create its model.
 
         :raises ContractError: if the model lacks an attribute.
@@ -216,7 +216,7 @@ def register_model(
     Call it in a ``conftest.py``. Packages use an entry point of the group ``pytest_llmprops.models`` instead, whose
     object is a :class:`Backend`.
 
-    :param factory: function from the :class:`ModelSpec` and the :class:`BackendOptions` to a model, called before the
+    :param factory: function from the :class:`ModelSpec` and the :class:`CallOptions` to a model, called before the
         first request.
     :param kinds: the kinds of request that its models serve.
     :param in_worker: its models are cheap and deterministic; the pytest processes serve them, without broker and store.

@@ -27,7 +27,6 @@ from pytest_llmprops.engine.evaluator import (
     Unit,
     group_outcome,
 )
-from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.models.spec import Replicas
 from pytest_llmprops.plugin.cases import HELPER, Cases
@@ -147,7 +146,7 @@ class Evaluation:
             if label in self._default_helpers:
                 continue
             backend = find_backend(spec.backend)
-            backend.check(spec, self._options())
+            backend.check(spec, self._settings.calls)
             if backend.in_worker:
                 in_process.add(label)
             elif self._settings.engine == "batch" and label in self._cases.models and not backend.batches:
@@ -157,13 +156,6 @@ class Evaluation:
                     " --llm-base-url URL, or leave out --llm-engine"
                 )
         self.in_process_labels = frozenset(in_process)
-
-    def _options(self) -> BackendOptions:
-        settings = self._settings
-        prices = str(settings.prices) if settings.prices else None
-        return BackendOptions(
-            settings.base_url, settings.timeout, settings.concurrency, prices, headers=settings.headers
-        )
 
     @property
     def needs_broker(self) -> bool:
@@ -222,7 +214,7 @@ class Evaluation:
             from pytest_llmprops.engine.in_process import InProcess
 
             specs = {k: v for k, v in self._cases.model_specs().items() if k in self.in_process_labels}
-            self._in_process = InProcess(specs, self._options())
+            self._in_process = InProcess(specs, self._settings.calls)
         return self._in_process
 
     def broker_config(self) -> BrokerConfig:
@@ -238,23 +230,19 @@ class Evaluation:
             now = min(now, self.resumed_from or now)
         return BrokerConfig(
             models=dict(self._cases.model_specs()),
-            base_url=settings.base_url,
-            concurrency=settings.concurrency,
+            calls=settings.calls,
             rpm=settings.rpm,
-            timeout=settings.timeout,
             retries=settings.retries,
             cache=settings.cache,
             not_before=0.0 if age is None else now - age,
             store="" if settings.cache == "off" else str(settings.store or default_store()),
             max_calls=settings.max_calls,
             max_cost=settings.max_cost,
-            prices=str(settings.prices) if settings.prices else None,
             run_dir=str(self.run_dir) if self.run_dir else None,
             registrations=tuple(registration_files()),
             engine=settings.engine,
             replicas=self._replicas(),
             batch_wait=settings.batch_wait,
-            headers=settings.headers,
             max_thinking=settings.max_thinking,
             proven=self.proven,
         )

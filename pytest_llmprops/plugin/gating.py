@@ -19,7 +19,6 @@ from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata, ProtocolMetadata, RunMetadata
 from pytest_llmprops.engine.evaluator import Case
-from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.baseline_items import remedy, shared_selection
 from pytest_llmprops.plugin.cases import Cases
@@ -243,7 +242,6 @@ def _helpers_compared(
     The identity of a remote helper has its server and its headers; the version of a local one is not known yet.
     """
     settings = cases.settings
-    options = BackendOptions(settings.base_url, headers=settings.headers)
     theirs = {role: ModelMetadata(model.spec) for role, model in baseline.helpers.items()}
     ours: dict[str, ModelMetadata] = {}
     for role, spec in cases.helpers.specs.items():
@@ -254,7 +252,9 @@ def _helpers_compared(
         ours[role] = ModelMetadata(spec.text)
         if backend.remote and recorded is not None and recorded.identity is not None:
             theirs[role] = recorded
-            ours[role] = ModelMetadata(spec.text, identity=dict(backend.factory(spec, options).identity))
+            ours[role] = ModelMetadata(
+                spec.text, identity=dict(backend.factory(spec, settings.calls).identity)
+            )
     return theirs, ours
 
 

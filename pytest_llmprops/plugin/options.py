@@ -8,13 +8,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import LIMITED_SIZES, Shard
 from pytest_llmprops.core.requests import MAX_THINKING
+
+if TYPE_CHECKING:
+    from pytest_llmprops.models.base import CallOptions
 
 # The values of command-line options and ini keys: functions that read them from text, or raise ValueError.
 
@@ -260,7 +263,7 @@ def models(values: Sequence[str]) -> tuple[str, ...]:
 SOURCES = ("builtin", "published", "all")
 SIZES = (*LIMITED_SIZES, "full")
 #: calls of all suites with ``--llm-size small``, the built-in items and the default helpers, if nothing is stored
-SMALL_CALLS = 1_572
+SMALL_CALLS = 1_508
 CACHE_MODES = ("reuse", "refresh", "off", "only")
 ATTACH = ("all", "failures", "none")
 ALLURE_IDENTITIES = ("model", "item")
@@ -554,6 +557,14 @@ class RunOptions:
     yes: bool
     prices: Path | None
     plan: bool
+
+    @property
+    def calls(self) -> CallOptions:
+        """What each call has."""
+        from pytest_llmprops.models.base import CallOptions
+
+        prices = str(self.prices) if self.prices else None
+        return CallOptions(self.base_url, self.timeout, self.concurrency, prices, headers=self.headers)
 
     @property
     def has_ray(self) -> bool:

@@ -9,7 +9,6 @@ import pytest
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.store.location import holds_replies
-from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.controller import Controller
@@ -79,7 +78,7 @@ class Preflight:
         if cache == "only" or not self._remote:
             return
         config = evaluation.broker_config()
-        options: BackendOptions = config.options
+        options = config.calls
         for label in self._remote:
             missing = find_backend(self._chosen[label].backend).missing(self._chosen[label], options)
             # A run whose replies are all stored needs no key. If one is missing, the call before the run says so.

@@ -199,7 +199,8 @@ def test_changed_uncut_and_several_segmentations_are_unread(reply: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [("他 来 了 。", "他 来 了 。"), ("他 来 了。", "他 来 了。"), ("他 来 了", "他 来 了 。"),
-     ("他 来 了.", "他 来 了。"), ("他 来 了 .", "他 来 了 。"), ("他/来/了｡", "他 来 了。")],
+     ("他 来 了.", "他 来 了。"), ("他 来 了 .", "他 来 了 。"), ("他/来/了｡", "他 来 了。"),
+     ("他来了 。", "他来了 。")],
 )  # fmt: skip
 def test_the_final_full_stop(reply: str, words: str) -> None:
     """The full stop may be missing or a dot; it is a word of its own unless it is written next to the last word."""

@@ -144,11 +144,11 @@ def test_maxmatch_on_the_raw_msr_test_file(published: Path) -> None:
 def test_jieba_on_the_msr_test_set(published: Path) -> None:
     """Jieba has its known F1 on the MSR test set."""
     pytest.importorskip("jieba")
-    from pytest_llmprops.models.base import BackendOptions
+    from pytest_llmprops.models.base import CallOptions
     from pytest_llmprops.models.registry import parse_spec
     from pytest_llmprops.models.segmenters.jieba import BACKEND
 
-    cut = BACKEND.factory(parse_spec("jieba"), BackendOptions()).cut  # type: ignore[attr-defined]
+    cut = BACKEND.factory(parse_spec("jieba"), CallOptions()).cut  # type: ignore[attr-defined]
     gold = lines_of(published / "icwb2" / "msr_test_gold.utf8")
     assert score(gold, [cut("".join(line)) for line in gold]).f1 == pytest.approx(0.8133, abs=5e-5)
 

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.engine import calls
-from pytest_llmprops.engine.broker import Broker
-from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.models import registry
-from tests.support.engine_models import MakeBroker
+from tests.support.engine_models import MakeBroker, config_of
 
 
 @pytest.fixture
@@ -24,10 +23,10 @@ def make_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeBroker:
     # Waits between retries are scaled down; a wait that the server requests is kept in full.
     monkeypatch.setattr(calls, "FIRST_WAIT", 0.001)
 
-    def make(model: Any, **settings: Any) -> Broker:
+    def make(model: Any, **settings: Any) -> LocalBroker:
         registry.register_model("own", lambda spec, options: model)
         settings = {"store": str(tmp_path / "replies.sqlite"), **settings}
-        return Broker(BrokerConfig({"m": registry.parse_spec("own")}, **settings))
+        return LocalBroker(config_of({"m": registry.parse_spec("own")}, **settings))
 
     return make
 

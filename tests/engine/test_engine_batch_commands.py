@@ -1,4 +1,4 @@
-"""``llmprops batch`` shows, collects and cancels the batches of a store."""
+"""``llmprops batch`` shows and cancels the batches of a store."""
 
 from __future__ import annotations
 
@@ -32,32 +32,27 @@ def batch(tmp_path: Path, name: str, *args: str) -> int:
     return main(["batch", name, "--llm-store", str(tmp_path / "replies.sqlite"), *args])
 
 
-def test_open_batches_are_shown_and_collected(
+def test_open_batches_are_shown(
     server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``status`` shows open batches; ``collect`` stores replies, so that the run needs no more of them."""
+    """``status`` shows how far the open batches are; the next run collects them."""
     assert batch(tmp_path, "status") == 0
     assert "m: in_progress, 0 of 7 lines done, expires 2" in capsys.readouterr().out
-    assert batch(tmp_path, "collect") == 0
-    assert "m: in_progress, 0 of 7 lines done" in capsys.readouterr().out
     server.polls = 0
-    assert batch(tmp_path, "collect") == 0
-    assert "m: completed, 7 replies stored" in capsys.readouterr().out
+    assert len(BatchRun(server, tmp_path, sums(8)).texts) == 8
     assert batch(tmp_path, "status") == 0
     assert capsys.readouterr().out == "no open batches\n"
-    run = BatchRun(server, tmp_path, sums(8))
-    assert [reply.cached for reply in run.results] == [True] * 8
     assert len(server.batches) == 1
 
 
 def test_cancelled_batches_are_submitted_again_by_the_run(
     server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``cancel`` cancels open batches; after ``collect``, the next run submits the lines that were not run."""
+    """``cancel`` cancels open batches; the next run collects what was run, and the run after it submits the rest."""
     assert batch(tmp_path, "cancel") == 0
     assert "m: cancelled, 0 of 7 lines done" in capsys.readouterr().out
-    assert batch(tmp_path, "collect") == 0
     server.polls = 0
+    assert "was cancelled; run the same command to submit" in BatchRun(server, tmp_path, sums(8)).stopped
     assert len(BatchRun(server, tmp_path, sums(8)).texts) == 8
     assert server.sizes == [7, 6]
     assert set(server.paid.values()) == {1}
@@ -88,7 +83,7 @@ def test_an_address_with_a_password_is_given_again(
     assert "m: cancelled, 0 of 7 lines done" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["status", "collect", "cancel"])
+@pytest.mark.parametrize("name", ["status", "cancel"])
 def test_a_missing_store_is_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:

@@ -122,7 +122,7 @@ def test_a_batch_above_the_token_limit_is_divided(start_batch_server: Start, tmp
 def test_result_lines_may_be_repeated_unknown_unreadable_and_missing(
     start_any: Start, tmp_path: Path
 ) -> None:
-    """Lines that cannot be used are ignored and noted; a request without a result is submitted again."""
+    """Lines that cannot be used are ignored; a request without a result is submitted again."""
 
     def change(done: list[Line], errors: list[Line]) -> tuple[list[Line], list[Line]]:
         if len(server.batches) > 1:
@@ -136,8 +136,6 @@ def test_result_lines_may_be_repeated_unknown_unreadable_and_missing(
     assert run.texts == right(20)
     assert server.sizes == [19, 1]
     assert len(set(run.texts)) > 10
-    [note] = [note for note in run.report["notes"] if note.startswith("batch ")]
-    assert note.endswith("lines were ignored: 3 repeated, 1 unreadable, 1 with an unknown custom_id")
 
 
 def test_refused_lines_are_errors_of_their_items(start_any: Start, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.models.fake import FakeModel, FakeReply
 from pytest_llmprops.models.spec import ModelSpec
 from tests.support.engine_models import MakeBroker, ask_all, failing, final, kinds, transient
@@ -128,7 +128,7 @@ def test_a_fatal_error_stops_everything(make_broker: MakeBroker) -> None:
     model = FakeModel(lambda chat: BackendError("wrong\nkey", kind="key", fatal=True))
     reasons: list[str] = []
     broker = make_broker(model, concurrency=1)
-    broker = Broker(broker.config, on_stop=reasons.append)
+    broker = LocalBroker(broker.config, on_stop=reasons.append)
     asked = ask_all(broker, map(str, range(10)))
     assert kinds(asked.results) == ["stopped"] * 10
     assert {str(r) for r in asked.results} == {"m: wrong key"}
@@ -207,7 +207,7 @@ def test_failed_attempts_count_before_the_first_success(make_broker: MakeBroker)
 def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:
     """A model that cannot be loaded gives the same one-line error for all requests, without a traceback."""
     template = make_broker(FakeModel(["x"]))
-    broken = Broker(type(template.config)({"m": ModelSpec("nowhere:m", "nowhere", "m")}, cache="off"))
+    broken = LocalBroker(type(template.config)({"m": ModelSpec("nowhere:m", "nowhere", "m")}, cache="off"))
     asked = ask_all(broken, ["a", "b"])
     assert kinds(asked.results) == ["stopped"] * 2
     assert "unknown backend 'nowhere'" in str(asked.results[0])
@@ -215,7 +215,7 @@ def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:
 
 def test_report_is_plain(make_broker: MakeBroker) -> None:
     """Counters and model facts survive JSON and say which models served."""
-    report = ask_all(make_broker(FakeModel(["x"], name="n")), ["a"]).broker.report()
+    report = ask_all(make_broker(FakeModel(["x"], name="n")), ["a"]).broker.snapshot()
     assert json.loads(json.dumps(report)) == report
     assert report["models"]["m"]["served_as"] == ["n"]
     assert report["counters"]["answered"] == 1

@@ -15,7 +15,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Embed, Reply, Request
 from pytest_llmprops.engine import client
-from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.engine.store.base import Row, row_of
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
@@ -114,8 +114,8 @@ def test_deviations_are_replayed_with_the_replies(make_broker: MakeBroker) -> No
     model.phrases = ("without temperature",)
     ask_all(make_broker(model), ["a"])
     replay = Deviating(respond)
-    assert ask_all(make_broker(replay), ["b"]).broker.report()["models"]["m"]["deviations"] == []
-    report = ask_all(make_broker(replay, cache="only"), ["a"]).broker.report()
+    assert ask_all(make_broker(replay), ["b"]).broker.snapshot()["models"]["m"]["deviations"] == []
+    report = ask_all(make_broker(replay, cache="only"), ["a"]).broker.snapshot()
     assert report["models"]["m"]["deviations"] == ["without temperature"]
 
 
@@ -124,7 +124,7 @@ def test_counting_stored_replies_sends_no_request(make_broker: MakeBroker) -> No
     model = FakeModel(lambda chat: "x")
     ask_all(make_broker(model), ["a", "b"])
 
-    def counted(broker: Broker, prompts: str) -> list[bool]:
+    def counted(broker: LocalBroker, prompts: str) -> list[bool]:
         async def work() -> list[bool]:
             known = await broker.are_known([("m", Chat.user(p)) for p in prompts])
             await broker.close()
@@ -146,7 +146,7 @@ def test_damaged_store_is_reported(make_broker: MakeBroker, tmp_path: Path) -> N
     (tmp_path / "replies.sqlite").write_bytes(b"SQLite format 3\0" + b"no database at all\n" * 100)
     asked = ask_all(make_broker(FakeModel(["x"])), ["a"])
     assert asked.texts == ["x"]
-    assert len(asked.broker.report()["notes"]) == 1
+    assert len(asked.broker.snapshot()["notes"]) == 1
     assert list(tmp_path.glob("replies.sqlite.damaged-*"))
 
 
@@ -164,7 +164,7 @@ def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: P
     assert sum(line["cached"] for line in lines) == (1 if cache == "reuse" else 0)
 
 
-def one_by_one(broker: Broker, requests: Sequence[str | Request]) -> list[Any]:
+def one_by_one(broker: LocalBroker, requests: Sequence[str | Request]) -> list[Any]:
     """Send requests one after the other, so that none is joined in flight, and close the broker."""
 
     async def work() -> list[Any]:
@@ -249,11 +249,10 @@ def test_a_slot_is_free_when_its_reply_is_stored(
     unstored: list[int] = []
     put_many = SQLiteStore.put_many
 
-    def slowly(self: SQLiteStore, rows: Collection[Row], **options: Any) -> int:
+    def slowly(self: SQLiteStore, rows: Collection[Row]) -> None:
         time.sleep(0.02)
-        count = put_many(self, rows, **options)
+        put_many(self, rows)
         stored.extend(row.key for row in rows)
-        return count
 
     def respond(chat: Chat) -> str:
         unstored.append(len(model.requests) - len(stored))
@@ -304,7 +303,7 @@ def test_computed_once_per_run_with_any_cache_setting(make_broker: MakeBroker, c
         assert model.asked == ["a", "b"]
         counters = broker.counters
         assert (counters.requests, counters.sent, counters.cache_hits, counters.joined) == (0, 0, 0, 0)
-        assert broker.report()["models"]["m"]["served_as"] == ["vectors"]
+        assert broker.snapshot()["models"]["m"]["served_as"] == ["vectors"]
 
 
 def test_replies_are_not_stored(make_broker: MakeBroker, tmp_path: Path) -> None:
@@ -315,7 +314,8 @@ def test_replies_are_not_stored(make_broker: MakeBroker, tmp_path: Path) -> None
     one_by_one(broker, embeds("a", "a"))
     [line] = [json.loads(line) for line in (run / "requests.jsonl").read_text().splitlines()]
     assert line["request"] == {"text": "a", "tokens": True}
-    assert line["reply"] == {"text": "", "note": "computed in each run, not kept"}
+    kept = {name: value for name, value in line["reply"].items() if value}
+    assert kept == {"note": "computed in each run, not kept"}
     assert b"vectors" not in (tmp_path / "replies.sqlite").read_bytes()
 
 

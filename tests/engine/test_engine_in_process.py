@@ -17,7 +17,7 @@ from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.in_process import InProcess, NoBroker
 from pytest_llmprops.models import registry
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from tests.support.engine_models import Plain
 
 
@@ -82,7 +82,7 @@ def cutter(monkeypatch: pytest.MonkeyPatch) -> Cutter:
 @pytest.fixture
 def here(cutter: Cutter) -> InProcess:
     """Return a session with that model as ``m``."""
-    return InProcess({"m": registry.parse_spec("cutter")}, BackendOptions())
+    return InProcess({"m": registry.parse_spec("cutter")}, CallOptions())
 
 
 def cases(*texts: str, context: Any = None, benchmark: Benchmark | None = None) -> list[Case]:
@@ -105,7 +105,7 @@ def test_outcomes_come_in_order_and_batches_fit(here: InProcess, cutter: Cutter)
     assert [o.verdict.given for o in outcomes if o.verdict] == [f"t{n}" for n in range(10)]
     assert cutter.batches == [4, 4, 2]
     assert here.use()["m"].requests == 10
-    assert here.use()["m"].served_as == ["cutter 1"]
+    assert here.use()["m"].served_as == ("cutter 1",)
 
 
 def test_items_of_two_sources_keep_their_context(here: InProcess) -> None:
@@ -183,13 +183,17 @@ def test_closing_frees_the_models(here: InProcess, cutter: Cutter) -> None:
 
 def test_without_a_broker_a_stop_keeps_its_reason() -> None:
     """The first reason to stop is kept, and a model that is not served is an error."""
-    none = NoBroker()
-    none.stop("first\nline")
-    none.stop("second")
-    assert none.report()["stopped"] == "first line"
-    assert none.report()["counters"]["requests"] == 0
-    with pytest.raises(BackendError):
-        asyncio.run(none.ask("x", "subject", Segment("a")))
+
+    async def work() -> None:
+        none = NoBroker()
+        await none.stop("first\nline")
+        await none.stop("second")
+        report = await none.report()
+        assert (report["stopped"], report["counters"]["requests"]) == ("first line", 0)
+        with pytest.raises(BackendError):
+            await none.ask("x", "subject", Segment("a"))
+
+    asyncio.run(work())
 
 
 def test_fault_at_every_item_of_a_batch_stops_the_run(here: InProcess) -> None:

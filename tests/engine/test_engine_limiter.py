@@ -13,12 +13,12 @@ import pytest
 from bench.stub_server import EvenlySpaced, Refusal, TokenBucket, Window
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.limiter import MOST_REFUSALS, PATIENCE, Limiter, Turn
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.fake import FakeModel
-from tests.support.engine_models import transient
+from tests.support.engine_models import config_of, transient
 from tests.support.virtual_time import run_in_virtual_time
 
 #: seconds of one call
@@ -35,7 +35,7 @@ class Result:
     seconds: float
     refused: int
     in_flight_at_first: int
-    broker: Broker
+    broker: LocalBroker
     sent: dict[str, int]
 
     @property
@@ -67,7 +67,7 @@ def run(
     async def work() -> Result:
         registry.register_model("own", lambda spec, options: FakeModel(counted))
         models = {"m": registry.parse_spec("own")}
-        broker = Broker(BrokerConfig(models, cache="off", **settings))
+        broker = LocalBroker(config_of(models, cache="off", **settings))
         chats = [Chat.user(str(number)) for number in range(items)]
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -318,10 +318,10 @@ def test_a_stop_ends_the_wait_for_a_limit() -> None:
 
     async def work() -> float:
         registry.register_model("own", lambda spec, options: FakeModel(respond))
-        broker = Broker(BrokerConfig({"m": registry.parse_spec("own")}, cache="off"))
+        broker = LocalBroker(BrokerConfig({"m": registry.parse_spec("own")}, cache="off"))
         tasks = [asyncio.create_task(broker.ask("m", "subject", Chat.user(str(k)))) for k in range(3)]
         await asyncio.sleep(1.0)
-        broker.stop("enough")
+        await broker.stop("enough")
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert [str(result) for result in results] == ["enough"] * 3
         await broker.close()

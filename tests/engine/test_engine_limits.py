@@ -132,7 +132,7 @@ def test_lowered_concurrency_is_said(make_broker: MakeBroker, monkeypatch: pytes
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (8, 8))
     monkeypatch.setattr(resource, "setrlimit", lambda kind, pair: None)
     broker = make_broker(FakeModel(["x"]), concurrency=16)
-    assert broker.config.concurrency == 1
+    assert broker.config.calls.concurrency == 1
     assert broker.notes()[0].startswith("concurrency is 1 instead of 16")
 
 

@@ -15,7 +15,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Usage, request_key
 from pytest_llmprops.engine import queues
-from pytest_llmprops.engine.client import BrokerClient
+from pytest_llmprops.engine.client import RemoteBroker
 from pytest_llmprops.engine.limiter import Limiter, Turn
 from tests.support.engine_models import Asked, MakeBroker, Plain, ask_all, final, kinds, served, transient
 
@@ -354,7 +354,7 @@ def test_samples_of_a_worker_are_gathered(make_broker: MakeBroker, path: str) ->
     """Requests that cross the socket in several parts are still sent together."""
     model = Several()
 
-    async def work(client: BrokerClient, _: BrokerClient) -> list[Reply]:
+    async def work(client: RemoteBroker, _: RemoteBroker) -> list[Reply]:
         return await asyncio.gather(*(client.ask("m", "subject", r) for r in eleven("long " * 10_000)))
 
     replies = served(path, make_broker(model), work)
@@ -367,7 +367,7 @@ def test_samples_of_a_worker_are_written_together(make_broker: MakeBroker, path:
     """A worker that a busy machine interrupts has sent all samples of a prompt, or none."""
     model = Several()
 
-    async def work(client: BrokerClient, _: BrokerClient) -> int:
+    async def work(client: RemoteBroker, _: RemoteBroker) -> int:
         await client.ask("m", "subject", Chat.user("first"))
         assert client.writer is not None
         with mock.patch.object(client.writer, "write", wraps=client.writer.write) as write:

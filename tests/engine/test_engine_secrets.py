@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from urllib.parse import quote
 
@@ -9,8 +10,9 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
 from tests.models.test_secrets import KEY, in_base64, is_shown
 from tests.support.engine_models import MakeBroker, Plain, ask_all
@@ -49,7 +51,7 @@ def test_no_backend_can_show_a_secret(
     assert isinstance(error, BackendError)
     assert "refused" in error.message
     assert not is_shown(str(error))
-    report = done.broker.report()
+    report = done.broker.snapshot()
     assert report["notes"] == ["m: unknown finish_reason [key]"]
     written = [path.read_bytes().decode("latin-1") for path in tmp_path.iterdir() if path.is_file()]
     assert any("m [key]" in text for text in written)
@@ -60,7 +62,8 @@ def test_reason_of_a_stop_shows_no_secret(make_broker: MakeBroker, monkeypatch: 
     """Nor does the reason for which a run stops."""
     monkeypatch.setenv("SOME_API_KEY", KEY)
     broker = make_broker(Leaky())
-    assert str(broker.stop(f"gone: {KEY}")) == "gone: [key]"
+    asyncio.run(broker.stop(f"gone: {KEY}"))
+    assert broker.stopped == "gone: [key]"
 
 
 def test_letters_of_a_short_key_stay_in_errors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -76,6 +79,8 @@ def test_letters_of_a_short_key_stay_in_errors(monkeypatch: pytest.MonkeyPatch, 
             self.send_json({}, 404)
 
     with serving(Busy) as url:
-        config = BrokerConfig({"m": parse_spec("openai:m")}, url, store=str(tmp_path / "replies.sqlite"))
-        [error] = ask_all(Broker(config), ["hello"]).results
+        config = BrokerConfig(
+            {"m": parse_spec("openai:m")}, CallOptions(url), store=str(tmp_path / "replies.sqlite")
+        )
+        [error] = ask_all(LocalBroker(config), ["hello"]).results
     assert "Capacity exceeded for key [key]" in str(error)

@@ -21,7 +21,7 @@ from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models import registry
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.fake import FakeModel
 from pytest_llmprops.models.registry import Backend, Maker, always, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
@@ -151,7 +151,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
                 raise ImportError(name)
             names.append(name)
 
-        def check(spec: ModelSpec, options: BackendOptions) -> Maker:
+        def check(spec: ModelSpec, options: CallOptions) -> Maker:
             return lambda: pytest.fail("a model was made")
 
         return Backend(check, always("chat"), prepare=prepare)

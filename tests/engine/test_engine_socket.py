@@ -23,7 +23,7 @@ from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine import client as client_module
 from pytest_llmprops.engine import client as wire
-from pytest_llmprops.engine.client import BrokerClient
+from pytest_llmprops.engine.client import RemoteBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.server import Server
 from pytest_llmprops.engine.session import BrokerProcess
@@ -32,7 +32,7 @@ from pytest_llmprops.models.registry import parse_spec
 from tests.support.engine_models import MakeBroker, served, transient
 
 
-def ask(client: BrokerClient, prompt: str) -> Awaitable[Reply]:
+def ask(client: RemoteBroker, prompt: str) -> Awaitable[Reply]:
     """Send one prompt to the model."""
     return client.ask("m", "subject", Chat.user(prompt))
 
@@ -51,7 +51,7 @@ def test_concurrent_requests_get_their_own_answers(make_broker: MakeBroker, path
 
     model = FakeModel(respond)
 
-    async def work(one: BrokerClient, two: BrokerClient) -> list[Reply]:
+    async def work(one: RemoteBroker, two: RemoteBroker) -> list[Reply]:
         return await asyncio.gather(*(ask(client, str(n)) for n in range(40) for client in (one, two)))
 
     replies = served(path, make_broker(model), work)
@@ -65,7 +65,7 @@ def test_reply_is_transferred_completely(make_broker: MakeBroker, path: str) -> 
     text = "\ud800 \u2028 \n 中" + "x" * 200_000
     model = FakeModel(lambda chat: Reply(text, value={"a": [1.5]}, usage=Usage(1, 2, 3), reasoning="r"))
 
-    async def work(one: BrokerClient, two: BrokerClient) -> list[Reply]:
+    async def work(one: RemoteBroker, two: RemoteBroker) -> list[Reply]:
         return [await ask(one, "\ud800 q"), await ask(two, "\ud800 q")]
 
     first, again = served(path, make_broker(model), work)
@@ -80,7 +80,7 @@ def test_errors_keep_their_meaning(make_broker: MakeBroker, path: str) -> None:
     """A call that could not be made raises the same error in the client."""
     model = FakeModel(lambda chat: transient("status 500", retry_after=400.0))
 
-    async def work(one: BrokerClient, two: BrokerClient) -> BackendError:
+    async def work(one: RemoteBroker, two: RemoteBroker) -> BackendError:
         with pytest.raises(BackendError) as caught:
             await ask(one, "q")
         return caught.value
@@ -93,7 +93,7 @@ def test_a_stop_reaches_every_client(make_broker: MakeBroker, path: str) -> None
     """If one client stops the run, the next requests of the others fail with the reason and are not sent."""
     model = FakeModel(["x"])
 
-    async def work(one: BrokerClient, two: BrokerClient) -> dict[str, Any]:
+    async def work(one: RemoteBroker, two: RemoteBroker) -> dict[str, Any]:
         await one.stop("enough")
         for client in (one, two):
             with pytest.raises(RunStopped, match=r"^enough$"):
@@ -104,10 +104,22 @@ def test_a_stop_reaches_every_client(make_broker: MakeBroker, path: str) -> None
     assert model.requests == []
 
 
+def test_a_client_notes_what_leaves_its_process(make_broker: MakeBroker, path: str) -> None:
+    """A worker does not wait for cases to settle once a request has left it."""
+    noted: list[str] = []
+
+    async def work(one: RemoteBroker, two: RemoteBroker) -> None:
+        one.on_call = lambda: noted.append("one")
+        await asyncio.gather(ask(one, "a"), ask(two, "b"))
+
+    served(path, make_broker(FakeModel(lambda chat: "x")), work)
+    assert noted == ["one"]
+
+
 def test_client_can_read_counters_and_make_a_call_before_the_run(make_broker: MakeBroker, path: str) -> None:
     """A client can read the counters, and a call that one client makes before the run answers another's request."""
 
-    async def work(one: BrokerClient, two: BrokerClient) -> dict[str, Any]:
+    async def work(one: RemoteBroker, two: RemoteBroker) -> dict[str, Any]:
         await one.trial("m", [Chat.user("a")])
         await ask(two, "a")
         return await two.report()
@@ -123,7 +135,7 @@ def test_client_waits_for_a_late_server(make_broker: MakeBroker, path: str) -> N
     broker = make_broker(FakeModel(["x"]))
 
     async def work() -> str:
-        client = BrokerClient(path)
+        client = RemoteBroker(path)
         asked = asyncio.ensure_future(ask(client, "q"))
         await asyncio.sleep(0.05)
         listening = await asyncio.start_unix_server(Server(broker).client, path)
@@ -142,7 +154,7 @@ def test_missing_server_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(client_module, "CONNECT_SECONDS", 0.03)
 
     async def work() -> list[Any]:
-        client = BrokerClient(path)
+        client = RemoteBroker(path)
         results = await asyncio.gather(*(ask(client, p) for p in "ab"), return_exceptions=True)
         await client.close()
         return results
@@ -161,7 +173,7 @@ def test_a_process_that_ends_without_a_socket_is_not_waited_for(tmp_path: Path) 
     process.process.kill()
 
     async def work() -> Any:
-        client = BrokerClient(process.socket)
+        client = RemoteBroker(process.socket)
         results = asyncio.gather(ask(client, "a"), return_exceptions=True)
         return await asyncio.wait_for(results, client_module.CONNECT_SECONDS / 2)
 
@@ -178,7 +190,7 @@ def test_client_of_a_killed_broker_goes_on_with_the_next_one(tmp_path: Path) -> 
     process = BrokerProcess(config)
 
     async def work() -> tuple[list[str], dict[str, Any]]:
-        one, two = BrokerClient(process.socket), BrokerClient(process.socket)
+        one, two = RemoteBroker(process.socket), RemoteBroker(process.socket)
         await ask(one, "first")
         waiting = asyncio.gather(*(ask((one, two)[n % 2], str(n)) for n in range(6)))
         await asyncio.sleep(0.1)
@@ -220,7 +232,7 @@ def test_socket_without_a_server_is_an_error(path: str) -> None:
         left.bind(path)
 
     async def session() -> None:
-        client = BrokerClient(path)
+        client = RemoteBroker(path)
         begun = time.monotonic()
         with pytest.raises(BackendError, match="process ended"):
             await ask(client, "x")
@@ -240,7 +252,7 @@ def test_killed_server_gives_errors_at_once(path: str) -> None:
 
     async def work() -> list[Any]:
         listening = await asyncio.start_unix_server(die, path)
-        client = BrokerClient(path)
+        client = RemoteBroker(path)
         first = await asyncio.wait_for(
             asyncio.gather(ask(client, "a"), ask(client, "b"), return_exceptions=True), 60
         )
@@ -264,7 +276,7 @@ def test_nothing_in_a_reply_is_read_as_a_part_of_the_protocol(
     """A reply whose data has the names that messages use arrives unchanged, and the next request gets its own."""
     model = FakeModel(lambda chat: Reply(chat.prompt, value={**value, "id": 1}))
 
-    async def work(one: BrokerClient, two: BrokerClient) -> list[Reply]:
+    async def work(one: RemoteBroker, two: RemoteBroker) -> list[Reply]:
         return [await ask(one, "a"), await ask(one, "b"), await ask(two, "a")]
 
     replies = served(path, make_broker(model), work)
@@ -287,7 +299,7 @@ def test_a_reply_that_cannot_be_sent_is_an_error_of_its_request(
     """A model may return anything: its request gets one line, and the connection stays usable."""
     model = FakeModel(lambda chat: result if chat.prompt == "bad" else "fine")
 
-    async def work(one: BrokerClient, two: BrokerClient) -> str:
+    async def work(one: RemoteBroker, two: RemoteBroker) -> str:
         with pytest.raises(BackendError, match=said):
             await ask(one, "bad")
         return (await ask(one, "good")).text
@@ -310,7 +322,7 @@ def test_a_damaged_answer_fails_every_open_request(path: str, answer: bytes) -> 
 
     async def work() -> list[Any]:
         listening = await asyncio.start_unix_server(damage, path)
-        client = BrokerClient(path)
+        client = RemoteBroker(path)
         asked = asyncio.gather(ask(client, "a"), ask(client, "b"), return_exceptions=True)
         first = await asyncio.wait_for(asked, 60)
         later = await asyncio.wait_for(asyncio.gather(ask(client, "c"), return_exceptions=True), 60)
@@ -431,7 +443,7 @@ async def exchange(rng: random.Random, outcomes: Counter[str], *, to_worker: boo
 
     server: Any = Server(broker)  # type: ignore[arg-type]
     serving = asyncio.ensure_future(server.client(requests.reader, answers))
-    client = BrokerClient("")
+    client = RemoteBroker("")
     prompts = [f"{n} {rng.random()}" for n in range(3)]
     with mock.patch("asyncio.open_unix_connection", connected):
         asked = [
@@ -472,7 +484,7 @@ def test_damaged_messages_neither_hang_nor_change_a_reply() -> None:
 def test_an_unknown_operation_is_an_error_of_that_message(make_broker: MakeBroker, path: str) -> None:
     """A message that the broker does not know gets an error, and the connection stays usable."""
 
-    async def work(one: BrokerClient, two: BrokerClient) -> str:
+    async def work(one: RemoteBroker, two: RemoteBroker) -> str:
         with pytest.raises(BackendError, match="unknown operation 'dance'"):
             await one.send({"op": "dance"})
         return (await ask(one, "q")).text
@@ -487,7 +499,7 @@ def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> 
     )
 
     async def work() -> str:
-        client = BrokerClient(process.socket)
+        client = RemoteBroker(process.socket)
         reply = await ask(client, "q")
         await client.close()
         return reply.text

@@ -93,7 +93,7 @@ def test_the_budget_is_raised_once_per_model(make_broker: MakeBroker) -> None:
     asked = ask_all(broker, [SHORT])
     assert model.limits == [5, 4_101, 16_389]
     assert asked.results[0].deviations == ("token budget raised by 16384",)
-    assert asked.broker.report()["models"]["m"]["deviations"] == ["token budget raised by 16384"]
+    assert asked.broker.snapshot()["models"]["m"]["deviations"] == ["token budget raised by 16384"]
 
 
 def test_a_limit_that_the_server_refuses_is_lowered(make_broker: MakeBroker) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.models.api.anthropic import AnthropicModel
-from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.backends import error, fatal, make, refuse
 from tests.support.message_batches import MessageBatchServer
@@ -44,7 +44,7 @@ def ask(
         server = start_batch_server(Scripted)
         server.answers = list(answers) or [(200, message("Hi"))]
         spec = parse_spec(f"{name}?base_url={server.url}&price_in=10&price_out=20")
-        model = AnthropicModel(spec, BackendOptions(timeout=60))
+        model = AnthropicModel(spec, CallOptions(timeout=60))
 
         async def reply() -> Result:
             try:
@@ -230,7 +230,7 @@ def test_specifications() -> None:
 def test_a_key_is_needed_for_calls(monkeypatch: pytest.MonkeyPatch, key: str, said: str) -> None:
     """A missing key is one line, before any call."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
-    spec, options = parse_spec("claude-x"), BackendOptions()
+    spec, options = parse_spec("claude-x"), CallOptions()
     assert said in find_backend("anthropic").missing(spec, options)
     [result] = asyncio.run(AnthropicModel(spec, options).chat([HELLO]))
     assert fatal(result).kind == "key"

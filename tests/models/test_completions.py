@@ -10,7 +10,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Completion, Likelihood, Reply
 from pytest_llmprops.models.api.completions import BACKEND, CompletionsModel
-from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.base import CallOptions, kinds_of
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.completions_server import CompletionsServer, completions_server
 
@@ -27,7 +27,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def base_model(server: CompletionsServer) -> CompletionsModel:
     """Return the model ``completions:base`` at the server."""
-    model = BACKEND.factory(parse_spec("completions:base"), BackendOptions(server.url))
+    model = BACKEND.factory(parse_spec("completions:base"), CallOptions(server.url))
     assert isinstance(model, CompletionsModel)
     return model
 
@@ -117,9 +117,9 @@ def test_identity_and_specification() -> None:
         assert model.identity == {"backend": "completions", "name": "base", "base_url": server.url}
     assert any("base model" in text for text in model.deviations())
     with pytest.raises(UsageError, match="'n' is not a parameter of completions"):
-        BACKEND.factory(parse_spec("completions:base?n=off"), BackendOptions())
+        BACKEND.factory(parse_spec("completions:base?n=off"), CallOptions())
     with pytest.raises(UsageError, match="it takes price_in, price_out"):
-        BACKEND.factory(parse_spec("completions:base?kind=chat"), BackendOptions())
+        BACKEND.factory(parse_spec("completions:base?kind=chat"), CallOptions())
 
 
 def test_parameters_that_the_plugin_sets() -> None:

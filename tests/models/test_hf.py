@@ -15,7 +15,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message, Reply
-from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf.chat import HfBaseModel, HfChatModel, group_by_prefix, shared_prefix
@@ -124,7 +124,7 @@ def test_a_run_that_ends_keeps_the_complete_groups(
     requests = [Chat.user(f"{SHARED}{n}", temperature=0.0, max_tokens=3) for n in range(6)]
 
     async def interrupted() -> list[bool]:
-        broker = Broker(config)
+        broker = LocalBroker(config)
         asked = [asyncio.ensure_future(broker.ask("m", "subject", request)) for request in requests]
         await asyncio.wait_for(asyncio.gather(*asked[:2]), 60)
         assert await asyncio.to_thread(is_second.wait, 60)
@@ -132,7 +132,7 @@ def test_a_run_that_ends_keeps_the_complete_groups(
         threading.Timer(0.1, goes_on.set).start()
         await broker.close()
         await asyncio.gather(*asked, return_exceptions=True)
-        later = Broker(config)
+        later = LocalBroker(config)
         known = await later.are_known([("m", request) for request in requests])
         await later.close()
         return known

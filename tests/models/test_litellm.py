@@ -19,7 +19,7 @@ from fixtures.apis import Answer, Call, completion, litellm_budget, litellm_mode
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models.api.litellm import BACKEND, LiteLLMModel
-from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, fatal, needs, printed, refuse, reply
 from tests.support.networks import answer, answering
@@ -46,7 +46,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def litellm_model(name: str, url: str | None = None, timeout: float = 10.0) -> LiteLLMModel:
     """Return the model ``litellm:name``."""
-    model = BACKEND.factory(parse_spec(f"litellm:{name}"), BackendOptions(url, timeout))
+    model = BACKEND.factory(parse_spec(f"litellm:{name}"), CallOptions(url, timeout))
     assert isinstance(model, LiteLLMModel)
     return model
 

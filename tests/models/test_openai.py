@@ -20,7 +20,7 @@ from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel, normalised_url
-from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, fatal, reply
 from tests.support.servers import Answering, pairs_of
@@ -48,7 +48,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def openai_model(name: str, url: str | None, timeout: float = 10.0) -> OpenAIModel:
     """Return the model ``openai:name`` at ``url``."""
-    model = BACKEND.factory(parse_spec(f"openai:{name}"), BackendOptions(url, timeout))
+    model = BACKEND.factory(parse_spec(f"openai:{name}"), CallOptions(url, timeout))
     assert isinstance(model, OpenAIModel)
     return model
 
@@ -371,7 +371,7 @@ class Server:
         async def used() -> T:
             server = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=tls)
             self.port = server.sockets[0].getsockname()[1]
-            options = BackendOptions(url.format(port=self.port), timeout)
+            options = CallOptions(url.format(port=self.port), timeout)
             model = BACKEND.factory(parse_spec("openai:m"), options)
             assert isinstance(model, OpenAIModel)
             try:
@@ -578,7 +578,7 @@ def test_as_many_connections_as_calls_at_once() -> None:
         patient = Patient([])
         server = await asyncio.start_server(patient.serve, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        model = BACKEND.factory(parse_spec("openai:m"), BackendOptions(url, 20.0, concurrency=everyone))
+        model = BACKEND.factory(parse_spec("openai:m"), CallOptions(url, 20.0, concurrency=everyone))
         assert isinstance(model, OpenAIModel)
         results = await asyncio.gather(*(call(model) for _ in range(everyone)))
         await model.aclose()

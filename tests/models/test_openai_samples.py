@@ -12,16 +12,17 @@ import pytest
 from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Usage
-from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.replies import chat_replies
 from pytest_llmprops.models.api.usage import shares
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, make, refuse, texts
 
 Results = list[Any]
-Asked = Callable[..., tuple[Results, Broker]]
+Asked = Callable[..., tuple[Results, LocalBroker]]
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +41,9 @@ def asked(stub: RunningStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     def ask(model: str, samples: Sequence[int] = range(11), prompt: str = "q", **settings: Any) -> Any:
         config = BrokerConfig(
-            {"m": parse_spec(f"openai:{model}")}, base_url=stub.url, store=str(tmp_path / "store")
+            {"m": parse_spec(f"openai:{model}")}, CallOptions(stub.url), store=str(tmp_path / "store")
         )
-        broker = Broker(config)
+        broker = LocalBroker(config)
 
         async def work() -> Results:
             asking = (broker.ask("m", "subject", Chat.user(prompt, sample=k, **settings)) for k in samples)
@@ -101,7 +102,7 @@ def test_refusal_of_n_is_not_a_failure(asked: Asked, stub: RunningStub, model: s
     [note] = broker.notes()
     assert "refuses" in note
     assert "separate call" in note
-    assert broker.report()["models"]["m"]["deviations"] == []
+    assert broker.snapshot()["models"]["m"]["deviations"] == []
 
 
 @pytest.mark.parametrize(("name", "most"), [("no-n", 1), ("no-n-unsaid", 128)])
@@ -184,7 +185,7 @@ def test_deviations_apply_to_sets_too(asked: Asked, stub: RunningStub) -> None:
     """A reasoning model's sets leave out what it refuses and get more tokens, like single calls."""
     results, broker = asked("reasoner", range(3), temperature=0.0, max_tokens=5)
     assert texts(results) == ["0", "1", "2"]
-    assert broker.report()["models"]["m"]["deviations"] == [
+    assert broker.snapshot()["models"]["m"]["deviations"] == [
         "max_tokens sent as max_completion_tokens",
         "temperature left out",
         "token budget raised by 4096",

@@ -14,7 +14,7 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.models.api.client import http_library
 from pytest_llmprops.models.api.openai import BACKEND
 from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.runs import ROOT, Runner
 
@@ -152,7 +152,7 @@ def test_identity_names_the_servers_or_the_name_of_as() -> None:
     """Replies of several servers are stored once, whatever their order; ``as`` makes them independent of addresses."""
 
     def identity(spec: str, url: str | None = None) -> object:
-        return BACKEND.factory(parse_spec(spec, base_url=url), BackendOptions(url)).identity["base_url"]
+        return BACKEND.factory(parse_spec(spec, base_url=url), CallOptions(url)).identity["base_url"]
 
     assert identity("m", "http://b/v1,http://a/v1/") == identity("m", "http://a/v1, http://b/v1")
     assert identity("m", "http://a/v1") == "http://a/v1"
@@ -176,7 +176,9 @@ def test_a_large_answer_is_not_sent_elsewhere() -> None:
     async def work() -> list[str]:
         listening = await asyncio.start_server(serve, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
-        pool = ServerPool({name: SdkClient(url, "k", 5.0, 4) for name in ("one", "other")})
+        pool = ServerPool(
+            {name: SdkClient(url, "k", CallOptions(timeout=5.0, concurrency=4)) for name in ("one", "other")}
+        )
         try:
             for _ in range(3):
                 with pytest.raises(BackendError, match="has 100,000,000 bytes; the limit is"):

@@ -249,10 +249,10 @@ def test_ready_is_cheap(blank: Path) -> None:
     """Neither readiness nor identity imports spaCy."""
     code = f"""
 import sys
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import find_backend, parse_spec
 spec = "spacy:{blank}"
-find_backend("spacy").factory(parse_spec(spec), BackendOptions())
+find_backend("spacy").factory(parse_spec(spec), CallOptions())
 print(find_backend("spacy").ready(parse_spec(spec)), {{"spacy", "torch", "numpy"}} & {{*sys.modules}})
 """
     assert printed(code) == "True set()"

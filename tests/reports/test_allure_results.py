@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import gzip
 import json
 import re
 import subprocess
@@ -308,12 +307,11 @@ def test_message_is_one_line() -> None:
     assert case.message("fault", "a\n  b\x1b") == "fault: a b␛"
 
 
+#: a page of Allure's single file, with as much as the build reads
 PAGE = """<!DOCTYPE html>
 <html><head><meta charset="utf-8"><link href="data:,"></head>
-<body><div id="app"></div><script src="app.js"></script>MORE
-<script async>
-  window.allureReportDataReady = true;
-</script></body></html>"""
+<body><script>window.allureReportOptions = {}</script><div id="app"></div>MORE
+<script defer>Promise.allSettled([d("widgets/tree.json","TREE")])</script></body></html>"""
 ANALYTICS = """<script async src="https://www.googletagmanager.com/gtag/js?id=G-1"></script>
     <script>
         window.dataLayer = window.dataLayer || [];
@@ -321,26 +319,22 @@ ANALYTICS = """<script async src="https://www.googletagmanager.com/gtag/js?id=G-
     </script>"""
 
 
-def report_folder(folder: Path, more: str, leaves: int = 1) -> Path:
-    """Return a small report as Allure writes it."""
-    (folder / "widgets").mkdir(parents=True)
-    (folder / "app.js").write_text("app()", encoding="utf-8")
-    (folder / "index.html").write_text(PAGE.replace("MORE", more), encoding="utf-8")
+def report_page(more: str = "", leaves: int = 1) -> str:
+    """Return a small page as Allure writes it."""
     tree = {
         "leavesById": {str(n): {} for n in range(leaves)},
         "groupsById": {"a": {"nodeId": "a", "groups": ["b"]}, "b": {"nodeId": "b", "leaves": ["0"]}},
     }
-    (folder / "widgets" / "tree.json").write_text(json.dumps(tree), encoding="utf-8")
-    return folder
+    encoded = base64.b64encode(json.dumps(tree).encode()).decode()
+    return PAGE.replace("MORE", more).replace("TREE", encoded)
 
 
-def test_analytics_are_removed(tmp_path: Path) -> None:
+def test_analytics_are_removed() -> None:
     """Both Google Tag Manager scripts are removed, the rest is kept, and a policy forbids other hosts."""
-    site.make_private(report_folder(tmp_path, ANALYTICS))
-    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    text = site.without_requests(report_page(ANALYTICS))
     assert "google" not in text
     assert "gtag" not in text
-    assert '<script src="app.js"></script>' in text
+    assert 'd("widgets/tree.json","' in text
     assert re.search(
         r"<head>\s*<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self' ", text
     )
@@ -355,25 +349,25 @@ def test_analytics_are_removed(tmp_path: Path) -> None:
         ANALYTICS.replace("<script async", "<script defer data-x='>' async"),
     ],
 )
-def test_unknown_requests_are_refused(tmp_path: Path, more: str) -> None:
+def test_unknown_requests_are_refused(more: str) -> None:
     """A page that contacts another host in an unknown way is refused."""
-    with pytest.raises(UsageError, match=r"index\.html: this version of Allure asks other hosts"):
-        site.make_private(report_folder(tmp_path, more))
+    with pytest.raises(UsageError, match=f"asks other hosts .*build with allure@{site.VERSION}"):
+        site.without_requests(report_page(more))
 
 
-def test_large_reports_open_with_closed_groups(tmp_path: Path) -> None:
+def test_a_page_that_can_hold_no_policy_is_refused() -> None:
+    """A page without a head is refused with the version to use."""
+    with pytest.raises(UsageError, match=f"has no <head> .*build with allure@{site.VERSION}"):
+        site.without_requests(report_page().replace("<head>", ""))
+
+
+def test_large_reports_open_with_closed_groups() -> None:
     """Above the limit, groups that contain cases are closed once per report; below it nothing is added."""
-    page = report_folder(tmp_path, "", leaves=site.OPEN) / "index.html"
-    before = page.read_text(encoding="utf-8")
-    site.fold(tmp_path)
-    assert page.read_text(encoding="utf-8") == before
-    tree = json.loads((tmp_path / "widgets" / "tree.json").read_text())
-    tree["leavesById"]["one more"] = {}
-    (tmp_path / "widgets" / "tree.json").write_text(json.dumps(tree))
-    site.fold(tmp_path)
-    after = page.read_text(encoding="utf-8")
-    assert '"collapsedTrees","[\\"b\\"]"' in after
-    assert after.index("collapsedTrees") < after.index('<div id="app">')
+    small = report_page(leaves=site.OPEN)
+    assert site.folded(small) == small
+    large = site.folded(report_page(leaves=site.OPEN + 1))
+    assert '"collapsedTrees","[\\"b\\"]"' in large
+    assert large.index("collapsedTrees") < large.index('<div id="app">')
 
 
 def test_without_results_one_line_says_what_to_run(
@@ -420,7 +414,7 @@ def test_failing_allure_is_one_line_and_keeps_the_old_report(tmp_path: Path) -> 
     results, out = tmp_path / "results", tmp_path / "out.html"
     results.mkdir()
     (results / "1-result.json").write_text("{}")
-    site.pack(report_folder(tmp_path / "old", ""), out)
+    out.write_text(report_page(), encoding="utf-8")
     old = out.read_bytes()
     command = tmp_path / "allure"
     command.write_text("#!/bin/sh\necho first >&2\necho broken pipe >&2\nexit 3\n")
@@ -428,83 +422,7 @@ def test_failing_allure_is_one_line_and_keeps_the_old_report(tmp_path: Path) -> 
     with pytest.raises(UsageError, match="allure generate failed: broken pipe"):
         site.build(results, out, None, allure=str(command))
     assert out.read_bytes() == old
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["allure", "old", "out.html", "results"]
-
-
-def test_rebuilt_report_is_in_the_history_once(tmp_path: Path) -> None:
-    """The old history entry of a rebuilt report is removed; unreadable lines are kept."""
-    history = tmp_path / "history.jsonl"
-    site.forget(history, "a")
-    history.write_text('{"name": "a"}\n{"name": "b"}\nnot json\n[1]\n')
-    site.forget(history, "a")
-    assert history.read_text() == '{"name": "b"}\nnot json\n[1]\n'
-
-
-def test_history_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last report's entry loses labels that no chart uses; the oldest reports go when the file is too large."""
-    history = tmp_path / "history.jsonl"
-    result = {
-        "status": "failed",
-        "message": "m" * 1000,
-        "labels": [{"name": "host", "value": "h"}, {"name": "epic", "value": "e"}],
-    }
-    lines = [json.dumps({"name": str(n), "testResults": {"a": result}}) for n in range(3)]
-    history.write_text("\n".join(["not json", *lines]))
-    site.reduce(history)
-    *earlier, last = history.read_text().splitlines()
-    assert earlier == ["not json", *lines[:2]]
-    [kept] = json.loads(last)["testResults"].values()
-    assert kept["labels"] == [{"name": "epic", "value": "e"}]
-    assert kept["message"] == "m" * 299 + "…"
-    monkeypatch.setattr(site, "MOST_BYTES", len(lines[1]) + len(last.encode()) + 2)
-    site.reduce(history)
-    assert [json.loads(line)["name"] for line in history.read_text().splitlines()] == ["1", "2"]
-    monkeypatch.setattr(site, "MOST_BYTES", 10)
-    site.reduce(history)
-    assert [json.loads(line)["name"] for line in history.read_text().splitlines()] == ["2"]
-
-
-def test_all_data_are_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every data file is in a compressed chunk, and the index says where."""
-    monkeypatch.setattr(site, "CHUNK", 100)
-    folder = report_folder(tmp_path / "site", "")
-    contents = {f"data/attachments/{n}.txt": f"text {n} ü\n".encode() * n for n in range(20)}
-    (folder / "data" / "attachments").mkdir(parents=True)
-    for name, content in contents.items():
-        (folder / name).write_bytes(content)
-    page = tmp_path / "report.html"
-    site.pack(folder, page)
-    text = page.read_text(encoding="utf-8")
-    chunks = {
-        name: gzip.decompress(base64.b64decode(encoded))
-        for name, encoded in re.findall(r'<script type="application/gzip" id="chunk-(\w+)">([^<]+)<', text)
-    }
-    index = json.loads(chunks["index"])
-    assert len(chunks) > 5
-    assert {name: chunks[str(n)][start:end] for name, (n, start, end) in index.items()} == {
-        **contents,
-        "widgets/tree.json": (folder / "widgets" / "tree.json").read_bytes(),
-    }
-    assert base64.b64encode(b"app()").decode() in text
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('href="data:,"', 'href="styles.css"'),
-        ('<script src="app.js"></script>', ""),
-        ("allureReportDataReady", "otherReady"),
-        ("</head>", ""),
-    ],
-)
-def test_pages_of_another_kind_are_refused(tmp_path: Path, old: str, new: str) -> None:
-    """A page with parts that the file would lack is refused with the version to use."""
-    folder = report_folder(tmp_path / "site", "")
-    page = folder / "index.html"
-    page.write_text(page.read_text().replace(old, new))
-    with pytest.raises(UsageError, match=f"build with allure@{site.VERSION}"):
-        site.pack(folder, tmp_path / "report.html")
-    assert not (tmp_path / "report.html").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["allure", "out.html", "results"]
 
 
 def test_configuration_follows_the_results(tmp_path: Path) -> None:

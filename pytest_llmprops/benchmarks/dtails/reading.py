@@ -6,69 +6,57 @@ similar text has a ratio of at least 0.7.
 The authors' plain rule (:func:`paper_selection`, :func:`paper_translation`) compares the whole answer with each form.
 This project's rule (:func:`read_selection`, :func:`read_translation`) reads what people would:
 
-- Forms may contain each other (``sien`` in ``gesien``). Of overlapping forms, the longest counts.
-- An answer may name several variations. It selects one if it rejects all others in words
-  (:mod:`~pytest_llmprops.benchmarks.dtails.rejections`), or if the others are only named in a remark. Otherwise it is
-  wrong. Spelling does not matter (:mod:`~pytest_llmprops.benchmarks.dtails.text`), except between variations that
-  differ only in it. If the answer names no variation, a part of it may resemble one. A look-alike word does not count.
-- A translation is read without headings, notes, English sentences and further translations.
-- If a translation has several variations, whole words win over parts of words, then the one at the concept's place in
-  the English sentence, then the most frequent, then the leftmost. The leftmost form is recorded too.
-- Fences around nothing, or only around the word "answer", are not an answer.
+- The last code fence is the answer, or what a reply without one states. `core.reading` reads which variation it chooses
+  and which it rejects. If it names no variation, a part of it may resemble one. A look-alike word does not count.
+- A translation is read without headings, notes, English sentences and further translations. Forms may contain each
+  other (``sien`` in ``gesien``): of overlapping forms, the longest counts. If a translation has several variations,
+  whole words win over parts of words, then the one at the concept's place in the English sentence, then the most
+  frequent, then the leftmost. The leftmost form is recorded too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from rapidfuzz.distance import Indel, Prefix
 
-from pytest_llmprops.benchmarks.dtails.rejections import (
-    Mention,
-    Mentions,
-    Variations,
-    find_mentions,
-    has_rejection,
-)
 from pytest_llmprops.benchmarks.dtails.text import (
     english_forms,
     indel_ratio,
     inflected,
     is_stem,
     is_whole,
+    occurrences,
     simplified,
+    spellings,
     starts,
     trimmed,
     with_old_spelling,
 )
+from pytest_llmprops.core.reading import fenced, rejects, stated
 from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.core.texts import folded, is_word_character, unicode_words
 
+Variations = Sequence[Sequence[str]]
 #: Minimum ratio of similar texts. The paper says "exceeds 0.7"; the authors' code includes 0.7.
 THRESHOLD = 0.7
 #: Forms with at most this many characters do not count inside other words of a translation.
 VERY_SHORT = 3
+#: The least ratio of a very short form to the word that begins with it, in Arabic script.
+_SHORT_ARABIC = 0.66
+_ARABIC = re.compile("[\u0600-\u06ff]")
 #: Number of letters before a form that make another word: Galician "descoñezo", Afrikaans "verlaat". Shorter prefixes
 #: are of an inflection ("gekyk") or a preposition ("destas"); longer ones make a compound ("telefoonnommer").
 _PREFIX = 3
 FENCE = "```"
 How = Literal["equal", "similar", "within", "substring", "inflected", "word", "none"]
 
-_FENCE_NAME = re.compile("```\\w+(?=\\n)")
 _FENCES = "{} fences of three backticks instead of two"
-#: Where a reply is split to look for a misspelled form, and the characters that stand for names.
+#: Where a reply is split to look for a misspelled form.
 _PARTS = re.compile(r"[/()\[\],;:、。（）｢｣「」—–]| - |\. ")
-#: Where a reply without the two fences states its answer.
-_STATEMENT = re.compile(
-    r"\\boxed\{(?:\\text\{)?([^{}\n]{1,80})\}"
-    r"|\b(?:final answer|answer|correct (?:word|verb|noun|translation|choice|one)|best (?:translation|choice))\b"
-    r"[^:：=\n]{0,60}?(?:\bis\b|[:：=])[\s:：*`]{0,6}([^\n]{1,80})",
-    re.IGNORECASE,
-)
-_NAMES = re.compile("[\ue000-\uf8ff]")
 _ANSWER = re.compile(r"\banswer\b", re.IGNORECASE)
 _STRUCK = re.compile("~~[^~]*+~~|<(?:s|del)>[^<]*+</(?:s|del)>")
 _TOKEN = re.compile(r"\w+")
@@ -120,85 +108,94 @@ class _Match:
     is_word: bool = True
 
 
-def fenced(reply: str) -> str | None:
-    """Return the text between two ``` fences without the word "answer"; None without exactly two fences."""
-    parts = reply.split(FENCE)
-    return " ".join(_ANSWER.sub(" ", parts[1]).split()) if len(parts) == 3 else None
-
-
 def read_selection(reply: str, variations: Variations, *, threshold: float = THRESHOLD) -> Reading:
     """Return the variation that a chat reply selects.
 
     :param variations: In the order shown to the model, so that ``index`` is the position chosen.
     """
-    inside = fenced(reply)
-    if inside is None:
-        return _stated(reply, variations) or Reading(problem=_FENCES.format(reply.count(FENCE)), obeyed=False)
     # A model may copy the joiners of a list as Python prints them.
-    shown = reply.split(FENCE)[1].replace("\\u200c", "\u200c").replace("\\u200d", "\u200d")
-    text = folded(inside)
-    if not trimmed(text):
-        return Reading(problem="nothing between the fences", obeyed=False)
-    names = find_mentions(shown, variations)
-    accepted = names.accepted()
-    if accepted:
-        return _named(accepted, names, text, variations)
+    reply = reply.replace("\\u200c", "\u200c").replace("\\u200d", "\u200d")
+    inside = _ANSWER.sub(" ", fenced(reply) or "")
+    is_fenced = trimmed(folded(inside)) != ""
+    text = inside if is_fenced else reply
+    own = {form for variation in variations for form in variation}
+    forms = [_written(variation, own) for variation in variations]
+    index = _of_several(reply, forms) if reply.count(FENCE) > 2 else stated(text, forms, strict=not is_fenced)
+    if index is not None:
+        named = simplified(text)
+        form = max(
+            (form for form in variations[index] if occurrences(simplified(form), named) >= 0),
+            key=len,
+            default=variations[index][0],
+        )
+        places = [
+            [place for form in some if (place := occurrences(simplified(form), named)) >= 0] for some in forms
+        ]
+        leftmost = (
+            min((min(found), index) for index, found in enumerate(places) if found)[1]
+            if any(places)
+            else index
+        )
+        how: How = "equal" if trimmed(named) in map(simplified, forms[index]) else "within"
+        return Reading(index, form, 1.0, max(0, folded(text).find(folded(form))), leftmost, how)
+    if not is_fenced:
+        problem = "nothing between the fences" if FENCE in reply else _FENCES.format(0)
+        return Reading(problem=problem, obeyed=False)
+    if any(
+        occurrences(simplified(form), simplified(text), whole=True) >= 0 for some in forms for form in some
+    ):
+        is_rejected = all(rejects(text, [form]) for some in forms for form in some if form in text)
+        what = "only rejected variations" if is_rejected else "several variations"
+        return Reading(problem=f"{what} between the fences")
+    return _resembling(text, variations, threshold)
+
+
+def _written(forms: Sequence[str], own: Container[str]) -> tuple[str, ...]:
+    """Return the forms of a variation, joined as they are shown, and in other spellings that are no form."""
+    others = (one for form in forms for one in spellings(form) if one not in own)
+    return (*dict.fromkeys(("/".join(forms), *forms)), *dict.fromkeys(others))
+
+
+def _of_several(reply: str, forms: Sequence[Sequence[str]]) -> int | None:
+    """Return the choice of a reply with several fences: as it states, or else that of the last one."""
+    parts = reply.split(FENCE)
+    chosen = [index for text in parts[1::2] if (index := stated(text, forms)) is not None]
+    if len(set(chosen)) < 2:
+        return chosen[-1] if chosen else stated(reply, forms)
+    whole = stated(reply.replace(FENCE, '"'), forms)
+    is_joined = re.fullmatch(r"\W*(?:or|and)?\W*", parts[2], re.IGNORECASE)
+    return whole if whole is not None or is_joined else chosen[-1]
+
+
+def _resembling(text: str, variations: Variations, threshold: float) -> Reading:
+    """Return the variation that has an inflected form in the text, or that a part of the text resembles most."""
+    plain_text, shown = folded(text), simplified(text)
     inflections = [
         _Match(index, form, len(plain), 1.0, start, False)
-        for index, form, plain in ([] if names.mentions else _forms(variations))
-        if (start := max(inflected(plain, text), _stem(plain, text))) >= 0
+        for index, form, plain in _forms(variations)
+        if (start := max(inflected(plain, plain_text), _stem(plain, plain_text))) >= 0
     ]
     if len({match.index for match in inflections}) == 1:
         return _winner(inflections, "inflected")
-    similar = _similar(names, variations, threshold)
-    if similar:
-        ratio = max(match.ratio for match in similar)
-        best = [match for match in similar if match.ratio == ratio]
-        if len({match.index for match in best}) == 1:
-            return _winner(best, "similar")
+    words = dict.fromkeys([*filter(None, map(trimmed, _PARTS.split(shown))), *unicode_words(shown)])
+    similar = [
+        _Match(index, form, len(form), ratio, max(0, shown.find(word)), False)
+        for word in words
+        for index, form, _ in _forms(variations)
+        if (ratio := indel_ratio(word, simplified(form))) >= threshold
+        and not is_look_alike(word, simplified(form))
+    ]
+    best = [match for match in similar if match.ratio == max(match.ratio for match in similar)]
+    if len({match.index for match in best}) == 1:
+        return _winner(best, "similar")
+    if best:
         return Reading(problem="a word that is equally similar to several variations")
-    if names.mentions:
-        return Reading(problem="only rejected variations between the fences")
     return Reading(problem="none of the variations between the fences")
-
-
-def _stated(reply: str, variations: Variations) -> Reading | None:
-    """Return the variation that a reply without exactly two fences states as its answer; None if it states none.
-
-    It may be in LaTeX's box, after words such as "final answer", or the only variation in all fences.
-    """
-    parts = reply.split(FENCE)
-    stated = [match[1] or match[2] for match in _STATEMENT.finditer(reply)]
-    snippets = [stated[-1:], parts[1::2]]
-    for snippet in snippets:
-        accepted = [mention for text in snippet for mention in find_mentions(text, variations).accepted()]
-        indexes = {index for mention in accepted for index in mention.indexes}
-        if len(indexes) == 1:
-            (index,) = indexes
-            return Reading(index, accepted[0].form, 1.0, leftmost=index, how="within")
-        if indexes:
-            return None
-    return None
 
 
 def _stem(form: str, text: str) -> int:
     """Return the index of the first word of a script of India that begins with a form, or -1."""
     return next((start for start in starts(form, text) if is_stem(text, start, start + len(form))), -1)
-
-
-def _named(accepted: Sequence[Mention], names: Mentions, text: str, variations: Variations) -> Reading:
-    indexes = {index for mention in accepted for index in mention.indexes}
-    if len(indexes) > 1:
-        accepted = names.chosen() or accepted
-        indexes = {index for mention in accepted for index in mention.indexes}
-    if len(indexes) > 1:
-        listed = ", ".join("/".join(variations[index]) for index in sorted(indexes))
-        return Reading(problem=f"several variations between the fences: {listed}")
-    (index,) = indexes
-    is_alone = len(names.mentions) == 1 and not trimmed(_ANSWER.sub(" ", names.text))
-    how: How = "equal" if is_alone else "within"
-    form = accepted[0].form
-    return Reading(index, form, 1.0, max(0, text.find(folded(form))), min(names.mentions[0].indexes), how)
 
 
 def paper_selection(reply: str, variations: Variations, *, threshold: float = THRESHOLD) -> Reading:
@@ -222,20 +219,6 @@ def paper_selection(reply: str, variations: Variations, *, threshold: float = TH
             how: How = "equal" if ratio == 1 else "similar"
             best = Reading(index, form, ratio, max(0, parts[1].find(form)), index, how)
     return best
-
-
-def _similar(names: Mentions, variations: Variations, threshold: float) -> list[_Match]:
-    """Return the forms that a part of the reply resembles. A part with a word of rejection does not count."""
-    text = names.text
-    parts = [part for part in map(trimmed, _PARTS.split(_ANSWER.sub(" ", text))) if part]
-    words = [part for part in parts if not has_rejection(part) and not _NAMES.search(part)]
-    forms = [(index, form, simplified(form)) for index, form, _ in _forms(variations)]
-    return [
-        _Match(index, form, len(plain), ratio, max(0, text.find(word)), False)
-        for word in dict.fromkeys(words)
-        for index, form, plain in forms
-        if (ratio := indel_ratio(word, plain)) >= threshold and not is_look_alike(word, plain)
-    ]
 
 
 def is_look_alike(word: str, form: str) -> bool:
@@ -470,10 +453,9 @@ def translated_text(reply: str, variations: Variations, source: str = "") -> str
     second of numbered ones if the reply prefers it. The translation has at most as many lines as the English sentence
     has sentences. Asides in brackets are left out. Text between two fences comes first.
     """
-    fences = _FENCE_NAME.sub(FENCE, reply).split(FENCE)
-    inside = translated_text(fences[1], variations, source) if len(fences) == 3 else ""
-    if inside:
-        return inside
+    inside = fenced(reply) or ""
+    if inside and (text := translated_text(inside, variations, source)):
+        return text
     is_latin = any(_LATIN_LETTER.search(folded(form)) for forms in variations for form in forms)
     english = frozenset(_TOKEN.findall(folded(source)))
     most = len(_SENTENCE.findall(source.strip())) + 1
@@ -581,14 +563,16 @@ def _places(form: str, text: str) -> list[tuple[int, bool]]:
     """Return the index of each occurrence of a form, and whether it is a whole word or the stem of one.
 
     Very short forms occur inside many unrelated words (Latvian ``iet`` in ``vieta``). They count in another word only
-    if it begins with them and is similar, as ``ādai`` is to ``āda``.
+    if it begins with them and is similar, as ``ādai`` is to ``āda``; in Arabic script, which leaves out short vowels,
+    up to twice as long, as پیرزنی is to پیر.
     """
     places = []
     for start in starts(form, text):
         stop = start + len(form)
         is_word = is_whole(text, start, stop) or is_stem(text, start, stop)
         if len(form) <= VERY_SHORT:
-            is_inside = indel_ratio(form, _word_from(text, start)) >= THRESHOLD
+            least = _SHORT_ARABIC if _ARABIC.match(form) else THRESHOLD
+            is_inside = indel_ratio(form, _word_from(text, start)) >= least
         else:
             before = text[max(0, start - _PREFIX - 1) : start]
             letters = next(

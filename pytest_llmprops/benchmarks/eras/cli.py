@@ -74,11 +74,11 @@ def _generate(options: argparse.Namespace) -> int:
     facts = {"templates": "builtin" if options.templates is None else "published", **numbers}
     if options.mlm is None:
         return wrote(write_set(options.out, make_pairs(paradigms, words, **numbers), paradigms, source=facts))
-    from pytest_llmprops.models.base import BackendOptions
+    from pytest_llmprops.models.base import CallOptions
     from pytest_llmprops.models.registry import find_backend, parse_spec
 
     spec = parse_spec(options.mlm)
-    model = find_backend(spec.backend).factory(spec, BackendOptions())
+    model = find_backend(spec.backend).factory(spec, CallOptions())
     score = getattr(model, "context_scores", None)
     if score is None:
         raise UsageError(

@@ -2,9 +2,10 @@
 
 ``contains`` is the paper's rule: a reply is judged "solely by if it contains the correct answer" (section 6.4).
 ``line`` reads the last line that the question asks for, ``ANSWER: word``. A reply without this line must have the
-answer as whole words, which may be inflected, and must not reject it each time. The paper names two things that
-accuracy alone hides: refusals, the most common error (section 9.1), and replies that guess several answers (section
-10.3).
+answer as whole words, which may be inflected, and must neither reject it each time nor only compare the sounds.
+
+The paper names two things that accuracy alone hides: refusals, the most common error (section 9.1), and replies that
+guess several answers (section 10.3).
 """
 
 from __future__ import annotations
@@ -33,6 +34,19 @@ _REFUSAL = re.compile(
     r"|\bnot (?:sure|certain|familiar)"
     r"|\bmore (?:context|information)\b|\b(?:no (?:puedo|se|sabria|conozco)|mas contexto)\b"
     r"|无法(?:确定|判断|理解|回答|得知)|不(?:知道|清楚|确定|认识)|更多(?:上下文|信息)",
+    re.IGNORECASE,
+)
+#: A comparison of sounds, and what says that another meaning follows or is meant: "sounds like X, but means Y".
+_COMPARED = re.compile(
+    r"\b(?:sounds? (?:\w+ ){0,2}(?:like|to|as)|(?:pronounced|pronunciation|sound)\b(?: \w+){0,2} (?:like|as)"
+    r"|(?:confused|mixed up|interchanged) with|suena (?:\w+ )?(?:como|a|que)|(?:se pronuncia|pronunciado) como"
+    r"|parecido a|confund\w+ con)[^.,;\n]{0,40}"
+    r"|(?:同音|听起来像|读音|发音|混淆)[^。.,;\n]{0,12}|与[^。.,;\n]{1,8}(?:同音|混淆)",
+    re.IGNORECASE,
+)
+_CONTRAST = re.compile(
+    r"\b(?:but|although|though|while|however|actually|different|confused|mixed up|not the same|pero|aunque"
+    r"|en realidad|a menudo)\b|但|不同|其实|虽然|不是|混淆|无关",
     re.IGNORECASE,
 )
 _OR = r"\s*,?\s*(?:\bor\b|\bo\b|或者?|还是|,|/|\|)\s*(?:maybe |perhaps |possibly |even )?"
@@ -87,6 +101,8 @@ def offers_answer(reply: str, answers: Sequence[str], language: str, simplified:
     line = answer_line(text)
     if line is not None:
         return re.search(pattern, line.casefold()) is not None
+    if _CONTRAST.search(text):
+        text = _COMPARED.sub(" ", text)
     found = {match[0] for match in re.finditer(pattern, text.casefold())}
     return bool(found) and not rejects(text, sorted(found))
 

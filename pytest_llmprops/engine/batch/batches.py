@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any, cast
 
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped
@@ -71,8 +71,6 @@ class Batches:
         #: the open batches after the last poll
         self._open: list[Entry] = []
         self._is_unfinished = False
-        #: lines for the summary
-        self.notes: list[str] = []
 
     def takes(self, model: Model, request: Request) -> bool:
         """Return True if the request goes into a batch."""
@@ -90,7 +88,7 @@ class Batches:
             except BackendError as error:
                 raise self._calls.stop(f"{label}: {error.message}") from None
             spec = self._config.models[label]
-            listed = price(spec.name, spec.params, self._config.prices)
+            listed = price(spec.name, spec.params, self._config.calls.prices)
             known = None if listed is None else listed.scaled(BATCH_DISCOUNT)
             model = self._models[label] = BatchedModel(label, served, api, known)
         pending = Pending(model, key, request, asyncio.get_running_loop().create_future())
@@ -178,7 +176,7 @@ class Batches:
         return [o for o in self._pending.values() if o.model is model and (o.mark is not None) is is_open]
 
     async def _take_stored(self) -> None:
-        """Take the replies that another run, or ``llmprops batch collect``, has stored since they were looked up."""
+        """Take the replies that another run has stored since they were looked up."""
         unsent = [one for one in self._pending.values() if one.mark is None]
         replies = await asyncio.gather(*(self._known.find(one.model.served.model, one.key) for one in unsent))
         for one, reply in zip(unsent, replies, strict=True):
@@ -246,9 +244,8 @@ class Batches:
 
     async def _collect(self, model: BatchedModel, entry: Entry, state: BatchState) -> None:
         """Store the results of a batch. A run that was killed may have stored a part of them."""
-        ignored: Counter[str] = Counter()
         lines = self._ledger.members(entry.mark)
-        async for chunk in results(model.api, entry, state, lines, ignored):
+        async for chunk in results(model.api, entry, state, lines):
             replies = [reply for result in chunk for reply in result.replies]
             await asyncio.gather(*(self._answer(model, reply) for reply in replies))
             for result in chunk:
@@ -256,8 +253,6 @@ class Batches:
                     model.served.discard(result.discarded)
                 self._ask_again(model, entry, result)
         self._ledger.end(entry.mark, state.status)
-        if counts := ", ".join(f"{count} {why}" for why, count in sorted(ignored.items()) if count):
-            self.notes.append(f"batch {state.id}: lines were ignored: {counts}")
 
     async def _answer(self, model: BatchedModel, reply: Reply) -> None:
         one = self._pending.get(reply.key)
@@ -296,7 +291,9 @@ class Batches:
             if entry.state == "intent" and not self._ledger.is_being_prepared(entry.mark):
                 intents.setdefault(entry.account, []).append(entry)
         for account, entries in intents.items():
-            asked = [Intent(e.mark, e.created, e.lines, _custom_ids(self._ledger, e.mark)) for e in entries]
+            asked = [
+                Intent(e.mark, e.created, e.lines, partial(self._ledger.members, e.mark)) for e in entries
+            ]
             found = await models[account].api.find(asked, self._ledger.batches(account))
             for entry in entries:
                 state = found.get(entry.mark)
@@ -340,7 +337,3 @@ class Batches:
     def report(self) -> dict[str, Any]:
         """Return how far the open batches are, as plain values."""
         return asdict(self._progress())
-
-
-def _custom_ids(ledger: Ledger, mark: str) -> Callable[[], dict[str, list[str]]]:
-    return lambda: ledger.members(mark)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -35,11 +34,13 @@ class Result:
 
 
 async def results(
-    api: BatchApi, entry: Entry, state: BatchState, lines: Mapping[str, Sequence[str]], ignored: Counter[str]
+    api: BatchApi, entry: Entry, state: BatchState, lines: Mapping[str, Sequence[str]]
 ) -> AsyncIterator[list[Result]]:
     """Yield the results of a batch, up to ``CHUNK`` at once, with one result for each of its lines.
 
-    :param lines: the keys of each line, by custom id. :param ignored: counts the lines of the files that are not used.
+    Lines of the files that cannot be read, have an unknown custom id or are there twice are ignored.
+
+    :param lines: the keys of each line, by custom id.
     :raises BackendError: if a result file cannot be read.
     """
     chunk: list[Result] = []
@@ -47,13 +48,7 @@ async def results(
     for file in filter(None, (state.output_file, state.error_file)):
         async for text in api.lines(file):
             line = api.read(text)
-            if line is None:
-                ignored["unreadable"] += bool(text.strip())
-            elif line.custom_id not in lines:
-                ignored["with an unknown custom_id"] += 1
-            elif line.custom_id in done:
-                ignored["repeated"] += 1
-            elif line.was_run:
+            if line is not None and line.was_run and line.custom_id in lines and line.custom_id not in done:
                 done.add(line.custom_id)
                 chunk.append(_result(api, entry, line, lines[line.custom_id]))
                 if len(chunk) >= CHUNK:

@@ -205,7 +205,7 @@ class Submitter:
             label=model.label,
             spec=self._config.models[model.label].text,
             # Without a password, which no file may have.
-            base_url=normalised_url(self._config.base_url) if self._config.base_url else "",
+            base_url=normalised_url(url) if (url := self._config.calls.base_url) else "",
             created=time.time(),
             deviations=model.served.forced(),
             extra_tokens=model.served.thinking.extra,

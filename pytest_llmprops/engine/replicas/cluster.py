@@ -14,14 +14,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.engine.queues import served_batch
-from pytest_llmprops.models.base import BackendOptions, Model, Result
+from pytest_llmprops.models.base import CallOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend, import_registrations
 from pytest_llmprops.models.spec import ModelSpec, Replicas
 
@@ -45,20 +45,6 @@ def package_versions() -> dict[str, str]:
     return versions
 
 
-@dataclass(frozen=True, slots=True)
-class Introduction:
-    """A replica's answer to the first call.
-
-    :param node: the name of its machine. :param problem: why it cannot serve the model, in one line; empty if it can.
-    :param identity: the identity of its model. :param versions: see :func:`package_versions`.
-    """
-
-    node: str
-    problem: str = ""
-    identity: Mapping[str, Any] | None = None
-    versions: Mapping[str, str] | None = None
-
-
 class Replica:
     """A model in a process of a Ray cluster, which calls the methods one at a time."""
 
@@ -66,9 +52,9 @@ class Replica:
         self._model: Model | None = None
 
     def introduce(
-        self, spec: ModelSpec, options: BackendOptions, registrations: Sequence[str], folder: str
-    ) -> Introduction:
-        """Create the model, without its weights, and return what identifies it.
+        self, spec: ModelSpec, options: CallOptions, registrations: Sequence[str], folder: str
+    ) -> tuple[str, Mapping[str, Any] | str]:
+        """Create the model, without its weights. Return the machine, and what identifies the model, or why it failed.
 
         :param folder: the folder that relative paths of the specification begin in, if this machine has it.
         """
@@ -79,8 +65,8 @@ class Replica:
             import_registrations(registrations)
             self._model = find_backend(spec.backend).factory(spec, options)
         except (Exception, SystemExit) as error:
-            return Introduction(node, problem=fault_line(error))
-        return Introduction(node, identity=dict(self._model.identity), versions=package_versions())
+            return node, fault_line(error)
+        return node, {**self._model.identity, **package_versions()}
 
     def serve(self, requests: Sequence[Request]) -> list[Result]:
         """Return one result per request, in order."""
@@ -97,18 +83,11 @@ class Replica:
 CPUS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A machine of the cluster. :param cpus: its CPU cores. :param gpus: its GPUs."""
+class Node(NamedTuple):
+    """A machine of the cluster, with its CPU cores and GPUs."""
 
     cpus: float
     gpus: float
-
-    @classmethod
-    def alive(cls, nodes: Sequence[Mapping[str, Any]]) -> list[Node]:
-        """Return the machines that are alive from Ray's list."""
-        resources = [node.get("Resources", {}) for node in nodes if node["Alive"]]
-        return [cls(float(own.get("CPU", 0)), float(own.get("GPU", 0))) for own in resources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +105,13 @@ class Placement:
         gpus = f"{self.gpus:g} GPU and " if self.gpus else ""
         return f"{gpus}{self.cpus:g} CPU"
 
-    @property
-    def device(self) -> str:
-        """The device of models that have the choice."""
-        return "cuda" if self.gpus else "cpu"
-
     def room(self, nodes: Sequence[Node]) -> int:
         """Return how many such replicas fit into empty machines."""
-        return sum(self._room_on(node) for node in nodes)
-
-    def _room_on(self, node: Node) -> int:
-        by_cpus = int(node.cpus / self.cpus + 1e-9)
-        return min(by_cpus, int(node.gpus / self.gpus + 1e-9)) if self.gpus else by_cpus
+        by_cpus = [int(node.cpus / self.cpus + 1e-9) for node in nodes]
+        if not self.gpus:
+            return sum(by_cpus)
+        by_gpus = [int(node.gpus / self.gpus + 1e-9) for node in nodes]
+        return sum(map(min, by_cpus, by_gpus))
 
 
 def place(wanted: Replicas, nodes: Sequence[Node], *, models: int, has_gpu: bool) -> Placement:
@@ -153,17 +127,12 @@ def place(wanted: Replicas, nodes: Sequence[Node], *, models: int, has_gpu: bool
     cpus = wanted.cpus or (1.0 if gpus else float(min(CPUS, max(1, cores))))
     one = Placement(1, gpus, cpus)
     room = one.room(nodes)
-    if room < models and wanted.count is None and room:
-        raise UsageError(
-            f"--llm-engine ray: {models} models share a cluster with room for {room} replicas of {one}; state"
-            " ?gpus= and ?cpus= of each, such as gpus=0.5"
-        )
-    if not room:
+    if room < (models if wanted.count is None else 1):
         most_gpus = max((node.gpus for node in nodes), default=0)
-        machines = f"{len(nodes)} machines, with up to {cores:g} CPU and {most_gpus:g} GPU"
         raise UsageError(
-            f"--llm-engine ray: a replica needs {one}, and no machine of the cluster has them ({machines}); state"
-            " ?gpus= and ?cpus= of the model"
+            f"--llm-engine ray: {models} models need replicas with {one}, and the cluster has room for {room}"
+            f" ({len(nodes)} machines, with up to {cores:g} CPU and {most_gpus:g} GPU); state ?gpus= and ?cpus= of"
+            " each model, such as gpus=0.5"
         )
     return Placement(wanted.count or room // models, gpus, cpus)
 
@@ -173,8 +142,6 @@ T = TypeVar("T")
 OBJECT_STORE = 512 * 2**20
 #: seconds in which the address of a cluster must accept a connection
 CONNECT_SECONDS = 10.0
-#: how often a cluster that accepts connections is asked to start a client
-_ATTEMPTS = 3
 _QUIET: Mapping[str, Any] = {"logging_level": logging.CRITICAL, "log_to_driver": False}
 
 
@@ -189,7 +156,8 @@ class Cluster:
         self._address = address
         # Linux ends the processes of a cluster with the thread that started them, so one thread lives until the end.
         # It is a daemon: an executor's thread would keep this process while Ray waits for a cluster.
-        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[tuple[concurrent.futures.Future[Any], Callable[..., Any], Any]]
+        self._work = queue.SimpleQueue()
         threading.Thread(target=self._serve, name="llmprops-ray", daemon=True).start()
         self._ray: Any = None
         self._is_own_connection = False
@@ -199,20 +167,17 @@ class Cluster:
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Return the result of a function that blocks, from the thread of this connection."""
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._work.put((future, function, args))
+        return await asyncio.wrap_future(future)
 
-        def work() -> None:
+    def _serve(self) -> None:
+        while True:
+            future, function, args = self._work.get()
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(function(*args))
                 except BaseException as error:
                     future.set_exception(error)
-
-        self._work.put(work)
-        return await asyncio.wrap_future(future)
-
-    def _serve(self) -> None:
-        while True:
-            self._work.get()()
 
     def connect(self) -> None:
         """Connect to the cluster, or start one.
@@ -239,7 +204,7 @@ class Cluster:
         if address != "local":
             _check_reachable(address)
             try:
-                _join(ray, address or "auto")
+                ray.init(address or "auto", **_QUIET)
                 return f"the Ray cluster at {address}" if address else "the Ray cluster on this machine"
             except ConnectionError as error:
                 if address:
@@ -252,9 +217,10 @@ class Cluster:
     def nodes(self) -> list[Node]:
         """Return the machines that are alive; none if the cluster is lost."""
         try:
-            return Node.alive(self._ray.nodes())
+            resources = [node.get("Resources", {}) for node in self._ray.nodes() if node["Alive"]]
         except Exception:
             return []
+        return [Node(float(own.get("CPU", 0)), float(own.get("GPU", 0))) for own in resources]
 
     def start(self, placement: Placement) -> Any:
         """Return the handle of a new actor, which starts as soon as the cluster has room."""
@@ -262,30 +228,15 @@ class Cluster:
         actor: Any = self._ray.remote(Replica).options(scheduling_strategy="SPREAD", **options)
         return actor.remote()
 
-    def end(self, actors: Sequence[Any]) -> None:
-        """End actors."""
-        for actor in actors:
-            # It may be lost, or the cluster with it.
-            with contextlib.suppress(Exception):
-                self._ray.kill(actor)
+    def end(self, actor: Any) -> None:
+        """End an actor, which may be lost, or the cluster with it."""
+        with contextlib.suppress(Exception):
+            self._ray.kill(actor)
 
     def close(self) -> None:
         """Disconnect, and end a cluster that this run started."""
         if self._is_own_connection:
             self._ray.shutdown()
-
-
-def _join(ray: Any, address: str) -> None:
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            ray.init(address, **_QUIET)
-        except ConnectionAbortedError:
-            # Ray Client's server starts a process for each client, by a fork that sometimes fails or hangs
-            # (https://github.com/ray-project/ray/issues/63202).
-            if attempt == _ATTEMPTS:
-                raise
-        else:
-            return
 
 
 def _check_reachable(address: str) -> None:

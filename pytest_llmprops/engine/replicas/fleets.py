@@ -16,30 +16,32 @@ from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.queues import BatchQueue, Deliver, Send, WorkerLost
 from pytest_llmprops.engine.replicas.cluster import (
     Cluster,
-    Introduction,
     Node,
     Placement,
     package_versions,
     place,
     reason,
 )
-from pytest_llmprops.models.base import BackendOptions, Model, Result
+from pytest_llmprops.models.base import CallOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
-
-# The replicas of one model: they are started, compared with this machine's model, used, and replaced when
-# lost.
 
 #: seconds until a replica must have started, and again until it must have loaded the weights and served a batch
 REPLICA_START_SECONDS = 1800.0
 #: number of replicas that are lost one after the other, without a batch that was served, and still replaced
 MOST_LOST = 10
-#: seconds between looks at a cluster that has no replica, but room for one
-REPLICA_LOOK_SECONDS = 1.0
+#: seconds in which a cluster must end or be left
+CLOSE_SECONDS = 10.0
+#: seconds in which a cluster must be joined or started; Ray tries much longer to join one whose head node has ended
+START_SECONDS = 120.0
+#: seconds between looks at the cluster
+LOOK_SECONDS = 5.0
+#: seconds in which the cluster must answer; after a minute without its head node, Ray ends this process
+ANSWER_SECONDS = 30.0
 
 
 class Fleet:
-    """The replicas of one model.
+    """The replicas of one model: they are started, compared with this machine's model, and replaced when lost.
 
     :param spec: the specification of the model. :param model: the model as this machine has it, without its weights.
     :param options: the options of the replicas. :param registrations: files whose import registers more models.
@@ -51,34 +53,33 @@ class Fleet:
         placement: Placement,
         spec: ModelSpec,
         model: Model,
-        options: BackendOptions,
+        options: CallOptions,
         registrations: Sequence[str],
     ) -> None:
-        self._cluster, self._placement, self._options = cluster, placement, options
+        self._cluster, self._placement, self._timeout = cluster, placement, options.timeout
         self._arguments = (spec, options, tuple(registrations), str(Path.cwd()))
         self._expected = {**model.identity, **package_versions()}
         self._queue = BatchQueue(model.max_batch)
         #: sends one request to a replica
         self.send: Send = self._queue.send
         self._open: set[_Replica] = set()
-        self._actors: list[Any] = []
+        self._actors: set[Any] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        #: number of replicas that are being started
         self._starting = 0
-        self._machines: set[str] = set()
-        self._answered = 0
+        self._machines: list[str] = []
         self._refused: dict[str, None] = {}
         self._lost: list[str] = []
         self._lost_in_a_row = 0
         self._returned = 0
-        self._is_closed = False
 
     def start(self) -> None:
         """Start the replicas. Each of them gets batches as soon as it answers."""
-        self._starting = self._placement.count
         for _ in range(self._placement.count):
             self._begin(self._introduced())
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._starting += 1
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -88,34 +89,31 @@ class Fleet:
         actor: Any = None
         try:
             actor = await self._cluster.run(self._cluster.start, self._placement)
-            self._actors.append(actor)
-            introduction = await within(REPLICA_START_SECONDS, actor.introduce.remote(*self._arguments))
-            problem = self._problem(introduction)
+            self._actors.add(actor)
+            node, found = await within(REPLICA_START_SECONDS, actor.introduce.remote(*self._arguments))
+            problem = self._problem(node, found)
         except TimeoutError:
             problem = f"a replica did not start within {REPLICA_START_SECONDS:.0f} s; {self._placement} may not be free"
         except Exception as error:
             problem = f"a replica did not start: {reason(error)}"
         self._starting -= 1
-        if self._is_closed:
+        if not problem:
+            self._machines.append(node)
+            replica = _Replica(self, actor, node, self._timeout)
+            self._open.add(replica)
+            self._queue.open(replica)
             return
-        if problem:
-            # Replicas on one machine have the same problem.
-            self._refused[problem] = None
-            await self._end(actor)
-            self._check()
-            return
-        self._answered += not self._lost
-        self._machines.add(introduction.node)
-        replica = _Replica(self, actor, introduction.node, self._options.timeout)
-        self._open.add(replica)
-        self._queue.open(replica)
+        # Replicas on one machine have the same problem.
+        self._refused[problem] = None
+        await self._end(actor)
+        if not self._open and not self._starting:
+            self.fail(f"no replica is left; {self._lost[-1]}" if self._lost else next(iter(self._refused)))
 
-    def _problem(self, introduction: Introduction) -> str:
+    def _problem(self, node: str, there: Mapping[str, Any] | str) -> str:
         """Return why a replica is not used, in one line; empty if it is."""
-        who = f"the replica on {introduction.node} was refused"
-        if introduction.problem:
-            return f"{who}: {introduction.problem}"
-        there: Mapping[str, Any] = {**(introduction.identity or {}), **(introduction.versions or {})}
+        who = f"the replica on {node} was refused"
+        if isinstance(there, str):
+            return f"{who}: {there}"
         for name in {**self._expected, **there}:
             values = [one_line(str(of.get(name, "none")), 80) for of in (there, self._expected)]
             if there.get(name) != self._expected.get(name):
@@ -127,41 +125,23 @@ class Fleet:
         self._lost_in_a_row = 0
 
     async def lose(self, replica: _Replica, requests: int, why: str) -> None:
-        """Give up a replica, and start another one in its place."""
+        """Give up a replica, and start another one in its place as soon as there is room."""
         self._open.discard(replica)
-        if self._is_closed:
-            return
         self._lost.append(why)
         self._lost_in_a_row += 1
         self._returned += requests
-        self._starting += 1
-        self._begin(self._replaced(replica))
-
-    async def _replaced(self, replica: _Replica) -> None:
         await self._end(replica.actor)
-        if self._lost_in_a_row <= MOST_LOST and await self._has_room():
+        if self._lost_in_a_row <= MOST_LOST:
             self._begin(self._introduced())
-        else:
-            self._starting -= 1
-            self._check()
-        while self._starting and not self._open:
-            # The new ones wait for a machine; the last machine may be lost meanwhile.
-            await asyncio.sleep(REPLICA_LOOK_SECONDS)
-            if not self._open and not await self._has_room():
-                self._no_replica()
-                return
+        elif not self._open and not self._starting:
+            self.fail(f"no replica is left; {why}")
 
-    async def _has_room(self) -> bool:
-        return self._placement.room(await self._cluster.run(self._cluster.nodes)) > 0
-
-    def _check(self) -> None:
-        """End the run if no replica is left."""
-        if not self._open and not self._starting:
-            self._no_replica()
-
-    def _no_replica(self) -> None:
-        why = [f"no replica is left; {self._lost[-1]}"] if self._lost else [*self._refused]
-        self.fail(why[0])
+    def look(self, nodes: Sequence[Node]) -> None:
+        """End the run if no replica is left, and the cluster's machines have no room for one."""
+        if not nodes:
+            self.fail("the Ray cluster does not answer: its head node may be lost")
+        elif self._lost and not self._open and not self._placement.room(nodes):
+            self.fail(f"no replica is left; {self._lost[-1]}")
 
     def fail(self, why: str) -> None:
         """End the run, except for the batches that replicas have."""
@@ -169,16 +149,17 @@ class Fleet:
 
     async def _end(self, actor: Any) -> None:
         if actor is not None:
-            self._actors.remove(actor)
-            await self._cluster.run(self._cluster.end, [actor])
+            self._actors.discard(actor)
+            await self._cluster.run(self._cluster.end, actor)
 
     def notes(self) -> list[str]:
         """Return notes for the summary."""
         notes = []
-        if self._answered:
+        if self._machines:
+            count = self._placement.count
             notes.append(
-                f"{self._answered} of {self._placement.count} replicas answered, each with {self._placement}, in"
-                f" {self._cluster.where}, on {', '.join(sorted(self._machines))}"
+                f"{min(len(self._machines), count)} of {count} replicas answered, each with {self._placement}, in"
+                f" {self._cluster.where}, on {', '.join(sorted(set(self._machines)))}"
             )
         if self._lost:
             notes.append(
@@ -188,12 +169,12 @@ class Fleet:
 
     async def close(self) -> None:
         """End the replicas."""
-        self._is_closed = True
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, self._queue.close(), return_exceptions=True)
-        await self._cluster.run(self._cluster.end, self._actors)
+        for actor in list(self._actors):
+            await self._end(actor)
 
 
 class _Replica:
@@ -232,16 +213,6 @@ async def within(seconds: float, reference: Any) -> Any:
     return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(reference.future())), seconds)
 
 
-#: seconds in which a cluster must end or be left
-CLOSE_SECONDS = 10.0
-#: seconds in which a cluster must be joined or started; Ray tries much longer to join one whose head node has ended
-START_SECONDS = 120.0
-#: seconds between looks at the cluster
-LOOK_SECONDS = 5.0
-#: seconds in which the cluster must answer; after a minute without its head node, Ray ends this process
-ANSWER_SECONDS = 30.0
-
-
 class Fleets:
     """The replicas of all models; the cluster is looked for at the first request to one of them."""
 
@@ -267,8 +238,9 @@ class Fleets:
 
     async def _connect(self) -> None:
         # The device is known with the cluster.
-        options = dataclasses.replace(self._config.options, device="cpu")
-        for label in self._config.replicas:
+        options = dataclasses.replace(self._config.calls, device="cpu")
+        replicas = self._config.replicas
+        for label in replicas:
             spec = self._config.models[label]
             if not find_backend(spec.backend).factory(spec, options).blocking:
                 raise UsageError(
@@ -283,44 +255,41 @@ class Fleets:
                 " processes of one that has ended may be left: end them with 'ray stop', or set RAY_ADDRESS"
             ) from None
         nodes = await self._cluster.run(self._cluster.nodes)
-        replicas = self._config.replicas
         for label, wanted in replicas.items():
             backend = find_backend(self._config.models[label].backend)
             self._placements[label] = place(wanted, nodes, models=len(replicas), has_gpu=backend.has_gpu)
 
     def device(self, label: str) -> str:
         """Return the device of a model's replicas, which is part of its identity."""
-        return self._placements[label].device
+        return "cuda" if self._placements[label].gpus else "cpu"
 
     def start(self, label: str, model: Model) -> Send:
         """Start the replicas of a model, and return the function that sends one request to them.
 
         :param model: the model as this machine has it; it never loads its weights.
         """
-        spec = self._config.models[label]
         placement = self._placements[label]
         # A replica with a GPU finds it by itself, and is refused if it does not.
         options = dataclasses.replace(
-            self._config.options, device="" if placement.gpus else "cpu", cpus=max(1, round(placement.cpus))
+            self._config.calls, device="" if placement.gpus else "cpu", cpus=max(1, round(placement.cpus))
         )
-        fleet = Fleet(self._cluster, placement, spec, model, options, self._config.registrations)
-        self._fleets[label] = fleet
+        registrations, spec = self._config.registrations, self._config.models[label]
+        fleet = self._fleets[label] = Fleet(self._cluster, placement, spec, model, options, registrations)
         fleet.start()
         if self._watching is None:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
         return fleet.send
 
     async def _watch(self) -> None:
-        """End the run when the cluster no longer answers, while there is time to close its record."""
-        nodes: list[Node] | None = None
-        while nodes is None or nodes:
+        """End the run when the cluster is lost, while there is time to close its record."""
+        while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 nodes = await asyncio.wait_for(self._cluster.run(self._cluster.nodes), ANSWER_SECONDS)
             except TimeoutError:
                 nodes = []
-        for fleet in self._fleets.values():
-            fleet.fail("the Ray cluster does not answer: its head node may be lost")
+            for fleet in self._fleets.values():
+                fleet.look(nodes)
 
     def notes(self) -> list[str]:
         """Return notes for the summary."""

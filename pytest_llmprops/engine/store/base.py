@@ -95,9 +95,6 @@ class Store(Protocol):
     def info(self) -> StoreInfo:
         """Return what the store holds."""
 
-    def stop_waiting(self) -> None:
-        """Do not wait for a lost server any longer; unlike the other methods, called from any thread."""
-
     def prune(self, *, before: float, model: str | None) -> int:
         """Delete the replies from before the Unix time ``before``, and return their number.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection
 from itertools import chain, repeat
@@ -85,7 +84,7 @@ class DatabaseServer:
         self._password = str(given.get("password") or "")
         # In the encoding of an SQL_ASCII database, psycopg returns bytes for texts.
         self._settings: dict[str, Any] = {**_DEFAULTS, **given, "client_encoding": "utf8"}
-        self._timeout, self._is_closing = timeout, threading.Event()
+        self._timeout = timeout
         self._db: psycopg.Connection[Any] | None = None
         #: why the server cannot be used any more; None while it can
         self._failure: StoreError | None = None
@@ -152,18 +151,14 @@ class DatabaseServer:
                 if first is None:
                     # Its message says more than those of the attempts to connect again.
                     first, until = error, time.monotonic() + self._timeout
-                if self._is_closing.is_set() or time.monotonic() >= until:
+                if time.monotonic() >= until:
                     break
-                self._is_closing.wait(min(wait, max(0.0, until - time.monotonic())))
+                time.sleep(min(wait, max(0.0, until - time.monotonic())))
             except psycopg.Error as error:
                 raise self._error(error) from None
         assert first is not None
         self._failure = self._error(first)
         raise self._failure
-
-    def stop_waiting(self) -> None:
-        """Do not wait for a lost server any longer."""
-        self._is_closing.set()
 
     def _version(self) -> int:
         """Return the version of the tables; 0 if there are none."""
@@ -228,7 +223,6 @@ class PostgresStore:
         self.notes: list[str] = []
         self.place = place
         self._server = DatabaseServer(url, place, read_only=read_only, timeout=timeout)
-        self.stop_waiting = self._server.stop_waiting
 
     def _run(self, query: LiteralString, values: Any = None) -> list[tuple[Any, ...]]:
         return self._server.run(lambda db: db.execute(query, values).fetchall())

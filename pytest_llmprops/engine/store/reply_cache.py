@@ -23,7 +23,7 @@ from pytest_llmprops.models.base import Model
 T = TypeVar("T")
 #: maximum number of requests that are looked up at once, so that replies need not wait long to be stored
 _MOST_FINDS = 500
-#: limit for the jobs at the end, if a server does not answer
+#: limit for the jobs at the end, if a server is lost or does not answer
 CLOSE_SECONDS = 8.0
 
 
@@ -192,7 +192,6 @@ class StoreCalls:
 
     async def close(self) -> None:
         """Store what is left and close the store."""
-        self.store.stop_waiting()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 if self._is_busy:
@@ -234,7 +233,7 @@ class ReplyCache:
         self._cache, self._not_before, self._on_failure = config.cache, config.not_before, on_failure
         self._stored: StoreCalls | None = None
         if config.cache != "off":
-            store = open_store(config.store, read_only=config.cache == "only", timeout=config.timeout)
+            store = open_store(config.store, read_only=config.cache == "only", timeout=config.calls.timeout)
             self._stored = StoreCalls(store)
         #: keys of the replies of this run, with --llm-cache refresh
         self._not_again: set[str] = set()

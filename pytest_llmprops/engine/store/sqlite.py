@@ -1,4 +1,4 @@
-"""The reply store in one SQLite file, for the runs of one machine."""
+"""The reply store in one SQLite file, for the runs of one machine: created, opened, migrated and set aside here."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ from pytest_llmprops.engine.store.base import (
     safe_label,
     statements,
 )
-
-# The file of a SQLite store: how it is created, opened, migrated and set aside.
 
 #: Another run holds the write lock during a commit; a minute is enough even on a stalled disk.
 BUSY_SECONDS = 60.0
@@ -294,9 +292,6 @@ class SQLiteStore:
             return self._db.execute(query, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise self._error(error) from None
-
-    def stop_waiting(self) -> None:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`; a file is never waited for."""
 
     def prune(self, *, before: float, model: str | None) -> int:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""

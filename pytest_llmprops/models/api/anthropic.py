@@ -39,7 +39,7 @@ from pytest_llmprops.models.api.client import (
     http_library,
 )
 from pytest_llmprops.models.api.openai import normalised_url
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, split_user
 
@@ -50,7 +50,7 @@ from pytest_llmprops.models.spec import ModelSpec, basic, split_user
 #: the Messages API requires a limit; sent where a benchmark sets none
 MOST_TOKENS = 4096
 #: parameters of OpenAI's format that the Messages API does not have
-_ABSENT = ("logprobs", "top_logprobs", "seed", "presence_penalty", "frequency_penalty")
+_ABSENT = ("logprobs", "top_logprobs", "seed", "presence_penalty", "frequency_penalty", "response_format")
 
 
 def message_params(body: Mapping[str, Any], deviations: Deviations) -> dict[str, Any]:
@@ -263,7 +263,7 @@ KEY = "ANTHROPIC_API_KEY"
 class AnthropicModel(ApiModel):
     """One model of the Messages API."""
 
-    def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
+    def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         self._url = _base_url(spec, options)
         url = normalised_url(self._url)
         deviations = Deviations(required_limit=MOST_TOKENS)
@@ -312,7 +312,7 @@ class AnthropicModel(ApiModel):
                 default_headers=({"Authorization": basic(user)} if user else {}) | dict(options.headers),
                 timeout=options.timeout,
                 max_retries=0,
-                http_client=http_client(sdk, self._calls.url, options.timeout, options.concurrency),
+                http_client=http_client(sdk, self._calls.url, options),
             )
         except Exception as error:
             return errors.from_opening(error, self._calls.hidden)
@@ -325,7 +325,7 @@ class AnthropicModel(ApiModel):
         return self._calls.parsed(response.content, response.headers, chat_answer)
 
 
-def _base_url(spec: ModelSpec, options: BackendOptions) -> str:
+def _base_url(spec: ModelSpec, options: CallOptions) -> str:
     return (
         spec.params.get("base_url")
         or options.base_url
@@ -334,7 +334,7 @@ def _base_url(spec: ModelSpec, options: BackendOptions) -> str:
     )
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("price_in", "price_out", "base_url")
     check_prices(spec, options)
     if importlib.util.find_spec("anthropic") is None:
@@ -344,7 +344,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     return lambda: AnthropicModel(spec, options)
 
 
-def _missing_key(spec: ModelSpec, options: BackendOptions) -> str:
+def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
     key = os.environ.get(KEY, "").strip()
     if not key:
         return f"model {spec.name} needs a key: set the environment variable {KEY}"

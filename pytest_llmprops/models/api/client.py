@@ -22,7 +22,7 @@ from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
 from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
 from pytest_llmprops.models.api.usage import usage_of
-from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.secrets import Secrets
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -88,20 +88,19 @@ def http_library(sdk: Any) -> Any:
     return importlib.import_module(sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
 
 
-def http_client(sdk: Any, url: str, timeout: float, connections: int) -> Any:
+def http_client(sdk: Any, url: str, options: CallOptions) -> Any:
     """Return an SDK's client over aiohttp, which takes less than half the CPU time of its default client.
 
     It follows redirects only within one server, and limits the size of answers.
 
     :param sdk: the module ``openai`` or ``anthropic``. :param url: the base URL.
-    :param timeout: seconds to wait for a connection, or for the next part of an answer.
-    :param connections: maximum number of calls in flight.
+    :param options: its timeout is for a connection, and for the next part of an answer.
     """
     return sdk.DefaultAioHttpClient(
-        timeout=timeout,
+        timeout=options.timeout,
         headers=ENCODINGS,
         event_hooks={"response": [partial(refuse_redirect, url), limit_answer]},
-        limits=http_library(sdk).Limits(max_connections=connections),
+        limits=http_library(sdk).Limits(max_connections=options.concurrency),
     )
 
 
@@ -170,6 +169,7 @@ _OPTIONAL = (
     "seed",
     "presence_penalty",
     "frequency_penalty",
+    "response_format",
 )
 _FIXED = ("model", "messages", "stream", "n")
 
@@ -191,6 +191,8 @@ def chat_body(model: str, request: Chat, count: int = 1) -> dict[str, Any]:
         body[_OLD] = request.max_tokens
     if request.stop:
         body["stop"] = list(request.stop)
+    if request.response_format:
+        body["response_format"] = {"type": request.response_format}
     if request.logprobs:
         body["logprobs"] = True
         body["top_logprobs"] = request.logprobs
@@ -546,7 +548,7 @@ class ApiModel:
     _post: Post
 
     def __init__(
-        self, spec: ModelSpec, options: BackendOptions, calls: ApiCalls, backend: str, base_url: str
+        self, spec: ModelSpec, options: CallOptions, calls: ApiCalls, backend: str, base_url: str
     ) -> None:
         self._spec, self._options, self._calls = spec, options, calls
         self.identity: Mapping[str, Any] = {"backend": backend, "name": spec.name, "base_url": base_url}
@@ -595,7 +597,7 @@ class ApiSampleModel(ApiModel):
         return await self._calls.samples(request, count, self._post) if error is None else error
 
 
-def check_prices(spec: ModelSpec, options: BackendOptions) -> None:
+def check_prices(spec: ModelSpec, options: CallOptions) -> None:
     """Check the prices of a specification and of the user's file.
 
     :raises UsageError: if they cannot be read.

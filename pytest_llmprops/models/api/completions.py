@@ -18,7 +18,7 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Completion, Likelihood, Reply, Usage
 from pytest_llmprops.models.api import openai
 from pytest_llmprops.models.api.client import Deviations
-from pytest_llmprops.models.base import AS_TEXT, BackendOptions, Result, scored
+from pytest_llmprops.models.base import AS_TEXT, CallOptions, Result, scored
 from pytest_llmprops.models.local.sampling import common_prefix
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
@@ -92,7 +92,7 @@ class _Api(openai.OpenAIModel):
 
     path = "/completions"
 
-    def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
+    def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         super().__init__(spec, options)
         self._calls.body, self._calls.deviations = _body, Deviations()
 
@@ -117,7 +117,7 @@ class CompletionsModel:
     max_batch = 1
     blocking = False
 
-    def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
+    def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         self._api = _Api(spec, options)
         self.identity: Mapping[str, Any] = {**self._api.identity, "backend": "completions"}
         self.pinned = self._api.pinned
@@ -224,7 +224,7 @@ def _sum(tokens: Sequence[tuple[str, float]]) -> float:
     return math.fsum(logprob for _, logprob in tokens)
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     if "n" in spec.params:
         raise UsageError(f"--model {spec.text}: 'n' is not a parameter of completions")
     openai.BACKEND.check(spec, options)

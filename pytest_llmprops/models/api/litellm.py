@@ -25,7 +25,7 @@ from pytest_llmprops.models.api.client import (
     refuse_redirect,
 )
 from pytest_llmprops.models.api.openai import normalised_url
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user
 
@@ -43,7 +43,7 @@ _ENVIRONMENT = {
 class LiteLLMModel(ApiSampleModel):
     """One model of a provider that litellm knows."""
 
-    def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
+    def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         url = normalised_url(options.base_url) if options.base_url else ""
         most = most_samples(spec)
         calls = ApiCalls(spec.name, url or spec.name, Deviations(), options.timeout, most_samples=most)
@@ -126,7 +126,7 @@ def _guarded(make: Callable[..., Any]) -> Callable[..., Any]:
     return client
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("price_in", "price_out", "n")
     most_samples(spec)
     check_prices(spec, options)

@@ -40,7 +40,7 @@ from pytest_llmprops.models.api.batches import (
 from pytest_llmprops.models.api.client import ApiCalls, ApiSampleModel, Deviations, check_prices, most_samples
 from pytest_llmprops.models.api.connections import same_origin
 from pytest_llmprops.models.api.responses import chat_answer, response_params
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user, without_secrets
 
@@ -225,7 +225,7 @@ class OpenAIModel(ApiSampleModel):
 
     path = "/chat/completions"
 
-    def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
+    def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         self._urls = _base_urls(spec, options)
         urls = [normalised_url(url) for url in self._urls]
         self._official = _is_openai(urls[0])
@@ -295,13 +295,7 @@ class OpenAIModel(ApiSampleModel):
         from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool
 
         try:
-            options = self._options
-            clients = {
-                url: SdkClient(
-                    url, key or "none", options.timeout, options.concurrency, options.headers, self.path
-                )
-                for url in self._urls
-            }
+            clients = {url: SdkClient(url, key or "none", self._options, self.path) for url in self._urls}
             self.client = ServerPool(clients)
             self._sdk = clients[self._urls[0]].sdk
         except Exception as error:
@@ -341,7 +335,7 @@ def normalised_url(url: str, where: str = "--llm-base-url") -> str:
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
 
 
-def _base_urls(spec: ModelSpec, options: BackendOptions) -> list[str]:
+def _base_urls(spec: ModelSpec, options: CallOptions) -> list[str]:
     """Return the addresses of the servers of a model: one, or several separated by commas."""
     text = (
         spec.params.get("base_url")
@@ -364,7 +358,7 @@ def _is_openai(url: str) -> bool:
     return host == "openai.com" or host.endswith(".openai.com")
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("price_in", "price_out", "n", "base_url", "as", "api")
     if spec.params.get("api", "chat") not in ("chat", "responses"):
         raise UsageError(f"--model {spec.text}: write api=responses or api=chat")
@@ -381,7 +375,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     return lambda: OpenAIModel(spec, options)
 
 
-def _missing_key(spec: ModelSpec, options: BackendOptions) -> str:
+def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
     key = os.environ.get("OPENAI_API_KEY", "").strip()
     has_own = any(name.lower() in ("authorization", "api-key") for name in options.headers)
     if not key and not has_own and _is_openai(normalised_url(_base_urls(spec, options)[0])):

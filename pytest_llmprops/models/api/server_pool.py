@@ -11,6 +11,7 @@ import openai
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.models.api.client import http_client, http_library
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.spec import basic, split_query, split_user
 
 #: the class of raw answers
@@ -24,9 +25,7 @@ class SdkClient:
     The library handles proxies and TLS, with its environment variables.
 
     :param url: the base URL. Its user and password are sent in place of the key.
-    :param timeout: seconds to wait for a connection, or for the next part of an answer.
-    :param connections: maximum number of calls in flight.
-    :param headers: headers of each call; one named ``Authorization`` replaces that of the key.
+    :param options: of each call; a header named ``Authorization`` replaces that of the key.
     :param path: where requests are sent, after the base URL.
     """
 
@@ -34,9 +33,7 @@ class SdkClient:
         self,
         url: str,
         key: str,
-        timeout: float,
-        connections: int,
-        headers: Mapping[str, str] | None = None,
+        options: CallOptions,
         path: str = "/chat/completions",
     ) -> None:
         self._path = path
@@ -47,11 +44,11 @@ class SdkClient:
             api_key=key,
             base_url=url,
             # aiohttp refuses a user in the URL together with the SDK's header.
-            default_headers=({"Authorization": basic(user)} if user else {}) | dict(headers or {}),
+            default_headers=({"Authorization": basic(user)} if user else {}) | dict(options.headers),
             default_query=query or None,
-            timeout=timeout,
+            timeout=options.timeout,
             max_retries=0,
-            http_client=http_client(openai, url, timeout, connections),
+            http_client=http_client(openai, url, options),
         )
 
     async def post(self, body: Mapping[str, Any], path: str = "") -> tuple[bytes, Mapping[str, str]]:

@@ -27,7 +27,7 @@ from typing import Any
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.core.strict_json import parsed_json
-from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.base import CallOptions, Model
 from pytest_llmprops.models.hf.chat import HfBaseModel, HfChatModel
 from pytest_llmprops.models.hf.classifiers import (
     HfSegmentModel,
@@ -296,7 +296,7 @@ def _require(spec: ModelSpec, packages: Iterable[str], *, extra: str = "hf") -> 
             raise MissingExtra(f"--model {spec.text}", package=package, extra=extra)
 
 
-def check(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Maker:
+def check(spec: ModelSpec, options: CallOptions, *, name: str = "") -> Maker:
     """Check a specification and return the function that creates its model.
 
     :param name: the model's name in tables; "" for the name of its folder or repository.

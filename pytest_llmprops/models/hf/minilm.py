@@ -10,7 +10,7 @@ import importlib.util
 from pathlib import Path
 
 from pytest_llmprops.core.errors import MissingExtra
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -28,7 +28,7 @@ def _folder() -> Path | None:
     return None
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("layer", "batch", "device", "dtype")
     folder = _folder()
     if folder is None:

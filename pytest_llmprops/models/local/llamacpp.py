@@ -33,7 +33,7 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.reasoning import opening_at_end
 from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
-from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.local.sampling import MAX_TOKENS, Sampler
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, file_sha256, whole_number
@@ -403,7 +403,7 @@ def _default_threads() -> int:
     return cores if cores <= 4 else cores // 2
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("n_ctx", "threads", "seed")
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingExtra(f"--model {spec.text}", package="xllamacpp", extra="local")

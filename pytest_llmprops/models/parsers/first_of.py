@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Parse, Reply
-from pytest_llmprops.models.base import BackendOptions, ParseModel, Result
+from pytest_llmprops.models.base import CallOptions, ParseModel, Result
 from pytest_llmprops.models.parsers.base import missing
 from pytest_llmprops.models.registry import FIRST_OF, Backend, Maker, always, find_backend
 from pytest_llmprops.models.spec import ModelSpec
@@ -77,7 +77,7 @@ class FirstOf:
             part.close()
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     makers = []
     for part in spec.parts:
         backend = find_backend(part.backend)

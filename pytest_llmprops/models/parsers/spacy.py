@@ -21,7 +21,7 @@ from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.strict_json import parsed_json
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, relative_sha256, word
 from pytest_llmprops.models.parsers.phrases import VERSION, Token, bracketed
 from pytest_llmprops.models.registry import Backend, Maker, always
@@ -147,7 +147,7 @@ def _find(name: str) -> tuple[Path | str, Path, Mapping[str, Any]] | None:
     return None if data is None else (package, data[0], data[1])
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only()
     if importlib.util.find_spec("spacy") is None:
         raise MissingExtra(f"--model {spec.text}", package="spacy", extra="parse")

@@ -26,7 +26,7 @@ import platformdirs
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.strict_json import parsed_json
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, relative_sha256, word
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
@@ -320,7 +320,7 @@ def _device(spec: ModelSpec) -> str:
     return "cuda" if available else "cpu"
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("dir", "package", "device")
     if spec.name != "stanza":
         raise UsageError(f"--model {spec.text}: write stanza or stanza?dir=FOLDER")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import TOKENIZER, unicode_words
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.parsers.base import Parser, Value, missing, word
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
@@ -26,7 +26,7 @@ class WordParser(Parser):
         return [{"words": [word(w, w) for w in unicode_words(text)], "by": TOKENIZER} for text in texts]
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only()
     if spec.name != "words":
         raise UsageError(f"--model {spec.text}: write words")

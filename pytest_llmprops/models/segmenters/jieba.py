@@ -15,7 +15,7 @@ from typing import Any
 
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
 from pytest_llmprops.core.texts import utf8
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.segmenters.base import Cut, WordSegmenter
 from pytest_llmprops.models.spec import ModelSpec, file_sha256
@@ -63,7 +63,7 @@ def _check_dictionary(spec: ModelSpec, file: Path) -> None:
             )
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("hmm", "dict")
     if spec.name != "jieba":
         raise UsageError(f"--model {spec.text}: write jieba, jieba?hmm=false or jieba?dict=FILE")

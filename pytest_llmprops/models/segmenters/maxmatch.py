@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.texts import utf8
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.segmenters.base import Cut, WordSegmenter
 from pytest_llmprops.models.spec import ModelSpec, file_sha256
@@ -58,7 +58,7 @@ def longest_match(words: Collection[str]) -> Cut:
     return cut
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only()
     file = Path(spec.name).expanduser()
     if not file.is_file():

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.segmentation import with_whitespace
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.segmenters.base import Cut, WordSegmenter
 from pytest_llmprops.models.spec import ModelSpec, file_sha256, files_sha256
@@ -98,7 +98,7 @@ def find_model(spec: ModelSpec) -> Path:
     return folder.resolve()
 
 
-def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("model")
     if spec.name != "pkuseg":
         raise UsageError(f"--model {spec.text}: write pkuseg or pkuseg?model=FOLDER")

@@ -1,14 +1,13 @@
 """The Allure report as one HTML file: ``python -m pytest_llmprops.reports.allure.site``, or ``make report``.
 
 Allure 3 (npm's package ``allure``) builds the pages. Afterwards the request to Google's tag manager is removed, a
-content security policy prevents requests to other hosts, and everything is put into one file.
+content security policy prevents requests to other hosts, and large reports open with closed groups.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
-import gzip
 import hashlib
 import json
 import re
@@ -17,20 +16,15 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.core.texts import shortened
-from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.reports.allure import run as allure_run
 from pytest_llmprops.runs.benchmark_metadata import title_of
-
-# Changes to the pages that Allure 3 builds: they contact no other host, and large ones open fast.
 
 #: the tested version of Allure
 VERSION = "3.18.0"
@@ -50,185 +44,60 @@ _TRACKERS = re.compile(r"googletagmanager|google-analytics|mc\.yandex")
 _HEAD = re.compile(r"<head[^>]*>", re.I)
 
 
-def make_private(site: Path) -> None:
-    """Remove requests to other hosts from every page, and add a policy that forbids them.
+def without_requests(page: str) -> str:
+    """Return a page without requests to other hosts, and with a policy that forbids them.
 
-    :raises UsageError: if a page has a request that this function does not know.
+    :raises UsageError: if the page has a request that this function does not know.
     """
-    for page in site.rglob("*.html"):
-        if page.parent.name == "attachments":
-            continue
-        text = _ANALYTICS.sub("", page.read_text(encoding="utf-8"))
-        left = _FOREIGN.search(text) or _TRACKERS.search(text)
-        if left is not None:
-            raise UsageError(
-                f"{page.name}: this version of Allure asks other hosts ({left.group()}); build with allure@{VERSION}"
-            )
-        text, heads = _HEAD.subn(lambda match: f"{match.group()}\n{POLICY}", text, count=1)
-        if not heads:
-            raise UsageError(f"{page.name}: has no <head> to hold a policy; build with allure@{VERSION}")
-        page.write_text(text, encoding="utf-8")
+    text = _ANALYTICS.sub("", page)
+    left = _FOREIGN.search(text) or _TRACKERS.search(text)
+    if left is not None:
+        raise UsageError(
+            f"this version of Allure asks other hosts ({left.group()}); build with allure@{VERSION}"
+        )
+    text, heads = _HEAD.subn(lambda match: f"{match.group()}\n{POLICY}", text, count=1)
+    if not heads:
+        raise UsageError(
+            f"this version of Allure has no <head> to hold a policy; build with allure@{VERSION}"
+        )
+    return text
 
 
-def fold(site: Path) -> None:
-    """Close all groups of a report with many cases when it is opened for the first time.
+def _data(page: str, name: str) -> Any:
+    """Return a JSON file of the data in a page; None if the page does not have it."""
+    found = re.search(rf'd\("{re.escape(name)}","([^"]*)"\)', page)
+    return None if found is None else json.loads(base64.b64decode(found[1]))
+
+
+def folded(page: str) -> str:
+    """Return a page with many cases whose groups are all closed when it is opened for the first time.
 
     The page opens groups with failures and draws all their rows, and ten thousand rows freeze a browser. It keeps the
     list of closed groups in the browser's storage, so a script fills that list.
     """
-    tree = json.loads((site / "widgets" / "tree.json").read_text(encoding="utf-8"))
+    tree = _data(page, "widgets/tree.json") or {"leavesById": {}}
     if len(tree["leavesById"]) <= OPEN:
-        return
+        return page
     closed = [group["nodeId"] for group in tree["groupsById"].values() if group.get("leaves")]
-    page = site / "index.html"
-    text = page.read_text(encoding="utf-8")
-    key = hashlib.sha256(text.encode()).hexdigest()[:16]
+    key = hashlib.sha256(page.encode()).hexdigest()[:16]
     script = (
         f'<script>if(localStorage.getItem("llmprops")!=="{key}"){{'
         f'localStorage.setItem("llmprops","{key}");localStorage.setItem("expandedTrees","[]");'
         f'localStorage.setItem("collapsedTrees",{json.dumps(json.dumps(closed))})}}</script>'
     )
-    page.write_text(text.replace('<div id="app">', f'{script}\n    <div id="app">', 1), encoding="utf-8")
-
-
-# The pages that Allure 3 builds, in one HTML file that browsers open from disk, with the data compressed.
-#
-# Allure's own single-file mode holds every case as text: 75 MB for 12,000 cases, all read before the first
-# view. Here files of about a megabyte together are compressed, and the page expands those of a case when it
-# is opened.
-
-#: bytes of data that are compressed together; reading one case expands as much
-CHUNK = 1_000_000
-#: folders with the data that the page reads
-_DATA = ("widgets", "data")
-#: the first line of the file; the document type follows
-_FIRST = b"<!-- An Allure report in one file, by pytest-llmprops -->\n"
-_SCRIPT = re.compile(r'<script\s+src="([\w.-]+\.js)"></script>')
-#: what the page of a folder has in place of the data
-_READY = re.compile(r"<script async>\s*window\.allureReportDataReady = true;\s*</script>")
-
-
-def pack(site: Path, page: Path) -> None:
-    """Write the report in the folder ``site`` as one file.
-
-    :raises UsageError: if the report has parts that this function does not know.
-    """
-    text = (site / "index.html").read_text(encoding="utf-8")
-    text, scripts = _SCRIPT.subn(lambda match: _inline(site, match[1]), text)
-    if not scripts or re.search(r'<(?:script|link|img)\b[^>]*(?:src|href)="(?!data:)', text):
-        raise UsageError(f"this version of Allure has pages of another kind; build with allure@{VERSION}")
-    head, *tail = _READY.split(text)
-    reader = files(__package__).joinpath("allure_file.js").read_text(encoding="utf-8")
-    # Before the scripts of the page, which look for the data as soon as they run.
-    head, heads = re.subn("</head>", lambda _: f"<script>\n{reader}</script>\n</head>", head, count=1)
-    if len(tail) != 1 or not heads:
-        raise UsageError(f"this version of Allure reads its data in another way; build with allure@{VERSION}")
-    with page.open("w", encoding="utf-8") as file:
-        file.write(_FIRST.decode())
-        file.write(head)
-        index: dict[str, tuple[int, int, int]] = {}
-        for number, chunk in enumerate(_chunks(site)):
-            start = 0
-            for name, content in chunk:
-                index[name] = (number, start, start + len(content))
-                start += len(content)
-            file.write(_element(f"chunk-{number}", b"".join(content for _, content in chunk)))
-        file.write(_element("chunk-index", json.dumps(index).encode()))
-        file.write(tail[0])
+    return page.replace('<div id="app">', f'{script}\n    <div id="app">', 1)
 
 
 def is_report(path: Path) -> bool:
-    """Return True if a file was written by :func:`pack`, or is empty."""
+    """Return True if a file is a page of Allure, or empty."""
     if not path.is_file():
         return False
-    with path.open("rb") as file:
-        return file.read(len(_FIRST)) in (_FIRST, b"")
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return not text or "window.allureReportOptions" in text
 
-
-def _inline(site: Path, name: str) -> str:
-    script = site / name
-    notice = script.with_name(f"{name}.LICENSE.txt")
-    comment = (
-        f"<!--\n{notice.read_text(encoding='utf-8').replace('--', '- -')}-->\n" if notice.is_file() else ""
-    )
-    encoded = base64.b64encode(script.read_bytes()).decode()
-    return f'{comment}<script src="data:text/javascript;base64,{encoded}"></script>'
-
-
-def _chunks(site: Path) -> Iterator[list[tuple[str, bytes]]]:
-    """Yield lists of (path in the report, content)."""
-    chunk: list[tuple[str, bytes]] = []
-    size = 0
-    for folder in _DATA:
-        for path in sorted((site / folder).rglob("*")):
-            if path.is_file():
-                content = path.read_bytes()
-                if chunk and size + len(content) > CHUNK:
-                    yield chunk
-                    chunk, size = [], 0
-                chunk.append((path.relative_to(site).as_posix(), content))
-                size += len(content)
-    if chunk:
-        yield chunk
-
-
-def _element(name: str, content: bytes) -> str:
-    encoded = base64.b64encode(gzip.compress(content, compresslevel=6, mtime=0)).decode()
-    return f'<script type="application/gzip" id="{name}">{encoded}</script>\n'
-
-
-# The file in which Allure keeps the results of earlier reports, one line of JSON per report.
 
 #: maximum number of runs in the history and in the page's trends
 RUNS_KEPT = 10
-#: Maximum size of the file. The last report is kept even if it is larger.
-MOST_BYTES = 50_000_000
-#: the labels that the page's charts group earlier results by
-_LABELS = {"epic", "feature", "story", "severity"}
-_MESSAGE = 300
-
-
-def forget(history: Path, name: str) -> None:
-    """Remove a report from the history, so that a report that is built twice is one point of the trends."""
-    if not history.is_file():
-        return
-    lines = history.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if _entry(line).get("name") != name]
-    if len(kept) < len(lines):
-        write_text(history, "".join(kept))
-
-
-def reduce(history: Path) -> None:
-    """Reduce the last report's entry to what the page shows, and remove the oldest reports above ``MOST_BYTES``."""
-    if not history.is_file():
-        return
-    lines = history.read_text(encoding="utf-8").splitlines()
-    entry = _entry(lines[-1]) if lines else {}
-    for result in entry.get("testResults", {}).values():
-        result["labels"] = [label for label in result.get("labels", ()) if label.get("name") in _LABELS]
-        for name in {"message", "trace"} & result.keys():
-            result[name] = shortened(result[name], _MESSAGE)
-    if entry:
-        lines[-1] = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
-    kept: list[str] = []
-    size = 0
-    for line in reversed(lines):
-        size += len(line.encode()) + 1
-        if kept and size > MOST_BYTES:
-            break
-        kept.insert(0, line)
-    write_text(history, "".join(f"{line}\n" for line in kept))
-
-
-def _entry(line: str) -> dict[str, Any]:
-    """Return a report's entry; empty for a line that is not one."""
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return {}
-    return entry if isinstance(entry, dict) else {}
-
-
 RESULTS = Path("reports") / "allure-results"
 OUT = Path("reports") / "allure-report.html"
 HISTORY = Path("reports") / "allure-history.jsonl"
@@ -295,7 +164,6 @@ def build(results: Path, out: Path, history: Path | None, *, allure: str) -> lis
     known = _environment(results)
     if history is not None:
         history.parent.mkdir(parents=True, exist_ok=True)
-        forget(history, report_name(known))
     out.parent.mkdir(parents=True, exist_ok=True)
     # In the same folder as the report, so that the new report replaces the old one by a rename.
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as name:
@@ -319,13 +187,10 @@ def build(results: Path, out: Path, history: Path | None, *, allure: str) -> lis
         if done.returncode or not (site / "index.html").is_file():
             lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
             raise UsageError(f"allure generate failed: {lines[-1]}")
-        make_private(site)
-        fold(site)
-        notes = _notes(site, known, gate)
-        if history is not None:
-            reduce(history)
+        text = (site / "index.html").read_text(encoding="utf-8")
+        notes = _notes(text, known, gate)
         page = folder / "report.html"
-        pack(site, page)
+        page.write_text(folded(without_requests(text)), encoding="utf-8")
         page.replace(out)
     return notes
 
@@ -348,7 +213,12 @@ def config(results: Path, site: Path, history: Path | None) -> dict[str, Any]:
         "output": str(site),
         "plugins": {
             "awesome": {
-                "options": {"groupBy": tree, "defaultSortBy": "status,asc", "stepTreeExpansion": "expanded"}
+                "options": {
+                    "groupBy": tree,
+                    "defaultSortBy": "status,asc",
+                    "stepTreeExpansion": "expanded",
+                    "singleFile": True,
+                }
             },
             "agent": {"enabled": False},
         },
@@ -371,7 +241,7 @@ def config(results: Path, site: Path, history: Path | None) -> dict[str, Any]:
 
 
 def report_name(known: Mapping[str, str]) -> str:
-    """Return the report's heading: models, benchmarks and the run's id. It is also the key of Allure's history."""
+    """Return the report's heading: models, benchmarks and the run's id."""
     models = ", ".join(_after("Model ", known))
     suites = ", ".join(map(title_of, _after("Protocol ", known)))
     return " · ".join(filter(None, (models, suites, known.get(allure_run.RUN)))) or "pytest-llmprops"
@@ -392,7 +262,7 @@ def write_gate(path: Path, gate: GateResult) -> None:
             archive.writestr(f"{name}.json", json.dumps(value))
 
 
-def _notes(site: Path, known: Mapping[str, str], gate: Any) -> list[str]:
+def _notes(page: str, known: Mapping[str, str], gate: Any) -> list[str]:
     notes = []
     if allure_run.EARLIER in known:
         notes.append(f"results of earlier runs are shown too: {known[allure_run.EARLIER]}")
@@ -400,7 +270,7 @@ def _notes(site: Path, known: Mapping[str, str], gate: Any) -> list[str]:
     runs = sorted(path.parent.name for path in RUNS.glob("*/run.json"))
     if run in runs and run != runs[-1]:
         notes.append(f"this is run {run}; the last one, {runs[-1]}, was made without --alluredir")
-    if gate is not None and not _json(site / "widgets" / "quality-gate.json"):
+    if gate is not None and not _data(page, "widgets/quality-gate.json"):
         notes.append("this version of Allure does not show the gate; its decision is in the attachments")
     return notes
 

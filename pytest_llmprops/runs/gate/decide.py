@@ -524,9 +524,11 @@ def _line(result: GateResult, gate: Gate, runs: Sequence[RunMetadata], *, is_sel
         also = f"; {ours} is {losses}" if losses else ""
         return f"{word}: {rule.name}: {check.reason or check.measured}{_more(decisive)}{also}"
     # The failed rule comes first: what was lost most may be another place.
-    text = f"{ours} {_failure(rule, check)}{_more(decisive)}"
-    is_said = len(lost) == 1 and math.isclose(lost[0].difference, check.value or 0.0)
-    return f"{word}: {text}" + (f"; it is {losses}" if losses and not is_said else "")
+    failed = list({rule.name: rule for rule, _ in decisive})
+    text = f"{ours} {_failure(rule, check)}{_more(failed)}"
+    unsaid = [loss for loss in lost if not math.isclose(loss.difference, check.value or 0.0)]
+    worst = min(unsaid, key=lambda loss: loss.difference, default=None)
+    return f"{word}: {text}" + (f"; it is {_worse(worst.difference)} {worst.where}" if worst else "")
 
 
 def _nearest_margin(result: GateResult, rules: Mapping[str, Rule]) -> str:

@@ -187,18 +187,22 @@ WITHHELD = Reply("", finish_reason="content_filter")
 @pytest.mark.parametrize(
     ("replies", "status", "reason"),
     [
-        (("woon", "woon"), "unparsed", "0 fences of three backticks instead of two, after one retry"),
+        (
+            ("I think woon.", "Maybe woon."),
+            "unparsed",
+            "0 fences of three backticks instead of two, after one retry",
+        ),
         (("``` ```", "```answer```"), "unparsed", "nothing between the fences, after one retry"),
         (("", ""), "unparsed", "0 fences"),
-        (("woon", "I cannot help with that."), "refused", "declined, after one retry"),
+        (("I think woon.", "I cannot help with that."), "refused", "declined, after one retry"),
         (("I can't assist.", fenced("leef")), "wrong", "chose leef/lewe"),
-        (("woon", "I can't choose leef, so it is woon."), "unparsed", "0 fences"),
+        (("I think woon.", "I can't choose leef, so it is woon."), "unparsed", "0 fences"),
         pytest.param((CUT, CUT), "unparsed", "cut off, after one retry", id="cut off before the answer"),
         pytest.param(
             (Reply(fenced("woon"), finish_reason="length"),), "correct", "chose woon", id="after it"
         ),
         pytest.param((WITHHELD,), "refused", "a content filter refused", id="withheld"),
-        pytest.param(("woon", WITHHELD), "refused", "a content filter refused", id="withheld retry"),
+        pytest.param(("I think woon.", WITHHELD), "refused", "a content filter refused", id="withheld retry"),
     ],
 )
 def test_a_second_failure_is_final(replies: tuple[str | Reply, ...], status: str, reason: str) -> None:
@@ -212,7 +216,7 @@ def test_a_second_failure_is_final(replies: tuple[str | Reply, ...], status: str
 
 def test_failed_call_is_an_error() -> None:
     """A failed call, the first or the retry, is an error of the item."""
-    for replies in ([BackendError("down")], ["woon", BackendError("down")]):
+    for replies in ([BackendError("down")], ["I think woon.", BackendError("down")]):
         left = list(replies)
         outcome, _ = measured(item(), lambda r, left=left: left.pop(0))  # type: ignore[misc]
         assert outcome.verdict is None
@@ -275,7 +279,7 @@ def test_variations_that_contain_each_other() -> None:
     assert verdict.values["run1_leftmost"] != verdict.values["run1_position"]
     verdict = verdict_of(subject, lambda r: "```sien of gesien```")
     assert verdict.status == "wrong"
-    assert verdict.reason.startswith("several variations between the fences: ")
+    assert verdict.reason.startswith("several variations between the fences")
 
 
 def test_evidence_shows_the_clue() -> None:

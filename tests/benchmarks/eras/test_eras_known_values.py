@@ -22,7 +22,7 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.verdicts import Verdict, record_of
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.models.base import BackendOptions, serve
+from pytest_llmprops.models.base import CallOptions, serve
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.runs import ROOT, Runner
 
@@ -43,7 +43,7 @@ def rows_of(published: Path, spec: str, script: str = "simplified") -> dict[tupl
     part = loaded(benchmark, DataFolder(published, "published", find_registration("eras").tools))
     items = [item for item in part.items if item.task == "explicit"]
     parsed = parse_spec(spec)
-    model = find_backend(parsed.backend).factory(parsed, BackendOptions())
+    model = find_backend(parsed.backend).factory(parsed, CallOptions())
     protocol = resolve("eras", benchmark.protocols, "paper", {"script": script}, 0)
     verdicts = benchmark.evaluate_all(items, part.context, lambda r: list(serve(model, r)), protocol)  # type: ignore[arg-type]
     assert verdicts is not None

@@ -22,7 +22,7 @@ from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models.api.replies import chat_replies
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.fake import FakeModel
 from pytest_llmprops.models.registry import find_backend, parse_spec
 
@@ -307,7 +307,7 @@ def test_recorded_answer_of_an_openai_server() -> None:
 def test_real_log_probabilities() -> None:
     """A real model's log probabilities give two sentences different finite scores, identical on every call."""
     # a second thread of llama.cpp would wait by spinning for this one, which shares its core with other tests
-    model: Any = find_backend("smollm2").factory(parse_spec("smollm2?threads=1"), BackendOptions())
+    model: Any = find_backend("smollm2").factory(parse_spec("smollm2?threads=1"), CallOptions())
 
     async def ask(request: Any, role: str = "subject") -> Reply:
         result: Reply | BackendError

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.base import CallOptions, Model
 from pytest_llmprops.models.registry import find_backend, parse_spec
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def model_of(option: str, text: str) -> Model:
     """Return the model that an option names. :raises UsageError: It does not exist; the message names the option."""
     try:
         spec = parse_spec(text)
-        return find_backend(spec.backend).factory(spec, BackendOptions())
+        return find_backend(spec.backend).factory(spec, CallOptions())
     except UsageError as error:
         # The registry's messages name --model.
         raise UsageError(str(error).replace(f"--model {text}", f"{option} {text}", 1)) from None

@@ -37,7 +37,7 @@ from pytest_llmprops.core.segmentation import score
 from pytest_llmprops.core.strict_json import JSON, parsed_json
 from pytest_llmprops.core.texts import fold_width
 from pytest_llmprops.data.whole_files import write_text
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.hf.classifiers import HfSegmentModel, probability
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.registry import find_backend, parse_spec
@@ -417,7 +417,7 @@ def train_segmenter(options: SegmenterOptions, settings: Settings, out: Path, *,
 
     def scored(folder: Path) -> Sequence[Mapping[str, object]]:
         spec = parse_spec(f"hf:{folder}?kind=segment&batch={_BATCH}")
-        model = find_backend(spec.backend).factory(spec, BackendOptions())
+        model = find_backend(spec.backend).factory(spec, CallOptions())
         assert isinstance(model, HfSegmentModel)
         rows = []
         for test in tests:

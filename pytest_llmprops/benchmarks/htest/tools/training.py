@@ -21,7 +21,7 @@ from pytest_llmprops.benchmarks.htest.tools.generation import known_tasks, train
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Completion
 from pytest_llmprops.core.strict_json import JSON
-from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.base import CallOptions, kinds_of
 from pytest_llmprops.models.hf import backend as hf
 from pytest_llmprops.models.hf.chat import HfCausalModel
 from pytest_llmprops.models.local.sampling import common_prefix
@@ -129,7 +129,7 @@ class LabelTask:
         self, spec: ModelSpec, rows: Sequence[tuple[str, str]], held_out: Sequence[tuple[str, str]], rank: int
     ) -> None:
         self._source, self._rank = hf.find_source(spec), rank
-        model = hf.check(spec, BackendOptions())()
+        model = hf.check(spec, CallOptions())()
         if not isinstance(model, HfCausalModel):
             raise UsageError(f"--model {spec.text}: not a causal language model; give a chat or base model")
         self._model, self._is_chat = model, "chat" in kinds_of(model)

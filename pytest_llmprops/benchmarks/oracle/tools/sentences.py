@@ -18,7 +18,7 @@ from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.whole_files import write_text
-from pytest_llmprops.models.base import BackendOptions, Model, Result, serve
+from pytest_llmprops.models.base import CallOptions, Model, Result, serve
 from pytest_llmprops.models.registry import available_default, find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -35,7 +35,7 @@ class Helpers:
         self._known: dict[Request, Result] = {}
         for role, text in specs.items():
             spec = parse_spec(text) if text else _default(role)
-            self._models[role] = find_backend(spec.backend).factory(spec, BackendOptions())
+            self._models[role] = find_backend(spec.backend).factory(spec, CallOptions())
 
     async def __call__(self, request: Request, role: str = "") -> Reply:
         """Return the reply of a role's model.

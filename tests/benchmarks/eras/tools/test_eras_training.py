@@ -20,7 +20,7 @@ from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment, Sentiment
 from pytest_llmprops.core.texts import fold_width
 from pytest_llmprops.data.files import builtin_data
-from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.hf.classifiers import HfSegmentModel, HfSentimentModel, cut_by_labels
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.registry import find_backend, parse_spec
@@ -94,7 +94,7 @@ def joint_task(folder: Path) -> SentimentTask:
 def loaded(folder: Path) -> Any:
     """Return the model of a folder as ``--model hf:FOLDER`` loads it."""
     spec = parse_spec(f"hf:{folder}")
-    return find_backend(spec.backend).factory(spec, BackendOptions())
+    return find_backend(spec.backend).factory(spec, CallOptions())
 
 
 def test_folding_changes_only_digits_and_letters() -> None:
