@@ -282,7 +282,7 @@ def _accuracy(row: SummaryRow) -> tuple[str, str]:
 def _not_correct(
     facts: RunMetadata, records: Sequence[VerdictRecord], model: str, benchmark: str
 ) -> list[str]:
-    """Return the first items that are not correct, with a heading; controls, which must not be solved, are left out."""
+    """Return some items that are not correct, with a heading; controls, which must not be solved, are left out."""
     known = facts_of(benchmark, facts)
     controls = known.controls if known is not None else ()
     own = [r for r in records if (r.model, r.benchmark) == (model, benchmark) and r.task not in controls]
@@ -293,7 +293,9 @@ def _not_correct(
     if not bad:
         return []
     lines = ["", f"not correct: {counted(len(bad), 'item')} of {benchmark} · {model}"]
-    for record in bad[:ITEMS_SHOWN]:
+    # Evenly spaced, so that they are of many tasks.
+    step = max(1, len(bad) / ITEMS_SHOWN)
+    for record in (bad[int(n * step)] for n in range(min(len(bad), ITEMS_SHOWN))):
         given = f", given {one_line(record.given, 90)!r}" if record.given else ""
         expected = f": expected {one_line(record.expected, 90)!r}{given}" if record.expected else ""
         of = f" ({not_correct[record.id]} of {samples[record.id]} samples not correct)"
