@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from pytest_llmprops.core.run_metadata import OldReplies, ProtocolMetadata, RunM
 from pytest_llmprops.core.texts import one_line, shell_line, terminal_line
 from pytest_llmprops.data.published_results import beside
 from pytest_llmprops.reports.columns import columns_of
+from pytest_llmprops.reports.page import PACKAGES
 from pytest_llmprops.reports.tables import UNLIMITED, Table, aligned_table, fitted, without, wrapped
 from pytest_llmprops.reports.view import missing_package
 from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
@@ -162,7 +164,8 @@ def next_command(folder: Path, *, resumes: bool = False) -> str:
     if resumes:
         words = ("retry", str(folder))
     elif missing_package():
-        words = ("report", str(folder), "--out", "report")
+        has_report = all(importlib.util.find_spec(name) for name in PACKAGES)
+        words = ("report", str(folder), "--out", "report") if has_report else ("readings", str(folder))
     return f"next: {shell_line('llmprops', *words)}"
 
 

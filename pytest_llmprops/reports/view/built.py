@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pytest_llmprops.reports.page.build import PACKAGES
+from pytest_llmprops.reports.page import PACKAGES
 from pytest_llmprops.reports.view.hub import work
 from pytest_llmprops.runs.catalog import record_identity
 
