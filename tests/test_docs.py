@@ -41,8 +41,10 @@ HTEST = (
 
 PAGES = [
     ROOT / "README.md",
+    ROOT / "AGENTS.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "pytest_llmprops" / "cli" / "project" / "AGENTS.md",
     ROOT / "pytest_llmprops" / "cli" / "project" / "model-upgrade.yml",
 ]
 
@@ -176,7 +178,7 @@ def test_documented_gates_decide_on_candidates(name: str, candidate: str, tmp_pa
 def _commands(page: Path) -> Iterator[list[str]]:
     """Yield the arguments of every llmprops command on a page, on separate lines and inside sentences."""
     text = page.read_text("utf-8")
-    lines = re.findall(r"^ *(?:\$ )?(llmprops [a-z][^#\n]*)", text, re.M)
+    lines = re.findall(r"^ *(?:\$ |\.venv/bin/)?(llmprops [a-z][^#\n]*)", text, re.M)
     for line in lines + re.findall(r"`(llmprops [a-z][^`\n]*)`", text):
         yield shlex.split(re.sub(r"\[.*?\]|\|\|.*", "", line))[1:]
 

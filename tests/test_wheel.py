@@ -16,6 +16,7 @@ import yaml
 from bench.stub_server import RunningStub
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import benchmark_names
+from pytest_llmprops.cli.run import REPOSITORY
 from tests.support.installed import Environment
 from tests.support.runs import ROOT
 
@@ -120,10 +121,16 @@ def test_workflow_commands_run(
     workflow = (project / ".github" / "workflows" / "model-upgrade.yml").read_text(encoding="utf-8")
     steps = shell_steps(yaml.safe_load(workflow)["jobs"]["gate"]["steps"])
     assert list(steps) == ["Install", "Measure and decide", "Job summary", "Report", "Allure report"]
-    assert steps["Install"] == f"pip install 'pytest-llmprops[report]=={__version__}'"
+    # The wheel is a file of this machine.
+    assert steps["Install"] == f"pip install 'pytest-llmprops[report] @ {REPOSITORY}'"
     assert (project / "model.txt").read_text(encoding="utf-8") == "gpt-4o\n"
+    gate = project / "gate.toml"
+    # Ten items per task and language rule out no drop of 5 points.
+    gate.write_text(
+        gate.read_text(encoding="utf-8").replace("max_drop = 0.05", "max_drop = 0.2"), encoding="utf-8"
+    )
     stub = start_stub(delay=0.0)
-    env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": stub.url, "MODEL": ""}
+    env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": stub.url, "MODEL": "", "CACHE": "reuse"}
     env |= {"GITHUB_STEP_SUMMARY": str(project / "summary.md"), "PYTEST_ADDOPTS": "--llm-limit 10"}
     python = str(installed.python)
     baseline = ("suites/test_homophones.py", "suites/test_htest.py", "--llm-run", "reports/runs/old")

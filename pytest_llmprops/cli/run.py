@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.metadata import distribution
 from importlib.resources import files
 from itertools import takewhile
 from pathlib import Path
@@ -20,12 +22,18 @@ from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import shell_line
 from pytest_llmprops.runs.recorded_command import FROM_RECORD, resume_command
 
+#: instructions for coding agents; a project's own are kept
+AGENTS = "AGENTS.md"
 #: path in the new project -> file in ``project/``; .txt, because tools read a .py file as part of this package
 FILES = {
     "pytest.ini": "pytest.ini",
     "gate.toml": "gate.toml",
     "model.txt": "model.txt",
     ".github/workflows/model-upgrade.yml": "model-upgrade.yml",
+    # Folders of their own, because the project may have a .gitignore.
+    "reports/.gitignore": "gitignore.txt",
+    ".llmprops/.gitignore": "gitignore.txt",
+    AGENTS: "AGENTS.md",
     "example/test_capitals.py": "test_capitals.py.txt",
     "example/capitals.jsonl": "capitals.jsonl",
 }
@@ -35,11 +43,14 @@ MARGINS: Mapping[str, Mapping[str, tuple[int, str]]] = {
     "standard": {"homophones": (300, "0.08"), "htest": (1000, "0.05")},
     "full": {"homophones": (633, "0.05"), "htest": (2000, "0.05")},
 }
+REPOSITORY = "git+https://github.com/pytest-llmprops/pytest-llmprops"
+#: what to do after ``init``; the suites and the size are those of the gate
 NEXT = """\
-Try the files without a key:  pytest suites/ example/ --model fake:echo --llm-limit 2
-Measure a model:              pytest suites/ --model gpt-4o -n 8
-Keep it as the baseline:      llmprops runs promote RUN current
-Let CI decide on another one: change model.txt in a pull request"""
+See a decision, without a key:   llmprops demo
+Count the calls and their cost:  {measure} --model gpt-4o --llm-plan
+Measure the model in use:        {measure} --model gpt-4o -n 8 --llm-max-cost 10 --llm-run reports/runs/first
+Keep the run as the baseline:    llmprops runs promote first current
+Let CI decide on another model:  commit, and change model.txt in a pull request"""
 
 
 def add_init(groups: Groups) -> None:
@@ -48,7 +59,8 @@ def add_init(groups: Groups) -> None:
         "init",
         help="write suites, pytest.ini, a gate, a CI workflow and an example benchmark",
         description="Write the suites of this package, a pytest.ini, a gate file, a file that names the model, a GitHub"
-        " Actions workflow that gates a change of it, and a small benchmark to start from.",
+        " Actions workflow that gates a change of it and measures the model in use each week, files that keep prompts"
+        " and replies out of git, instructions for coding agents, and a small benchmark to start from.",
     )
     init.add_argument(
         "folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder"
@@ -65,6 +77,9 @@ def add_init(groups: Groups) -> None:
 
 def _init(options: argparse.Namespace) -> int:
     paths = {options.folder / name: content for name, content in project_files(options.size).items()}
+    agents = options.folder / AGENTS
+    if agents.is_file() and agents.read_bytes() != paths[agents]:
+        del paths[agents]
     differing = [
         str(path)
         for path, content in paths.items()
@@ -78,8 +93,29 @@ def _init(options: argparse.Namespace) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     wrote(paths)
-    print(NEXT)
+    print(NEXT.format(measure=_measure(options.size)))
     return 0
+
+
+def _measure(size: str) -> str:
+    """Return the command that measures what a gate of ``init`` decides on, without its model."""
+    suites = " ".join(f"suites/test_{suite}.py" for suite in MARGINS[size])
+    return f"pytest {suites}" + (f" --llm-size {size}" if size != "full" else "")
+
+
+def _requirement() -> str:
+    """Return what pip needs to install this package as it is installed here, with the extras of the workflow.
+
+    PyPI has released versions only. PEP 610: what was installed from elsewhere says where it is from.
+    """
+    package = "pytest-llmprops[report]"
+    origin = json.loads(distribution("pytest-llmprops").read_text("direct_url.json") or "{}")
+    if not origin:
+        return f"{package}=={__version__}"
+    if "vcs_info" in origin:
+        return f"{package} @ {origin['vcs_info']['vcs']}+{origin['url']}@{origin['vcs_info']['commit_id']}"
+    # CI cannot reach a folder or a file of this machine.
+    return f"{package} @ {REPOSITORY}"
 
 
 def project_files(size: str = "full") -> dict[str, bytes]:
@@ -87,11 +123,11 @@ def project_files(size: str = "full") -> dict[str, bytes]:
 
     :param size: the ``--llm-size`` that the margins of ``gate.toml`` fit.
 
-    The workflow installs the version of this package, so that an upgrade of the package is a change of the project.
+    The workflow installs this version of the package, so that an upgrade of the package is a change of the project.
     """
     suites, project = files("pytest_llmprops.suites"), files("pytest_llmprops.cli") / "project"
     copied = sorted(file.name for file in suites.iterdir() if re.fullmatch(r"test_\w+\.py", file.name))
-    values = {"version": __version__, "size": size}
+    values = {"requirement": _requirement(), "size": size, "measure": _measure(size)}
     for suite, (items, margin) in MARGINS[size].items():
         values |= {suite: margin, f"{suite}_items": f"{items:,}"}
 

@@ -145,6 +145,8 @@ class Registration:
     :param commands: the group of commands ``llmprops lab NAME``.
     :param default_helpers: model specifications by role, for roles without ``--llm-helper``. Those whose files are on
         this machine are used: the first one of each backend.
+    :param helper_requirement: what ``pip install`` needs to install the default helpers, for the message of a run
+        without them.
     :param data: function that returns the folder of the benchmark's own data. Default: the folder of the file that
         defines the class.
     :param manifest: path of the manifest of published files, in ``data``.
@@ -158,6 +160,7 @@ class Registration:
     suite: str = ""
     commands: Command | None = None
     default_helpers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    helper_requirement: str = ""
     data: Reference = ""
     manifest: str = ""
     printed_results: str = ""

@@ -338,6 +338,9 @@ class Cases:
             needing = [task for task in tasks if not roles.isdisjoint(benchmark.roles_of(task))]
             refused |= set(needing)
             how = " ".join(f"--llm-helper {role}=SPEC" for role in sorted(roles))
+            requirement = registration_of(type(benchmark)).helper_requirement
+            if requirement:
+                how = f"pip install '{requirement}', or {how}"
             self._note(f"{benchmark.name}: items of {', '.join(needing)} are not served; they need {how}")
         selection.available += [item for item in part.items if item.task not in refused]
         if not refused:

@@ -220,6 +220,7 @@ def start(config: pytest.Config) -> LLMSession:
         # Before the controller, which opens the record.
         register(preflight, "llmprops-preflight")
         register(controller, "llmprops-controller")
+        register(controller.terminal, "llmprops-terminal")
     if config.getoption("allure_report_dir", None):
         from pytest_llmprops.plugin.allure import register_allure
 

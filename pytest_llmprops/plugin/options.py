@@ -268,6 +268,8 @@ def models(values: Sequence[str]) -> tuple[str, ...]:
 
 SOURCES = ("builtin", "published", "all")
 SIZES = (*LIMITED_SIZES, "full")
+#: calls of all suites with ``--llm-size small``, the built-in items and the default helpers, if nothing is stored
+SMALL_CALLS = 1_508
 CACHE_MODES = ("reuse", "refresh", "off", "only")
 ATTACH = ("all", "failures", "none")
 ALLURE_IDENTITIES = ("model", "item")
@@ -391,7 +393,7 @@ OPTIONS: tuple[Option, ...] = (
         "llm-size",
         text,
         "full",
-        "number of items: small, standard or full (default); small is about 1,500 calls in all suites",
+        f"number of items: small, standard or full (default); small is {SMALL_CALLS:,} calls in all suites",
         "SIZE",
         choices=SIZES,
     ),

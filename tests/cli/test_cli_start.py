@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ import pytest
 from pytest_llmprops import NEEDS_MODEL, Benchmark, Registration, __version__, benchmark_registry
 from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark, find_registration
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.cli.run import MARGINS, project_files
+from pytest_llmprops.cli.run import MARGINS, REPOSITORY, project_files
 from pytest_llmprops.core.items import ItemPlace
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.models import registry
@@ -25,7 +27,8 @@ from pytest_llmprops.reports.allure.site import VERSION
 from pytest_llmprops.runs.gate.file import read_gate
 from pytest_llmprops.runs.gate.forecast import builtin_items, forecast
 from tests.support.commands import one_error, output
-from tests.support.runs import ROOT
+from tests.support.gated_runs import command
+from tests.support.runs import ROOT, Runner
 
 SUITES = "pytest_llmprops.suites.test_"
 Capture = pytest.CaptureFixture[str]
@@ -137,6 +140,66 @@ def test_init_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert main(["init", "--overwrite"]) == 0
     assert gate.read_bytes() == names["gate.toml"]
     assert suite.read_bytes() == names["suites/test_htest.py"]
+
+
+def test_init_keeps_instructions_for_agents_and_hides_replies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """A project's own AGENTS.md is kept, and git sees neither prompts nor replies."""
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "AGENTS.md"
+    own.write_text("# Ours\n", encoding="utf-8")
+    for options in ([], ["--overwrite"]):
+        assert main(["init", *options]) == 0
+        assert own.read_text(encoding="utf-8") == "# Ours\n"
+        assert "AGENTS.md" not in capsys.readouterr().out.splitlines()
+    for name in ("reports/runs/one/requests.jsonl", ".llmprops/store.sqlite"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("a reply", encoding="utf-8")
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    subprocess.run(["git", "add", "."], check=True)
+    staged = subprocess.run(
+        ["git", "diff", "--cached", "--name-only"], capture_output=True, text=True, check=True
+    )
+    assert set(staged.stdout.split()) == {*project_files()}
+
+
+def test_commands_of_init_work(run: Runner) -> None:
+    """The commands that `init` prints and that AGENTS.md names: the plan sends nothing, and the example passes."""
+    done = command(run, "init", "--size", "small", "--overwrite")
+    printed = done.output.splitlines()
+    [plan] = [line.partition(":  ")[2] for line in printed if "--llm-plan" in line]
+    assert "test_homophones.py suites/test_htest.py --llm-size small --model gpt-4o" in plan
+    planned = run(*shlex.split(plan)[1:])
+    assert "llmprops plan: no call is made" in planned.output
+    [example] = re.findall(
+        "^    pytest (example/ .*)", (run.folder / "AGENTS.md").read_text(encoding="utf-8"), re.M
+    )
+    assert run(*shlex.split(example), "-q").output.splitlines()[-1].startswith("3 passed")
+
+
+@pytest.mark.parametrize(
+    ("origin", "requirement"),
+    [
+        (None, f"=={__version__}"),
+        (
+            {"url": "https://example.org/a.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            " @ git+https://example.org/a.git@abc",
+        ),
+        ({"url": "file:///a", "dir_info": {"editable": True}}, f" @ {REPOSITORY}"),
+    ],
+    ids=["index", "git", "folder"],
+)
+def test_the_workflow_installs_what_is_installed_here(
+    origin: dict[str, Any] | None, requirement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From where pip got the package, as PEP 610 records it; CI cannot reach a folder of this machine."""
+    text = None if origin is None else json.dumps(origin)
+    installed = SimpleNamespace(read_text=lambda name: text)
+    monkeypatch.setattr("pytest_llmprops.cli.run.distribution", lambda name: installed)
+    workflow = project_files()[".github/workflows/model-upgrade.yml"].decode("utf-8")
+    assert f"run: pip install 'pytest-llmprops[report]{requirement}'\n" in workflow
 
 
 @pytest.mark.parametrize("size", ["small", "standard", "full"])

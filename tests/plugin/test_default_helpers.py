@@ -158,3 +158,16 @@ def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
     assert {k: v["given"] for k, v in again.verdicts.items()} == {
         k: v["given"] for k, v in done.verdicts.items()
     }
+
+
+def test_missing_default_helpers_are_named_with_the_command_that_installs_them(run: Runner) -> None:
+    """Items that need a helper are not served without one; the note has the command that installs the default ones."""
+    run.write("conftest.py", NO_DEFAULTS.replace("dtails", "oracle"))
+    run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
+    done = run(ORACLE, "--model", "fake:echo", "--llm-limit=1", "-k", "not search")
+    output = " ".join(done.output.split())
+    assert "items (fake-echo: see the note on helpers)" in output
+    assert (
+        "are not served; they need pip install 'pytest-llmprops[oracle]', or --llm-helper embed=SPEC --llm-helper"
+        " parse=SPEC" in output
+    )

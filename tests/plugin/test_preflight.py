@@ -74,7 +74,10 @@ def _plan(done: Finished) -> str:
     ("args", "said"),
     [
         (("--model", "gpt-4o"), ("gpt-4o needs a key", "OPENAI_API_KEY")),
-        (("--model", "api:m", "--llm-max-cost", "1"), ("needs a price", "and m has none", "price_in")),
+        (
+            ("--model", "api:m", "--llm-max-cost", "1"),
+            ("needs a price", "and m has none", "price_in", "limit the calls with --llm-max-calls N"),
+        ),
         (
             ("--model", "api:m", "--llm-data", "nosuch"),
             ("nosuch: no such file", "--llm-data DIR"),
@@ -94,6 +97,18 @@ def test_what_is_missing_ends_a_run_before_collection(
     _refused(done := project(*args, "-n", "2"), *said)
     assert "collected" not in done.output
     assert [path.name for path in (project.folder / "taken").iterdir()] == ["run.json"]
+
+
+def test_calls_limit_a_model_without_a_price(project: Runner) -> None:
+    """With both limits, as in CI, --llm-max-calls alone limits a model without a price, and a note says so."""
+    limits = ("--llm-max-cost", "1", "--llm-max-calls")
+    done = project("--model", "api:m", *limits, "20")
+    assert len(done.verdicts) == 12
+    assert (
+        "m has no price, so --llm-max-cost leaves out its calls; --llm-max-calls 20 limits them"
+        in " ".join(done.output.split())
+    )
+    assert "the plan needs 12 calls" in project("--model", "api:m", *limits, "5", "--llm-cache", "off").output
 
 
 def test_a_plan_needs_no_key(run: Runner) -> None:
