@@ -355,6 +355,8 @@ def test_a_metric_that_is_missing_is_invalid() -> None:
         result = judged(gate_of({**rule, "min": 0.1}), new("c" * 40), metrics=rows)
         assert result.decision == "invalid"
         assert "the run has no metric" in result.line
+        assert "it has none, rate" in result.line
+        assert ("did you mean rate?" in result.line) == (rule["metric"] == "rat")
     undefined = judged(gate_of({"metric": "none", "min": 0.1}), new("c" * 40), metrics=rows)
     assert "none is undefined in this run" in undefined.line
     assert judged(gate_of({"metric": "r*", "group": "l*", "min": 0.1}), new("c" * 40), metrics=rows).passed
