@@ -134,12 +134,12 @@ def follow(one: Served) -> None:
 
 
 def open_page(one: Served) -> None:
-    """Print the time until the list is shown, and the number of its elements."""
+    """Print the time until the runs are shown, and the number of its elements."""
     with chromium() as browser:
         page = browser.new_page()
         begun = time.perf_counter()
         page.goto(one.address)
-        page.locator("#table tbody .open").first.wait_for()
+        page.locator(".run-card, #runs tbody tr").first.wait_for()
         shown = time.perf_counter() - begun
         nodes = page.evaluate("document.querySelectorAll('*').length")
         print(f"  page: first runs after {shown:.2f} s, {nodes} elements")

@@ -46,8 +46,7 @@ from pytest_llmprops.benchmarks.homophones.reading import judge as judge_homopho
 from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.benchmarks.htest.items import GEOMETRY
 from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
-from pytest_llmprops.benchmarks.oracle.entities import Entity, Transformed, read_paraphrase
-from pytest_llmprops.benchmarks.oracle.extraction import normalised, read_list
+from pytest_llmprops.benchmarks.oracle.extraction import Entity, normalised, read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
 from pytest_llmprops.core.items import Item
@@ -270,11 +269,6 @@ def _others() -> Iterator[Reader]:
         _strict,
         ('{"a": 1, "b": [true, null, "c"]}',),
         ('{"a": ', '"a": 1, ', "[[", "1e9", "-"),
-    )
-    yield Reader(
-        "oracle paraphrase",
-        lambda reply: read_paraphrase(reply, Transformed(text, ())),
-        ("“Tom Cruise” was in it.", text),
     )
 
 

@@ -21,7 +21,8 @@ import pytest
 from pytest_llmprops import CallOptions, ModelSpec, UsageError, benchmark_registry
 from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli.main import main, parser
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.cli.run import project_files
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import ItemPlace
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder
@@ -143,7 +144,6 @@ CANDIDATES: dict[str, dict[str, tuple[int, int]]] = {
     "loses controls": {"*_only": (40, 0)},
 }
 PASSES = {
-    "README.md-0": {"unchanged", "loses palindrome", "loses controls"},
     "ci.md-0": {"unchanged", "loses controls"},
 }
 
@@ -151,7 +151,7 @@ PASSES = {
 @pytest.mark.parametrize("candidate", [*CANDIDATES, "is not readable", "refuses"])
 @pytest.mark.parametrize("name", PASSES)
 def test_documented_gates_decide_on_candidates(name: str, candidate: str, tmp_path: Path) -> None:
-    """The gates of the README and of `init` pass an unchanged model, and no model that is worse where they look."""
+    """The gate of `init` passes an unchanged model, and no model that is worse where they look."""
     gate = gate_file(tmp_path, re.sub(r"^ {3}", "", dict(_gates())[name], flags=re.M))
     tasks = [("homophones", task, code) for task in HOMOPHONES for code in ("en", "zh", "es")]
     tasks += [("htest", task, "en") for task in HTEST]
@@ -167,11 +167,7 @@ def test_documented_gates_decide_on_candidates(name: str, candidate: str, tmp_pa
                 item = f"{record.id}/{task}/{language}"
                 records.append(replace(record, id=item, cluster=item))
     result = judged(gate, new, old)
-    if name == "README.md-0" and candidate == "loses 10 points":
-        # A hundred items cannot tell 10 points from a margin of 10 points.
-        assert result.decision == "inconclusive"
-    else:
-        assert result.decision == ("pass" if candidate in PASSES[name] else "fail")
+    assert result.decision == ("pass" if candidate in PASSES[name] else "fail")
     assert ("32.0 points worse on palindrome (H-TEST)" in result.line) == (candidate == "loses palindrome")
 
 
@@ -258,19 +254,17 @@ def _blocks(path: Path, language: str) -> list[str]:
 
 @pytest.fixture
 def capitals(run: Runner) -> Runner:
-    """Write the README's benchmark to a separate folder and return its runner."""
-    [code] = _blocks(ROOT / "README.md", "python")
-    [data] = _blocks(ROOT / "README.md", "json")
-    run.write("test_capitals.py", code)
-    run.write("capitals.jsonl", data)
+    """Write the benchmark of `init` to a separate folder and return its runner."""
+    for name in ("test_capitals.py", "capitals.jsonl"):
+        run.write(name, project_files()[f"example/{name}"].decode("utf-8"))
     rules = {"France": "Paris.", "Peru": "lima", "": "?"}
     run.write("rules.json", json.dumps([{"match": key, "reply": value} for key, value in rules.items()]))
     return run
 
 
-def test_benchmark_of_the_readme_runs(capitals: Runner, workers: str) -> None:
+def test_benchmark_of_init_runs(capitals: Runner, workers: str) -> None:
     """The example has at most 25 lines, and gives verdicts, a record and a summary, without and with workers."""
-    [code] = _blocks(ROOT / "README.md", "python")
+    code = project_files()["example/test_capitals.py"].decode("utf-8")
     assert len([line for line in code.splitlines() if line.strip()]) <= 25
     done = capitals("--model", f"fake:rule?file={capitals.folder / 'rules.json'}", "-n", workers)
     assert {n: v["status"] for n, v in done.verdicts.items()} == {
@@ -280,7 +274,7 @@ def test_benchmark_of_the_readme_runs(capitals: Runner, workers: str) -> None:
     assert any(name.endswith("capitals.jsonl") for name in done.run["data"])
 
 
-def test_options_work_with_the_benchmark_of_the_readme(capitals: Runner) -> None:
+def test_options_work_with_the_benchmark_of_init(capitals: Runner) -> None:
     """Limit, selection, budget, plan, parameters and settings work with a user's own benchmark."""
     model = ("--model", f"fake:rule?file={capitals.folder / 'rules.json'}")
     assert len(capitals(*model, "--llm-limit", "2").verdicts) == 2

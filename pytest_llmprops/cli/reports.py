@@ -84,8 +84,8 @@ def add_site(groups: Groups) -> None:
     site = groups.add_parser(
         "site",
         help="write a static site on all runs of a team",
-        description="Write a static site on all runs in some folders: leaderboard, trends, the history of each item,"
-        " drift and gate decisions. A second call only adds what changed.",
+        description="Write a static site on all runs in some folders: what changed, leaderboard, accuracy over time,"
+        " gate decisions and reports. A second call only adds what changed.",
     )
     site.add_argument(
         "places", nargs="+", type=Path, metavar="DIR", help="folder with run records, at any depth"
@@ -109,22 +109,19 @@ def _site(options: argparse.Namespace) -> int:
     return wrote([write_site(options.places, options.out, options.reports)])
 
 
-# ``llmprops view``: a local page that follows runs, lists them, and opens and compares their reports.
-
-
 def add_view(groups: Groups) -> None:
     """Add ``view``."""
     view = groups.add_parser(
         "view",
-        help="open a local page that follows runs, and opens and compares their reports",
-        description="Serve a page on 127.0.0.1 until Ctrl-C. It follows runs live, and has reports, comparisons and"
-        " review marks.",
+        help="open the site's page on this machine, with the progress of running runs",
+        description="Serve the page of llmprops site on 127.0.0.1 until Ctrl-C. It follows runs live, and has reports"
+        " and review marks.",
     )
     view.add_argument(
         "run",
         nargs="?",
         metavar="RUN|DIR",
-        help="run to open, or folder with runs (default: reports/runs and baselines)",
+        help="run whose report is opened, or folder with runs (default: reports/runs and baselines)",
     )
     view.add_argument("--port", type=int, default=0, metavar="N", help="port (default: a free one)")
     view.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
@@ -134,6 +131,9 @@ def add_view(groups: Groups) -> None:
 def _view(options: argparse.Namespace) -> int:
     if package := missing_package():
         raise MissingExtra("llmprops view", package=package, extra="view")
+    from pytest_llmprops.reports.page.build import check_packages
+
+    check_packages("llmprops view")
     from pytest_llmprops.reports.view.serving import Shown, serve
     from pytest_llmprops.runs.catalog import BASELINES, find_run
     from pytest_llmprops.runs.record import DEFAULT_ROOT

@@ -17,7 +17,7 @@ from pytest_llmprops import NEEDS_MODEL, __version__
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations, suites_of
 from pytest_llmprops.cli.kit import RUN, Groups, Suggested, add_group, add_registered, print_table, wrote
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import sized
 from pytest_llmprops.core.protocols import resolve

@@ -7,106 +7,191 @@ to, and must never reach the record, where it would cost the verdicts of the oth
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
-from math import isfinite
-from types import TracebackType
-from typing import Any
+import dataclasses
+import re
+import typing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
-from pytest_llmprops.core.errors import ContractError, LLMPropsError
-from pytest_llmprops.core.field_types import DEEPEST, LARGEST
-from pytest_llmprops.core.texts import one_line, shortened
+from pytest_llmprops.core.benchmark import Benchmark, Counterexample, DataFiles, Loaded
+from pytest_llmprops.core.errors import ContractError, LLMPropsError, UsageError
+from pytest_llmprops.core.faults import fault_line, shown, type_name
+from pytest_llmprops.core.field_types import LARGEST
+from pytest_llmprops.core.items import LIMITED_SIZES, WEIGHTINGS, Item
+from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.protocols import NamedSettings
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.requests import KINDS
+from pytest_llmprops.core.strict_json import json_problem
+from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.verdicts import STATUSES, Verdict
 
-#: characters of an exception in a line
-_MOST = 300
-_TEXTS = ("expected", "given", "reason", "task")
-_NUMBER = (int, float)
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-_PACKAGE, _BENCHMARKS = "pytest_llmprops.", "pytest_llmprops.benchmarks."
-_INSTALLED = ("site-packages", "dist-packages")
-#: packages whose frames are above those of a benchmark, or below them as in ``pytest.skip()``
-_PYTEST = ("_pytest", "pluggy", "xdist")
+#: returns what is wrong with a value, as it follows the value's name in a sentence; empty if nothing is
+Form: TypeAlias = Callable[[Any], str]
 
 
-def type_name(value: object) -> str:
-    """Return the type of a value for a message: ``None``, ``bool``, ``numpy.float32``."""
-    if value is None:
-        return "None"
-    cls = type(value)
-    is_known = cls.__module__.partition(".")[0] in ("builtins", "pytest_llmprops")
-    return cls.__qualname__ if is_known else f"{cls.__module__}.{cls.__qualname__}"
+def _form(accepts: Callable[[Any], bool], use: str) -> Form:
+    return lambda value: "" if accepts(value) else f" is {shown(value)}; use {use}"
 
 
-# ---- exceptions
+def _one_of(names: Sequence[str]) -> Form:
+    use = f"{', '.join(names[:-1])} or {names[-1]}"
+    return _form(lambda value: isinstance(value, str) and value in names, use)
 
 
-def fault_text(fault: BaseException) -> str:
-    """Return an exception as one short line; a message of this project stands for itself."""
-    try:
-        text = one_line(str(fault), _MOST)
-    except Exception:
-        text = "its message cannot be shown"
-    if isinstance(fault, LLMPropsError) and text:
-        return text
-    name = type(fault).__name__
-    return shortened(f"{name}: {text}", _MOST) if text else name
+def _number(least: float, most: float, use: str) -> Form:
+    # Nothing is true of NaN.
+    return _form(lambda value: isinstance(value, int | float) and least <= value <= most, use)
 
 
-def own_traceback(fault: BaseException) -> TracebackType | None:
-    """Return the traceback of an exception from the first frame outside of this project; None without one."""
-    trace = fault.__traceback__
-    while trace is not None and not _is_foreign(trace):
-        trace = trace.tb_next
-    return trace
+def _or_none(form: Form) -> Form:
+    return lambda value: "" if value is None else (problem := form(value)) and f"{problem}, or None"
 
 
-def place_of(fault: BaseException) -> str:
-    """Return the last line of the benchmark's code that an exception passed: ``test_sums.py, line 14``."""
-    trace, last, installed = fault.__traceback__, None, None
-    while trace is not None:
-        if _is_foreign(trace):
-            # A benchmark may be installed, too, but an installed package is more likely one that it calls.
-            if any(name in _file(trace) for name in _INSTALLED):
-                installed = trace
-            else:
-                last = trace
-        trace = trace.tb_next
-    last = last or installed
-    if last is None:
+def _not_empty(form: Form) -> Form:
+    return lambda value: form(value) or ("" if value else " is empty")
+
+
+def _dict(member: Form, key: Form | None = None) -> Form:
+    """Return the form of a dict, which may be any mapping."""
+
+    def problem(value: Any) -> str:
+        if not isinstance(value, Mapping):
+            return f" is {shown(value)}; use a dict"
+        for name, one in value.items():
+            if why := (key or _TEXT)(name):
+                return f" has a key that{why}"
+            if why := member(one):
+                return f"[{shown(name)}]{why}"
         return ""
-    return f"{_file(last).replace(chr(92), '/').rpartition('/')[2]}, line {last.tb_lineno}"
+
+    return problem
 
 
-def _is_foreign(trace: TracebackType) -> bool:
-    """Return True if a frame belongs neither to this project, except its benchmarks, nor to Python or pytest."""
-    module = str(trace.tb_frame.f_globals.get("__name__", ""))
-    if module.startswith(_PACKAGE):
-        return module.startswith(_BENCHMARKS)
-    package = module.partition(".")[0]
-    return package not in sys.stdlib_module_names and package not in _PYTEST
+def _object(cls: type, attributes: Mapping[str, Form], name: Callable[[Any], str] | None = None) -> Form:
+    """Return the form of an object of the package's own class, whose attributes have forms.
+
+    :param name: returns what the object is called in a message.
+    """
+
+    def problem(value: Any) -> str:
+        if not isinstance(value, cls):
+            return f" is {shown(value)}; use a {cls.__name__}"
+        why = _attribute_problem(value, attributes)
+        return f" is {name(value) if name else f'a {cls.__name__}'} whose {why}" if why else ""
+
+    return problem
 
 
-def _file(trace: TracebackType) -> str:
-    return trace.tb_frame.f_code.co_filename
+def _attribute_problem(value: object, attributes: Mapping[str, Form]) -> str:
+    problems = (f"{name}{why}" for name, form in attributes.items() if (why := form(getattr(value, name))))
+    return next(problems, "")
 
 
-def fault_line(fault: BaseException) -> str:
-    """Return an exception with its place, in one line; a message of this project stands for itself."""
-    place = "" if isinstance(fault, LLMPropsError) else place_of(fault)
-    return f"{fault_text(fault)} ({place})" if place else fault_text(fault)
+def _are_texts(values: object) -> bool:
+    if not isinstance(values, Collection) or isinstance(values, str | bytes | Mapping):
+        return False
+    return all(isinstance(value, str) for value in values)
 
 
-#: the beginning of the line on a model that could not be closed
-NOT_CLOSED = "not closed: "
+def _protocol(named: Any) -> str:
+    """Return what is wrong with the settings of a protocol, as a :data:`Form`."""
+    if not isinstance(named, NamedSettings):
+        return f" is {shown(named)}; use NamedSettings(MySettings())"
+    settings: Any = named.settings
+    parameters: Any = getattr(settings, "__dataclass_params__", None)
+    if isinstance(settings, type) or parameters is None or not parameters.frozen:
+        return (
+            f" has settings that are {shown(settings)}; use an object of a class with @dataclass(frozen=True)"
+        )
+    if not _are_texts(named.assumed) or not isinstance(named.gives_up, str):
+        return ": assumed must be a tuple of strings, and gives_up a string"
+    try:
+        typing.get_type_hints(type(settings))
+        problem = json_problem(dataclasses.asdict(settings))
+    except (NameError, TypeError, ValueError, RecursionError) as error:
+        problem = f" cannot be read ({fault_line(error)})"
+    return f" has settings that cannot be recorded: it{problem}" if problem else ""
 
 
-def not_closed(label: str, fault: BaseException) -> str:
-    """Return the line on a model whose ``close`` raised an exception after the last call."""
-    return (
-        f"{NOT_CLOSED}{label}: its close raised {one_line(fault_line(fault), 300)}; no result depends on it"
+_DIRECTION = r"(higher|lower|none|target:[-+.\deE]+)\Z"
+#: the target of a metric in the class may depend on the row
+_DECLARED = _DIRECTION + r"|target:1/[a-z]\Z"
+
+
+def _direction(pattern: str) -> Form:
+    match = re.compile(pattern).match
+    return _form(
+        lambda value: isinstance(value, str) and bool(match(value)), "higher, lower, none or target:X"
     )
+
+
+_TEXT = _form(lambda value: isinstance(value, str), "a string")
+_LINE = _form(lambda value: isinstance(value, str) and value.isprintable(), "a string in one line")
+_TEXTS = _form(_are_texts, 'a set of strings, such as frozenset({"easy"})')
+_KINDS = _form(lambda value: _are_texts(value) and set(value) <= set(KINDS), f"a set of {', '.join(KINDS)}")
+_COUNT = _form(lambda value: isinstance(value, int) and value >= 0, "a whole number")
+_NUMBER = _number(-LARGEST, LARGEST, f"a number from {-LARGEST:g} to {LARGEST:g}")
+_SHARE = _number(0, 1, "a number from 0 to 1")
+_CLASS: Mapping[str, Form] = {
+    **dict.fromkeys(("title", "about", "noun", "verb", "printed_task"), _TEXT),
+    **dict.fromkeys(("controls", "side_tasks", "presentation", "tasks_by_answer", "properties"), _TEXTS),
+    **dict.fromkeys(("chance", "accuracy_targets"), _dict(_SHARE)),
+    **dict.fromkeys(("task_about", "bounded_metrics", "unranked"), _dict(_TEXT)),
+    "kinds": _not_empty(_KINDS),
+    "roles": _or_none(_TEXTS),
+    "metric_directions": _dict(_direction(_DECLARED)),
+    "sizes": _dict(_dict(_COUNT), key=_one_of(LIMITED_SIZES)),
+    "weighting": _one_of(WEIGHTINGS),
+    "protocols": _not_empty(_dict(_protocol)),
+}
+_VERDICT = _object(
+    Verdict,
+    {
+        "status": _one_of(STATUSES),
+        **dict.fromkeys(("expected", "given", "reason", "task"), _TEXT),
+        "score": _SHARE,
+        "values": _dict(_NUMBER),
+        "evidence": json_problem,
+    },
+)
+_METRIC = _object(
+    Metric,
+    {
+        **dict.fromkeys(("task", "language", "source", "name", "group"), _LINE),
+        **dict.fromkeys(("value", "ci_low", "ci_high"), _or_none(_NUMBER)),
+        "n": _COUNT,
+        "direction": _direction(_DIRECTION),
+    },
+    lambda metric: f"the metric {shown(metric.name)} of {shown(metric.task)}",
+)
+_COUNTEREXAMPLE = _object(
+    Counterexample,
+    {
+        "why": _TEXT,
+        **dict.fromkeys(("values", "evidence"), json_problem),
+        **dict.fromkeys(("replications", "replicated"), _COUNT),
+    },
+)
+_MEMBERS = ("size", "holds", "counterexample")
+#: method -> what it returns
+_RESULTS: Mapping[str, Form] = {
+    "helpers": _TEXTS,
+    "roles_of": _TEXTS,
+    "kinds_of": _KINDS,
+    "prepared": _form(lambda value: isinstance(value, Loaded), "a Loaded"),
+    "evaluate": _VERDICT,
+    "evaluate_all": _VERDICT,
+    "search": _form(
+        lambda value: isinstance(value, str) or all(hasattr(value, name) for name in _MEMBERS),
+        "an object with size, holds and counterexample, or a string",
+    ),
+    "holds": _form(lambda value: value is None or isinstance(value, bool), "True, False or None"),
+    "counterexample": _or_none(_COUNTEREXAMPLE),
+    "search_calls": _or_none(_COUNT),
+}
+_CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\Z")
 
 
 def raised(benchmark: object, method: str, fault: BaseException) -> ContractError:
@@ -117,6 +202,10 @@ def raised(benchmark: object, method: str, fault: BaseException) -> ContractErro
 def returned(benchmark: object, method: str, problem: str) -> ContractError:
     """Return the error for a value that a method of a benchmark returned; ``problem`` is a phrase."""
     return ContractError(f"{method} of {_name(benchmark)} returned {problem}")
+
+
+def _name(benchmark: object) -> str:
+    return benchmark.__name__ if isinstance(benchmark, type) else type(benchmark).__name__
 
 
 async def awaited(benchmark: object, method: str, call: Callable[[], object]) -> object:
@@ -139,11 +228,23 @@ async def awaited(benchmark: object, method: str, call: Callable[[], object]) ->
     return result
 
 
-def _name(benchmark: object) -> str:
-    return benchmark.__name__ if isinstance(benchmark, type) else type(benchmark).__name__
+def checked(benchmark: object, method: str, result: object, form: Form | None = None) -> Any:
+    """Return what a method of a benchmark returned, if it can be used and recorded.
 
-
-# ---- verdicts
+    :param form: what the method returns, if that depends on its arguments.
+    :raises ContractError: with the first problem.
+    """
+    try:
+        problem = (form or _RESULTS[method])(result)
+    except Exception as fault:
+        # A subclass may lack an attribute, or have properties.
+        problem = f" is a {type_name(result)} that cannot be read: {fault_line(fault)}"
+    if not problem:
+        return result
+    # Python would warn later about a coroutine that is neither awaited nor closed.
+    if hasattr(result, "__await__") and hasattr(result, "close"):
+        result.close()
+    raise returned(benchmark, method, problem[4:] if problem.startswith(" is ") else f"a value that{problem}")
 
 
 def checked_verdict(benchmark: object, method: str, verdict: object, tasks: Collection[str] = ()) -> Verdict:
@@ -152,123 +253,143 @@ def checked_verdict(benchmark: object, method: str, verdict: object, tasks: Coll
     :param tasks: the tasks that the verdict may name.
     :raises ContractError: with the first problem.
     """
-    try:
-        problem = _verdict_problem(verdict, tasks)
-    except Exception as fault:
-        # A subclass may lack an attribute, or have properties.
-        problem = f"a Verdict that cannot be read: {fault_line(fault)}"
-    if problem:
+    good: Verdict = checked(benchmark, method, verdict)
+    if good.task and good.task not in tasks:
+        problem = f"a Verdict whose task is {shown(good.task)}, which is not in tasks_by_answer of the class"
         raise returned(benchmark, method, problem)
-    assert isinstance(verdict, Verdict)
-    return verdict
+    return good
 
 
-def _verdict_problem(verdict: object, tasks: Collection[str]) -> str:
-    if not isinstance(verdict, Verdict):
-        return f"{type_name(verdict)}; return a Verdict"
-    status: object = verdict.status
-    if not isinstance(status, str) or status not in STATUSES:
-        return f"a Verdict with the status {shown(status)}; use {', '.join(STATUSES[:-1])} or {STATUSES[-1]}"
-    for name in _TEXTS:
-        text = getattr(verdict, name)
-        if not isinstance(text, str):
-            return f"a Verdict whose {name} is {type_name(text)}; use a string"
-    if verdict.task and verdict.task not in tasks:
-        return f"a Verdict with the task {shown(verdict.task)}, which is not in tasks_by_answer of the class"
-    if not is_number(verdict.score) or not 0 <= verdict.score <= 1:
-        return f"a Verdict whose score is {number_shown(verdict.score)}; use a float from 0 to 1"
-    problem = _values_problem(verdict.values) or json_problem(verdict.evidence, "evidence")
+def checked_class(benchmark: type[Benchmark]) -> type[Benchmark]:
+    """Return a benchmark's class whose attributes can be recorded.
+
+    :raises UsageError: with the first problem, in one line.
+    """
+    problem = _class_problem(benchmark)
     if problem:
-        return f"a Verdict whose {problem}"
-    if verdict.evidence and _is_too_deep(verdict.evidence):
-        return f"a Verdict whose evidence has more than {DEEPEST} lists and dicts in each other"
-    large = next((name for name, value in verdict.values.items() if not -LARGEST <= value <= LARGEST), None)
-    return "" if large is None else f"a Verdict whose values[{shown(large)}] is larger than {LARGEST:g}"
+        raise UsageError(f"benchmark {benchmark.__name__}: {problem}")
+    return benchmark
 
 
-def _is_too_deep(value: object) -> bool:
-    """Return True for JSON with more levels of lists and dicts than a record may have."""
-    level = [value]
-    for _ in range(DEEPEST):
-        inner = [m for outer in level for m in (outer.values() if isinstance(outer, Mapping) else outer)]  # type: ignore[attr-defined]
-        level = [member for member in inner if isinstance(member, Mapping | list | tuple)]
-        if not level:
-            return False
-    return True
+def _class_problem(benchmark: type[Benchmark]) -> str:
+    name: object = getattr(benchmark, "name", None)
+    if name is None:
+        return 'it has no name; add a line such as name = "sums" to the class'
+    if not isinstance(name, str) or not _CLASS_NAME.match(name):
+        return (
+            f"the name {shown(name)} is not usable in options and files; use ASCII letters, digits, _ and -"
+        )
+    if benchmark.load is Benchmark.load:
+        return "it does not define load(self, files)"
+    if benchmark.evaluate is Benchmark.evaluate and benchmark.evaluate_all is Benchmark.evaluate_all:
+        return "it does not define evaluate(self, item, context, ask, protocol)"
+    return _attribute_problem(benchmark, _CLASS)
 
 
-def _values_problem(values: object) -> str:
-    if type(values) is not dict and not isinstance(values, Mapping):
-        return f"values are {type_name(values)}; use a dict of numbers"
-    for name, value in values.items():
-        if type(name) is str and type(value) is float and isfinite(value):
-            continue
-        if not isinstance(name, str):
-            return f"values have the key {shown(name)}; use strings as keys"
-        if not is_number(value):
-            return f"values[{shown(name)}] is {number_shown(value)}; use a finite int or float"
-    return ""
+@contextmanager
+def calling(benchmark: Benchmark, method: str) -> Iterator[None]:
+    """Turn an exception of a benchmark's method into one line that names the method.
 
-
-def json_problem(value: object, name: str) -> str:
-    """Return why a dict cannot be recorded, as a phrase that begins with its ``name``; empty if it can."""
-    if type(value) is not dict and not isinstance(value, Mapping):
-        return f"{name} is {type_name(value)}; use a dict"
-    if not value:
-        return ""
+    :raises LLMPropsError: the method's own, as it is; a :class:`ContractError` for any other.
+    """
     try:
-        _encode(value if type(value) is dict else dict(value))
-    except (TypeError, ValueError, RecursionError) as error:
-        what = _not_json(value, name, depth=50)
-        what = what or f"{name} cannot be written as JSON ({fault_text(error)})"
-        return f"{what}; use dicts, lists, strings, finite numbers, booleans and None"
-    return ""
+        yield
+    except (LLMPropsError, KeyboardInterrupt):
+        raise
+    except BaseException as fault:
+        raise raised(benchmark, method, fault) from None
 
 
-def _not_json(value: object, place: str, depth: int) -> str:
-    """Return the first value in ``value`` that JSON cannot hold, as a phrase; an empty text if none is found."""
-    if value is None or isinstance(value, str):
-        return ""
-    if isinstance(value, int | float):
-        return "" if is_number(value) else f"{place} is {number_shown(value)}"
-    members: Iterable[tuple[object, object]]
-    if isinstance(value, dict) or ("[" not in place and isinstance(value, Mapping)):
-        bad = next((key for key in value if not isinstance(key, str | int | float | None)), None)
-        if bad is not None:
-            return f"{place} has the key {shown(bad)}"
-        members = value.items()
-    elif isinstance(value, list | tuple):
-        members = enumerate(value)
-    else:
-        return f"{place} is {type_name(value)}"
-    if not depth:
-        return f"{place[:60]}… is nested too deeply or contains itself"
-    parts = (_not_json(member, f"{place}[{shown(key)}]", depth - 1) for key, member in members)
-    return next(filter(None, parts), "")
+def loaded(benchmark: Benchmark, files: DataFiles) -> Loaded:
+    """Return the result of ``benchmark.load``, which may also return items only.
+
+    :raises LLMPropsError: if it is not usable, or an exception was raised.
+    """
+    with calling(benchmark, "load"):
+        return _with_items(benchmark, "load", benchmark.load(files))
 
 
-def is_number(value: Any) -> bool:
-    """Return True if a value is a finite int or float."""
-    if not isinstance(value, _NUMBER):
-        return False
+def prepared(benchmark: Benchmark, part: Loaded, files: DataFiles, settings: object) -> Loaded:
+    """Return the result of ``benchmark.prepared``.
+
+    :raises LLMPropsError: if it is not usable, or an exception was raised.
+    """
+    with calling(benchmark, "prepared"):
+        result = checked(benchmark, "prepared", benchmark.prepared(part, files, settings))
+        return part if result is part else _with_items(benchmark, "prepared", result)
+
+
+def _with_items(benchmark: Benchmark, method: str, result: object) -> Loaded:
+    items, context = (result.items, result.context) if isinstance(result, Loaded) else (result, None)
+    # A generator raises its exceptions here.
+    members = tuple(checked(benchmark, method, items, _list_of("Item")))
+    for number, item in enumerate(members, 1):
+        if not isinstance(item, Item):
+            raise returned(benchmark, method, f"{shown(item)} as item {number}; use a list of Item")
+    return Loaded(members, context)
+
+
+def _list_of(name: str) -> Form:
+    """Return the form of what a method may also yield."""
+    return _form(
+        lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping),
+        f"a list of {name}",
+    )
+
+
+def checked_case_names(benchmark: Benchmark, names: object, n: int) -> Sequence[str] | None:
+    """Return the names of cases that ``benchmark.case_names`` returned; None if each item is a case.
+
+    :param n: number of items.
+    :raises ContractError: if they are not one string per item, in the order of the items.
+    """
+    # A set has no order, so its names would belong to other items in each process.
+    form = _form(
+        lambda value: isinstance(value, Sequence) and _are_texts(value) and len(value) == n,
+        f"a list of {n} strings, one name per item",
+    )
+    good: Sequence[str] | None = checked(benchmark, "case_names", names, _or_none(form))
+    return good
+
+
+def checked_metrics(
+    benchmark: Benchmark, records: Sequence[VerdictRecord]
+) -> tuple[list[Metric], list[ContractError]]:
+    """Return the metrics of ``benchmark`` that can be recorded, and why others cannot."""
+    rows, problems = _members(benchmark, "metrics", "Metric", _METRIC, records)
+    metrics: dict[tuple[str, ...], Metric] = {}
+    for row in rows:
+        key = (row.task, row.language, row.source, row.name, row.group)
+        if metrics.setdefault(key, row) is not row:
+            problem = (
+                f"two metrics {shown(row.name)} with the same task, language, source and group; keep one"
+            )
+            problems.append(returned(benchmark, "metrics", problem))
+    return list(metrics.values()), problems
+
+
+def checked_remarks(
+    benchmark: Benchmark, method: str, *arguments: object
+) -> tuple[list[str], list[ContractError]]:
+    """Return the remarks that a method of ``benchmark`` returned, one line each, and why others cannot be shown."""
+    rows, problems = _members(benchmark, method, "strings", _TEXT, *arguments)
+    return list(map(one_line, rows)), problems
+
+
+def _members(
+    benchmark: Benchmark, method: str, name: str, form: Form, *arguments: object
+) -> tuple[list[Any], list[ContractError]]:
+    """Return the usable members of what a method returned or yielded until it raised an exception, and the problems."""
+    rows: list[Any] = []
+    problems: list[ContractError] = []
     try:
-        return isfinite(value)
-    except OverflowError:
-        return False
-
-
-def number_shown(value: object) -> str:
-    """Return a value that is not a usable number, for a message."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, int):
-        return str(value) if abs(value) < 10**20 else "an integer too large for a float"
-    return type_name(value)
-
-
-def shown(value: object) -> str:
-    """Return a value for a message."""
-    try:
-        return one_line(repr(value), 60)
-    except Exception:
-        return type_name(value)
+        for row in checked(benchmark, method, getattr(benchmark, method)(*arguments), _list_of(name)):
+            try:
+                rows.append(checked(benchmark, method, row, form))
+            except ContractError as problem:
+                problems.append(problem)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:
+        problems.append(fault if isinstance(fault, ContractError) else raised(benchmark, method, fault))
+    return rows, problems

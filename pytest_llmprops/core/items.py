@@ -11,8 +11,6 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from pytest_llmprops.core.errors import DataError
 
-# How items are averaged: each item counts once, or each cluster does, whatever its number of items.
-
 Weighting = Literal["item", "cluster"]
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 

@@ -1,4 +1,8 @@
-"""A benchmark's metrics: the rows of ``metrics`` in ``run.json``."""
+"""A benchmark's metrics: the rows of ``metrics`` in ``run.json``.
+
+Several samples of an item are not independent items. Every figure here is a mean over items, each with the share of its
+answered samples that are correct.
+"""
 
 from __future__ import annotations
 
@@ -60,11 +64,6 @@ def rate(place: Place, name: str, hits: Sequence[bool], direction: str, *, group
     value = sum(hits) / len(hits)
     return Metric(*place, name, value, len(hits), group, interval.low, interval.high, direction)
 
-
-# Several samples of one item in a run: shares per item, variance, ``pass@k`` and ``majority``.
-#
-# Samples of an item are not independent items. Every figure here is a mean over items, each with the share of
-# its answered samples that are correct.
 
 #: the metrics that runs with repeats have in addition, and their directions
 DIRECTIONS = {"pass@k": "higher", "majority": "higher"}

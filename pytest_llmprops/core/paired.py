@@ -1,4 +1,8 @@
-"""Paired differences of two runs: means over clusters, exact tests, and intervals."""
+"""Paired differences of two runs: means over clusters, exact tests, and intervals.
+
+A *loss* is a pair that the baseline has right and the candidate wrong, a *gain* the reverse. A *difference* is
+candidate - baseline, so that a drop is negative. Scores are fractions in [0, 1].
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 from pytest_llmprops.core.items import by_cluster
 from pytest_llmprops.core.statistics import Interval, mean_interval
-
-# The scores of a baseline and a candidate on the same items.
-#
-# A *loss* is a pair that the baseline has right and the candidate wrong, a *gain* the reverse. A *difference*
-# is candidate - baseline, so that a drop is negative. Scores are fractions in [0, 1].
 
 #: smaller differences are rounding errors: repeats averaged in another order
 ROUNDING = 1e-12
@@ -99,10 +98,7 @@ class Pairs:
         return Pairs(self.candidate, self.baseline, self.clusters, self.noun)
 
 
-# Tests of a drop: one-sided p-values of "the candidate is not worse".
-#
 # scipy is imported where it is used, because most runs compare nothing.
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
@@ -185,30 +181,6 @@ def sign_flip_drop(drops: Sequence[float], *, seed: int = 0) -> float:
     )
     bound = TAIL_FACTOR * norm.sf(sums.sum() / math.sqrt(sums @ sums))
     return float(min(drawn.pvalue, bound))
-
-
-def latest_drop(scores: Floats) -> float:
-    """Return a p-value of "the last of several runs of a model is not lower than the earlier ones".
-
-    If the model did not change, each score of a cluster is equally likely to be the one of the last run. The p-value is
-    Chernoff's bound of the probability that the sum over clusters is as low as observed (Boucheron, Lugosi & Massart
-    2013, *Concentration Inequalities*, section 2.2). It holds for few clusters, too. It is about ten times the exact
-    probability if that is small.
-
-    :param scores: sums or means by cluster and run, shape (clusters, runs); the last column is the last run.
-    """
-    import numpy as np
-    from scipy.optimize import minimize_scalar
-
-    above = scores - scores[:, -1:]
-    above = above[np.ptp(above, axis=1) >= ROUNDING]
-    if above.sum() < ROUNDING:
-        return 1.0
-    above /= np.abs(above).max()
-    bound = minimize_scalar(
-        lambda rate: np.log(np.exp(-rate * above).mean(axis=1)).sum(), bounds=(0, 50), method="bounded"
-    )
-    return float(min(1.0, np.exp(bound.fun)))
 
 
 def drop_test(pairs: Pairs) -> DropTest:

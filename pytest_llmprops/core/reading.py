@@ -19,7 +19,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from pytest_llmprops.core.reading_words import SPACED, UNSPACED
-from pytest_llmprops.core.strict_json import found_json
+from pytest_llmprops.core.reply_json import found_json
 
 #: A choice is stated at the beginning or the end; of a longer reply, so many characters of both are read.
 LONGEST_END = 4_000
@@ -547,7 +547,9 @@ def listed(reply: str) -> list[str] | None:
     text = _XML.sub(_item_of_tag, text)
     text = _TAG.sub("", _LINE_TAG.sub("\n", re.sub(r"<li\b[^<>\n]{0,80}>", "\n- ", text)))
     for turn in reversed(deque(_TURNS.finditer(text), maxlen=3)):
-        # A reply that corrects itself lists all items again.
+        # A reply that corrects itself lists all items again; an item may be the instruction WAIT or the song Sorry.
+        if _BEFORE_ITEM.search(text, max(0, turn.start() - 9), turn.start()):
+            continue
         if (items := _items(text[turn.end() :], is_marked=True)) is not None:
             return items
     return _items(text)
@@ -579,6 +581,8 @@ def _items(text: str, *, is_marked: bool = False) -> list[str] | None:
     return [] if not is_marked and any(map(_NONE.fullmatch, lines)) else None
 
 
+#: what stands before a name in a list: a mark, a number, a label
+_BEFORE_ITEM = re.compile(r"(?:[-*•:|\"'(\[]|\d[.)])[ \t]{0,4}\Z")
 _ANY_ITEM = re.compile(rf"^{_ITEM.pattern}", re.MULTILINE)
 
 

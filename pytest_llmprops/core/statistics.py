@@ -14,6 +14,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+#: 97.5% quantile of the normal distribution
+_Z = 1.959963984540054
+
 
 class Interval(NamedTuple):
     """A confidence interval; ``method`` is for example ``clopper-pearson`` or ``gaffke over clusters``."""
@@ -46,6 +49,15 @@ def clopper_pearson(successes: float, n: float, level: float = 0.95) -> Interval
     low = _beta_quantile(tail, successes, n - successes + 1) if successes else 0.0
     high = 1 - _beta_quantile(tail, n - successes, successes + 1) if successes < n else 1.0
     return Interval(low, high, "clopper-pearson")
+
+
+def wilson(successes: int, n: int) -> tuple[float, float]:
+    """Return Wilson's 95% interval of a share."""
+    share, z2 = successes / n, _Z * _Z
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = _Z * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    # Exact at the ends, where rounding would leave a tiny difference.
+    return centre - half if successes else 0.0, centre + half if successes < n else 1.0
 
 
 def _beta_quantile(p: float, a: float, b: float) -> float:

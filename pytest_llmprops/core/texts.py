@@ -1,4 +1,16 @@
-"""Text: lines for a terminal, words, case folding, and the encoding of files."""
+"""Text: lines for a terminal, words, case folding, and the encoding of files.
+
+:func:`folded` removes differences that readers do not see as another spelling:
+
+- Unicode NFKC makes composed and decomposed letters (100 published Tamil rows are not NFC), full-width and half-width
+  letters, and Arabic presentation forms equal. Letters that only look alike stay different: the published Farsi
+  variations list Arabic and Persian yeh as two forms.
+- Case is folded, because a translation may begin with the word.
+- Zero-width joiners and non-joiners, direction marks, soft hyphens and the Arabic tatweel are dropped, because models
+  and the published files use them inconsistently. Right-to-left text needs nothing else: its characters are stored in
+  reading order.
+- Runs of whitespace become one space.
+"""
 
 from __future__ import annotations
 
@@ -61,19 +73,6 @@ def _hint(raw: bytes) -> str:
         return ""
     return " (it decodes as GBK: `iconv -f GBK -t UTF-8`)"
 
-
-# Tokenization of any language without a model, and the folding of texts before they are compared.
-#
-# Folding removes differences that readers do not see as another spelling:
-#
-# - Unicode NFKC makes composed and decomposed letters (100 published Tamil rows are not NFC), full-width and
-#   half-width letters, and Arabic presentation forms equal. Letters that only look alike stay different: the
-#   published Farsi variations list Arabic and Persian yeh as two forms.
-# - Case is folded, because a translation may begin with the word.
-# - Zero-width joiners and non-joiners, direction marks, soft hyphens and the Arabic tatweel are dropped, because models
-#   and the published files use them inconsistently. Right-to-left text needs nothing else: its characters are stored in
-#   reading order.
-# - Runs of whitespace become one space.
 
 #: the name of :func:`unicode_words` in records and tables
 TOKENIZER = "unicode-words"

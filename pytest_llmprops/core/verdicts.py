@@ -1,4 +1,4 @@
-"""The judgement of one item, and its form in the run record."""
+"""The judgement of one item, its evidence, and its form in the run record."""
 
 from __future__ import annotations
 
@@ -12,14 +12,9 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import shortened
 
-# Evidence: the JSON object in which a verdict keeps what the benchmark knew when it judged.
-#
-# A benchmark documents its own keys. Reports read them with the functions below, which accept any JSON,
-# because a record may come from another version or another machine.
-
+#: What the benchmark knew when it judged, with keys that it documents. The functions that read it accept any JSON,
+#: because a record may come from another version or another machine.
 Evidence: TypeAlias = Mapping[str, JSON]
-
-# How a reply was read, for `llmprops readings`. All are optional.
 
 #: in ``evidence``: the name of the rule that read the reply, a few words
 READ_BY = "read_by"

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_llmprops.core.contracts import fault_line, not_closed
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
+from pytest_llmprops.core.faults import fault_line, not_closed
 from pytest_llmprops.core.reasoning import answer_of, is_cut
 from pytest_llmprops.core.requests import GENERATED, Chat, Reply, Request
 from pytest_llmprops.core.run_metadata import OldReplies

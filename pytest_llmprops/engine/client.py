@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.contracts import fault_text
 from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.requests import Reply, Request, request_to_json
 from pytest_llmprops.core.strict_json import parsed_json
 

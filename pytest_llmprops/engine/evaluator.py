@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.contracts import checked_verdict, fault_line, place_of, raised, returned, type_name
+from pytest_llmprops.core.contracts import checked_verdict, raised, returned
 from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
+from pytest_llmprops.core.faults import fault_line, place_of, type_name
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol

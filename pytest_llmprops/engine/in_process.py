@@ -10,8 +10,9 @@ from itertools import groupby
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark, Serve
-from pytest_llmprops.core.contracts import checked_verdict, fault_line, not_closed, returned, type_name
+from pytest_llmprops.core.contracts import checked_verdict, returned
 from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
+from pytest_llmprops.core.faults import fault_line, not_closed, type_name
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.worker_messages import InProcessUse
 from pytest_llmprops.engine.calls import Counters

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.contracts import fault_line, fault_text
 from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.faults import fault_line, fault_text
 from pytest_llmprops.core.requests import request_from_json
 from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.engine.checkpoint import Checkpoint

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, TypeVar
 
-from pytest_llmprops.core.contracts import NOT_CLOSED
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.faults import NOT_CLOSED
 from pytest_llmprops.core.requests import Kind, Reply, Request
 from pytest_llmprops.engine.broker import LocalBroker
 from pytest_llmprops.engine.checkpoint import read_checkpoint

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pytest_llmprops.core.contracts import fault_text, json_problem, type_name
 from pytest_llmprops.core.errors import BackendError, ContractError
+from pytest_llmprops.core.faults import fault_text, type_name
 from pytest_llmprops.core.requests import (
     Chat,
     Completion,
@@ -24,6 +24,7 @@ from pytest_llmprops.core.requests import (
     Sentiment,
     Translate,
 )
+from pytest_llmprops.core.strict_json import json_problem
 
 Result = Reply | BackendError
 Results = Iterable[Result] | Awaitable[Sequence[Result]]
@@ -242,9 +243,9 @@ def _model_problem(model: Any) -> str:
         return f"({name}) has no {', '.join(missing)}"
     if not any(hasattr(model, method) for method in METHODS.values()):
         return f"({name}) has no method {', '.join(METHODS.values())}"
-    problem = json_problem(model.identity, "identity")
+    problem = json_problem(model.identity)
     if problem:
-        return f"({name}) is not usable: {problem}"
+        return f"({name}) is not usable: identity{problem}"
     if not isinstance(model.max_batch, int) or model.max_batch < 1:
         return f"({name}) has a max_batch that is not a whole number of at least 1"
     deviations = model.deviations()

@@ -1,4 +1,4 @@
-"""The registry of backends: built-in ones, entry points, and those that a ``conftest.py`` registers."""
+"""The registry of backends: built-in ones, entry points, those of a ``conftest.py``, and short names of providers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from pytest_llmprops.core.requests import KINDS, Kind
 from pytest_llmprops.core.texts import did_you_mean
 from pytest_llmprops.models.base import CallOptions, Model, checked_model
 from pytest_llmprops.models.spec import ModelSpec, split, without_secrets
-
-# Short names of providers and local servers, such as ``ollama:NAME``, and the backends that serve them.
 
 
 @dataclass(frozen=True, slots=True)

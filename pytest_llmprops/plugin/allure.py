@@ -27,7 +27,7 @@ from allure_commons.model2 import (
 )
 from allure_commons.utils import md5
 
-from pytest_llmprops.core.contracts import fault_line
+from pytest_llmprops.core.faults import fault_line
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.engine.evaluator import Case, CaseGroup, GroupOutcome, Outcome, Unit
 from pytest_llmprops.plugin.controller import Controller

@@ -16,16 +16,16 @@ from pytest_llmprops.benchmark_registry import (
     registrations,
 )
 from pytest_llmprops.core.benchmark import Benchmark, Loaded
-from pytest_llmprops.core.benchmark_checks import (
+from pytest_llmprops.core.contracts import (
+    checked,
     checked_case_names,
     checked_class,
-    checked_kinds,
-    checked_texts,
     loaded,
     prepared,
+    raised,
 )
-from pytest_llmprops.core.contracts import fault_line, own_traceback, raised
 from pytest_llmprops.core.errors import ContractError, DataError, LLMPropsError, UsageError
+from pytest_llmprops.core.faults import fault_line, own_traceback
 from pytest_llmprops.core.items import Item, check_unique, limited, sized
 from pytest_llmprops.core.protocols import Protocol, resolve
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
@@ -273,7 +273,7 @@ class Cases:
     def _make(self, benchmark: Benchmark) -> Selection:
         settings = self.settings
         protocol = self.protocol_of(benchmark)
-        for role in checked_texts(benchmark, "helpers", benchmark.helpers(protocol.settings)):
+        for role in checked(benchmark, "helpers", benchmark.helpers(protocol.settings)):
             if role not in settings.helpers:
                 raise UsageError(
                     f"{benchmark.name} needs a helper for the role '{role}'; give one with --llm-helper {role}=SPEC"
@@ -323,9 +323,10 @@ class Cases:
         tasks = dict.fromkeys(item.task for item in items)
         refused, answered = set(), _answered(kinds, benchmark)
         for task in tasks:
-            if answered.isdisjoint(checked_kinds(benchmark, task, selection.protocol.settings)):
+            own = benchmark.kinds_of(task, selection.protocol.settings)
+            if answered.isdisjoint(checked(benchmark, "kinds_of", own)):
                 refused.add(task)
-            checked_texts(benchmark, "roles_of", benchmark.roles_of(task))
+            checked(benchmark, "roles_of", benchmark.roles_of(task))
         if refused and is_base(kinds):
             instructions = ", ".join(task for task in tasks if task in refused)
             self._note(

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.benchmark_checks import checked_plan_remarks, checked_search_calls
-from pytest_llmprops.core.contracts import fault_line
+from pytest_llmprops.core.contracts import calling, checked, checked_remarks
 from pytest_llmprops.core.errors import ContractError, LLMPropsError, UsageError
+from pytest_llmprops.core.faults import fault_line
 from pytest_llmprops.core.numbers import count, counted
 from pytest_llmprops.core.requests import (
     BATCH_DISCOUNT,
@@ -80,7 +80,7 @@ def plan_remarks(cases: Iterable[Case]) -> tuple[list[str], list[ContractError]]
     problems: list[ContractError] = []
     for name, own in by_benchmark.items():
         benchmark, settings = own[0].benchmark, own[0].protocol.settings
-        remarks, wrong = checked_plan_remarks(benchmark, [case.item for case in own], settings)
+        remarks, wrong = checked_remarks(benchmark, "plan_remarks", [case.item for case in own], settings)
         lines += [f"  {name}: {text}" for text in remarks]
         problems += wrong
     return lines, problems
@@ -261,7 +261,7 @@ class PlanOnly:
                 reporter.write_line(f"ERROR: {terminal_line(str(problem))}", red=True)
         return True
 
-    def _lines(self, items: Sequence[pytest.Item]) -> tuple[list[str], list[ContractError]]:
+    def _lines(self, items: Sequence[pytest.Item]) -> tuple[list[str], list[LLMPropsError]]:
         """Return the plan, and what is wrong with what benchmarks say about it."""
         collection = self._collection
         cases = [case for item in items for case in collection.cases_of(item)]
@@ -269,7 +269,8 @@ class PlanOnly:
         rows = [*plan(c for c in cases if c.model not in in_process), *without_calls(cases, in_process)]
         prices = prices_of(self._cases) | dict.fromkeys(in_process, FREE)
         lines = plan_lines(rows, prices, self._cases.settings)
-        remarks, problems = plan_remarks(cases)
+        remarks, wrong = plan_remarks(cases)
+        problems: list[LLMPropsError] = [*wrong]
         lines += remarks
         searches = [
             (case, searched_by(item)) for item in items if (case := collection.searched_by(item)) is not None
@@ -279,8 +280,11 @@ class PlanOnly:
             # One call per property, so that a mistake has one line.
             for key, members in _by_property(searches).items():
                 try:
-                    limit = checked_search_calls(members[0].benchmark, members[0].protocol.settings, key[1])
-                except ContractError as error:
+                    benchmark, settings = members[0].benchmark, members[0].protocol.settings
+                    with calling(benchmark, "search_calls"):
+                        found = benchmark.search_calls(settings, key[1])
+                    limit: int | None = checked(benchmark, "search_calls", found)
+                except LLMPropsError as error:
                     problems.append(error)
                     continue
                 calls, is_known = calls + (limit or 0) * len(members), is_known and limit is not None

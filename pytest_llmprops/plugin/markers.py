@@ -187,7 +187,7 @@ def load_benchmarks(
             raise
         except BaseException as fault:
             # Imports asyncio, which a session without a model does not need.
-            from pytest_llmprops.core.contracts import fault_line
+            from pytest_llmprops.core.faults import fault_line
 
             problems.append(
                 f"{name}: its metrics are missing, because {Path(test_file).name} cannot be imported a second time:"

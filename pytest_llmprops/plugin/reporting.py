@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.contracts import fault_line, own_traceback, place_of
 from pytest_llmprops.core.errors import BackendError, LLMPropsError
+from pytest_llmprops.core.faults import fault_line, own_traceback, place_of
 from pytest_llmprops.core.texts import shortened, terminal_line, visible
 from pytest_llmprops.core.worker_messages import CaseReport, GroupLines
 from pytest_llmprops.engine.evaluator import GroupOutcome, GroupVerdict, Outcome

@@ -14,9 +14,8 @@ from typing import Any, NoReturn, TypeVar
 
 import pytest
 
-from pytest_llmprops.core.benchmark import Benchmark, Counterexample, Searched
-from pytest_llmprops.core.benchmark_checks import checked_counterexample, checked_holds, checked_search
-from pytest_llmprops.core.contracts import awaited, raised
+from pytest_llmprops.core.benchmark import Counterexample, Searched
+from pytest_llmprops.core.contracts import awaited, checked, raised
 from pytest_llmprops.core.errors import BackendError, ContractError, MissingExtra, RunStopped, UsageError
 from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.core.texts import terminal_line
@@ -90,7 +89,7 @@ class Search:
         A failed call, the end of the run, or the call limit ends the search.
         """
         self.examples += 1
-        holds = self._checked("holds", checked_holds, *point)
+        holds: bool | None = self._checked("holds", *point)
         if holds is None:
             self.examples -= 1
             self.spent = True
@@ -130,7 +129,7 @@ class Search:
                     raise
             except AssertionError as error:
                 failed = error
-            self.counterexample = self._checked("counterexample", checked_counterexample)
+            self.counterexample = self._checked("counterexample")
         except _SearchEnded:
             if self._mistake is not None:
                 raise self._mistake from None
@@ -146,12 +145,12 @@ class Search:
         if self.failure is not None:
             raise self.failure from None
 
-    def _checked(self, method: str, check: Callable[[Benchmark, object], T], *point: int) -> T:
+    def _checked(self, method: str, *point: int) -> Any:
         """Return the checked result of a method of the property; end hypothesis if there is none."""
         benchmark = self.case.benchmark
         try:
             work = awaited(benchmark, method, partial(getattr(self._searched, method), *point))
-            return check(benchmark, self._wait(work))
+            return checked(benchmark, method, self._wait(work))
         except ContractError as error:
             self._mistake = error
         except (BackendError, RunStopped) as error:
@@ -354,7 +353,7 @@ class Searching:
         benchmark = case.benchmark
         prepare = partial(benchmark.search, case.item, case.context, asking, case.protocol, measured, name)
         try:
-            searched = checked_search(benchmark, self._wait(awaited(benchmark, "search", prepare)))
+            searched = checked(benchmark, "search", self._wait(awaited(benchmark, "search", prepare)))
         except RunStopped as stop:
             self._evaluation.skip_rest(item, str(stop))
         if isinstance(searched, str):

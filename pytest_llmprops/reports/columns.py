@@ -5,7 +5,7 @@ To add a column, add it to :data:`COLUMNS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -86,10 +86,16 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 
-def columns_of(place: Place, rows: Iterable[SummaryRow]) -> tuple[list[Column], list[Column]]:
+def columns_of(place: Place, rows: Sequence[SummaryRow]) -> tuple[list[Column], list[Column]]:
     """Return the columns that a table of these rows has left and right of the accuracy."""
-    has_repeats = any(row.has_repeats for row in rows)
-    shown = [c for c in COLUMNS if place in c.places and (has_repeats or not c.of_repeats)]
+    has_repeats, has_untested = any(row.has_repeats for row in rows), any(row.untested for row in rows)
+    shown = [
+        column
+        for column in COLUMNS
+        if place in column.places
+        and (has_repeats or not column.of_repeats)
+        and (has_untested or column.status != "untested")
+    ]
     return [c for c in shown if c.is_size], [c for c in shown if not c.is_size]
 
 

@@ -92,8 +92,8 @@ def reading_lines(
             for stratum, share, n in _rules(readings)
         ]
         lines += aligned_table(rows, width)
-        if more := len(readings.strata) - MOST_RULES:
-            lines += [f"  … and {more} more rules"] if more > 0 else []
+        if (more := len(readings.strata) - MOST_RULES) > 0:
+            lines.append(f"  … and {more} more rules")
         lines.append(f"  unread: {percent(readings.unread_share)}")
         different, compared = readings.differing
         if compared:
@@ -114,11 +114,8 @@ def _corrected(readings: Readings, reviews: Mapping[VerdictKey, Review]) -> str:
     as_read = percent(sum(r.status == "correct" for r in readings.records) / len(readings.records))
     if corrected is None:
         return f"  correct as read: {as_read}; no reply of the sample is marked"
-    rest = (
-        f"; {counted(corrected.unmarked, 'reply', 'replies')} read by rules without a mark"
-        if corrected.unmarked
-        else ""
-    )
+    unmarked = counted(corrected.unmarked, "reply", "replies")
+    rest = f"; {unmarked} read by rules without a mark" if corrected.unmarked else ""
     return (
         f"  correct as read: {as_read}; corrected by marks: {percent(corrected.value)}"
         f" ({interval(corrected.low, corrected.high)}, conservative),"

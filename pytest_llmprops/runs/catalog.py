@@ -1,4 +1,4 @@
-"""Finding runs by name, listing them, and promoting them to baselines."""
+"""Find runs by name, list them, promote them to baselines, and keep an index of many up to date."""
 
 from __future__ import annotations
 
@@ -219,8 +219,6 @@ def _put(new: Path, target: Path) -> None:
         raise
     shutil.rmtree(old)
 
-
-# An index of many runs, kept up to date: only files that changed are read again.
 
 RUN_JSON = "run.json"
 #: the files of a record that reports read

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.paired import Pairs
 
 
-# Pairing the records of two runs by item.
-
-
 class TaskKey(NamedTuple):
     """One benchmark, task, language and source."""
 

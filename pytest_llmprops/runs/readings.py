@@ -15,6 +15,7 @@ from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.numbers import count, counted, percent
 from pytest_llmprops.core.records import Review, VerdictKey, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.core.statistics import wilson
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.verdicts import READ_ALIKE, READ_BY, text_in
 
@@ -28,8 +29,6 @@ FEWEST = 20
 SAMPLE = 40
 #: Minimum number of replies of each stratum in a sample.
 LEAST = 3
-#: 97.5% quantile of the normal distribution
-_Z = 1.959963984540054
 
 
 class Stratum(NamedTuple):
@@ -167,15 +166,6 @@ class Corrected(NamedTuple):
     marked: int
     misread: int
     unmarked: int
-
-
-def wilson(successes: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95% interval of a share."""
-    share, z2 = successes / n, _Z * _Z
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = _Z * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-    # Exact at the ends, where rounding would leave a tiny difference.
-    return centre - half if successes else 0.0, centre + half if successes < n else 1.0
 
 
 def _shuffled(record: VerdictRecord) -> str:

@@ -75,25 +75,18 @@ def _lock(file: IO[bytes]) -> None:
 
 def _end_of_lines(file: IO[bytes]) -> int:
     """Make the file end with a complete line, and return its size."""
-    size = file.seek(0, os.SEEK_END)
-    place, tail = size, b""
-    while place and b"\n" not in tail:
-        step = min(place, 65536)
-        place -= step
-        file.seek(place)
-        tail = file.read(step) + tail
-    last = tail[tail.rfind(b"\n") + 1 :]
+    file.seek(0)
+    text = file.read()
+    last = text[text.rfind(b"\n") + 1 :]
     if not last:
-        return size
+        return len(text)
     try:
         json.loads(last)
     except ValueError:
-        size -= len(last)
-        file.truncate(size)
-        return size
+        return file.truncate(len(text) - len(last))
     # A person wrote the last line without a line end.
     file.write(b"\n")
-    return size + 1
+    return len(text) + 1
 
 
 def _sync_folder(folder: Path) -> None:

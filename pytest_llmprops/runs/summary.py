@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.benchmark_checks import checked_metrics, checked_remarks
+from pytest_llmprops.core.contracts import checked_metrics, checked_remarks
 from pytest_llmprops.core.errors import ContractError
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.metrics import Metric, items_of, mean_metrics, repeat_metrics, variance_of
@@ -152,7 +152,7 @@ def remarks_on(
     problems: dict[str, None] = {}
     for (model, name), members in groups.items():
         if name in benchmarks:
-            texts, own_problems = checked_remarks(benchmarks[name], members)
+            texts, own_problems = checked_remarks(benchmarks[name], "remarks", members)
             warnings = reading_remarks(benchmarks[name], members)
             remarks += (Remark(model, name, text, warning=True) for text in warnings)
             for text in texts:

@@ -12,7 +12,7 @@ import pytest
 from pytest_llmprops.benchmark_registry import find_registration
 from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.records import VerdictRecord

@@ -21,7 +21,7 @@ from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.benchmarks.htest.items import GEOMETRY, read_rows
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data, read_manifest
 from pytest_llmprops.models.segmenters.maxmatch import read_words

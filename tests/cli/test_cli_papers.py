@@ -23,6 +23,7 @@ from pytest_llmprops.cli.main import main, parser
 from pytest_llmprops.data import published_results
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.published_results import PaperTable, find, load_tables
+from pytest_llmprops.runs.paper_results import own_results
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import killed_with_its_child, one_error, output
 from tests.support.fork_server import run_pytest
@@ -255,7 +256,7 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     assert "| fake-constant-text=A (yours) | 50 |" in markdown
     assert "Task by number of examples" in markdown
     for run in map(read_run, folders):
-        own = {result.task: result for result in papers.own_results(named("htest/table-6"), run)}
+        own = {result.task: result for result in own_results(named("htest/table-6"), run)}
         summary = {row.task: row.accuracy for row in run.facts.summary}
         assert {task: r.value for task, r in own.items() if task != "average"} == summary
         tasks = [value for task, value in summary.items() if task != "letter_geometry" and value is not None]
@@ -325,7 +326,7 @@ def test_every_htest_table_is_measured_and_resumed(
         has_geometry = any(r.task == "letter_geometry" for r in run.records)
         assert has_geometry == ("not letter_geometry" not in arguments)
     shown = text[text.index(f"{table.id}: {table.title}") :]
-    own = [result for run in runs for result in papers.own_results(table, run)]
+    own = [result for run in runs for result in own_results(table, run)]
     assert bool(own) == bool(OWN & {r.metric for r in table.results})
     assert ("(yours)" in shown) == bool(own)
     titles = [part for part in table.report.split("; ") if part and not part.startswith("htest-")]

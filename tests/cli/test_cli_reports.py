@@ -23,7 +23,7 @@ from tests.support.commands import one_error, output
 from tests.support.records import recorded, verdicts
 from tests.support.runs import ROOT
 from tests.support.team_runs import answers, record
-from tests.support.view_server import first_message
+from tests.support.view_server import ask, first_message
 
 Capture = pytest.CaptureFixture[str]
 Start = Callable[..., tuple[subprocess.Popen[str], str]]
@@ -66,8 +66,8 @@ def test_one_line_has_the_address_and_ctrl_c_ends_it_at_once(
     process, line = start("--no-browser")
     address = re.fullmatch(r"llmprops view: (http://127\.0\.0\.1:\d+/\S{32}/) \(Ctrl-C ends it\)\n", line)
     assert address is not None, line
-    rows = first_message(address[1])["rows"]
-    assert {(row["name"], row["place"]) for row in rows} == {("one", ""), ("two", ""), ("good", "baselines")}
+    assert first_message(address[1])["rows"] == []
+    assert all(f">{name}<" in ask(address[1]).text for name in ("one", "two", "good"))
     connection = socket.create_connection(("127.0.0.1", int(address[1].split(":")[2].split("/")[0])))
     connection.sendall(
         f"GET /{address[1].split('/')[3]}/events HTTP/1.1\r\nHost: {address[1].split('/')[2]}\r\n\r\n".encode()
@@ -99,7 +99,7 @@ def test_without_a_browser_one_line_says_so(project: Path, start: Start) -> None
 def test_a_run_or_a_folder_is_shown(
     project: Path, monkeypatch: pytest.MonkeyPatch, argument: str, names: set[str], opened: bool
 ) -> None:
-    """A run is opened in the list of the runs next to it; a folder is a list of its runs."""
+    """The report of a run is opened, and the runs next to it are shown; a folder shows its runs."""
     recorded(project / "elsewhere" / "run", verdicts("add", 1, 0))
     (project / "empty").mkdir()
     shown: list[serving.Shown] = []
@@ -107,10 +107,10 @@ def test_a_run_or_a_folder_is_shown(
     assert main(["view", argument, "--no-browser"]) == 0
     watch = Watch(shown[0].places)
     watch.step()
-    assert {row["name"] for row in watch.rows.values()} == names
+    assert {run.folder.name for run in watch.runs.values()} == names
     assert (shown[0].opened is not None) == opened
     if shown[0].opened is not None:
-        assert id_of(shown[0].opened) in watch.rows
+        assert id_of(shown[0].opened) in watch.runs
 
 
 def test_wrong_arguments_are_one_line(project: Path, capsys: Capture) -> None:
@@ -141,9 +141,6 @@ def test_the_next_command_after_a_run_is_one_that_works(
     assert next_command(Path("runs/one")) == "next: llmprops report runs/one --out report"
     said = "llmprops: llmprops view needs the package 'uvicorn': pip install 'pytest-llmprops[view]'"
     assert one_error(capsys, "view") == said
-
-
-# ---- the site
 
 
 @pytest.fixture

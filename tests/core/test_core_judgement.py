@@ -23,7 +23,6 @@ from pytest_llmprops.core.paired import (
     difference_interval,
     drop_test,
     holm,
-    latest_drop,
     mcnemar_drop,
     sign_flip_drop,
 )
@@ -238,23 +237,6 @@ def test_holm_orders_and_bounds(p_values: list[float]) -> None:
     assert all(p - 1e-12 <= a <= min(1, p * len(p_values)) + 1e-12 for p, a in ranked)
     assert adjusted[p_values.index(min(p_values))] == pytest.approx(min(1, len(p_values) * min(p_values)))
     assert all(a >= b - 1e-12 for a, b in zip(adjusted, false_discovery_control(p_values), strict=True))
-
-
-@given(st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=6))
-@settings(max_examples=50)
-def test_the_p_value_of_the_last_run_is_a_bound(scores: list[list[int]]) -> None:
-    """It is at least the share of all exchanges of the runs that give as low a sum, and not far above it."""
-    sums = [sum(chosen) for chosen in itertools.product(*scores)]
-    exact = sum(s <= sum(runs[-1] for runs in scores) for s in sums) / len(sums)
-    assert exact - 1e-9 <= latest_drop(np.array(scores, dtype=float)) <= min(1, 8 * exact)
-
-
-def test_an_item_that_was_always_right_counts_more_than_one_that_varies() -> None:
-    """Each earlier run in which a lost item was right is evidence of a drop."""
-    assert latest_drop(np.array([[1.0, 0]] * 5)) == pytest.approx(1 / 2**5)
-    assert latest_drop(np.array([[1.0, 1, 1, 1, 0]] * 5)) == pytest.approx(1 / 5**5)
-    assert latest_drop(np.array([[1.0, 0, 1, 0, 0]] * 5)) > 0.01
-    assert latest_drop(np.array([[1.0, 1, 1]] * 5)) == latest_drop(np.array([[0.0, 0, 1]] * 5)) == 1
 
 
 # The judgement

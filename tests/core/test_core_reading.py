@@ -81,6 +81,11 @@ def test_options_have_forms(reply: str, options: tuple[tuple[str, ...], ...], ex
         ('[{"type": "city", "name": "Huy"}, {"city": "Ghent"}]', ["city: Huy", "city: Ghent"]),
         ("| # | type | entity |\n|---|---|---|\n| 1 | city | Huy |", ["city: Huy"]),
         ("1. Tiger\n\nWait, that is wrong. Corrected list:\n1. Huy", ["Huy"]),
+        ("- WAIT\n- PENDING", ["WAIT", "PENDING"]),
+        (
+            '[{"kind": "song", "name": "Sorry"}, {"kind": "city", "name": "Huy"}]',
+            ["song: Sorry", "city: Huy"],
+        ),
         ("1. Huy\n\nNot entities:\n- went\n\nExplanation:\n1. It is a city.", ["Huy"]),
         ("1. Huy\n\nSentence: A dog.\n1. dog", ["Huy"]),
         ("Entities: Huy, Ghent and Bruges", ["Huy", "Ghent", "Bruges"]),

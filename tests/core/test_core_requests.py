@@ -29,12 +29,13 @@ from pytest_llmprops.core.requests import (
     Sentiment,
     Translate,
     Usage,
+    json_number,
     key_with,
     request_from_json,
     request_key,
     request_to_json,
 )
-from pytest_llmprops.core.strict_json import number, strict_json
+from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.records.files import from_plain, line, plain
 
 IDENTITY = {"backend": "b", "name": "m", "revision": "r"}
@@ -183,7 +184,7 @@ class Precise(float):
 )
 def test_a_number_has_the_text_of_the_encoder(value: Any) -> None:
     """Also numbers that JSON does not have, and those of other types."""
-    assert number(value) == ENCODER.encode(value)
+    assert json_number(value) == ENCODER.encode(value)
 
 
 @given(VERDICTS)

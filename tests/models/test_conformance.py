@@ -34,10 +34,11 @@ from fixtures.apis import (
     table,
     thinking,
 )
+from pytest_llmprops.cli.run import project_files
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.runs import ROOT, Finished, Runner
 
-#: the README's benchmark, and two items of each suite that every way of asking is among
+#: the benchmark of `init`, and two items of each suite that every way of asking is among
 SELECTED = (
     "cities or dtails/af/know or dtails/gl/know or eras/explicit/01 or eras/implicit/0 or htest/rhyme"
     " or htest/spelled_math or homophones/en/0025 or oracle/general/043 or (oracle/pair/068 and consistency)"
@@ -50,14 +51,13 @@ OPTIONS = (
 
 
 def write_benchmark(run: Runner) -> None:
-    """Write the README's benchmark."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for language, name in (("python", "test_capitals.py"), ("json", "capitals.jsonl")):
-        run.write(name, re.findall(rf"```{language}\n(.*?)```", readme, re.DOTALL)[0])
+    """Write the benchmark of `init`."""
+    for name in ("test_capitals.py", "capitals.jsonl"):
+        run.write(name, project_files()[f"example/{name}"].decode("utf-8"))
 
 
 def measured(run: Runner, *args: str, env: Mapping[str, str]) -> Finished:
-    """Return a finished run of the README's benchmark and the suites."""
+    """Return a finished run of the benchmark of `init` and the suites."""
     suites = (str(run.folder / "test_capitals.py"), str(ROOT / "suites"), "--rootdir", str(run.folder))
     # The fork server needs this package, which the environment with litellm lacks.
     run.fresh = importlib.util.find_spec("allure_commons") is None

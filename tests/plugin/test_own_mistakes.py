@@ -122,15 +122,15 @@ COUNTER = "async def counterexample(self): "
 #: name -> (lines of the property, lines of the benchmark, what the line about it says)
 SEARCH_MISTAKES = {
     "fine": ("", "", "counterexample: is not 0 (n = 1)"),
-    "search_none": ("", SEARCH + "return None", "search of SearchNone returned None; return an object with size"),
+    "search_none": ("", SEARCH + "return None", "search of SearchNone returned None; use an object with size"),
     "search_plain": ("", SEARCH[6:] + "return Zero()", "without async; write 'async def search'"),
     "search_raises": ("", SEARCH + "{}['q']", "search of SearchRaises raised KeyError: 'q' (test_search_raises.py"),
     "search_parameters": ("", "async def search(self, item): return Zero()", "SearchParameters raised TypeError"),
-    "no_size": ("", SEARCH + "return Counterexample('x')", "return an object with size, holds and counterexample"),
+    "no_size": ("", SEARCH + "return Counterexample('x')", "use an object with size, holds and counterexample"),
     "holds_plain": (HOLDS[6:] + "return True", "", "holds of HoldsPlain returned bool without async"),
-    "holds_text": (HOLDS + "return 'yes'", "", "holds of HoldsText returned str; return True, False or None"),
+    "holds_text": (HOLDS + "return 'yes'", "", "holds of HoldsText returned 'yes'; use True, False or None"),
     "holds_raises": (HOLDS + "{}['q']", "", "holds of HoldsRaises raised KeyError: 'q' (test_holds_raises.py, line"),
-    "counter_dict": (COUNTER + "return {}", "", "returned dict; return a Counterexample or None"),
+    "counter_dict": (COUNTER + "return {}", "", "returned {}; use a Counterexample, or None"),
     "counter_raises": (COUNTER + "{}['q']", "", "counterexample of CounterRaises raised KeyError: 'q'"),
     "counter_nan": (COUNTER + "return Counterexample('x', {'a': math.nan})", "", "values['a'] is nan"),
     "counter_count": (COUNTER + "return Counterexample('x', {}, {}, 'many')", "", "replications is 'many'"),
@@ -183,15 +183,15 @@ def test_each_mistake_in_a_search_has_one_line(searched: Finished) -> None:
 def test_mistakes_in_a_plan_have_one_line(run: Runner) -> None:
     """--llm-plan prints the plan of all benchmarks and fails, with a line for each method that is wrong."""
     mistakes = {
-        "plan_number": ("def plan_remarks(self, items, settings): return 3", "plan_remarks of PlanNumber returned int"),
+        "plan_number": ("def plan_remarks(self, items, settings): return 3", "plan_remarks of PlanNumber returned 3"),
         "plan_exits": ("def plan_remarks(self, items, settings): sys.exit(4)", "PlanExits raised SystemExit: 4"),
         "plan_partly": (
             "def plan_remarks(self, items, settings): yield 'one remark'; yield 2",
-            "plan_remarks of PlanPartly returned int; return a list of strings",
+            "plan_remarks of PlanPartly returned 2; use a string",
         ),
         "calls_text": (
             "def search_calls(self, settings, name): return 'many'",
-            "search_calls of CallsText returned 'many'; return a whole number or None",
+            "search_calls of CallsText returned 'many'; use a whole number, or None",
         ),
         "calls_raise": ("def search_calls(self, settings, name): {}['q']", "CallsRaise raised KeyError: 'q'"),
         "fine": ("def search_calls(self, settings, name): return 7", ""),
@@ -208,7 +208,7 @@ def test_mistakes_in_a_plan_have_one_line(run: Runner) -> None:
             1 if said else 5
         )
     assert "  plan_partly: one remark" in lines
-    assert any("take at most 7 requests each" in line for line in lines)
+    assert any("6 searches for" in line and "an unknown number of calls" in line for line in lines)
 
 
 # ---- mistakes in a model

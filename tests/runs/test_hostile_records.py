@@ -21,8 +21,8 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.records import Review, VerdictRecord
 from pytest_llmprops.records.files import FILES, from_plain, json_schema
-from pytest_llmprops.reports.view.app import Marks, saved_marks
 from pytest_llmprops.reports.view.hub import Watch
+from pytest_llmprops.reports.view.marks import save_mark, saved_marks
 from pytest_llmprops.runs.integrity import file_hashes, run_json
 from pytest_llmprops.runs.json_lines import JsonLines
 from pytest_llmprops.runs.reviews import append_review
@@ -117,12 +117,12 @@ def view(run: Path) -> str:
     watch = Watch([run.parent])
     while not watch.is_current:
         watch.step()
-    shown = "".join(str(line.get("problem") or "") for line in watch.rows.values())
+    shown = "".join(run.problem for run in watch.runs.values())
     try:
-        saved_marks([run])
+        saved_marks(run)
         line = next(iter(JsonLines(run / "verdicts.jsonl", partial(from_plain, VerdictRecord))), None)
         if line is not None:
-            Marks().save(mark_on(run.name, line), [run])
+            save_mark(mark_on(run.name, line), run)
     except LLMPropsError as error:
         return str(error)
     except OSError as error:

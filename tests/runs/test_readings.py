@@ -16,9 +16,10 @@ from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.records import Review, VerdictKey, VerdictRecord
+from pytest_llmprops.core.statistics import wilson
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.reports.page.build import write_report
-from pytest_llmprops.runs.readings import LEAST, Readings, Stratum, reading_remarks, readings_of, wilson
+from pytest_llmprops.runs.readings import LEAST, Readings, Stratum, reading_remarks, readings_of
 from pytest_llmprops.runs.reviews import append_review
 from tests.support.records import exchange, recorded, verdict
 
@@ -278,6 +279,6 @@ def test_the_page_gives_the_same_corrected_accuracy(run: Path, browser_page: Any
     corrected = readings.corrected(made)
     assert corrected is not None
     shown = browser_page.locator("#corrected").inner_text()
-    numbers = "{:.1%} ({:.1%} to {:.1%})".format(*corrected[:3])
+    numbers = "{:.1%} ({:.1%} to {:.1%}, conservative)".format(*corrected[:3])
     assert shown.startswith(f"htest, model: corrected accuracy {numbers}, as read 71.4%; ")
     assert f"{corrected.misread} of {corrected.marked} marked replies of the sample are misread" in shown

@@ -22,11 +22,12 @@ from pytest_llmprops.cli.kit import (
     subcommands,
     wrote,
 )
-from pytest_llmprops.cli.papers import own_results, paper_rows
+from pytest_llmprops.cli.papers import paper_rows
 from pytest_llmprops.cli.training import add_training_options, training_settings
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, UsageError
 from pytest_llmprops.data.published_results import PaperTable, PublishedResult, load_tables
 from pytest_llmprops.data.whole_files import replacing, write_text
+from pytest_llmprops.runs.paper_results import own_results
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.implicit import Score

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_llmprops.benchmarks.oracle.items import Whole
-from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, Span, Tree, cosines, node_vectors
+from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, Tokens, Tree, cosines, node_vectors
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMapping:
-    """A phrase mapping in one direction, from tokens of the source to tokens of the target.
+    """A phrase mapping in one direction, from tokens of the source to tokens of the target, in order.
 
     :param similarity: the cosine of the two phrases' vectors.
     """
 
-    source: Span
-    target: Span
+    source: Tokens
+    target: Tokens
     similarity: float = field(default=1.0, compare=False)
 
 
@@ -78,7 +78,6 @@ class Alignments:
     :param backward: mappings from the second sentence to the first.
     :param missing: why there are no trees, in one phrase. Nothing is aligned then.
     :param both: the mappings of one direction must cover both sentences (see ``Rho``).
-    :param settled: for each sentence, the tokens that need no mapping; None as in the paper (``Tree.must_be_covered``).
     :param around: mappings from the first sentence to the second of larger phrases. They can replace those inside them.
     """
 
@@ -88,7 +87,6 @@ class Alignments:
     backward: tuple[NodeMapping, ...] = ()
     missing: str = ""
     both: bool = False
-    settled: tuple[frozenset[int], frozenset[int]] | None = None
     around: tuple[NodeMapping, ...] = ()
 
     @classmethod
@@ -102,18 +100,12 @@ class Alignments:
         if self.first is None or self.second is None:
             return Rho()
         return Rho(
-            _complete(self._required(self.first, 0), [m.source for m in self.forward]),
-            _complete(self._required(self.second, 1), [m.target for m in self.forward]),
-            _complete(self._required(self.second, 1), [m.source for m in self.backward]),
-            _complete(self._required(self.first, 0), [m.target for m in self.backward]),
+            _complete(_required(self.first), [m.source for m in self.forward]),
+            _complete(_required(self.second), [m.target for m in self.forward]),
+            _complete(_required(self.second), [m.source for m in self.backward]),
+            _complete(_required(self.first), [m.target for m in self.backward]),
             self.both,
         )
-
-    def _required(self, sentence: Parsed, side: int) -> list[bool]:
-        """Return, for each token, whether the mappings must cover it."""
-        if self.settled is None:
-            return [sentence.tree.must_be_covered(token) for token in range(len(sentence.tree.tokens))]
-        return [token not in self.settled[side] for token in range(len(sentence.tree.tokens))]
 
     @property
     def strength(self) -> float:
@@ -131,8 +123,8 @@ class Alignments:
         """
         if self.first is None or self.second is None:
             raise ValueError("no phrase without trees: " + self.missing)
-        spans = (mapping.target, mapping.source) if backward else (mapping.source, mapping.target)
-        return PhrasePair(self.first.phrase(spans[0]), self.second.phrase(spans[1]))
+        phrases = (mapping.target, mapping.source) if backward else (mapping.source, mapping.target)
+        return PhrasePair(self.first.text_of(phrases[0]), self.second.text_of(phrases[1]))
 
     def pairs(self, *, aligned_only: bool = False) -> tuple[PhrasePair, ...]:
         """Return the distinct phrase pairs in order, forward first.
@@ -157,40 +149,18 @@ class Alignments:
         )
 
     def widened(self, refused: Iterable[PhrasePair]) -> Alignments:
-        """Return the alignments with the next larger phrases instead of the refused ones, where there are any.
-
-        A larger phrase has more content words in at least one sentence.
-        """
+        """Return the alignments with the next larger phrases instead of the refused ones, where there are any."""
         removed = frozenset(refused)
         larger = [
-            self._larger(mapping)
+            min(around, key=lambda m: len(m.source) + len(m.target))
             for mapping in self.forward
             if self.pair_of(mapping, backward=False) in removed
+            if (around := [m for m in self.around if m != mapping and includes(m, mapping)])
         ]
-        new = [mapping for mapping in larger if mapping is not None]
-        new = [m for m in new if not any(m != other and includes(other, m) for other in new)]
-        if not new:
-            return self
+        new = [m for m in larger if not any(m != other and includes(other, m) for other in larger)]
         kept = [m for m in self.forward if not any(includes(other, m) for other in new)]
         forward = in_order({*kept, *new})
-        backward = in_order(replace(m, source=m.target, target=m.source) for m in forward)
-        return replace(self, forward=forward, backward=backward)
-
-    def _larger(self, mapping: NodeMapping) -> NodeMapping | None:
-        """Return the smallest mapping around one that has more content words."""
-        around = [
-            m for m in self.around if includes(m, mapping) and self._content(m) > self._content(mapping)
-        ]
-        return min(around, key=lambda m: m.source[1] - m.source[0] + m.target[1] - m.target[0], default=None)
-
-    def _content(self, mapping: NodeMapping) -> int:
-        spans = (self.first, mapping.source), (self.second, mapping.target)
-        return sum(
-            sentence.tree.kind(token) == "content"
-            for sentence, span in spans
-            if sentence is not None
-            for token in range(*span)
-        )
+        return replace(self, forward=forward, backward=turned(forward)) if new else self
 
     @property
     def leftovers(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -207,36 +177,39 @@ class Alignments:
         )
         if not self.both:
             ways = ((ways[0][0], ways[1][1]),) * 2
-        required = self._required(self.first, 0), self._required(self.second, 1)
-        words = [
-            (_left_over(self.first, required[0], first), _left_over(self.second, required[1], second))
-            for first, second in ways
-        ]
+        words = [(_left_over(self.first, first), _left_over(self.second, second)) for first, second in ways]
         return min(words, key=lambda left: sum(len(run.split()) for sentence in left for run in sentence))
 
 
-def _left_over(sentence: Parsed, required: Sequence[bool], spans: Iterable[Span]) -> tuple[str, ...]:
-    return sentence.uncovered(covered(len(sentence.tree.tokens), spans), required)
+def _required(sentence: Parsed) -> list[bool]:
+    """Return, for each token, whether the mappings must cover it."""
+    return [sentence.tree.must_be_covered(token) for token in range(len(sentence.tree.tokens))]
+
+
+def _left_over(sentence: Parsed, phrases: Iterable[Tokens]) -> tuple[str, ...]:
+    return sentence.uncovered(covered(len(sentence.tree.tokens), phrases), _required(sentence))
 
 
 def includes(mapping: NodeMapping, other: NodeMapping) -> bool:
     """Return True if the phrases of ``other`` are parts of the phrases of ``mapping``."""
-    pairs = (mapping.source, other.source), (mapping.target, other.target)
-    return all(span[0] <= part[0] and part[1] <= span[1] for span, part in pairs)
+    return {*other.source} <= {*mapping.source} and {*other.target} <= {*mapping.target}
 
 
-def covered(count: int, spans: Iterable[Span]) -> list[bool]:
-    """Return, for each of ``count`` tokens, whether one of the spans contains it."""
-    flags = [False] * count
-    for start, end in spans:
-        flags[start:end] = [True] * (end - start)
-    return flags
+def turned(mappings: Iterable[NodeMapping]) -> tuple[NodeMapping, ...]:
+    """Return the mappings in the other direction."""
+    return in_order(replace(m, source=m.target, target=m.source) for m in mappings)
 
 
-def _complete(required: Sequence[bool], spans: Sequence[Span]) -> bool:
+def covered(count: int, phrases: Iterable[Tokens]) -> list[bool]:
+    """Return, for each of ``count`` tokens, whether one of the phrases contains it."""
+    inside = {token for phrase in phrases for token in phrase}
+    return [token in inside for token in range(count)]
+
+
+def _complete(required: Sequence[bool], phrases: Sequence[Tokens]) -> bool:
     """Return ``align()``: whether there are mappings, and they contain every token that must be covered."""
-    inside = covered(len(required), spans)
-    return bool(spans) and not any(
+    inside = covered(len(required), phrases)
+    return bool(phrases) and not any(
         must and not is_inside for must, is_inside in zip(required, inside, strict=True)
     )
 
@@ -306,13 +279,13 @@ def mappings(source: Parsed, target: Parsed, similarity: Array) -> tuple[NodeMap
         if len(path) >= 2:
             top, match = source.tree.nodes[path[-1]], target.tree.nodes[edges[path[-1]]]
             cosine = float(similarity[path[-1], edges[path[-1]]])
-            distinct.add(NodeMapping((top.start, top.end), (match.start, match.end), cosine))
+            distinct.add(NodeMapping(top.tokens, match.tokens, cosine))
     return in_order(distinct)
 
 
 def in_order(distinct: Iterable[NodeMapping]) -> tuple[NodeMapping, ...]:
     """Return mappings by start, the longer first."""
-    return tuple(sorted(distinct, key=lambda m: (m.source[0], -m.source[1], m.target)))
+    return tuple(sorted(distinct, key=lambda m: (m.source[0], -len(m.source), m.target)))
 
 
 def most_similar(similarity: Array, target: Tree) -> list[int]:

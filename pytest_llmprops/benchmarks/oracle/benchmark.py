@@ -19,7 +19,7 @@ from pytest_llmprops.benchmarks.oracle.items import (
 )
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, PAIRS, RANDOM
 from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
-from pytest_llmprops.benchmarks.oracle.synonym_rules import (
+from pytest_llmprops.benchmarks.oracle.synonyms import (
     POOL_FILE,
     RULES_FILE,
     Context,
@@ -42,7 +42,7 @@ _ASSUMED = (
     "rules, classes and pool of the synonym generator, and the guards on its replacements, are this project's",
     "node vectors are means of token vectors; unary chains of a tree are one node; punctuation counts as covered",
     "a phrase may be mapped onto the whole other sentence, as in Algorithm 1",
-    "a 'no' is accepted on no-then-yes; acceptance_rate_paper rejects on triangular evidence only (section 5.2.3)",
+    "a 'no' is rejected on triangular evidence only (section 5.2.3); figure 4 has only no-then-yes pass",
     "an indifferentiable paraphrase is drawn whenever one exists; if only one sentence has one, there is no fair coin",
 )
 

@@ -1,54 +1,73 @@
 """Potential alignments that must cover both sentences: the alternative to Algorithm 1 (``oracle.alignment=covering``).
 
-Algorithm 1 needs mappings that cover one of the sentences, and it asks about pieces such as "It" and "the". Here, the
-constituents of both sentences are linked, and the links are divided until the phrases are small:
+Algorithm 1 needs mappings that cover one of the sentences, and it asks about pieces such as "It" and "the". Here, both
+sentences are divided in the same way until the phrases are small:
 
-1. Constituents are linked in the order of their similarity, each at most once. Links do not cross: what is inside a
-   linked phrase is only linked to what is inside its counterpart (sub-tree alignment, Zhechev and Way 2008).
-2. A link is divided into the links inside it if these contain every word that carries meaning. A function word, such as
-   a preposition, a negation or a modal verb, must be inside a link, or stand beside the same links in both sentences.
-   Articles, auxiliaries, "of", "that" and the like carry no meaning of their own.
-3. A word that no link contains is covered by its enclosing constituent and the smallest constituent around its
-   counterparts, or by what remains of a constituent without the linked phrases at its ends.
-4. A link that cannot be divided is one phrase pair. The whole sentence is none, so a pair whose sentences cannot be
-   divided has no alignment.
+1. A constituent of each sentence is detached: an adjunct, a clause or an argument, but never the head of what it
+   belongs to. That gives two pairs of phrases: the detached ones, and what remains of the two sentences. A phrase may
+   have gaps, and detached phrases may stand in another order. Of all divisions, the one is used whose two pairs are
+   most similar and most alike in size.
+2. Each pair is divided again, unless its phrases have the same words or at most ``SMALL`` content words.
 
-Nothing is asked about a phrase without a content word, and nothing about two single words if the phrase around them is
-not the whole sentence. Two phrases are not linked if they contradict each other: each has a number that the other does
-not have, they differ only in a negation, one is the agent of a verb and the other the patient, or one is an argument
-of a verb and the other a prepositional phrase. If one sentence adds several words to the other, they have no alignment.
+Every word is in a phrase, so what only one sentence says is asked about with its phrase. The model is not asked about
+phrases with the same words. If it refuses a pair, the pair that was divided is asked about instead. The whole sentences
+are no pair, so sentences that cannot be divided have no alignment.
+
+Arguments are the subjects, objects and agents of verbs, read from a constituency tree in Penn Treebank style. Clauses
+of other shapes (questions, relative clauses without a subject) have none.
+
+Two phrases are never paired if they contradict each other: each has a number that the other does not have, they differ
+only in a negation, one is the agent of a verb and the other the patient, they are arguments of different verbs, or one
+is an argument of a verb and the other a prepositional phrase.
 
 ``data/oracle/README.md`` has the measured shares of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
 
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, in_order
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, in_order, turned
 from pytest_llmprops.benchmarks.oracle.items import Whole
-from pytest_llmprops.benchmarks.oracle.phrases import Sentence, inside
-from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, Span, cosines, is_punctuation, node_vectors
+from pytest_llmprops.benchmarks.oracle.trees import Array, Node, Parsed, Span, Tokens, Tree, cosines
 
-#: minimum cosine of linked constituents, and of links made by widening or from what remains; chosen on the built-in
-#: pairs and the first 200 rows of MSRP's training file
-MIN_SIMILARITY, MIN_WIDENED = 0.5, 0.6
-#: minimum cosine of what remains if the other parts have at least this share of each phrase's content words
-MIN_REMAINING, MOST = 0.3, 0.5
+#: minimum cosine of detached phrases, and of what remains
+MIN_SIMILARITY, MIN_REMAINING = 0.5, 0.4
 #: added to the similarity of phrases with the same words
 SAME_WORDS = 0.3
-#: subtracted from the similarity, times the share of content words that the longer phrase has more
-SIZE_PENALTY = 0.3
-#: how often the links are made anew without the link that differs most in size
-ATTEMPTS = 5
-#: content words of only one sentence without a counterpart that count as an addition
-ADDITION = 2
-#: personal pronoun -> its subject form
-_PRONOUNS = {
-    "he": "he", "him": "he", "i": "i", "it": "it", "me": "i", "she": "she", "her": "she", "they": "they",
-    "them": "they", "us": "we", "we": "we", "you": "you",
-}  # fmt: skip
+#: subtracted from the similarity, times the share of content words that the longer phrase has more, and its maximum
+SIZE_PENALTY, MOST_UNEVEN = 0.5, 0.6
+#: phrases with at most so many content words are not divided
+SMALL = 4
+
+Role = Literal["agent", "patient"]
+_BE = frozenset({"am", "are", "be", "been", "being", "is", "was", "were", "'m", "'re", "'s"})
+_CLAUSES = frozenset({"S", "SINV", "SQ"})
+#: last words of noun phrases that say when, such as "next week"; they are not objects
+_TIMES = frozenset(
+    [
+        "afternoon", "day", "earlier", "evening", "friday", "later", "monday", "month", "morning", "night",
+        "saturday", "sunday", "thursday", "time", "times", "today", "tomorrow", "tuesday", "wednesday", "week",
+        "year", "yesterday",
+    ]
+)  # fmt: skip
+_NOUN_PHRASES = frozenset({"NP", "NML"})
+NEGATIONS = frozenset(
+    ["cannot", "n't", "n’t", "neither", "never", "no", "nobody", "none", "nor", "not", "nothing", "without"]
+)
+#: "one" is left out, because it is often a pronoun
+_NUMBER_WORDS = [
+    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
+    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+]  # fmt: skip
+_NUMBERS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS, 2)}
+_NOT_NUMERIC = re.compile(r"[^\d.]")
+#: the phrases of the two sentences
+Pair = tuple[frozenset[int], frozenset[int]]
 
 
 def align_covering(
@@ -60,487 +79,315 @@ def align_covering(
     :param whole: whether the two whole sentences are a phrase pair if they cannot be divided.
     :raises ValueError: if there is not one vector per token.
     """
-    one, two = Sentence.of(first, first_vectors), Sentence.of(second, second_vectors)
+    for sentence, vectors in ((first, first_vectors), (second, second_vectors)):
+        if len(vectors) != len(sentence.tree.tokens):
+            raise ValueError(f"{len(vectors)} vectors for {len(sentence.tree.tokens)} tokens: one per token")
+    sides = [(first, first_vectors), (second, second_vectors)]
     # The order of the two sentences must not change the mappings.
     is_swapped = second.text < first.text
-    linker = _Linker(two, one, whole) if is_swapped else _Linker(one, two, whole)
-    pairs, around, settled = linker.result()
+    one, two = (_Side(*side) for side in (reversed(sides) if is_swapped else sides))
+    small, around = _Division(one, two, whole).result()
     if is_swapped:
-        pairs, around = [_turned(m) for m in pairs], [_turned(m) for m in around]
-        settled = settled[::-1]
-    forward = in_order(pairs)
-    backward = in_order(_turned(m) for m in pairs)
-    return Alignments(first, second, forward, backward, both=True, settled=settled, around=in_order(around))
+        small, around = turned(small), turned(around)
+    return Alignments(first, second, small, turned(small), both=True, around=around)
 
 
-def _turned(mapping: NodeMapping) -> NodeMapping:
-    return replace(mapping, source=mapping.target, target=mapping.source)
+class _Side:
+    """A sentence, the vectors of its tokens, and its constituents that can be detached."""
 
-
-#: the spans of a phrase pair in the two sentences
-_Link = tuple[Span, Span]
-_BOTH = (0, 1)
-#: the phrase pairs, the links around them, and the tokens of each sentence that need no mapping
-_Result = tuple[list[NodeMapping], list[NodeMapping], tuple[frozenset[int], frozenset[int]]]
-
-
-def _apart(one: Span, two: Span) -> bool:
-    return one[1] <= two[0] or two[1] <= one[0]
-
-
-def _holds(link: _Link, part: _Link) -> bool:
-    """Return True if ``part`` is another link inside ``link``."""
-    return part != link and inside(part[0], link[0]) and inside(part[1], link[1])
-
-
-def _hull(spans: Sequence[Span]) -> Span:
-    """Return the smallest span that contains all of them."""
-    return min(start for start, _ in spans), max(end for _, end in spans)
-
-
-def _agree(one: _Link, two: _Link) -> bool:
-    """Return True if two links do not cross: they are apart in both sentences, or one is inside the other in both."""
-    if one[0] == two[0] or one[1] == two[1]:
-        return False
-    if _apart(one[0], two[0]):
-        return _apart(one[1], two[1])
-    return _holds(one, two) or _holds(two, one)
-
-
-class _Linker:
-    """Links the constituents of two sentences and divides them into phrase pairs."""
-
-    def __init__(self, one: Sentence, two: Sentence, whole: Whole) -> None:
-        self.sentences = one, two
-        self.whole = whole
-        self.root: _Link = (0, len(one.kinds)), (0, len(two.kinds))
-        self.links: list[_Link] = []
-        #: the parts of the whole sentences, once they are divided
-        self.top: list[_Link] = []
-        self.candidates = self._candidates()
-
-    def result(self) -> _Result:
-        """Return the phrase pairs, the links around them, and the words of each sentence that need no mapping.
-
-        If there is no alignment, the pairs are the largest links, and some words are neither in them nor settled.
-        """
-        barred: list[_Link] = []
-        for _ in range(ATTEMPTS):
-            self._link(barred)
-            first = self._below(self.root)
-            pairs = self._divided(self.root)
-            if pairs is not None:
-                return self._mapped(pairs)
-            uneven = [link for link in first if self._unevenness(link)]
-            if not uneven:
-                break
-            barred.append(max(uneven, key=lambda link: (self._unevenness(link), -self._similarity(link))))
-        whole = self.sentences[0].tree.core, self.sentences[1].tree.core
-        # A sentence of one word has no other phrase.
-        is_barred = self.whole == "bar" and all(len(sentence.spans) > 1 for sentence in self.sentences)
-        if not is_barred and self._may_link(whole):
-            return self._mapped([whole])
-        self._link([])
-        top = self._below(self.root)
-        unsettled = self._open(self.root, top)
-        if any(unsettled):
-            return self._mapped(top, unsettled)
-        # The parts cover all words, but their order may change what the sentence says.
-        return self._mapped([], self._loose(self.root, []))
-
-    def _mapped(self, pairs: Sequence[_Link], unsettled: tuple[list[int], list[int]] = ([], [])) -> _Result:
-        """Return the result for some pairs.
-
-        :param unsettled: words of each sentence that must be covered, but are in no pair.
-        """
-        asked = [pair for pair in pairs if self._has_content(pair)]
-        one, two = (
-            frozenset(range(len(self.sentences[side].kinds))).difference(
-                unsettled[side], *(range(*pair[side]) for pair in asked)
-            )
-            for side in _BOTH
-        )
-        joined = [self._joined(part, self.top) for part in self.top if not self._same(part)]
-        around = [
-            link
-            for link in dict.fromkeys([*self.links, *filter(None, joined)])
-            if self._has_content(link) and any(_holds(link, pair) for pair in asked)
+    def __init__(self, parsed: Parsed, vectors: Array) -> None:
+        self.parsed, self.tree, self.vectors = parsed, parsed.tree, vectors
+        self.content = frozenset(t for t in range(len(self.tree.tokens)) if self.tree.is_content(t))
+        self.arguments = arguments(self.tree)
+        self.detachable = [
+            (node, frozenset(node.tokens))
+            for place, node in enumerate(self.tree.nodes)
+            if place and self._is_detachable(place)
         ]
-        return (
-            [NodeMapping(*pair, self._similarity(pair)) for pair in asked],
-            [NodeMapping(*link, self._similarity(link)) for link in around],
-            (one, two),
-        )
 
-    # Links
+    def _is_detachable(self, place: int) -> bool:
+        """Return True if what contains a constituent remains a phrase without it."""
+        node, above = self.tree.nodes[place], self.tree.parents[place]
+        around = self.tree.nodes[above]
+        if "PP" in around.label.split("+") or not (node.children or is_nominal(self.tree, node)):
+            return False
+        head = head_of(self.tree, above)
+        if is_nominal(self.tree, around):
+            return head is not None and node.start >= head.end and bool(node.children)
+        return node != head
 
-    def _candidates(self) -> list[_Link]:
-        """Return the pairs of constituents that may be linked, the best first."""
-        one, two = self.sentences
-        vectors = [node_vectors(s.tree, s.vectors) for s in self.sentences]
-        similarity = cosines(vectors[0], vectors[1])
-        ranked = []
-        phrases = [
-            [(span, place) for span, place in s.spans.items() if not s.is_whole(span)] for s in self.sentences
-        ]
-        for first, row in phrases[0]:
-            for second, column in phrases[1]:
-                cosine = float(similarity[row, column])
-                link = first, second
-                # NaN fails the comparison, too.
-                if not cosine >= MIN_SIMILARITY or not (self._has_content(link) or self._same_pronoun(link)):
+    def argument(self, node: Node) -> Argument | None:
+        """Return the smallest argument of a verb that contains a constituent."""
+        around = [one for one in self.arguments if inside((node.start, node.end), one.span)]
+        return min(around, key=lambda one: one.span[1] - one.span[0], default=None)
+
+    def words(self, tokens: Collection[int]) -> tuple[str, ...]:
+        """Return the words of a phrase in lower case."""
+        return tuple(self.tree.tokens[t].lower() for t in sorted(tokens) if self.tree.is_word(t))
+
+    def stems(self, tokens: Collection[int]) -> tuple[str, ...]:
+        """Return the content words of a phrase, without negations."""
+        words = (self.tree.tokens[token].lower() for token in sorted(self.content.intersection(tokens)))
+        return tuple(word for word in words if word not in NEGATIONS)
+
+    def mean(self, tokens: Collection[int]) -> Array:
+        """Return the mean vector of a phrase's tokens, without those that have none."""
+        known: Array = self.vectors[sorted(tokens)]
+        known = known[known.any(axis=1)]
+        mean: Array = known.mean(axis=0) if len(known) else self.vectors[0] * 0
+        return mean
+
+    def trimmed(self, tokens: Collection[int]) -> Tokens:
+        """Return a phrase without the punctuation at its ends and at the ends of its gaps."""
+        kept = {*tokens}
+        for ordered, step in ((sorted(kept), -1), (sorted(kept, reverse=True), 1)):
+            for token in ordered:
+                if token + step not in kept and not self.tree.is_word(token):
+                    kept.discard(token)
+        return tuple(sorted(kept))
+
+
+class _Division:
+    """Divides two sentences into pairs of phrases."""
+
+    def __init__(self, one: _Side, two: _Side, whole: Whole) -> None:
+        self.one, self.two, self.whole = one, two, whole
+        self.similarity = lru_cache(maxsize=None)(self._similarity)
+
+    def result(self) -> tuple[tuple[NodeMapping, ...], tuple[NodeMapping, ...]]:
+        """Return the smallest phrases, and those that were divided."""
+        root = frozenset(range(len(self.one.tree.tokens))), frozenset(range(len(self.two.tree.tokens)))
+        parts = self._parts(root)
+        if parts is None:
+            # Nothing is asked about the same words, and a sentence of one word has no other phrase.
+            is_allowed = self.whole == "allow" or self._same(root) or min(map(len, root)) == 1
+            is_pair = self.similarity(root) >= MIN_SIMILARITY and not self._contradict(root)
+            return ((self._mapping(root),) if is_allowed and is_pair else ()), ()
+        small: list[Pair] = []
+        around: list[Pair] = []
+        todo = [*parts]
+        while todo:
+            pair = todo.pop()
+            if inner := None if self._is_small(pair) else self._parts(pair):
+                around.append(pair)
+                todo += inner
+            else:
+                small.append(pair)
+        return in_order(map(self._mapping, small)), in_order(map(self._mapping, around))
+
+    def _mapping(self, pair: Pair) -> NodeMapping:
+        return NodeMapping(self.one.trimmed(pair[0]), self.two.trimmed(pair[1]), self.similarity(pair))
+
+    def _is_small(self, pair: Pair) -> bool:
+        return self._same(pair) or max(self._sizes(pair)) <= SMALL
+
+    def _parts(self, pair: Pair) -> tuple[Pair, Pair] | None:
+        """Return the best division of a pair: what is detached, and what remains; None if there is none."""
+        ranked = sorted(self._divisions(pair), key=lambda found: found[0])
+        parts = ((part, rest) for _, part, rest in ranked)
+        return next((both for both in parts if not any(map(self._contradict, both))), None)
+
+    def _divisions(self, pair: Pair) -> Iterator[tuple[float, Pair, Pair]]:
+        """Yield each possible division with its rank; the lowest is the best."""
+        for node, tokens in self.one.detachable:
+            for other, others in self.two.detachable:
+                part = tokens & pair[0], others & pair[1]
+                rest = pair[0] - part[0], pair[1] - part[1]
+                sizes = *self._sizes(part), *self._sizes(rest)
+                if not min(sizes) or self._differ(node, other):
                     continue
-                if one.phrase(first).contradicts(two.phrase(second)):
-                    continue
-                same = not self._has_content(link) or one.phrase(first).words == two.phrase(second).words
-                score = cosine + SAME_WORDS * same - SIZE_PENALTY * self._unevenness(link)
-                distance = abs(first[0] / len(one.kinds) - second[0] / len(two.kinds))
-                size = first[1] - first[0] + second[1] - second[0]
-                ranked.append((-round(score, 6), -size, distance, link))
-        return [link for *_, link in sorted(ranked)]
+                scores = [self._score(part, MIN_SIMILARITY), self._score(rest, MIN_REMAINING)]
+                if None not in scores:
+                    yield -round(sum(filter(None, scores)), 6), part, rest
 
-    def _link(self, barred: Collection[_Link]) -> None:
-        """Link the best candidates that do not cross, except the barred ones; drop additions, the smallest first."""
-        self.links = []
-        for link in self.candidates:
-            if link not in barred and all(_agree(link, other) for other in self.links):
-                self.links.append(link)
-        for link in sorted(self.links, key=lambda link: sum(end - start for start, end in link)):
-            if self._adds(link, self._below(link)):
-                self.links.remove(link)
+    def _score(self, pair: Pair, minimum: float) -> float | None:
+        """Return how well two phrases fit; None if they do not."""
+        one, two = self._sizes(pair)
+        unevenness = abs(one - two) / max(one, two)
+        is_same, similarity = self._same(pair), self.similarity(pair)
+        # What two different single words mean depends on the phrase around them.
+        if similarity < minimum or unevenness > MOST_UNEVEN or (max(one, two) < 2 and not is_same):
+            return None
+        return similarity + SAME_WORDS * is_same - SIZE_PENALTY * unevenness
 
-    def _has_content(self, link: _Link) -> bool:
-        return all(self.sentences[side].phrase(link[side]).content for side in _BOTH)
+    def _sizes(self, pair: Pair) -> tuple[int, int]:
+        """Return the number of content words of each phrase."""
+        return len(pair[0] & self.one.content), len(pair[1] & self.two.content)
 
-    def _same_pronoun(self, link: _Link) -> bool:
-        """Return True for the same personal pronoun in both sentences, in any case."""
-        words = [self.sentences[side].phrase(link[side]).words for side in _BOTH]
-        forms = [_PRONOUNS.get(word[0]) if len(word) == 1 else None for word in words]
-        return forms[0] is not None and forms[0] == forms[1]
+    def _same(self, pair: Pair) -> bool:
+        return self.one.words(pair[0]) == self.two.words(pair[1])
 
-    def _same(self, link: _Link) -> bool:
-        """Return True if the phrases need no question: they have the same words, or are the same pronoun."""
-        one, two = (self.sentences[side].parsed.phrase(link[side]).casefold() for side in _BOTH)
-        return one == two or not self._has_content(link)
-
-    def _unevenness(self, link: _Link) -> float:
-        """Return the share of content words that the longer phrase has more than the shorter one."""
-        one, two = (self.sentences[side].phrase(link[side]).content for side in _BOTH)
-        return abs(one - two) / max(one, two, 1)
-
-    def _similarity(self, link: _Link) -> float:
+    def _similarity(self, pair: Pair) -> float:
         """Return the cosine of the phrases' mean vectors; 0 if one has none."""
-        one, two = (self.sentences[side].mean(link[side]) for side in _BOTH)
+        return self._cosine(self.one.mean(pair[0]), self.two.mean(pair[1]))
+
+    def _cosine(self, one: Array, two: Array) -> float:
         cosine = float(cosines(one[None, :], two[None, :])[0, 0])
         return cosine if cosine == cosine else 0.0
 
-    # Division into phrase pairs
+    def _contradict(self, pair: Pair) -> bool:
+        """Return True if two phrases cannot say the same, so that nothing is asked about them."""
+        words = self.one.words(pair[0]), self.two.words(pair[1])
+        numbers = [frozenset(filter(None, map(number_in, phrase))) for phrase in words]
+        if numbers[0] - numbers[1] and numbers[1] - numbers[0]:
+            return True
+        negated = [sum(word in NEGATIONS for word in phrase) % 2 for phrase in words]
+        return negated[0] != negated[1] and same_stems(self.one.stems(pair[0]), self.two.stems(pair[1]))
 
-    def _below(self, link: _Link) -> list[_Link]:
-        """Return the largest links inside a link, in order."""
-        parts = [other for other in self.links if _holds(link, other)]
-        return sorted(other for other in parts if not any(_holds(larger, other) for larger in parts))
-
-    def _divided(self, link: _Link) -> list[_Link] | None:
-        """Return the phrase pairs of a link; None if the whole sentences cannot be divided."""
-        is_root = link == self.root
-        if not is_root and self._same(link):
-            return [link]
-        parts = None
-        if is_root and all(self._open(link, self._below(link))):
-            parts = self._remaining(link)
-        if parts is None:
-            parts = self._parts(link)
-        if parts is None and is_root:
-            parts = self._remaining(link)
-        if is_root and (parts is None or not any(map(self._has_content, parts))):
-            return None
-        if is_root:
-            self.top = list(parts or ())
-        if parts is None or (not is_root and any(map(self._is_weak, parts))):
-            return [link]
-        return list(dict.fromkeys(pair for part in parts for pair in self._divided(part) or ()))
-
-    def _is_weak(self, link: _Link) -> bool:
-        """Return True for two different single words: what they mean depends on the phrase around them."""
-        return not self._same(link) and all(
-            self.sentences[side].phrase(link[side]).content < 2 for side in _BOTH
-        )
-
-    def _parts(self, link: _Link) -> list[_Link] | None:
-        """Return the links into which a link can be divided, after widening some; None if there are none."""
-        # Every widened link is larger than those that it replaces, so this ends.
-        while parts := self._below(link):
-            unsettled = self._open(link, parts)
-            if not any(unsettled):
-                return None if self._is_reordered(link, parts) or self._changes_verbs(parts) else parts
-            if not any(self._widen(side, token, link) for side in _BOTH for token in unsettled[side]):
-                return None
-        return None
-
-    def _changes_verbs(self, parts: Sequence[_Link]) -> bool:
-        """Return True if a part is an argument of verbs that are in different parts ("inherit the castle")."""
-        for part in parts:
-            places = []
-            for side, sentence in enumerate(self.sentences):
-                argument = sentence.argument(part[side])
-                if argument is None or inside((argument.verb, argument.verb + 1), part[side]):
-                    break
-                verb = argument.verb
-                places.append([i for i, p in enumerate(parts) if p[side][0] <= verb < p[side][1]])
-            if len(places) == len(_BOTH) and places[0] != places[1]:
-                return True
-        return False
-
-    def _is_reordered(self, link: _Link, parts: Sequence[_Link]) -> bool:
-        """Return True if parts whose meaning depends on their order have another order in the second sentence.
-
-        These are the parts of a noun phrase ("car park"), and two noun phrases of a clause if neither is known to be
-        the same argument in both sentences ("gave the boy the dog").
-        """
-        moved = [(one, two) for one in parts for two in parts if one[0] < two[0] and one[1] > two[1]]
-        if any(self.sentences[side].is_nominal(link[side]) for side in _BOTH):
-            return bool(moved)
-        return any(
-            all(self.sentences[side].is_nominal(part[side]) for part in pair for side in _BOTH)
-            and not any(all(self.sentences[s].has_place(part[s]) for s in _BOTH) for part in pair)
-            for pair in moved
-        )
-
-    def _loose(self, link: _Link, parts: Sequence[_Link]) -> tuple[list[int], list[int]]:
-        """Return the words with a meaning of each phrase that are in none of its parts."""
-        one, two = (
-            [
-                token
-                for token in range(*link[side])
-                if self.sentences[side].kinds[token] != "form"
-                and not any(part[side][0] <= token < part[side][1] for part in parts)
+    def _differ(self, node: Node, other: Node) -> bool:
+        """Return True if constituents of the two sentences do different things in them."""
+        one, two = self.one, self.two
+        kinds = {category(one.tree, node), category(two.tree, other)}
+        if (len(kinds) > 1 and "other" not in kinds) or kinds == {"noun", "other"}:
+            return True
+        argument, counterpart = one.argument(node), two.argument(other)
+        if argument is None or counterpart is None:
+            is_argument = [
+                a is not None and a.span == (n.start, n.end)
+                for a, n in ((argument, node), (counterpart, other))
             ]
-            for side in _BOTH
-        )
-        return one, two
+            return (is_argument[0] and is_oblique(two.tree, other)) or (
+                is_argument[1] and is_oblique(one.tree, node)
+            )
+        return argument.role != counterpart.role or not self._same_verb(argument.verb, counterpart.verb)
 
-    def _open(self, link: _Link, parts: Sequence[_Link]) -> tuple[list[int], list[int]]:
-        """Return the words with a meaning of each phrase that its parts do not cover.
-
-        A function word is covered if the other phrase has the same one in the same place.
-        """
-        one, two = self._loose(link, parts)
-        left = []
-        for token in one:
-            twin = next((other for other in two if self._are_twins(token, other, link, parts)), None)
-            if twin is None:
-                left.append(token)
-            else:
-                two.remove(twin)
-        tenses = [self._tenses(side, link, parts) for side in _BOTH]
-        if link != self.root and all(tenses) and tenses[0] != tenses[1]:
-            return [*left, *sorted(tenses[0].values())], [*two, *sorted(tenses[1].values())]
-        return left, two
-
-    def _are_twins(self, token: int, other: int, link: _Link, parts: Sequence[_Link]) -> bool:
-        one, two = self.sentences
-        if one.kinds[token] != "meaning" or two.kinds[other] != "meaning":
-            return False
-        if one.tree.tokens[token].lower() != two.tree.tokens[other].lower():
-            return False
-        return bool(self._places(0, token, link, parts) & self._places(1, other, link, parts))
-
-    def _places(self, side: int, token: int, link: _Link, parts: Sequence[_Link]) -> set[int]:
-        """Return where a function word is: directly in the phrase (-1), before a part, or behind the verb of a part."""
-        sentence = self.sentences[side]
-        places = {-1} if next(sentence.above(token)) == sentence.around(link[side]) else set()
-        if sentence.tree.tags[token] == "RP":
-            return places | {i for i, part in enumerate(parts) if part[side][1] == token}
-        governed = self._next(side, token, parts, chain=sentence.tree.tags[token] not in ("IN", "TO", "ADP"))
-        return places | {i for i, part in enumerate(parts) if part[side][0] <= governed < part[side][1]}
-
-    def _next(self, side: int, token: int, parts: Sequence[_Link], *, chain: bool = False) -> int:
-        """Return the next token that is in a part or has a meaning; ``chain`` skips modal verbs and adverbs."""
-        sentence = self.sentences[side]
-        token += 1
-        while token < len(sentence.kinds) and not any(p[side][0] <= token < p[side][1] for p in parts):
-            skipped = chain and sentence.tree.tags[token][:2] in ("MD", "RB", "WR")
-            if sentence.kinds[token] == "content" or (sentence.kinds[token] == "meaning" and not skipped):
-                break
-            token += 1
-        return token
-
-    def _tenses(self, side: int, link: _Link, parts: Sequence[_Link]) -> dict[bool, int]:
-        """Return the finite auxiliaries outside the parts: whether it is a past tense -> token."""
-        sentence = self.sentences[side]
-        return {
-            sentence.tree.tags[token] == "VBD": token
-            for token in range(*link[side])
-            if sentence.kinds[token] == "form"
-            and sentence.tree.tags[token] in ("VBD", "VBP", "VBZ")
-            and not any(part[side][0] <= token < part[side][1] for part in parts)
-        }
-
-    def _adds(self, link: _Link, parts: Sequence[_Link]) -> bool:
-        """Return True if one phrase has several content words without a counterpart, and the other one none."""
-        if not parts:
-            return False
-        loose = self._loose(link, parts)
-        counts = [sum(self.sentences[s].kinds[token] == "content" for token in loose[s]) for s in _BOTH]
-        return min(counts) == 0 and max(counts) >= ADDITION
-
-    def _may_link(self, link: _Link, minimum: float = MIN_WIDENED) -> bool:
-        one, two = (self.sentences[side].phrase(link[side]) for side in _BOTH)
-        return self._has_content(link) and self._similarity(link) >= minimum and not one.contradicts(two)
-
-    def _replaced(self, link: _Link) -> list[_Link] | None:
-        """Return the links with a new one instead of those with the same phrase; None if it crosses others."""
-        kept = [other for other in self.links if all(other[side] != link[side] for side in _BOTH)]
-        if not all(_agree(link, other) for other in kept):
-            return None
-        parts = [other for other in kept if _holds(link, other)]
-        largest = [part for part in parts if not any(_holds(other, part) for other in parts)]
-        return None if self._adds(link, largest) else [*kept, link]
-
-    def _widen(self, side: int, token: int, within: _Link) -> bool:
-        """Link the smallest constituent around a token that has a counterpart inside ``within``; False if none has."""
-        for span in self.sentences[side].above(token):
-            if not inside(span, within[side]) or span == within[side]:
-                return False
-            link = self._enclosing(side, span, within)
-            if link is None:
-                continue
-            if not _holds(within, link) or any(within[s] == link[s] for s in _BOTH):
-                return False
-            if any(self.sentences[s].is_whole(link[s]) for s in _BOTH):
-                return False
-            if link not in self.links and self._may_link(link):
-                links = self._replaced(link)
-                if links is not None:
-                    self.links = links
-                    return True
-        return False
-
-    def _enclosing(self, side: int, span: Span, within: _Link) -> _Link | None:
-        """Return the smallest constituents around a span and its counterparts; None if it has no counterpart."""
-        here, there = self.sentences[side], self.sentences[1 - side]
-        known = [link for link in self.links if _holds(within, link)]
-        other: Span | None = None
-        while True:
-            touched = [
-                link
-                for link in known
-                if not _apart(link[side], span) or (other is not None and not _apart(link[1 - side], other))
-            ]
-            # A link around both is not a part of them.
-            touched = [
-                link
-                for link in touched
-                if not (
-                    inside(span, link[side])
-                    and span != link[side]
-                    and (other is None or inside(other, link[1 - side]))
-                )
-            ]
-            if not touched:
-                return None
-            new_other = there.around(_hull([link[1 - side] for link in touched]))
-            new_span = here.around(_hull([span, *(link[side] for link in touched)]))
-            if (new_span, new_other) == (span, other):
-                return (span, new_other) if side == 0 else (new_other, span)
-            span, other = new_span, new_other
-
-    def _remaining(self, link: _Link) -> list[_Link] | None:
-        """Return the parts of a link and one more: what remains of a constituent without the parts at its ends.
-
-        It contains all words that the parts do not cover; None if that is not one phrase in both sentences.
-        """
-        parts = self._below(link)
-        unsettled = self._open(link, parts)
-        spans: list[list[Span]] = [[], []]
-        for side in _BOTH:
-            for token in unsettled[side]:
-                spans[side].append((token, token + 1))
-                if self.sentences[side].kinds[token] == "meaning" or not unsettled[1 - side]:
-                    spans[side] += self._governed(side, token, parts)
-        inner: list[_Link] = []
-        while True:
-            hulls = [_hull(found) if found else None for found in spans]
-            more = [
-                part
-                for part in parts
-                if part not in inner
-                and any(hull and not _apart(part[s], hull) for s, hull in enumerate(hulls))
-            ]
-            if not more:
-                break
-            inner += more
-            for side in _BOTH:
-                spans[side] += [part[side] for part in more]
-        if hulls[0] is None or hulls[1] is None:
-            return None
-        phrase = hulls[0], hulls[1]
-        rest = [part for part in parts if part not in inner]
-        if not any(map(self._has_content, rest)) or not self._may_link(phrase, self._minimum(link, rest)):
-            return None
-        if not all(self._is_phrase(side, phrase[side], [part[side] for part in rest]) for side in _BOTH):
-            return None
-        links = self._replaced(phrase)
-        if links is None:
-            return None
-        self.links = links
-        return sorted([*rest, phrase])
-
-    def _minimum(self, link: _Link, rest: Sequence[_Link]) -> float:
-        """Return the minimum similarity of what remains of a link: lower if most words are in the other parts."""
-        counts = [
-            (sum(sentence.phrase(part[side]).content for part in rest), sentence.phrase(link[side]).content)
-            for side, sentence in enumerate(self.sentences)
+    def _same_verb(self, verb: int, other: int) -> bool:
+        """Return True if no verb with arguments is more similar to one of two verbs than the other one is."""
+        cosine = self._cosine(self.one.vectors[verb], self.two.vectors[other])
+        rivals = [self._cosine(self.one.vectors[verb], self.two.vectors[a.verb]) for a in self.two.arguments]
+        rivals += [
+            self._cosine(self.one.vectors[a.verb], self.two.vectors[other]) for a in self.one.arguments
         ]
-        return MIN_REMAINING if all(part >= MOST * every for part, every in counts) else MIN_WIDENED
+        return cosine >= max(rivals) - 1e-6
 
-    def _governed(self, side: int, token: int, parts: Sequence[_Link]) -> list[Span]:
-        """Return the part that a word belongs to: the next one, or for a particle the one before it."""
-        is_particle = self.sentences[side].tree.tags[token] == "RP"
-        place = token - 1 if is_particle else self._next(side, token, parts)
-        return [part[side] for part in parts if part[side][0] <= place < part[side][1]]
 
-    def _joined(self, part: _Link, parts: Sequence[_Link]) -> _Link | None:
-        """Return the smallest phrases that consist of a part and others beside it, but not of all parts."""
-        found = []
-        for other in parts:
-            if other == part:
-                continue
-            phrase = _hull([part[0], other[0]]), _hull([part[1], other[1]])
-            while True:
-                inner = [p for p in parts if not all(_apart(p[side], phrase[side]) for side in _BOTH)]
-                wider = _hull([p[0] for p in inner]), _hull([p[1] for p in inner])
-                if wider == phrase:
-                    break
-                phrase = wider
-            rest = [p for p in parts if p not in inner]
-            if (
-                any(map(self._has_content, rest))
-                and self._may_link(phrase)
-                and all(self._is_phrase(side, phrase[side], [p[side] for p in rest]) for side in _BOTH)
-            ):
-                found.append(phrase)
-        return min(found, key=lambda link: (sum(end - start for start, end in link), link), default=None)
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A noun phrase that is an argument of a verb.
 
-    def _is_phrase(self, side: int, span: Span, rest: Sequence[Span]) -> bool:
-        """Return True if a span is a constituent without some of the other parts at its ends, and has its head.
+    :param span: its tokens.
+    :param verb: the token of the main verb.
+    """
 
-        :param rest: the other parts of the sentence.
-        """
-        sentence = self.sentences[side]
-        around = sentence.around(span)
-        for token in (*range(around[0], span[0]), *range(span[1], around[1])):
-            is_mark = is_punctuation(sentence.tree.tokens[token])
-            is_form = sentence.kinds[token] == "form" and (is_mark or token >= span[1])
-            if not is_form and not any(part[0] <= token < part[1] for part in rest):
-                return False
-        for node in sentence.spans:
-            is_cut = not (_apart(node, span) or inside(span, node) or inside(node, span))
-            if is_cut and node[0] < span[0] and sentence.is_nominal(node):
-                return False
-            if is_cut or node == around:
-                head = sentence.head(node)
-                if head is not None and _apart(head, span):
-                    return False
-        return True
+    span: Span
+    role: Role
+    verb: int
+
+
+def arguments(tree: Tree) -> tuple[Argument, ...]:
+    """Return the subjects, objects and agents ("by …") of all clauses. The subject of a passive is a patient."""
+    return tuple(argument for node in tree.nodes for argument in _of_clause(tree, node))
+
+
+def _labels(node: Node) -> frozenset[str]:
+    """Return the labels of a node, which may be a unary chain."""
+    return frozenset(node.label.split("+"))
+
+
+def _of_clause(tree: Tree, clause: Node) -> Iterator[Argument]:
+    predicates = [child for child in clause.children if "VP" in _labels(child)]
+    if not _labels(clause) & _CLAUSES or not predicates:
+        return
+    predicate = predicates[0]
+    before = [c for c in clause.children if _labels(c) & _NOUN_PHRASES and c.end <= predicate.start]
+    passive = False
+    inner = predicate
+    while True:
+        words = [child for child in inner.children if not child.children] or [inner]
+        verbs = [word.start for word in words if tree.tags[word.start].startswith("VB")]
+        deeper = [child for child in inner.children if "VP" in _labels(child)]
+        is_be = any(tree.tokens[verb].lower() in _BE for verb in verbs)
+        if not deeper:
+            break
+        passive = is_be and _first_tag(tree, deeper[0]) == "VBN"
+        inner = deeper[0]
+    if not verbs:
+        return
+    verb = verbs[-1]
+    if before:
+        last = before[-1]
+        yield Argument((last.start, last.end), "patient" if passive else "agent", verb)
+    for child in inner.children:
+        if child.start <= verb:
+            continue
+        if _labels(child) & _NOUN_PHRASES and not passive:
+            if tree.tokens[child.end - 1].lower() not in _TIMES:
+                yield Argument((child.start, child.end), "patient", verb)
+            return
+        if not passive and not _labels(child) & {"PRT", "RP"}:
+            return
+        if passive and "PP" in _labels(child) and tree.tokens[child.start].lower() == "by":
+            yield Argument((child.start + 1, child.end), "agent", verb)
+            return
+
+
+def _first_tag(tree: Tree, predicate: Node) -> str:
+    """Return the tag of the first verb of a verb phrase."""
+    tags = (tree.tags[token] for token in range(predicate.start, predicate.end))
+    return next((tag for tag in tags if tag.startswith("VB")), "")
+
+
+def is_oblique(tree: Tree, node: Node) -> bool:
+    """Return True for a prepositional phrase, except one with "of" or "by"."""
+    return "PP" in _labels(node) and tree.tokens[node.start].lower() not in ("of", "by")
+
+
+def inside(part: Span, span: Span) -> bool:
+    """Return True if ``part`` is in ``span``."""
+    return span[0] <= part[0] and part[1] <= span[1]
+
+
+def head_of(tree: Tree, place: int) -> Node | None:
+    """Return the part of a constituent without which it is no phrase: a verb phrase or verb, or the noun."""
+    node = tree.nodes[place]
+    if is_nominal(tree, node):
+        first: list[Node] = []
+        for child in node.children:
+            if not child.children or is_nominal(tree, child):
+                first.append(child)
+            elif any(is_nominal(tree, other) for other in first):
+                break
+        return next((c for c in reversed(first) if is_nominal(tree, c)), first[-1] if first else None)
+    if not _labels(node) & (_CLAUSES | {"VP"}):
+        return None
+    phrases = [child for child in node.children if child.label.split("+")[0] == "VP"]
+    verbs = [c for c in node.children if not c.children and tree.tags[c.start].startswith("VB")]
+    return next(iter([*phrases, *verbs]), None)
+
+
+def is_nominal(tree: Tree, node: Node) -> bool:
+    """Return True for a noun phrase, a noun or a pronoun."""
+    if not node.children:
+        return tree.tags[node.start].startswith(("NN", "PRP", "NOUN", "PROPN", "PRON"))
+    return node.label.split("+")[0] in _NOUN_PHRASES
+
+
+def category(tree: Tree, node: Node) -> Literal["clause", "noun", "of", "other"]:
+    """Return what kind of phrase a constituent is; ``of`` is a prepositional phrase with "of"."""
+    if is_nominal(tree, node):
+        return "noun"
+    if tree.tokens[node.start].lower() == "of":
+        return "of"
+    return "clause" if node.label.split("+")[0] in _CLAUSES | {"SBAR", "VP"} else "other"
+
+
+def same_stems(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Return True if the words are the same, except for their endings ("rises", "rise"; "make", "made")."""
+    left = list(second)
+    for word in first:
+        twin = next((other for other in left if _is_form_of(word, other)), None)
+        if twin is None:
+            return False
+        left.remove(twin)
+    return not left
+
+
+def _is_form_of(word: str, other: str) -> bool:
+    common = max(2, min(len(word), len(other)) - 3)
+    return word[:common] == other[:common]
+
+
+@lru_cache(maxsize=4096)
+def number_in(word: str) -> str:
+    """Return the digits of a number, without separators of thousands, also for "two" to "twenty"; otherwise empty."""
+    return _NUMBERS.get(word) or _NOT_NUMERIC.sub("", word).strip(".")

@@ -22,18 +22,14 @@ from pytest_llmprops.benchmarks.oracle.items import (
 )
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
-from pytest_llmprops.benchmarks.oracle.nulls import (
-    null_values,
-    own_paraphrase,
-    random_checker,
-    self_consistency,
-)
+from pytest_llmprops.benchmarks.oracle.nulls import PREFIX, shallow
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
+from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.search import linearity_search, pair_search_of
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
-from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
+from pytest_llmprops.benchmarks.oracle.synonyms import Context
 from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, token_vectors
 from pytest_llmprops.core.benchmark import Ask, Measured, Searched
 from pytest_llmprops.core.errors import BackendError, DataError
@@ -160,7 +156,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
             item["first"], oracle, ParaphraseChecker(settings, align), rng, settings.askings
         )
         return _verdict(acceptance)
-    pair = Pair(item["first"], item["second"], item["label"], item.fields.get("phrases"))
+    pair = Pair(item["first"], item["second"], item["label"])
     if item.task == CONSISTENCY:
         return _verdict(await self_consistency(pair, oracle, settings.askings))
     if item.task == RANDOM:
@@ -173,7 +169,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
         return verdict
     pairs = ParaphraseChecker(settings, align)
     acceptance = await pairs.check(pair, oracle, rng)
-    values = await null_values(pair, pairs, rng)
+    values = {PREFIX + name: number for name, number in shallow(*pair.sentences).items()}
     verdict = _verdict(acceptance, values)
     said = acceptance.values["said_yes"]
     return verdict if said < 0 else replace(verdict, task=YES if said else NO)
@@ -197,7 +193,7 @@ async def search(
 
 
 def _oracle(ask: Ask, settings: OracleSettings) -> Oracle:
-    return Oracle(ask, temperature=settings.temperature, max_tokens=settings.max_tokens)
+    return Oracle(ask, temperature=settings.temperature, max_tokens=settings.max_tokens, json=settings.json)
 
 
 def _verdict(acceptance: Acceptance, more_values: dict[str, float] | None = None) -> Verdict:

@@ -1,29 +1,25 @@
-"""Entity extraction: prompt 1 (appendix A.1), the list in its reply, and repeated samples.
+"""Entity extraction: prompt 1 (appendix A.1), the list in its reply, repeated samples, and entities in their sentence.
 
 Two extracted entities are the same if their normalised names are equal (:func:`normalised`). The class is ignored: a
 model may call Paris a city in one reply and a location in another.
+
+Only an entity that occurs literally in the sentence can be replaced, so only those are in the vectors. If mentions
+overlap, the longer entity gets the span. An entity whose mentions are all inside longer ones is *contained*
+("Mohammed" next to "Mohammed's family"): replacing it would also change the longer one, so it is left out, too.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Literal
 
-from pytest_llmprops.benchmarks.oracle.replies import (
-    LONGEST_READ,
-    after_correction,
-    is_aside,
-    list_lines,
-    without_asides,
-)
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
+from pytest_llmprops.core.reading import listed
 from pytest_llmprops.core.requests import PLANNED, Reply
-from pytest_llmprops.core.strict_json import found_json
 from pytest_llmprops.core.texts import folded
 
 #: prompt 1, word for word
@@ -33,9 +29,22 @@ Present the result as a strictly formatted numbered list e.g.
 
 "1. movie: Wizard of Oz
 2. animal: tiger\""""
+#: the same question with a form that servers can enforce
+JSON_PROMPT = """Please perform entity recognition for all entities in the following sentence: "{text}"
 
-#: maximum length of an entity's name, in characters; anything longer is a remark
-LONGEST_NAME = 200
+Output one JSON object with the key "entities": a list of objects with the keys "class" and "name". Copy each name \
+from the sentence."""
+
+#: maximum characters of a reply that are read; a list of a sentence's entities is far shorter
+LONGEST_READ = 20_000
+#: maximum length of an entity's name, in characters, and items of a list that are read
+LONGEST_NAME, _MOST_ITEMS = 200, 200
+#: words of a line that names neither an entity of the sentence nor a class; a longer one is a remark
+_LONGEST_UNKNOWN = 10
+#: characters of a list without marks
+_LONGEST_UNMARKED = 2_000
+#: words of a class
+_LONGEST_CLASS = 4
 
 Names = frozenset[str]
 
@@ -44,109 +53,19 @@ _QUOTE_MARKS = str.maketrans(
     {**dict.fromkeys("‘’‚‛`´ʼ", "'"), **dict.fromkeys("“”„‟«»", '"'), **dict.fromkeys("‐‑‒–—", "-")}
 )
 _EDGES = " \t\n'\"*_.,;:!?()[]{}<>|（）"
-_NO_CLASS = re.compile(r"[^\w\s/&'-]")
-_SAYS_NONE = re.compile(
-    r"\b(?:no|zero|without)\s+(?:\w+\s+){0,3}entit(?:y|ies)\b"
-    r"|(?:\bnot|n't)\s+(?:contain|have|include|mention|find|see|appear|seem|any)\b[^.\n]{0,40}\bentit(?:y|ies)\b"
-    r"|(?:\bnot|n't)\s+(?:identify|detect)\s+any\b[^.\n]{0,40}\bentit(?:y|ies)\b"
-    r"|\bthere (?:are|were|is) none\b|\bentit(?:y|ies)\W{0,4}[:：]\W{0,4}none\b",
-    re.I,
-)
-_NONE = frozenset(
-    {
-        "none", "none found", "n/a", "na", "nothing", "empty", "no entities", "no entity", "no named entities",
-        "empty list", "-",
-    }
-)  # fmt: skip
-_AFTER = re.compile(r"\s+[-–—]+\s+|\s*[(\[（]")
-_LAST_REMARK = re.compile(r"[^)\]）,;]+[)\]）]\W*")
-_CLOSING = re.compile(r"(?<=[\"”»'’])[.,;]\Z")
-#: no comma between digits: "12,500 vans"
-_SPLIT = re.compile(r"\s*(?:(?<!\d),|,(?!\d)|[;、，；])\s*(?:and\s+)?|\s+and\s+")
-_PLURAL = re.compile(r".*[a-rt-z]s|people|persons")
-
-# Prompt 1 and its example; what a model repeats of them is no answer.
-_PROMPT = re.compile(
-    r"Please perform entity recognition for all entities in[^\n]*|Present the result as a strictly formatted[^\n]*",
-    re.I,
-)
-_EXAMPLE = frozenset({("movie", "wizard of oz"), ("animal", "tiger")})
-
-_TAB = re.compile(r"(?<=[^\s.):•*-])\t")
 _SEPARATOR = re.compile(
-    r" ?[:：;] ?| ?(?:=>|->|→|⇒|=) ?| [-–—]+ | ?[–—] ?| ?\| ?| / | (?:is|was) (?:an?|the) "
+    r"\s?[:：;|]\s?|\s*(?:=>|->|→|⇒|=)\s*|\s+[-–—]+\s+|\s*[–—]\s*|\s+/\s+|,\s+|\s+(?:is|was) (?:an?|the)\s+|\s*[(\[（]"
 )
-#: ``[city] Huy``, ``(city) Huy``, ``<city> Huy``
-_MARKED_CLASS = re.compile(r"[\[(<]([A-Za-z][\w /&-]{0,40})[\])>][:：]? ?(\S.*)")
-#: how all lines of a list are split if no sign separates entity and class; the class is the part without blanks
-_WHOLE_LIST = (
-    re.compile(r"(?P<name>.+), ?(?P<kind>[^,]{1,40})"),
-    re.compile(r"(?P<kind>[^,]{1,40}), ?(?P<name>.+)"),
-    re.compile(r"(?P<kind>\w+)-(?P<name>.+)"),
-    re.compile(r"(?P<name>.+)-(?P<kind>\w+)"),
+_SEVERAL = re.compile(r"\s*(?:(?<!\d),|,(?!\d)|[;、，；])\s*(?:and\s+)?|\s+and\s+")
+_REMARK = re.compile(r"(?<=\S)\s*(?:[(\[（]|\s[-–—]\s)")
+_BRACKETS = ("(", "[", "（")
+_CLASS = re.compile(r"[^\W\d][\w /&-]{0,40}[:：]\s")
+_OBJECTS = re.compile(r"\}\s*,?\s*\n\s*\{")
+_PLURAL = re.compile(r".*[a-rt-z]s|people|persons")
+#: a line of the example of prompt 1, or of a template; what a model repeats of it is no answer
+_EXAMPLE = re.compile(
+    r"^\W*(?:\d\W*)?(?:movie: Wizard of Oz|animal: tiger|class: (?:entity|name))\W*$", re.I | re.M
 )
-_CLASS_BEFORE = re.compile(r"[A-Za-z]\w*(?: \w+){0,2}(?: [-–—]+ | ?(?:=>|->|→|⇒|=) ?)[^\s-]")
-_DETAIL = re.compile(r"(?<![^,;|(\s])(?:entity )?(?:type|class|category|label)\s?[:=]\s?", re.I)
-_NAME_DETAIL = re.compile(r"(?<=[,;|\s])(?:entity )?(?:name|text|value|entity)\s?[:=]\s?", re.I)
-_NAME_KEYS = frozenset(
-    {
-        "entity",
-        "name",
-        "text",
-        "value",
-        "word",
-        "mention",
-        "span",
-        "term",
-        "entity name",
-        "entity text",
-        "entity value",
-    }
-)
-_KIND_KEYS = frozenset(
-    {
-        "type",
-        "class",
-        "category",
-        "label",
-        "kind",
-        "tag",
-        "entity type",
-        "entity class",
-        "entity category",
-        "entity label",
-    }
-)
-_NOTE_KEYS = frozenset({"error", "message", "note", "notes", "explanation", "reason", "comment"})
-_COUNTS = re.compile(r"(?:entity |item )?(?:#|no\.?|number|id|index|\d+)|entity \d+", re.I)
-_CONTAINERS = re.compile(
-    r"(?:named |recogni[sz]ed |extracted )?(?:entit(?:y|ies)|ner|results?|data|outputs?|list|items?|answer|response)",
-    re.I,
-)
-_UNMARKED = re.compile(r"[\s\"“'>]*(?P<left>[A-Za-z][\w /&-]{0,40})[:：]\s?[^\s_].*")
-_REMARK = re.compile(
-    r"(?:note|sentence|explanation|sorry|input|text|answer|here|output)\b(?: \w+){0,4}[:：]", re.I
-)
-_PROSE = re.compile(r" (?:is|was) (?:an?|the) ")
-_LEAD = re.compile(
-    r"\bentit(?:y|ies)\b(?! \d)[^.:：\n]{0,80}?(?:[:：=→]|->|\b(?:are|is|includes?|including)\b)[:：]? *(\S[^\n]*)",
-    re.I,
-)
-#: HTML of a list: items and breaks begin a line
-_HTML = re.compile(
-    r"<(?P<line>li|br)\b[^<>\n]{0,80}>|</?(?:ol|ul|li|p|s|b|i|strong|em|div|span)\b[^<>\n]{0,80}>", re.I
-)
-#: a line of a record: ``- type: city``, ``  entity: Huy``
-_FIELD = re.compile(r"[\s*•\d.)-]*(?P<key>[A-Za-z][A-Za-z _]{0,20}?)[\s*]*[:：][\s*]*(?P<value>\S.*)")
-_TAGGED = re.compile(r"<([A-Za-z]\w{0,40})(?: [^<>\n]{0,80})?>([^<>\n]{1,200})</\1>")
-#: maximum items of a list that are read; a sentence has far fewer entities
-_MOST_ITEMS = 200
-#: words of a class or an entity on a line without marks; a longer one is prose
-_LONGEST_HALF = 6
-#: repetitions of the prompt that are skipped
-_MOST_PARTS = 4
-#: words of a line without a class that is not in the sentence; a longer one is a remark
-_LONGEST_UNKNOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +78,10 @@ class Extracted:
 
 @dataclass(frozen=True)
 class ListReading:
-    """A reply read as a list: ``entities`` (empty if the reply says there are none), or None and the ``problem``.
-
-    :param form: ``JSON`` or ``list``, or ``no entities`` if the reply says that there are no entities.
-    """
+    """A reply read as a list: ``entities`` (empty if the reply says there are none), or None and the ``problem``."""
 
     entities: tuple[Extracted, ...] | None
     problem: str = ""
-    form: str = ""
 
     @cached_property
     def names(self) -> Names | None:
@@ -207,463 +122,130 @@ def _joins(text: str, left: int, right: int) -> bool:
     return left >= 0 and right < len(text) and text[left].isalnum() and text[right].isalnum()
 
 
-# Samples of one sentence, and above all null extractors, often reply alike.
 @lru_cache(maxsize=512)
 def read_list(reply: str, text: str = "") -> ListReading:
-    """Read a reply to prompt 1 leniently as entities. Never raises.
+    """Read a reply to prompt 1 as entities: the list in it, whose items may have a class before or after the name.
 
-    A list is JSON anywhere in the reply, otherwise a table, numbered lines, bullets, lines ``class: entity``, or
-    entities of the sentence on one line or one per line. A line is split into class and entity where one side is in
-    ``text``; the other side is the class. Where ``text`` does not decide, the other lines do, and then the form: the
-    class comes first. In the same way, ``text`` decides on ``entity (class)``, on remarks after the name, and on
-    several names on one line. Each name is kept once. A repeated prompt, with its example, is unread.
+    An item is split where one side is in ``text``; the other side is the class. Where ``text`` does not decide, the
+    other items do, and then the form: the class comes first. Each name is kept once. A repeated example is unread.
 
-    :param text: the sentence of the prompt; without it, only the form of the lines counts.
+    :param text: the sentence of the prompt; without it, only the form of the items counts.
     """
-    if not reply.strip():
-        return ListReading(None, "the reply is empty")
-    reply = _TAB.sub(" | ", reply[:LONGEST_READ])
-    # A model may go on with another sentence after its answer: the first part with an answer counts.
-    parts = [part for part in _PROMPT.split(reply) if part.strip(" \t\n\"'.:")]
-    unread = None
-    for part in parts[:_MOST_PARTS]:
-        if corrected := after_correction(part, is_list=True):
-            reading = _read_part(corrected, text)
-            if reading.entities:
-                return replace(reading, form=f"{reading.form} after a correction")
-        reading = _read_part(part, text)
-        if reading.entities is not None:
-            return reading
-        unread = unread or reading
-    return unread or ListReading(None, "the reply repeats the prompt")
-
-
-def _read_part(reply: str, text: str) -> ListReading:
-    sentence = _Sentence(normalised(text), text)
-    values, rest = found_json(reply)
-    pairs = [pair for value in values[:_MOST_ITEMS] for pair in _json_pairs(value, sentence)]
-    form = "JSON" if pairs else "list"
-    if not pairs:
-        pairs = _text_pairs(without_asides(rest), sentence)
-    if not pairs:
-        says_none = reply.strip(_EDGES).lower() in _NONE or _SAYS_NONE.search(reply.replace("’", "'"))
-        if says_none or any(value in ((), []) or _is_empty(value) for value in values):
-            return ListReading((), form="no entities")
-        return ListReading(None, "the reply is not a list")
-    is_entity_first = _is_entity_first(pairs[:_MOST_ITEMS], sentence)
+    normal = normalised(text)
+    rest = reply[:LONGEST_READ] if "tiger" in normal else _EXAMPLE.sub("", reply[:LONGEST_READ])
+    if rest.lstrip().startswith("{"):
+        # One object per line.
+        rest = f"[{_OBJECTS.sub('}, {', rest)}]"
+    items = listed(rest)
+    if items is None:
+        items = _unmarked(rest, normal)
+    if items is None:
+        is_example = rest != reply[:LONGEST_READ]
+        why = "repeats the prompt" if is_example else "is not a list" if reply.strip() else "is empty"
+        return ListReading(None, f"the reply {why}")
+    splits = [_split(item, normal) for item in items[:_MOST_ITEMS]]
+    first = sum(side == 1 for _, _, side in splits)
+    is_name_first = first > sum(side == 2 for _, _, side in splits)
     entities: dict[str, Extracted] = {}
-    dropped, is_example = not all(map(any, pairs)), False
-    for left, right in filter(any, pairs[:_MOST_ITEMS]):
-        for entity in _entities(left, right, sentence, is_entity_first):
-            key = normalised(entity.name)
-            is_known = contains_words(sentence.normal, key)
-            if key in _NONE or (
-                _SAYS_NONE.search(f"{entity.kind}: {entity.name[:LONGEST_NAME]}") and not is_known
-            ):
-                continue
-            if (entity.kind, key) in _EXAMPLE and not is_known:
-                is_example = True
-                continue
-            is_remark = not (left or is_known) and bool(text) and len(key.split()) > _LONGEST_UNKNOWN
-            if any(map(str.isalnum, key)) and len(entity.name) <= LONGEST_NAME and not is_remark:
-                entities.setdefault(key, entity)
-            else:
-                dropped = True
-    if not entities and (dropped or is_example):
-        return ListReading(None, "the reply repeats the prompt" if is_example else "the list has no names")
-    return ListReading(tuple(entities.values()), form=form if entities else "no entities")
-
-
-@dataclass(frozen=True, slots=True)
-class _Sentence:
-    """The sentence of the prompt, normalised and as it is."""
-
-    normal: str
-    text: str
-
-    def has(self, part: str) -> bool:
-        """Return True if a name, with or without a remark, or all names of a list are in the sentence."""
-        return self.known(part) > 0
-
-    def known(self, part: str) -> int:
-        """Return the length of the name or names in a part that are in the sentence; 0 if they are not all in it."""
-        key = normalised(part)
-        if key == self.normal:
-            return 0
-        if length := self._length(key) or self._length(normalised(_before_remark(part)[0])):
-            return length
-        return self.has_all(part)
-
-    def has_all(self, part: str) -> int:
-        """Return the length of two or more names that are all in the sentence; 0 for anything else."""
-        parts = [p for p in _SPLIT.split(part) if p.strip(_EDGES)]
-        lengths = [
-            self._length(normalised(p)) or self._length(normalised(_before_remark(p)[0])) for p in parts
-        ]
-        return sum(lengths) if len(parts) > 1 and all(lengths) else 0
-
-    def _length(self, key: str) -> int:
-        return len(key) if contains_words(self.normal, key) else 0
-
-    def has_whole(self, part: str) -> bool:
-        """Return True if a name is in the sentence; a remark in brackets may follow."""
-        key = normalised(part)
-        if key != self.normal and contains_words(self.normal, key):
-            return True
-        head, remark = _before_remark(part)
-        return (
-            bool(remark)
-            and remark.rstrip(" .*_")[-1:] in ")]）"
-            and contains_words(self.normal, normalised(head))
+    for left, right, side in splits:
+        name, kind = (
+            (left, right) if side == 1 or (side == 0 and is_name_first and right) else (right or left, left)
         )
+        kind = "" if name == left and not right else kind
+        for one in _names(name, kind, normal):
+            key, words = normalised(one), len(one.split())
+            is_known = contains_words(normal, key)
+            is_short = kind or is_known or not text or words <= _LONGEST_UNKNOWN
+            if key and len(one) <= LONGEST_NAME and is_short:
+                entities.setdefault(key, Extracted(one, kind.lower().strip(". ")))
+    if items and not entities:
+        return ListReading(None, "the list has no names")
+    return ListReading(tuple(entities.values()))
 
 
-#: class and entity, or entity and class; "" and a line that is not split
-_Pair = tuple[str, str]
+def _unmarked(reply: str, normal: str) -> list[str] | None:
+    """Return the names of "Oslo, 1964", or of one name per line, if all are in the sentence; not a part of it."""
+    if len(reply) > _LONGEST_UNMARKED or contains_words(normal, normalised(reply)):
+        return None
+    parts = [part for line in reply.splitlines() for part in _SEVERAL.split(line) if part.strip(_EDGES)]
+    are_known = len(parts) > 1 and all(contains_words(normal, normalised(part)) for part in parts)
+    return parts if are_known else None
 
 
-def _is_empty(value: Any) -> bool:
-    """Return True for ``{"entities": []}`` and ``{"entities": "none"}``."""
-    if not isinstance(value, tuple):
-        return False
-    inners = [inner for key, inner in value if _plain(key) not in _NOTE_KEYS]
-    return bool(inners) and all(
-        inner in ((), [], None) or (isinstance(inner, str) and inner.strip(_EDGES).lower() in _NONE | {""})
-        for inner in inners
-    )
+def _split(item: str, normal: str) -> tuple[str, str, int]:
+    """Split an item into class and name, or name and class; the last number is the side in the sentence, or 0.
 
-
-def _json_pairs(value: Any, sentence: _Sentence, kind: str = "") -> list[_Pair]:
-    """Return the pairs in a JSON value; ``kind`` is the key above it."""
-    if isinstance(value, str):
-        if normalised(value) == sentence.normal:
-            return []
-        if kind and value.strip(_EDGES):
-            return [(kind, value)]
-        return _split_lines(list_lines(value) or [value], sentence)
-    if isinstance(value, list):
-        # [["city", "Huy"], ["city", "Ghent"]]
-        halves = [
-            inner for inner in value if isinstance(inner, list) and len(inner) == 2 and _are_texts(inner)
-        ]
-        if halves and len(halves) == len(value):
-            return [(left, right) for left, right in halves]
-        texts = [inner for inner in value if isinstance(inner, str)]
-        if len(texts) == len(value) and not kind:
-            texts = [text for text in texts if normalised(text) != sentence.normal]
-            lines = list_lines("\n".join(texts))
-            return _split_lines(lines if len(lines) == len(texts) else texts, sentence)
-        return [pair for inner in value for pair in _json_pairs(inner, sentence, kind)]
-    if not isinstance(value, tuple):
-        return []
-    texts_of = {_plain(key): inner for key, inner in value if isinstance(inner, str) and inner.strip(_EDGES)}
-    names = [
-        (key, name)
-        for key, name in texts_of.items()
-        if key in _NAME_KEYS and normalised(name) != sentence.normal
-    ]
-    if names and not any(isinstance(inner, (list, tuple)) and inner for _, inner in value):
-        # {"entity": "city", "value": "Huy"}
-        names.sort(key=lambda pair: pair[0] == "entity")
-        key, name = next((pair for pair in names if sentence.has(pair[1])), names[0])
-        kinds = [
-            inner for other, inner in texts_of.items() if other in _KIND_KEYS | _NAME_KEYS and other != key
-        ]
-        return [(kinds[0] if kinds else kind, name)]
-    pairs: list[_Pair] = []
-    for key, inner in value:
-        plain = _plain(key)
-        is_note = plain in _NOTE_KEYS or (plain in _NAME_KEYS | _KIND_KEYS and names)
-        if (is_note and isinstance(inner, str) and not sentence.has(inner)) or is_aside(plain):
-            continue
-        # {"1": "city: Huy"}, but not {"1964": "year"}
-        is_name = sentence.has(key) and isinstance(inner, str)
-        is_class = is_name and not any(map(sentence.has, _halves(inner, sentence)))
-        is_other = not is_class and (_COUNTS.fullmatch(plain) or _CONTAINERS.fullmatch(plain))
-        pairs += _json_pairs(inner, sentence, kind if is_other else key)
-    return pairs
-
-
-def _plain(key: str) -> str:
-    """Return a key in lower case, with blanks for underscores."""
-    return " ".join(key.replace("_", " ").casefold().split())
-
-
-def _are_texts(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
-def _text_pairs(reply: str, sentence: _Sentence) -> list[_Pair]:
-    """Return the pairs of a list without JSON; an empty list if there is none."""
-    reply = _HTML.sub(lambda m: "\n" if m["line"] else "", reply)
-    tagged = [(m[1], m[2]) for m in _TAGGED.finditer(reply)]
-    if tagged and any(sentence.has(name) for _, name in tagged):
-        return [("" if kind.lower() == "entity" else kind, name) for kind, name in tagged]
-    if table := _table(reply, sentence) or _records(reply):
-        return table
-    lines = list_lines(reply, sentence.has_whole if sentence.normal else None)
-    if lines:
-        return _split_lines([line for line in lines if line[-1] not in ":："] or lines, sentence)
-    return _unmarked(reply, sentence)
-
-
-def _table(reply: str, sentence: _Sentence) -> list[_Pair]:
-    """Return the pairs of a table with bars; the sentence, or its heading, decides which column has the entities."""
-    lines = [line.strip() for line in reply.splitlines() if "|" in line][:_MOST_ITEMS]
-    rules = [line for line in lines if set(line) <= set("|-: \t+")]
-    rows = [
-        [cell.strip(" *_`") for cell in line.strip("|").split("|")]
-        for line in lines
-        if line not in rules and (rules or line.startswith("|"))
-    ]
-    width = max(map(len, rows), default=0)
-    if width < 2:
-        return []
-    columns = [[row[n] if n < len(row) else "" for row in rows] for n in range(width)]
-    heads = [_plain(column[0]) for column in columns]
-    has_head = any(
-        head in _NAME_KEYS | _KIND_KEYS or (_COUNTS.fullmatch(head) and not head.isdigit()) for head in heads
-    ) or not any(sentence.has(head) for head in heads)
-    body = [column[1:] if has_head else column for column in columns]
-    choices = [n for n in range(width) if not _is_count(body[n])] or [width - 1]
-    name = max(choices, key=lambda n: (sum(map(sentence.has, body[n])), heads[n] in _NAME_KEYS, n))
-    others = [n for n in choices if n != name]
-    kind = next((n for n in others if heads[n] in _KIND_KEYS), others[0] if others else None)
-    return [
-        ("" if kind is None else body[kind][n], cell)
-        for n, cell in enumerate(body[name])
-        if cell.strip(_EDGES)
-    ]
-
-
-def _records(reply: str) -> list[_Pair]:
-    """Return the pairs of a list that has a line for each class and another one for each entity."""
-    fields = [m for line in reply.splitlines() if (m := _FIELD.fullmatch(line))]
-    names = [m["value"] for m in fields if _plain(m["key"]) in _NAME_KEYS]
-    kinds = [m["value"] for m in fields if _plain(m["key"]) in _KIND_KEYS]
-    return list(zip(kinds, names, strict=True)) if len(kinds) == len(names) else []
-
-
-def _is_count(cells: Sequence[str]) -> bool:
-    """Return True for 1, 2, 3 …"""
-    return all(cell.strip(" .)") == str(n) for n, cell in enumerate(cells, 1))
-
-
-def _unmarked(reply: str, sentence: _Sentence) -> list[_Pair]:
-    """Return the pairs of a list without marks: ``class: entity``, one entity per line, or entities on one line."""
-    lines = [" ".join(line.replace("**", "").replace("`", "").split()) for line in reply.splitlines()]
-    lines = [line for line in lines if line]
-    if not sentence.normal:
-        return _split_lines([line for line in lines if _UNMARKED.fullmatch(line)], sentence)
-    match = _LEAD.search("\n".join(lines))
-    listed = [part for part in _SPLIT.split(match[1]) if part.strip(_EDGES)] if match else []
-    if listed and 2 * sum(map(sentence.has, listed)) >= len(listed):
-        return _split_lines(listed, sentence)
-    lines = [line for line in lines if normalised(line) != sentence.normal and not _is_remark(line, sentence)]
-    lines = [line for line in lines if len(lines) > 1 or not _PROSE.search(line)]
-    lines = [
-        part for line in lines if line[-1] not in ":：" and not _is_head(line) for part in _several(line)
-    ]
-    pairs = [
-        (left, right)
-        for line, (left, right) in zip(lines, _split_lines(lines, sentence), strict=False)
-        if right != line
-        and (max(len(left.split()), len(right.split())) <= _LONGEST_HALF or sentence.has_all(right))
-        and (sentence.has(left) or sentence.has(right) or _UNMARKED.fullmatch(line))
-    ]
-    return pairs or [("", name) for name in _names(lines, sentence)]
-
-
-def _names(lines: Sequence[str], sentence: _Sentence) -> list[str]:
-    """Return the names on lines, or on one line, if all are in the sentence and do not just repeat a part of it."""
-    if len(lines) > 1:
-        # "Sure!", then all names on one line
-        lines = [line for line in lines if sentence.has_all(line)] or lines
-    names = (
-        [part for part in _SPLIT.split(lines[0]) if part.strip(_EDGES)] if len(lines) == 1 else list(lines)
-    )
-    if not all(map(sentence.has_whole, names)):
-        return []
-    words = [name.lstrip(_EDGES).split() for name in names]
-    is_part = contains_words(sentence.normal, normalised(" ".join(lines)))
-    if is_part and any(
-        word[:1].islower() for first in words for word in (first if len(names) == 1 else first[:1])
-    ):
-        return []
-    return names if max(map(len, words), default=0) <= _LONGEST_HALF else []
-
-
-def _is_remark(line: str, sentence: _Sentence) -> bool:
-    remark = _REMARK.match(line)
-    return remark is not None and not sentence.has(remark[0])
-
-
-def _is_head(line: str) -> bool:
-    """Return True for ``type,entity``."""
-    return all(cell.strip().casefold() in _NAME_KEYS | _KIND_KEYS for cell in line.split(","))
-
-
-def _split_lines(lines: Sequence[str], sentence: _Sentence) -> list[_Pair]:
-    """Split each line of a list into class and entity, or entity and class; both are "" for ``Type: city``."""
-    lines = [part for line in lines[:_MOST_ITEMS] for part in _several(" ".join(line.split()))]
-    pairs = [_halves(line, sentence) for line in lines]
-    unknown = [n for n, (left, right) in enumerate(pairs) if not left and not sentence.has_whole(right)]
-    if any(left for left, _ in pairs) or all(_CLASS_BEFORE.match(pairs[n][1]) for n in unknown):
-        # A line with a name that is not in the sentence, in a list of "city - Huy".
-        for n in unknown:
-            if match := _SEPARATOR.search(pairs[n][1], 1):
-                left, right = pairs[n][1][: match.start()], pairs[n][1][match.end() :]
-                pairs[n] = (left.strip(_EDGES), right) if right.strip(_EDGES) else pairs[n]
-    for pattern in _WHOLE_LIST if sentence.normal and 2 * len(unknown) > len(pairs) else ():
-        matches = [m for n in unknown if (m := pattern.fullmatch(pairs[n][1]))]
-        names = sum(sentence.has_whole(m["name"]) for m in matches)
-        kinds = sum(sentence.has(m["kind"]) for m in matches)
-        if len(matches) == len(unknown) <= 2 * names and 2 * kinds <= len(unknown):
-            for n, match in zip(unknown, matches, strict=True):
-                pairs[n] = match["kind"], match["name"]
-            break
-    result: list[_Pair] = []
-    for left, right in pairs:
-        key = _plain(left)
-        if key in _KIND_KEYS and not sentence.has(right):
-            result.append(("", ""))
-            continue
-        result.append(
-            ("" if key in _NAME_KEYS or (_COUNTS.fullmatch(key) and not sentence.has(key)) else left, right)
+    An item that is not split is ("", item, 2) if it is in the sentence, otherwise ("", item, 0).
+    """
+    item = " ".join(item.split())
+    if _is_in(normal, item):
+        return "", item, 2
+    best, result = 0, ("", item, 0)
+    for match in _SEPARATOR.finditer(item[:LONGEST_NAME]):
+        left, right = item[: match.start()], item[match.end() :]
+        sides = (
+            _clean(left),
+            _clean(right.removesuffix(")").removesuffix("]") if match[0].strip() in "([（" else right),
         )
+        if not all(sides):
+            continue
+        if match[0].strip() in _BRACKETS and _CLASS.match(left):
+            # A remark after class and name.
+            continue
+        known = [_known(normal, side) for side in sides]
+        if all(known):
+            # "novel: Twilight", for a sentence about a novel: in lower case before a capital, it is the class.
+            known = [
+                0 if side.islower() != other.islower() and side.islower() else n
+                for n, side, other in zip(known, sides, sides[::-1], strict=True)
+            ]
+        if max(known) > best:
+            best = max(known)
+            result = (*sides, 1 if known[0] > known[1] else 2)
+        elif not best and not result[0] and match[0].strip() in ":：" and len(left.split()) <= _LONGEST_CLASS:
+            result = (*sides, 0)
     return result
 
 
-#: the classes on one line
-_LABELS = re.compile(r"(?:^|[.;|,]\s+|\s[|/]\s)(?=([^\W_][\w &-]{0,30}[:：]\s))")
+def _known(normal: str, side: str) -> int:
+    """Return the length of a name that is in the sentence, whole or before a remark; 0 if it is not."""
+    if _is_in(normal, side):
+        return len(side)
+    remark = _REMARK.search(side)
+    return remark.start() if remark and _is_in(normal, side[: remark.start()]) else 0
 
 
-def _several(line: str) -> list[str]:
-    """Split ``city: Huy; city: Ghent`` and ``cities: Huy; Ghent. dates: 1987.`` into their pairs."""
-    starts = [match.start(1) for match in _LABELS.finditer(line)]
-    if len(starts) > 1 and starts[0] == 0 and not _DETAIL.search(line) and not _NAME_DETAIL.search(line):
-        parts = [line[start:stop].strip(" ;|,/") for start, stop in itertools.pairwise([*starts, len(line)])]
-        pairs = []
-        for part in parts:
-            label, _, names = part.replace("：", ":").partition(":")
-            pairs += [f"{label}: {name}" for name in names.rstrip(" .").split(";") if name.strip(_EDGES)]
-        return pairs
-    parts = [part for part in re.split(r" ?[;,] | \| ", line) if part.strip(_EDGES)]
-    is_pairs = len(parts) > 1 and all(
-        (m := _SEPARATOR.search(part)) and m.start() and m.end() < len(part) and not _DETAIL.match(part)
-        for part in parts
-    )
-    return parts if is_pairs else [line]
-
-
-def _halves(line: str, sentence: _Sentence) -> _Pair:
-    """Split a line where one side is in the sentence, otherwise at its first colon; ("", line) if it has no class."""
-    # Entity: Huy, Type: city, or Type: city, Entity: Huy
-    detail = _DETAIL.search(line)
-    if detail and line[: detail.start()].strip(_EDGES):
-        name = _halves(line[: detail.start()], sentence)
-        return (line[detail.end() :].strip(_EDGES), name[1]) if name[1].strip(_EDGES) else name
-    named = _NAME_DETAIL.search(line) if detail else None
-    if detail and named:
-        return line[detail.end() : named.start()].strip(_EDGES), line[named.end() :]
-    if sentence.has_whole(line) or sentence.has_all(line):
-        return "", line
-    marked = _MARKED_CLASS.fullmatch(line)
-    if marked:
-        return marked[1], marked[2]
-    best, halves = 0, ("", "")
-    for match in itertools.islice(_SEPARATOR.finditer(line), 8):
-        left, right = line[: match.start()].strip(_EDGES), line[match.end() :].strip()
-        if left and right.strip(_EDGES):
-            # "Mission: Impossible - movie": the sign that leaves the longest name.
-            length = max(sentence.known(left), sentence.known(right))
-            best, halves = (length, (left, right)) if length > best else (best, halves)
-    if best:
-        return halves
-    left, _, right = line.replace("：", ":").partition(":")
-    left, right = left.strip(_EDGES), right.strip()
-    if not right.strip(_EDGES) or _NO_CLASS.search(left) or len(left.split()) > 4:
-        return "", line.strip()
-    return left, right
-
-
-def _is_entity_first(pairs: Sequence[_Pair], sentence: _Sentence) -> bool:
-    """Return True if the list is ``entity: class``: on more lines, the sentence contains only the first half."""
-    first = sum(_side(left, right, sentence) == 1 for left, right in pairs if left)
-    return first > sum(_side(left, right, sentence) == 2 for left, right in pairs if left)
-
-
-def _side(left: str, right: str, sentence: _Sentence) -> int:
-    """Return 1 or 2 if only this half is in the sentence, otherwise 0.
-
-    The case of a first half counts. In lower case before a capital, or with a capital of its own, it is a class that is
-    also a word of the sentence ("novel: Twilight", for a sentence about a novel).
-    """
-    has_left, has_right = sentence.has(left), sentence.has(right)
-    if has_left and has_right and left.islower() != right.islower():
-        # "SWPH: instruction": in lower case, it is the class.
-        name = right if left.islower() else left
-        return 1 + (name is right) if contains_words(sentence.text, name.strip(_EDGES)) else 0
-    if has_left == has_right:
-        return 0
-    if has_right:
-        return 2
-    is_class = not right.islower() and (left.islower() or not contains_words(sentence.text, left))
-    return 0 if is_class else 1
-
-
-def _is_list_of(kind: str, parts: Sequence[str]) -> bool:
-    """Return True for ``locations`` with two or more names; "3 March, 1987" and titles with "the" are one name."""
-    return (
-        len(parts) > 1 and _PLURAL.fullmatch(kind) is not None and all(part[:1].isupper() for part in parts)
+def _is_in(normal: str, part: str) -> bool:
+    """Return True if a name, or all names of a list, are in the sentence, which is not the name itself."""
+    key = normalised(part)
+    if key == normal:
+        return False
+    parts = [p for p in _SEVERAL.split(part) if p.strip(_EDGES)]
+    return contains_words(normal, key) or (
+        len(parts) > 1 and all(contains_words(normal, normalised(p)) for p in parts)
     )
 
 
-def _entities(left: str, right: str, sentence: _Sentence, is_entity_first: bool) -> list[Extracted]:
-    side = _side(left, right, sentence) if left else 2
-    if side == 1 or (side == 0 and is_entity_first):
-        left, right = right, left
-    name, kind = _clean(right), _kind(left)
-    normal = sentence.normal
-    parts = [part for part in _SPLIT.split(name) if part.strip(_EDGES)]
-    is_list = _is_list_of(kind, parts)
-    if contains_words(normal, normalised(name)) and not is_list:
-        return [Extracted(name, kind)]
-    head, rest = _before_remark(name)
-    # A name that is not in the sentence hardly has brackets of its own.
-    if head and _LAST_REMARK.fullmatch(rest):
-        return [Extracted(head, kind or _kind(rest))]
-    if len(parts) > 1:
-        # "Tom Cruise (actor), Nicole Kidman (actress)" are two names, each with a remark.
-        heads = [
-            part if contains_words(normal, normalised(part)) else _before_remark(part)[0] for part in parts
-        ]
-        if all(contains_words(normal, normalised(part)) for part in heads):
-            return [Extracted(_clean(part), kind) for part in heads]
-    is_remark = left and rest.startswith(("the ", "a ", "an "))
-    if head and (contains_words(normal, normalised(head)) or is_remark or not (normal or left)):
-        return [Extracted(head, kind or _kind(rest))]
-    return [Extracted(name, kind)]
-
-
-def _before_remark(name: str) -> tuple[str, str]:
-    """Split ``Tom Cruise (actor)`` or ``Tom Cruise - actor`` into name and remark; ("", "") without a remark."""
-    match = _AFTER.search(name)
-    if match is None or not name[: match.start()].strip(_EDGES):
-        return "", ""
-    return _clean(name[: match.start()]), name[match.end() :]
+def _names(name: str, kind: str, normal: str) -> Iterator[str]:
+    """Yield the name, or the names of a list: "cities: Huy, Ghent", or names that are only together not in the text."""
+    name = _clean(name)
+    parts = [_clean(part) for part in _SEVERAL.split(name) if part.strip(_EDGES)]
+    is_list = len(parts) > 1 and all(contains_words(normal, normalised(part)) for part in parts)
+    is_plural = _PLURAL.fullmatch(kind) is not None and all(part[:1].isupper() for part in parts)
+    if is_list and (is_plural or not contains_words(normal, normalised(name))):
+        yield from parts
+    elif not contains_words(normal, normalised(name)) and (remark := _REMARK.search(name)):
+        # "Tom Cruise (actor)"
+        yield _clean(name[: remark.start()])
+    else:
+        yield name
 
 
 def _clean(name: str) -> str:
-    """Remove quotes, emphasis and punctuation around a name. Brackets and full stops that belong to it stay."""
-    name = _CLOSING.sub("", name).strip(' \t*_`"“”„«»').rstrip(",;:!")
-    if name.startswith(("'", "‘")):
-        name = name.strip("'‘’")
-    return " ".join(name.split())
-
-
-def _kind(text: str) -> str:
-    return _plain(text.strip(_EDGES))[:60]
+    """Return a name without quotes, emphasis and punctuation around it; brackets and full stops of its own stay."""
+    name = re.sub(r"(?<=[\"”»'’])[.,;]\Z", "", name.strip()).strip(' \t*_`"“”„«»')
+    name = name.strip("'‘’ ") if name.startswith(("'", "‘")) else name
+    return " ".join(name.rstrip(",;:!").split())
 
 
 @dataclass(frozen=True)
@@ -692,10 +274,7 @@ class Samples:
     @property
     def read_by(self) -> str:
         """How the first reply with the most frequent set was read, or why no reply can be read."""
-        names, times = most_frequent(self.sets)
-        if not times:
-            return self.readings[0].problem.partition(":")[0]
-        return next(r.form for r in self.readings if r.entities is not None and r.names == names)
+        return "list" if self.sets else self.readings[0].problem.partition(":")[0]
 
     def first_with(self, names: Names) -> tuple[Extracted, ...]:
         """Return the entities of the first reply with the answer set ``names``, as that reply writes them."""
@@ -728,7 +307,8 @@ async def extract(text: str, oracle: Oracle, samples: int, *, first: int = 0) ->
     :raises BackendError: if a call could not be made.
     """
     numbers = range(first, first + samples)
-    return samples_of(text, await oracle.samples(fill(PROMPT, text=text), numbers))
+    prompt = fill(JSON_PROMPT if oracle.json else PROMPT, text=text)
+    return samples_of(text, await oracle.samples(prompt, numbers))
 
 
 def most_frequent(sets: Sequence[Names]) -> tuple[Names, int]:
@@ -738,10 +318,249 @@ def most_frequent(sets: Sequence[Names]) -> tuple[Names, int]:
     return max(counts.items(), key=lambda item: item[1], default=(frozenset(), 0))
 
 
-def together(several: Sequence[Samples]) -> Samples:
-    """Return all replies about one sentence, those with the most frequent set first."""
-    readings = [reading for samples in several for reading in samples.readings]
-    names, times = most_frequent([r.names for r in readings if r.names is not None])
-    if times:
-        readings.sort(key=lambda reading: reading.names != names)
-    return Samples(several[0].text, tuple(readings), sum(s.refused for s in several))
+#: maximum entities of a sentence that are tested, the first ones: {0,1}^12 has 4,096 vectors
+MOST_ENTITIES = 12
+
+#: ``tested`` if an entity is in the vectors, otherwise why it is not
+State = Literal["tested", "not_literal", "contained", "no_synonym"]
+
+_APOSTROPHE = "['’‘ʼ]"
+_DASH = "[-‐‑‒–—]"
+_LEADING = re.compile(r"(?:the|an?)\s+(?=\S)", re.I)
+_POSSESSIVE = re.compile(rf"{_APOSTROPHE}s\Z", re.I)
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """One entity of the answer.
+
+    :param name: the text of its first mention in the sentence, without article and possessive ``'s``; the model's
+        text if the sentence does not contain it.
+    :param kind: the model's class for it, lower case, or "".
+    :param named: whether it is a named entity (appendix A.2); None if not decided yet.
+    :param spans: its own mentions, as (start, end) in characters of the sentence, in order.
+    :param inside: the normalised name of the longer entity that contains all its mentions; "" if it has its own.
+    """
+
+    name: str
+    kind: str = ""
+    named: bool | None = None
+    spans: tuple[Span, ...] = ()
+    inside: str = ""
+
+    @property
+    def key(self) -> str:
+        """The normalised name, by which entities are compared."""
+        return normalised(self.name)
+
+    @property
+    def literal(self) -> bool:
+        """True if the sentence contains it, on its own or inside a longer entity."""
+        return bool(self.spans or self.inside)
+
+    @property
+    def state(self) -> State:
+        """``tested`` if it can be replaced, otherwise why not."""
+        if self.spans:
+            return "tested"
+        return "contained" if self.inside else "not_literal"
+
+
+def locate(extracted: Sequence[Extracted], sentence: str) -> tuple[Entity, ...]:
+    """Return the entities with their mentions, in the order of the first mention. Entities without mentions are last.
+
+    A mention is the name as whole words, with any kind of apostrophe, dash and white space. Mentions have the case of
+    the name; if there are none, any case. The first letter of the sentence may have the other case. If the only
+    mention with the name's case is there, mentions with the other case count too: "Dogs bark at dogs". Longer names
+    get their mentions first.
+    """
+    taken: list[tuple[Span, str]] = []
+    entities: list[Entity] = []
+    for item in sorted(extracted, key=lambda e: (-len(_core(e.name)), e.name)):
+        core = _core(item.name)
+        mentions = _mentions(core, sentence)
+        if item.name.rstrip(" '\"”’").endswith("."):
+            mentions = [_with_full_stop(span, sentence) for span in mentions]
+        free = [span for span in mentions if not any(_overlap(span, other) for other, _ in taken)]
+        name = sentence[slice(*free[0])] if free else core if mentions else item.name
+        entity = Entity(name, item.kind, spans=tuple(free))
+        if mentions and not free:
+            entity = replace(entity, inside=next(key for span, key in taken if _overlap(mentions[0], span)))
+        taken += [(span, entity.key) for span in free]
+        entities.append(entity)
+    order = {normalised(item.name): place for place, item in enumerate(extracted)}
+    end = len(sentence)
+    return tuple(
+        sorted(entities, key=lambda e: (e.spans[0][0] if e.spans else end, order.get(e.key, 0), e.key))
+    )
+
+
+def _core(name: str) -> str:
+    """Return the part of a name that is replaced: without leading article, possessive and surrounding marks."""
+    core = name.strip(" \t\n'\"“”‘’*_.,;:!?()[]{}")
+    core = _POSSESSIVE.sub("", core)
+    shorter = _LEADING.sub("", core, count=1) if _LEADING.match(core) else core
+    return shorter or core
+
+
+def _mentions(core: str, sentence: str) -> list[Span]:
+    if not core:
+        return []
+    pattern = r"\s+".join(map(re.escape, core.split()))
+    pattern = re.sub("['’‘ʼ]", lambda _: _APOSTROPHE, pattern)
+    pattern = re.sub(r"(?:\\)?[-‐‑‒–—]", lambda _: _DASH, pattern)
+    # Only a letter or digit at the end of the name needs a word boundary: "U.S." and "C++" do not end in one.
+    left = r"(?<!\w)" if core[0].isalnum() else ""
+    right = r"(?!\w)" if core[-1].isalnum() else ""
+    for flags in (0, re.IGNORECASE):
+        spans = [match.span() for match in re.finditer(left + pattern + right, sentence, flags)]
+        if spans:
+            break
+    else:
+        return []
+    begin = next((place for place, letter in enumerate(sentence) if letter.isalnum()), 0)
+    starts = [span for span in spans if span[0] == begin]
+    if core[0].swapcase() == core[0] or (starts and len(spans) > 1):
+        return spans
+    other = re.escape(core[0].swapcase()) + pattern[len(re.escape(core[0])) :]
+    more = [match.span() for match in re.finditer(left + other + right, sentence)]
+    # Otherwise "mode" and "MODE", or "apple" and "Apple", are different names.
+    return sorted({*spans, *(span for span in more if starts or span[0] == begin)})
+
+
+def _with_full_stop(span: Span, sentence: str) -> Span:
+    """Include the full stop of an abbreviation ("Acme Inc. said"), unless it may end the sentence."""
+    start, stop = span
+    has_stop = sentence[stop : stop + 1] == "." and sentence[stop + 1 :].strip(" \"'”’)")
+    return (start, stop + 1) if has_stop else span
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+# The replacement R(v): synonyms replace the entities whose bits are 1 in the vector v (section 3.1).
+
+_INDEFINITE = re.compile(r"(?<!\w)(an?)(\s+[\"'“‘(]*)\Z", re.I)
+_ARTICLE_BEFORE = re.compile(r"(?<!\w)(?:the|an?)\s+[\"'“‘(]*\Z", re.I)
+_THE = re.compile(r"the\s+(?=\S)", re.I)
+_ACRONYM = re.compile(r"[A-Z][A-Z0-9]+\b|[A-Z]\b")
+#: letters whose names begin with a vowel: an FBI agent
+_VOWEL_NAMES = "AEFHILMNORSX"
+#: words whose first sound differs from their first letter
+_AN = re.compile(r"(?:hour|honest|honou?r|heir)|8|1[18](?!\d)")
+_A = re.compile(r"(?:uni(?![dmn])|us[aeu]|eu|ewe|one\b|once\b|ub|uk|ura|ut[aei])")
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """The position of an entity or its synonym in a transformed sentence, in characters.
+
+    :param entity: its index in the vector.
+    :param replaced: whether the synonym is there.
+    """
+
+    entity: int
+    start: int
+    end: int
+    replaced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Transformed:
+    """A sentence R(v) with the positions of its entities, in order."""
+
+    text: str
+    mentions: tuple[Mention, ...]
+
+
+def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str], x: int) -> Transformed:
+    """Return R(x): every mention of entity i is replaced by its synonym if bit i of ``x`` is 1.
+
+    A synonym at the start of the sentence keeps the capital. An indefinite article before a synonym becomes "a" or "an"
+    by its sound. A "the" in the synonym is dropped after an article. ``replaced(..., 0)`` is the sentence itself.
+
+    :param entities: with spans that do not overlap.
+    :param synonyms: one per entity.
+    """
+    spans = sorted((span, place) for place, entity in enumerate(entities) for span in entity.spans)
+    parts: list[str] = []
+    mentions: list[Mention] = []
+    done = length = 0
+    begins = next((place for place, letter in enumerate(sentence) if letter.isalnum()), 0)
+    for (start, end), place in spans:
+        swap = bool(x >> place & 1)
+        text, before = sentence[start:end], sentence[done:start]
+        if swap:
+            text = synonyms[place]
+            if _ARTICLE_BEFORE.search(before):
+                text = _THE.sub("", text, count=1) if _THE.match(text) else text
+            before = _with_article(before, text)
+            if start == begins and sentence[start].isupper():
+                text = text[:1].upper() + text[1:]
+        length += len(before)
+        mentions.append(Mention(place, length, length + len(text), swap))
+        length += len(text)
+        parts += [before, text]
+        done = end
+    return Transformed("".join([*parts, sentence[done:]]), tuple(mentions))
+
+
+def _with_article(before: str, text: str) -> str:
+    """Return ``before`` with the "a" or "an" at its end adapted to ``text``."""
+    match = _INDEFINITE.search(before)
+    if match is None:
+        return before
+    article = "an" if sounds_like_vowel(text) else "a"
+    if match[1][0].isupper():
+        article = article.upper() if len(match[1]) > 1 and match[1].isupper() else article.capitalize()
+    return before[: match.start()] + article + match[2]
+
+
+def sounds_like_vowel(text: str) -> bool:
+    """Return True if a word takes "an", by its first letter and common exceptions. Acronyms are spelt out."""
+    text = text.lstrip("\"'“‘( ")
+    if _ACRONYM.match(text):
+        return text[0] in _VOWEL_NAMES
+    word = text.lower()
+    if _AN.match(word):
+        return True
+    return word[:1] in "aeiouáéíóúàèìòùäëïöüâêîôû" and bool(word) and not _A.match(word)
+
+
+_WORD = re.compile(r"[^\W_](?:[\w'’.+#/:-]*[\w+#])?")
+#: what may be before a word that begins a sentence or a quotation
+_BEGINS = re.compile(r"(?:\A|[.!?:;…][\"'“”‘’)\]]*\s|[\"“‘(\[]|(?:\A|\s)['–—-])\s*\Z")
+#: a digit, an underscore, a capital after a small letter, or two capitals in a row
+_IDENTIFIER = re.compile(r"\d|\w_\w|[a-z][A-Z]|[A-Z]{2}|\w::\w")
+_PRONOUN = re.compile(r"I(?:['’]\w+)?\Z")
+#: words that a heading in capitals writes small
+_SMALL = frozenset(
+    {
+        "a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "into", "of", "on", "or", "over", "the", "to",
+        "via", "vs", "with",
+    }
+)  # fmt: skip
+
+
+def written_names(sentence: str) -> tuple[str, ...]:
+    """Return the words that are names by how they are written, in order, each once.
+
+    These are words with a capital where no sentence begins, numbers in digits, and technical identifiers such as
+    ``MAX_SIZE`` or ``readAll``. In a heading, whose words all have capitals, these tell nothing.
+    """
+    words = [match for match in _WORD.finditer(sentence) if any(map(str.isalnum, match[0]))]
+    is_heading = all(match[0] in _SMALL or not match[0][0].islower() for match in words)
+    names = []
+    for match in words:
+        word = match[0]
+        if is_heading:
+            is_name = any(map(str.isdigit, word))
+        else:
+            begins = _BEGINS.search(sentence, 0, match.start())
+            is_name = bool(_IDENTIFIER.search(word)) or (word[0].isupper() and not begins)
+        if is_name and not _PRONOUN.match(word):
+            names.append(word)
+    return tuple(dict.fromkeys(names))

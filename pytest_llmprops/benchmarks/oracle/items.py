@@ -6,7 +6,6 @@ Files in the data folder. Only the built-in ones are required:
 ``oracle/general.jsonl``, ``technical.jsonl``  built in: sentences with labelled entities
 ``oracle/hardware.jsonl``                      the same, in the style of the RISC-V manuals
 ``oracle/pairs.jsonl``                         built in: pairs of sentences with their label
-``oracle/phrases.jsonl``                       built in: labels of the phrase questions about these pairs
 ``redocred/*_revised.json``                    published: Re-DocRED, for DocRED (``redocred``)
 ``msrp/msr_paraphrase_*.txt``                  published: the Microsoft Research Paraphrase Corpus
 ``oracle/sentences.txt``                       the user's own sentences, one per line, without labels
@@ -19,8 +18,7 @@ Fields of ``linearity``: ``text``; ``entities``, a tuple of (name, kind), where 
 one cluster.
 
 Fields of ``yes`` and ``no``, the tasks of pairs labelled equivalent and not equivalent: ``first``, ``second``,
-``label`` (a bool) and ``level`` (``clear`` or ``subtle``, "" in published pairs). With ``phrases.jsonl``, pairs also
-have ``phrases``: tuples of a phrase of each sentence and their label (a bool).
+``label`` (a bool) and ``level`` (``clear`` or ``subtle``, "" in published pairs).
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ LINEARITY, YES, NO = "linearity", "yes", "no"
 LANGUAGE = "en"
 DOMAINS = ("general", "technical", "hardware")
 LEVELS = ("clear", "subtle")
-PAIRS_FILE, PHRASES_FILE = "oracle/pairs.jsonl", "oracle/phrases.jsonl"
+PAIRS_FILE = "oracle/pairs.jsonl"
 OWN_FILE = "oracle/sentences.txt"
 #: letter in the ids of the items -> file
 REDOCRED: Mapping[str, str] = {
@@ -166,13 +164,12 @@ def _own_items(files: DataFiles) -> Iterator[Item]:
         yield _linearity(f"oracle/own/{number:04d}", text, (), "own", "generated")
 
 
-def _pair(name: str, first: str, second: str, label: bool, level: str, source: str, **more: Any) -> Item:
-    fields = {"first": first, "second": second, "label": label, "level": level, **more}
+def _pair(name: str, first: str, second: str, label: bool, level: str, source: str) -> Item:
+    fields = {"first": first, "second": second, "label": label, "level": level}
     return Item(name, YES if label else NO, LANGUAGE, source, fields=fields)
 
 
 def _builtin_pairs(files: DataFiles) -> Iterator[Item]:
-    phrases = _labelled_phrases(files) if files.exists(PHRASES_FILE) else None
     for row in files.jsonl(PAIRS_FILE, required=("id", "first", "second", "label", "level")):
         place = f"{PAIRS_FILE}: row {row['id']!r}"
         name = f"oracle/pair/{_id(row['id'], place)}"
@@ -182,20 +179,7 @@ def _builtin_pairs(files: DataFiles) -> Iterator[Item]:
         if level not in LEVELS:
             _fail(place, f"the level is {level!r}", f"write {' or '.join(LEVELS)}")
         first, second = _sentence(row["first"], place), _sentence(row["second"], place)
-        labelled = {} if phrases is None else {"phrases": tuple(phrases.get(row["id"], ()))}
-        yield _pair(name, first, second, label == 1, level, files.source, **labelled)
-
-
-def _labelled_phrases(files: DataFiles) -> dict[str, list[tuple[str, str, bool]]]:
-    """Return the labelled phrases by the id of their pair."""
-    phrases: dict[str, list[tuple[str, str, bool]]] = {}
-    for row in files.jsonl(PHRASES_FILE, required=("pair", "first", "second", "label")):
-        place = f"{PHRASES_FILE}: a row of pair {row['pair']!r}"
-        if type(row["label"]) is not int or row["label"] not in (0, 1):
-            _fail(place, f"the label is {row['label']!r}", "write 1 for equivalent phrases, 0 for others")
-        first, second = _sentence(row["first"], place), _sentence(row["second"], place)
-        phrases.setdefault(_id(row["pair"], place), []).append((first, second, row["label"] == 1))
-    return phrases
+        yield _pair(name, first, second, label == 1, level, files.source)
 
 
 def _msrp_items(files: DataFiles, paths: Iterable[str]) -> Iterator[Item]:

@@ -28,28 +28,25 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from pytest_llmprops.benchmarks.oracle.algebra import complement, failing_bits, passing_combinations
-from pytest_llmprops.benchmarks.oracle.entities import (
+from pytest_llmprops.benchmarks.oracle.extraction import (
     MOST_ENTITIES,
     Entity,
-    Transformed,
-    locate,
-    replaced,
-    written_names,
-)
-from pytest_llmprops.benchmarks.oracle.extraction import (
     Extracted,
     Names,
     Samples,
+    Transformed,
     contains_words,
     extract,
+    locate,
     most_frequent,
     normalised,
+    replaced,
+    written_names,
 )
 from pytest_llmprops.benchmarks.oracle.items import Rule
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, fill
 from pytest_llmprops.benchmarks.oracle.settings import NO_POWER, OracleSettings, bound_of
-from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules
-from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Synonym
+from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Pool, Synonym, SynonymRules
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import READ_BY, without_empty

@@ -7,19 +7,13 @@ PAIRS = "pairs"
 CONSISTENCY, OWN, RANDOM = "consistency", "own_paraphrase", "random_pair"
 #: number in a verdict's values -> category of table 5
 CATEGORIES = {1: "AI", 2: "ĀI", 3: "AĪ", 4: "ĀĪ"}
-#: metric -> number in a verdict's values, for the reasons why a "no" is not accepted
-REJECTIONS = {"triangular_rate": 2, "inconsistent_rate": 3, "unreadable_rate": 4, "untested_rate": 5}
-#: reasons that the paper's rule does not cover, because it needs answers to look for triangular evidence
-NOT_JUDGED = (REJECTIONS["unreadable_rate"], REJECTIONS["untested_rate"])
+#: outcomes of the test of a "no" (``trust.OUTCOME_CODES``) that the paper's rule does not cover: unreadable, untested
+NOT_JUDGED = (4, 5)
 DIRECTIONS = {
     "acceptance_rate": "higher", "faithful_acceptance_rate": "higher", "entity_acceptance_rate": "higher",
     "a_rate": "higher", "identity_rate": "higher", "label_overlap": "higher", "no_entities_rate": "none",
-    "named_share": "none", "named_by_vote_rate": "none", "spearman": "none",
+    "named_share": "none", "spearman": "none",
     "label_agreement": "higher", "yes_rate": "none", "provable_rate": "none", "acceptance_rate_paper": "higher",
-    "triangular_rate": "lower", "inconsistent_rate": "lower", "unreadable_rate": "lower",
-    "untested_rate": "none", "one_source_rate": "lower", "other_only_rate": "none", "parse_failure_rate": "none",
-    "accepted_precision": "higher", "right_acceptance_rate": "higher", "wrong_acceptance_rate": "lower",
-    "coverage": "higher", "source_revealed_rate": "lower", "null_coverage": "none",
-    "null_precision": "none", "potential_rate": "none",
-    "confirmed_rate": "higher", "self_alignment_rate": "none", "consistency_rate": "higher",
+    "accepted_precision": "higher", "coverage": "higher", "source_revealed_rate": "lower", "null_coverage": "none",
+    "null_precision": "none", "potential_rate": "none", "consistency_rate": "higher",
 }  # fmt: skip

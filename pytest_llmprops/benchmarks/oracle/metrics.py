@@ -1,12 +1,15 @@
-"""The metrics of the oracle-checker, computed only from the values of verdicts (Zeng et al., section 5)."""
+"""The metrics of the oracle-checker, computed only from the values of verdicts (Zeng et al., section 5).
+
+The unit of a rate is a sentence, an entity, a changed sentence, a combination of replies, or a pair. Units of a
+sentence, and sentences of a document, are not independent: intervals are over clusters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PHIS, YES
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PHIS, RULES, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import (
     CATEGORIES,
     DIRECTIONS,
@@ -14,26 +17,162 @@ from pytest_llmprops.benchmarks.oracle.metric_names import (
     OWN,
     PAIRS,
     RANDOM,
-    REJECTIONS,
 )
-from pytest_llmprops.benchmarks.oracle.nulls import NAMES
+from pytest_llmprops.benchmarks.oracle.nulls import NULLS, Pairs, conclusion
 from pytest_llmprops.benchmarks.oracle.pair_evidence import phi_of
-from pytest_llmprops.benchmarks.oracle.sentence_metrics import linearity_remarks, sentence_metrics
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings, bound_of
+from pytest_llmprops.benchmarks.oracle.trust import source_revealed
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import Interval, clopper_pearson
+from pytest_llmprops.core.statistics import mean_interval
 
-OVERLAP = "word overlap"
-#: minimum number of accepted answers of a null oracle, and of tests of a no, whose shares count
-FEWEST_ACCEPTED = 10
-#: maximum share of the more frequent answer, where no labels say whether answers are right
-MOST_ALIKE = 0.95
+Values = Mapping[str, float]
+_Number = Callable[[Values], float]
+#: the two sides of each rank correlation (table 1)
+_ROWS, _COLUMNS = ("a_test", "a_rate", "entities"), ("con_o", "con_rs", "entities")
+
+
+def domain_of(record: VerdictRecord) -> str:
+    """Return the second part of the item's id: ``general``, ``technical`` …"""
+    return record.id.split("/")[1]
+
+
+def sentence_metrics(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:
+    """Yield the metrics of the sentences of one place, in total and by domain if there are several."""
+    read = [r for r in members if "entities" in r.values]
+    domains = dict.fromkeys(map(domain_of, read))
+    groups = {"": read}
+    if len(domains) > 1:
+        groups |= {name: [r for r in read if domain_of(r) == name] for name in domains}
+    for group, records in groups.items():
+        yield from _ratio(place, "no_entities_rate", group, records, lambda v: v.get("no_entities", 0.0))
+        labelled = [r for r in records if r.values.get("labelled")]
+        overlap = "labelled_extracted", "labelled"
+        yield from _ratio(place, "label_overlap", group, labelled, *map(_value, overlap), by_unit=True)
+        yield from _tested(place, group, [r for r in records if r.values.get("tests")])
+
+
+def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Iterator[Metric]:
+    """Yield the metrics of sentences with something to test."""
+    labelled = [r for r in records if r.values.get("labelled")]
+    accepted = [r for r in records if r.values["accepted"]]
+    prefix = f"{group}, " if group else ""
+    yield from _ratio(place, "acceptance_rate", group, records, _value("accepted"))
+    yield from _ratio(place, "faithful_acceptance_rate", group, records, _value("faithful"))
+    for name, some, whole in (
+        (group, records, "tested"), (f"{prefix}labelled", labelled, "labelled_tested"),
+    ):  # fmt: skip
+        hits = _product("accepted", whole)
+        yield from _ratio(place, "entity_acceptance_rate", name, some, hits, _value(whole), by_unit=True)
+    yield from _ratio(place, "a_rate", group, records, a_rate)
+    yield from _ratio(place, "a_rate", f"{prefix}accepted", accepted, a_rate)
+    shares = (
+        ("identity_rate", group, "identity", "changed"), ("named_share", group, "named", "tested"),
+        ("named_share", f"{prefix}by vote", "named_by_vote", "tested"),
+    )  # fmt: skip
+    for name, shown, part, every in shares:
+        yield from _ratio(place, name, shown, records, _value(part), _value(every), by_unit=True)
+    yield from _correlations(place, prefix, [r.values for r in records])
+
+
+def _value(name: str) -> _Number:
+    return lambda values: values[name]
+
+
+def _product(one: str, other: str) -> _Number:
+    return lambda values: values[one] * values[other]
+
+
+def _one(values: Values) -> float:
+    return 1.0
+
+
+def a_rate(values: Values) -> float:
+    """Return the share of combinations of samples that pass."""
+    return values["combinations_passed"] / values["combinations"]
+
+
+def a_test(values: Values) -> float:
+    """Return the share of tests that pass."""
+    return values["tests_passed"] / values["tests"]
+
+
+def _ratio(
+    place: Place,
+    name: str,
+    group: str,
+    records: Sequence[VerdictRecord],
+    part: _Number,
+    whole: _Number = _one,
+    *,
+    by_unit: bool = False,
+) -> Iterator[Metric]:
+    """Yield the sum of ``part`` over the sum of ``whole``, if there is any, with its interval over clusters.
+
+    :param by_unit: whether ``part`` counts units, such as entities, out of ``whole``; otherwise it is a share.
+    """
+    units = [(part(r.values), int(whole(r.values)), r.cluster) for r in records]
+    total = sum(n for _, n, _ in units)
+    if not total:
+        return
+    scores, clusters = [part for part, _, _ in units], [cluster for _, _, cluster in units]
+    if by_unit:
+        scores = [score for hits, n, _ in units for score in (*[1.0] * int(hits), *[0.0] * (n - int(hits)))]
+        clusters = [cluster for _, n, cluster in units for _ in range(n)]
+    low, high, _ = mean_interval(scores, clusters)
+    value = math.fsum(scores) / total
+    yield Metric(*place, name, value, total, group, low, high, DIRECTIONS[name])
+
+
+def _correlations(place: Place, prefix: str, values: Sequence[Values]) -> Iterator[Metric]:
+    """Yield Spearman's rank correlations (table 1), except if one of the two values does not vary."""
+    if len(values) < 3:
+        return
+    from scipy.stats import spearmanr
+
+    columns = {name: [v[name] for v in values] for name in _COLUMNS}
+    columns |= {"a_test": list(map(a_test, values)), "a_rate": list(map(a_rate, values))}
+    for row, column in ((row, column) for row in _ROWS for column in _COLUMNS if row != column):
+        first, second = columns[row], columns[column]
+        if len(set(first)) > 1 and len(set(second)) > 1:
+            rho = float(spearmanr(first, second).statistic)
+            yield Metric(*place, "spearman", rho, len(values), f"{prefix}{row} ~ {column}")
+
+
+def linearity_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
+    """Yield what an acceptance means, and how many entities are extracted, which faithfulness does not tell."""
+    values = [r.values for r in records if "entities" in r.values]
+    tested = [v for v in values if v.get("tests")]
+    for text in dict.fromkeys(bound_of(_settings_of(v)).text for v in tested):
+        yield f"accepted sentences: {text}"
+    if tested:
+        accepted, faithful = (sum(v[name] for v in tested) for name in ("accepted", "faithful"))
+        yield (
+            f"sentences: {accepted:.0f} of {len(tested)} are accepted as in the paper; of these, {faithful:.0f} are"
+            " also faithful, which makes them correct"
+        )
+    empty = [v for v in values if v.get("no_entities")]
+    if 2 * len(empty) > len(values):
+        yield f"warning: the answer is that there are no entities for {len(empty)} of {len(values)} sentences"
+    if whole := sum(v.get("labelled", 0) for v in values):
+        extracted = sum(v.get("labelled_extracted", 0) for v in values)
+        yield f"completeness: {extracted / whole:.1%} of {whole:.0f} labelled entities are extracted"
+    elif values:
+        yield "completeness is not measured: no entity is labelled"
+
+
+def _settings_of(values: Values) -> OracleSettings:
+    """Return the settings that the bound of a tested sentence depends on, from its values."""
+    samples, rule = int(values["samples"]), RULES[int(values["rule"])]
+    return OracleSettings(samples=samples, tests=int(values["tests"]), rule=rule)
+
+
+#: minimum number of tests of a no that say whether word overlap names the source
+FEWEST_TESTS = 10
 #: maximum share of tests whose source word overlap may name
 MOST_REVEALED = 0.6
 
 # The metrics of pairs of sentences (Zeng et al., section 5.2). A pair is the unit of every rate.
-
-Values = Mapping[str, float]
 
 
 def _hits(values: Iterable[Values], name: str) -> list[bool]:
@@ -45,20 +184,12 @@ def yes_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     said = [v for v in values if v.get("said_yes") == 1]
     decided = [v for v in said if not v.get("trees_missing") and not v.get(f"undecided_{phi_of(v)}")]
     yield rate(place, "acceptance_rate", _hits(decided, "accepted"), "higher")
-    measured = [v for v in decided if f"potential_{phi_of(v)}" in v]
-    potential = [v for v in measured if v[f"potential_{phi_of(v)}"]]
-    if measured:
-        yield rate(place, "potential_rate", [bool(v[f"potential_{phi_of(v)}"]) for v in measured], "none")
-    if potential:
-        yield rate(place, "confirmed_rate", _hits(potential, "accepted"), "higher")
     for phi in PHIS:
         undecided = [v.get(f"undecided_{phi}", 0.0) == 1 for v in said]
         decided = [
             v for v, unread in zip(said, undecided, strict=True) if not (unread or v.get("trees_missing"))
         ]
         yield rate(place, "acceptance_rate", _hits(decided, f"phi_{phi}"), "higher", group=phi)
-        yield rate(place, "unreadable_rate", undecided, "lower", group=phi)
-    yield rate(place, "untested_rate", [v.get("trees_missing") == 1 for v in said], "none")
     yield from _agreement(place, said)
 
 
@@ -68,8 +199,6 @@ def no_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     judged = [v for v in said if v.get(f"trust_{phi_of(v)}") not in NOT_JUDGED]
     yield rate(place, "acceptance_rate", _hits(judged, "accepted"), "higher")
     yield rate(place, "acceptance_rate_paper", _hits(judged, "accepted_paper"), "higher")
-    other_only = [v["accepted_paper"] == 1 and v.get(f"other_only_{phi_of(v)}", 0) > 0 for v in judged]
-    yield rate(place, "other_only_rate", other_only, "none")
     for phi in PHIS:
         tested = [v for v in said if v.get(f"trust_{phi}") not in (None, *NOT_JUDGED)]
         for number, name in CATEGORIES.items():
@@ -79,11 +208,6 @@ def no_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
                 yield rate(place, "acceptance_rate", hits, "higher", group=f"{name} {phi}")
                 hits = [v[f"trust_paper_{phi}"] == 1 for v in members]
                 yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{name} {phi}")
-        drawn = [v[f"fair_coin_{phi}"] != 1 for v in said if v.get(f"tests_{phi}")]
-        yield rate(place, "one_source_rate", drawn, "lower", group=phi)
-        trust = [v[f"trust_{phi}"] for v in said if f"trust_{phi}" in v]
-        for name, code in REJECTIONS.items():
-            yield rate(place, name, [t == code for t in trust], DIRECTIONS[name], group=phi)
     yield from _agreement(place, said)
 
 
@@ -97,9 +221,6 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
     """Yield the metrics of tables 2 and 3, by label and by answer."""
     said = [v for v in values if v.get("said_yes", -1) >= 0]
     yield from _agreement(place, said)
-    answers = [v["said_yes"] < 0 for v in values if "said_yes" in v]
-    yield rate(place, "unreadable_rate", answers, "lower")
-    yield rate(place, "parse_failure_rate", _hits(values, "trees_missing"), "none")
     yield from _accepted_pairs(place, values)
     groups = {
         "label yes": [v for v in said if v["label"] == 1],
@@ -124,209 +245,35 @@ def is_decided(values: Values) -> bool:
     return values.get("said_yes") == 0 and values.get(f"trust_{phi_of(values)}") not in NOT_JUDGED
 
 
-# What is accepted of a model's answers on pairs, compared with oracles that know nothing.
-#
-# Acceptance alone says little: an oracle that says "no" to every pair and recognises its own paraphrases is accepted
-# each time. Where pairs have labels, the share of accepted answers that are right decides, and how many are accepted.
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """What is accepted of one oracle's answers, on pairs from one source.
-
-    The numbers of null oracles may be expected values.
-
-    :param answered: pairs with an answer.
-    :param right: accepted answers that agree with the label; None without labels.
-    """
-
-    name: str
-    answered: int
-    accepted: float
-    right: float | None
-
-    @property
-    def coverage(self) -> float:
-        """The share of answers that are accepted."""
-        return self.accepted / self.answered
-
-    @property
-    def precision(self) -> float | None:
-        """The share of accepted answers that are right; None if none is accepted, or without labels."""
-        return None if self.right is None or not self.accepted else self.right / self.accepted
-
-
-class Pairs:
-    """A model's answers on pairs from one source, and those of oracles that know nothing.
-
-    :param values: of the verdicts. If some pairs have labels, only these count.
-    """
-
-    def __init__(self, values: Sequence[Values]) -> None:
-        answered = [v for v in values if v.get("said_yes", -1) >= 0]
-        labelled = [v for v in answered if v["label"] >= 0]
-        self.is_labelled = bool(labelled)
-        self.values = labelled or answered
-
-    @cached_property
-    def model(self) -> Played:
-        """The model's own answers."""
-        accepted = [v for v in self.values if v["accepted"]]
-        return self._played("", accepted, [v["said_yes"] for v in accepted])
-
-    def _played(self, name: str, accepted: Sequence[Values], said: Sequence[float]) -> Played:
-        right = sum(v["label"] == yes for v, yes in zip(accepted, said, strict=True))
-        return Played(name, len(self.values), len(accepted), right if self.is_labelled else None)
-
-    @cached_property
-    def nulls(self) -> tuple[Played, ...]:
-        """Oracles that know nothing; empty if the record has none. Word overlap has its best threshold."""
-        if not any("null_yes" in v for v in self.values):
-            return ()
-        members: dict[str, list[Values]] = {
-            name: [v for v in self.values if v.get(name)] for name in ("null_yes", "null_no", "null_coin")
-        }
-        said = {name: [float(name == "null_yes")] * len(found) for name, found in members.items()}
-        said["null_coin"] = [v["said_coin"] for v in members["null_coin"]]
-        played = [self._played(NAMES[name], found, said[name]) for name, found in members.items()]
-        if all("overlap" in v for v in self.values):
-            played += [self._best_overlap(), self._same_source()]
-        return tuple(played)
-
-    @property
-    def judge(self) -> Played | None:
-        """The perfect judge: labels for sentences and phrases; None if these lack labels."""
-        known = [v for v in self.values if "null_judge" in v]
-        # One that knows only the pairs without a proof would mislead.
-        if len(known) < MOST_ALIKE * len(self.values) or not known:
-            return None
-        accepted = sum(v["null_judge"] for v in known)
-        return Played(NAMES["null_judge"], len(known), accepted, accepted)
-
-    @cached_property
-    def drawn(self) -> tuple[tuple[float, float], ...]:
-        """The overlaps of the tests' paraphrases with their source and with the other sentence."""
-        keys = [(v, f"overlap_own_{phi_of(v)}", f"overlap_other_{phi_of(v)}") for v in self.values]
-        return tuple((v[own], v[other]) for v, own, other in keys if own in v)
-
-    def revealed(self, threshold: float) -> float:
-        """Return the share of answers of no whose tests a judge by overlap passes; 1 if there were no tests."""
-        if not self.drawn:
-            return 1.0
-        return sum(other < threshold <= own for own, other in self.drawn) / len(self.drawn)
-
-    @cached_property
-    def source_revealed(self) -> float:
-        """The same at the best threshold: how often word overlap alone names the source of a paraphrase."""
-        return max(self.revealed(own) for own in {own for own, _ in self.drawn} or {1.0})
-
-    def overlap_judge(self, threshold: float) -> Played:
-        """Return a judge that says yes where the words of two texts overlap by ``threshold`` or more.
-
-        Its paraphrases are those that the model was tested with. A pair without such paraphrases counts as accepted
-        with the probability of the others.
-        """
-        accepted, right = 0.0, 0.0
-        passes = self.revealed(threshold)
-        for v in self.values:
-            is_yes = v["overlap"] >= threshold
-            weight = float(v.get("overlap_proof", 0.0) >= threshold) if is_yes else passes
-            accepted += weight
-            right += weight * (v["label"] == is_yes)
-        name = f"{OVERLAP} ≥ {threshold:.2f}"
-        return Played(name, len(self.values), accepted, right if self.is_labelled else None)
-
-    @cached_property
-    def overlap_judges(self) -> tuple[Played, ...]:
-        """The judges by overlap at every threshold at which an answer of theirs changes."""
-        limits = {v["overlap"] for v in self.values} | {own for own, _ in self.drawn}
-        return tuple(self.overlap_judge(limit) for limit in sorted(limits) if limit)
-
-    def _best_overlap(self) -> Played:
-        fair = [played for played in self.overlap_judges if self._is_fair(played)]
-        best = max(fair, key=self.merit, default=None)
-        return best or Played(OVERLAP, len(self.values), 0.0, 0.0 if self.is_labelled else None)
-
-    def _same_source(self) -> Played:
-        """Return an oracle that says no to every pair, and knows its own paraphrases by the overlap of words."""
-        accepted = self.source_revealed * len(self.values)
-        no = self.source_revealed * sum(v["label"] == 0 for v in self.values)
-        return Played("same source", len(self.values), accepted, no if self.is_labelled else None)
-
-    def _is_fair(self, played: Played) -> bool:
-        """Return True if enough is accepted of a null oracle to compare its precision."""
-        return played.accepted >= FEWEST_ACCEPTED and played.coverage >= self.model.coverage / 2
-
-    def merit(self, played: Played) -> float:
-        """Return what decides: the precision of accepted answers, or their share where no pair has a label."""
-        return (played.precision or 0.0) if self.is_labelled else played.coverage
-
-    @property
-    def best_null(self) -> Played | None:
-        """The null oracle with the highest merit; None if the record has no null oracles."""
-        fair = [played for played in self.nulls if self._is_fair(played)] or list(self.nulls)
-        return max(fair, key=self.merit, default=None)
-
-    @property
-    def interval(self) -> Interval | None:
-        """The 95% interval of the model's merit; None if nothing is accepted or answered."""
-        model = self.model
-        hits, of = (model.right, model.accepted) if self.is_labelled else (model.accepted, model.answered)
-        return clopper_pearson(hits or 0.0, of) if of else None
-
-    @property
-    def same_answer(self) -> float:
-        """The share of the more frequent answer."""
-        yes = sum(v["said_yes"] == 1 for v in self.values) / len(self.values)
-        return max(yes, 1 - yes)
-
-    @property
-    def is_above_nulls(self) -> bool:
-        """True if the model's merit is clearly above that of the best null oracle.
-
-        Without labels, a model that nearly always gives the same answer is never above: one that knows nothing could
-        be accepted as often.
-        """
-        interval, null = self.interval, self.best_null
-        if interval is None or null is None or interval.low <= self.merit(null):
-            return False
-        return self.is_labelled or self.same_answer <= MOST_ALIKE
-
-
 def _accepted_pairs(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     """Yield precision and coverage of the model and of the null oracles, and what is accepted of right answers."""
-    # Records without null oracles have nothing to compare with.
-    decided = [v for v in values if is_decided(v) and NAMES.keys() & v.keys()]
+    decided = [v for v in values if is_decided(v)]
     if decided:
         yield rate(place, "acceptance_rate", _hits(decided, "accepted"), "higher")
     pairs = Pairs(values)
     if pairs.values:
         yield rate(place, "coverage", _hits(pairs.values, "accepted"), "higher")
-    if pairs.is_labelled:
-        right = [v["said_yes"] == v["label"] for v in pairs.values]
-        accepted = [is_right for v, is_right in zip(pairs.values, right, strict=True) if v["accepted"]]
-        yield rate(place, "accepted_precision", accepted, "higher")
-        for name, wanted in (("right_acceptance_rate", True), ("wrong_acceptance_rate", False)):
-            members = [v for v, is_right in zip(pairs.values, right, strict=True) if is_right is wanted]
-            yield rate(place, name, _hits(members, "accepted"), DIRECTIONS[name])
-    if pairs.drawn:
-        yield Metric(
-            *place, "source_revealed_rate", pairs.source_revealed, len(pairs.drawn), direction="lower"
-        )
-    for played in (*pairs.nulls, *filter(None, [pairs.judge])):
-        group = played.name.partition(" ≥")[0]
-        yield Metric(*place, "null_coverage", played.coverage, played.answered, group, direction="none")
-        if played.precision is not None:
-            n = round(played.accepted)
-            yield Metric(*place, "null_precision", played.precision, n, group, direction="none")
+        yield rate(place, "accepted_precision", pairs.accepted, "higher")
+    drawn = drawn_overlaps(pairs.values)
+    if drawn:
+        yield Metric(*place, "source_revealed_rate", source_revealed(drawn), len(drawn), direction="lower")
+    for null, group in zip(pairs.nulls, NULLS, strict=False):
+        count = len(pairs.values)
+        yield Metric(*place, "null_coverage", null.coverage, count, group, direction="none")
+        if null.precision is not None:
+            n = round(null.coverage * count)
+            yield Metric(*place, "null_precision", null.precision, n, group, direction="none")
     for label, group in ((1, "label yes"), (0, "label no")):
-        # A constant yes is accepted exactly for the pairs with a potential alignment.
-        hits = _hits([v for v in values if v.get("label") == label], "null_yes")
-        if hits:
+        aligned = [v for v in values if v.get("label") == label and f"potential_{phi_of(v)}" in v]
+        if aligned:
+            hits = [v[f"potential_{phi_of(v)}"] > 0 for v in aligned]
             yield rate(place, "potential_rate", hits, "none", group=group)
-    hits = _hits(values, "self_aligned")
-    if hits:
-        yield rate(place, "self_alignment_rate", hits, "none")
+
+
+def drawn_overlaps(values: Iterable[Values]) -> list[tuple[float, float]]:
+    """Return the overlaps of the paraphrases of tests with their source and with the other sentence."""
+    keys = [(v, f"overlap_own_{phi_of(v)}", f"overlap_other_{phi_of(v)}") for v in values]
+    return [(v[own], v[other]) for v, own, other in keys if own in v]
 
 
 def pair_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
@@ -336,50 +283,30 @@ def pair_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
         sources.setdefault(record.source, []).append(record.values)
     for source, values in sources.items():
         pairs = Pairs(values)
-        if pairs.values and pairs.nulls:
-            yield from _conclusion(pairs, f"{PAIRS}: {source}" if len(sources) > 1 else PAIRS)
-    no = [r.values for r in records if r.task == NO]
-    yield from _no_bound(no, Pairs(no))
+        if pairs.values:
+            yield from conclusion(pairs, f"{PAIRS}: {source}" if len(sources) > 1 else PAIRS)
+    yield from _no_bound([r.values for r in records if r.task == NO])
 
 
-def _conclusion(pairs: Pairs, where: str) -> Iterator[str]:
-    model, best, interval = pairs.model, pairs.best_null, pairs.interval
-    accepted = f"{model.accepted:.0f} of {model.answered} answers are accepted ({model.coverage:.1%})"
-    limits = "" if interval is None else f" ({interval.low:.1%} to {interval.high:.1%})"
-    if not pairs.is_labelled:
-        accepted += limits
-    elif model.precision is not None:
-        accepted += f"; of these, {model.precision:.1%} are right{limits}"
-    assert best is not None
-    null = f"an oracle that knows nothing ({best.name})"
-    got = f"{pairs.merit(best):.1%}"
-    if pairs.is_above_nulls:
-        yield f"{where}: {accepted}; clearly more than of {null}: {got}"
-    elif not pairs.is_labelled and pairs.same_answer > MOST_ALIKE:
-        yield f"warning: {where}: no conclusion: {pairs.same_answer:.1%} of the answers are the same; {accepted}"
-    else:
-        yield f"warning: {where}: no conclusion: {accepted}; not clearly more than of {null}: {got}"
-    others = [f"{p.name} {_shares(p)}" for p in (*pairs.nulls, *filter(None, [pairs.judge]))]
-    what = "accepted, and right of these" if pairs.is_labelled else "accepted"
-    yield f"{where}: {what}, of other oracles: {', '.join(others)}"
-
-
-def _shares(played: Played) -> str:
-    precision = "" if played.precision is None else f" and {played.precision:.1%}"
-    return f"{played.coverage:.1%}{precision}"
-
-
-def _no_bound(no: Sequence[Values], pairs: Pairs) -> Iterator[str]:
+def _no_bound(no: Sequence[Values]) -> Iterator[str]:
     """Yield the probability with which a model passes the tests of a no without knowing the source, if it holds."""
     tested = [v for v in no if v.get(f"tests_{phi_of(v)}")]
     if not tested:
         return
+    lenient = sum(v["accepted"] > 0 and v.get(f"trust_{phi_of(v)}") != 1 for v in tested)
+    if lenient:
+        yield (
+            f"accepted no: no bound: {lenient} of {len(tested)} answers failed a test, but without triangular evidence,"
+            " which alone rejects as printed (section 5.2.3)"
+        )
+        return
     most = int(max(v[f"tests_{phi_of(v)}"] for v in tested))
     passed = "1 test" if most == 1 else f"{most} tests"
-    many, limit = len(pairs.drawn), MOST_REVEALED**most
-    if many >= FEWEST_ACCEPTED and pairs.source_revealed > limit:
+    drawn = drawn_overlaps(tested)
+    many, limit = len(drawn), MOST_REVEALED**most
+    if many >= FEWEST_TESTS and (revealed := source_revealed(drawn)) > limit:
         yield (
-            f"accepted no: no bound: word overlap alone passes the tests of {pairs.source_revealed:.1%} of {many}"
+            f"accepted no: no bound: word overlap alone passes the tests of {revealed:.1%} of {many}"
             f" answers (at most {limit:.1%} is allowed), so paraphrases reveal their source"
         )
         return
@@ -394,7 +321,7 @@ def _no_bound(no: Sequence[Values], pairs: Pairs) -> Iterator[str]:
     yield (
         f"accepted no: a model whose answers do not depend on the coin passes {passed} with probability at most"
         f" {0.5**most:.3g}{exception}"
-        + ("" if many >= FEWEST_ACCEPTED else "; too few tests to say whether word overlap names the source")
+        + ("" if many >= FEWEST_TESTS else "; too few tests to say whether word overlap names the source")
     )
 
 
@@ -413,7 +340,6 @@ def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     undecided = [bool(v["answers_unreadable"] and not (v["answers_yes"] and v["answers_no"])) for v in asked]
     read = [v for v, unread in zip(asked, undecided, strict=True) if not unread]
     yield rate(place, "consistency_rate", _hits(read, "consistent"), "higher")
-    yield rate(place, "unreadable_rate", undecided, "lower")
     if place[0] == OWN:
         yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in said], "none")
         for answer, number in (("yes", 1), ("no", 0)):

@@ -1,262 +1,232 @@
-"""Null oracles: how often a pair's checker accepts answers without any understanding, and those of a perfect judge.
+"""Null oracles: what the checker accepts of answers about pairs that need no understanding.
 
-They answer the same pair in process, without a call. What is accepted of a model means something only beyond them. The
-paraphrase of a sentence is the sentence after a fixed phrase, because there is no model to paraphrase it.
+Acceptance alone says little: an oracle that says "no" to every pair and recognises its own paraphrases is accepted each
+time. What counts is how many accepted answers are right, and that more of them are than of the best null oracle with
+the same coverage.
 
-Values of a verdict; a value is missing if the pair cannot be tested:
-
-- ``null_yes``, ``null_no``: 1 if the same answer to every question is accepted, otherwise 0
-- ``null_coin``: the same for a fair coin for each question; ``said_coin``: 1 if it says yes to the sentences
-- ``null_judge``: the same for the labels of the pair and of its phrases; missing if a question that it needs has no
-  label
-- ``overlap``, ``overlap_proof``: the Jaccard index of the words of the sentences, and the highest threshold on that of
-  phrases at which the sentences are proved equivalent, 0 if there is none. With ``overlap_own`` and ``overlap_other``
-  of the model's paraphrases (``trust``), :mod:`metrics` plays every judge that says yes above a threshold
-- ``self_aligned``: 1 if the prover aligns the first sentence with itself
+A null oracle answers by a rule: always yes, always no, a coin, or one shallow feature of the two sentences with the
+threshold and direction that suit the labels best. It confirms every phrase, so its yes is accepted where the prover
+aligns the sentences, and it knows its own paraphrases, so its no is always accepted. No call is needed for that: a
+verdict has ``potential_or`` or ``potential_and``, and ``shallow_`` with each feature.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import random
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from itertools import takewhile
+from math import sqrt
 
-from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair, PairEvidence, holds
-from pytest_llmprops.benchmarks.oracle.paraphrase import Align, ParaphraseChecker, prove
-from pytest_llmprops.benchmarks.oracle.replies import (
-    PARAPHRASES,
-    PARAPHRASES_SYSTEM,
-    PHRASES_SYSTEM,
-    Answer,
-    ask_answer,
-    ask_paraphrases,
-    sentences_prompt,
-)
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
-from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
-from pytest_llmprops.benchmarks.oracle.trust import overlap, usable
-from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.core.strict_json import JSON
-from pytest_llmprops.core.verdicts import READ_BY
+from pytest_llmprops.benchmarks.oracle.pair_evidence import phi_of
+from pytest_llmprops.benchmarks.oracle.trust import OUTCOME_CODES, overlap
+from pytest_llmprops.core.statistics import Interval, clopper_pearson
+from pytest_llmprops.core.texts import unicode_words
 
-ASKINGS = 5
-
-
-async def self_consistency(pair: Pair, oracle: Oracle, askings: int = ASKINGS) -> Acceptance:
-    """Check whether prompt 5 gets the same answer every time (first check).
-
-    Outcomes: ``consistent``, ``inconsistent``, and ``unreadable`` or ``refused`` if some answers cannot be read and
-    the others are the same. Values: ``askings``, ``answers_yes``, ``answers_no``, ``answers_unreadable`` and
-    ``consistent``.
-
-    :param askings: how often the prompt is sent, as samples 0, 1, 2 …
-    :raises BackendError: if a call could not be made.
-    """
-    acceptance, answers = await _ask_repeatedly(pair, oracle, askings)
-    words: list[JSON] = [answer.word for answer in answers]
-    evidence = {"sentence_1": pair.first, "sentence_2": pair.second, "answers": words}
-    evidence[READ_BY] = _read_by(answers)
-    return replace(acceptance, evidence=evidence)
+Values = Mapping[str, float]
+#: prefix of the features in a verdict's values -> their names in reports
+PREFIX = "shallow_"
+FEATURES = {
+    "first_word": "the first word", "last_word": "the last word", "start": "the common start",
+    "end": "the common end", "words": "length", "longer": "difference in length",
+    "second_longer": "which one is longer", "overlap": "word overlap", "order": "word order",
+    "numbers": "numbers", "all_numbers": "how many numbers", "marks": "punctuation",
+    "all_marks": "how much punctuation",
+}  # fmt: skip
+#: the null oracles in their order
+NULLS = ("always yes", "always no", "a coin", "shallow feature")
+_NUMBER = re.compile(r"\d[\d.,]*\d|\d")
+_MARK = re.compile(r"[^\w\s]")
 
 
-async def _ask_repeatedly(pair: Pair, oracle: Oracle, askings: int) -> tuple[Acceptance, list[Answer]]:
-    """Return the decision of :func:`self_consistency`, without evidence, and the answers."""
-    prompt = sentences_prompt(pair.first, pair.second)
-    answers = await asyncio.gather(*(ask_answer(oracle, prompt, sample=n) for n in range(askings)))
-    said = [answer.said for answer in answers]
-    values = {
-        "askings": float(askings),
-        "answers_yes": float(said.count(True)),
-        "answers_no": float(said.count(False)),
-        "answers_unreadable": float(said.count(None)),
-        "consistent": float(len(set(said)) == 1 and None not in said),
+def shallow(first: str, second: str) -> dict[str, float]:
+    """Return what can be seen of two sentences without reading them, by the keys of ``FEATURES``."""
+    one, two = unicode_words(first), unicode_words(second)
+    numbers, more_numbers = Counter(_NUMBER.findall(first)), Counter(_NUMBER.findall(second))
+    marks, more_marks = Counter(_MARK.findall(first)), Counter(_MARK.findall(second))
+    return {
+        "first_word": float(one[:1] == two[:1]),
+        "last_word": float(one[-1:] == two[-1:]),
+        "start": float(_same(one, two)),
+        "end": float(_same(one[::-1], two[::-1])),
+        "words": float(len(one) + len(two)),
+        "longer": float(abs(len(one) - len(two))),
+        "second_longer": float(len(two) - len(one)),
+        "overlap": overlap(first, second),
+        "order": SequenceMatcher(None, one, two, autojunk=False).ratio(),
+        "numbers": float(_differing(numbers, more_numbers)),
+        "all_numbers": float((numbers + more_numbers).total()),
+        "marks": float(_differing(marks, more_marks)),
+        "all_marks": float((marks + more_marks).total()),
     }
-    consistent = bool(values["consistent"])
-    counts = f"{values['answers_yes']:.0f} yes, {values['answers_no']:.0f} no"
-    if values["answers_unreadable"]:
-        counts += f", {values['answers_unreadable']:.0f} unreadable"
-    why = f"{counts} in {askings} askings"
-    outcome = "consistent" if consistent else "inconsistent"
-    unread = [answer for answer in answers if answer.said is None]
-    if unread and not (values["answers_yes"] and values["answers_no"]):
-        outcome = "refused" if all(answer.notes.refused for answer in unread) else "unreadable"
-    return Acceptance(consistent, outcome, why, values=values), answers
 
 
-def _read_by(answers: Sequence[Answer]) -> str:
-    """Return how the first answer was read, or why the first unreadable one cannot be."""
-    return next((answer for answer in answers if answer.said is None), answers[0]).notes.read_by
+def _same(one: Sequence[str], two: Sequence[str]) -> int:
+    """Return how many words are the same from the start."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, two, strict=False)))
 
 
-async def own_paraphrase(
-    sentence: str,
-    oracle: Oracle,
-    checker: ParaphraseChecker,
-    rng: random.Random,
-    askings: int = ASKINGS,
-) -> Acceptance:
-    """Check whether the oracle always calls its own paraphrase equivalent, and try to prove it (second check).
+def _differing(one: Counter[str], two: Counter[str]) -> int:
+    return ((one - two) + (two - one)).total()
 
-    If its first answer is no, that answer is also tested like that on any pair (appendix B.3.3).
 
-    The paraphrase is the first one from prompt 7 that differs from the sentence. Outcomes:
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What is accepted of an oracle's answers about labelled pairs.
 
-    - ``consistent``: every answer is yes; the only accepted outcome
-    - ``denied``: every answer is no
-    - ``inconsistent``: any other answers
-    - ``untested``: no paraphrase exists
-
-    Values: those of :func:`self_consistency` (``consistent`` is also 1 for ``denied``, as in the paper), ``said_yes``
-    of the first answer, those of ``Proof.values`` (table 4), and if the first answer is no, those of its test, except
-    ``accepted`` and ``accepted_paper``.
-
-    :raises BackendError: if a call could not be made.
+    :param coverage: share of the answers that are accepted.
+    :param right: share of the answers that are accepted and agree with the label.
+    :param agrees: share of the answers that agree with the label.
     """
-    paraphrases = await ask_paraphrases(oracle, sentence)
-    texts = usable(paraphrases, sentence, checker.settings.paraphrases)
-    if not texts:
-        why = paraphrases.notes.problem or "no paraphrase differs from the sentence"
-        return Acceptance(False, "untested", why, {"sentence": sentence})
-    (acceptance, answers), alignments = await asyncio.gather(
-        _ask_repeatedly(Pair(sentence, texts[0]), oracle, askings), checker.align(sentence, texts[0])
-    )
-    proof = await prove(alignments, oracle, ask_identical=checker.settings.ask_identical)
-    said = answers[0].said
-    denied = acceptance.accepted and said is False
-    words: list[JSON] = [answer.word for answer in answers]
-    evidence: dict[str, JSON] = {"sentence": sentence, "paraphrase": texts[0], "answers": words}
-    evidence |= {READ_BY: _read_by(answers), "proof": proof.evidence.to_json()}
-    values = {**acceptance.values, "said_yes": -1.0 if said is None else float(said), **proof.values}
-    if said is False:
-        shown = PairEvidence(explanation=answers[0].explanation)
-        test = await checker.check_no(Pair(sentence, texts[0]), oracle, rng, {}, shown, proof)
-        evidence |= test.evidence
-        values |= {name: n for name, n in test.values.items() if not name.startswith("accepted")}
-    return replace(
-        acceptance,
-        accepted=acceptance.accepted and not denied,
-        outcome="denied" if denied else acceptance.outcome,
-        why=f"{acceptance.why}: it denies its own paraphrase" if denied else acceptance.why,
-        evidence=evidence,
-        values=values,
-    )
+
+    name: str
+    coverage: float
+    right: float
+    agrees: float
+
+    @property
+    def precision(self) -> float | None:
+        """The share of accepted answers that are right; None if none is accepted."""
+        return self.right / self.coverage if self.coverage else None
 
 
-def random_checker(settings: OracleSettings, align: Align) -> ParaphraseChecker:
-    """Return the checker of random pairs: p is any of the ten paraphrases, and every pair gets a proof attempt."""
-    return ParaphraseChecker(replace(settings, indifferentiable="random", reference=True), align)
+class Pairs:
+    """A model's answers on pairs from one source, next to those of null oracles.
 
-
-#: answers whether two texts are equivalent
-Judge = Callable[[str, str], bool]
-#: in front of a sentence that stands for its own paraphrase
-MARK = "In other words: "
-#: value -> name of the null oracles that are played
-NAMES = {
-    "null_yes": "constant yes",
-    "null_no": "constant no",
-    "null_coin": "coin",
-    "null_judge": "perfect judge",
-}
-_TWO = re.compile(r"^1\. '(.*)' 2\. '(.*)'\nAnswer", re.MULTILINE | re.DOTALL)
-_ONE = re.compile(re.escape(PARAPHRASES).replace(re.escape("{sentence}"), "(.*)"), re.DOTALL)
-
-
-async def null_values(x: Pair, checker: ParaphraseChecker, rng: random.Random) -> dict[str, float]:
-    """Return the values of the null oracles for a pair.
-
-    :raises BackendError: if the parser or the encoder could not be called.
+    :param values: of the verdicts; those without a readable answer or a label do not count.
     """
-    # The draw of a source needs no alignment of paraphrases: the answers do not depend on it.
-    settings = replace(checker.settings, indifferentiable="random", reference=False, distance=0.0)
-    played = ParaphraseChecker(settings, checker.align)
-    judges: dict[str, Judge] = {
-        "null_yes": lambda first, second: True,
-        "null_no": lambda first, second: False,
-        "null_coin": lambda first, second: rng.random() < 0.5,
-    }
-    # Without labels of phrases, a proof cannot be answered. A judge of only some of the pairs would mislead.
-    if x.label is False or (x.label and x.phrases is not None):
-        judges["null_judge"] = _perfect(x)
-    values = {"overlap": overlap(x.first, x.second)}
-    for name, judge in judges.items():
-        try:
-            acceptance = await played.check(x, null_oracle(judge), rng)
-        except _Unlabelled:
-            continue
-        if acceptance.outcome != "untested":
-            values[name] = float(acceptance.accepted)
-            if name == "null_coin":
-                values["said_coin"] = acceptance.values["said_yes"]
-    if "null_yes" in values:
-        values["overlap_proof"] = await _proved_by_overlap(x, played) if values["null_yes"] else 0.0
-    itself = await checker.align(x.first, x.first)
-    return values if itself.missing else values | {"self_aligned": float(holds(itself.rho, settings.phi))}
 
+    def __init__(self, values: Sequence[Values]) -> None:
+        self.values = [v for v in values if v.get("said_yes", -1) >= 0 and v["label"] >= 0]
 
-def _overlaps(limit: float, first: str, second: str) -> bool:
-    return overlap(first, second) >= limit
+    @cached_property
+    def accepted(self) -> list[bool]:
+        """For each accepted answer, whether it is right."""
+        return [v["said_yes"] == v["label"] for v in self.values if v["accepted"]]
 
+    @cached_property
+    def rejected(self) -> list[bool]:
+        """For each answer that is not accepted, whether it is right."""
+        return [v["said_yes"] == v["label"] for v in self.values if not v["accepted"]]
 
-async def _proved_by_overlap(x: Pair, checker: ParaphraseChecker) -> float:
-    """Return the highest threshold at which a judge by word overlap proves a yes, to two digits; 0 if none does.
+    @cached_property
+    def model(self) -> Played:
+        """The model's own answers."""
+        count = len(self.values) or 1
+        right, wrong = sum(self.accepted), sum(self.rejected)
+        return Played("", len(self.accepted) / count, right / count, (right + wrong) / count)
 
-    A higher threshold refuses more phrases, so the thresholds can be searched by halves.
-    """
-    limits = [step / 100 for step in range(101)]
-    low, high = 0, len(limits) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        judge = partial(_overlaps, limits[middle])
-        proof = await checker.proof(x.first, x.second, null_oracle(judge))
-        if holds(proof.rho, checker.settings.phi):
-            low = middle
-        else:
-            high = middle - 1
-    return limits[low]
+    @property
+    def interval(self) -> Interval | None:
+        """The 95% interval of the model's precision; None if nothing is accepted."""
+        return clopper_pearson(sum(self.accepted), len(self.accepted)) if self.accepted else None
 
+    @property
+    def gain(self) -> tuple[float, float, float]:
+        """How much more often accepted answers are right than all answers, with its 95% interval.
 
-def null_oracle(judge: Judge) -> Oracle:
-    """Return an oracle that answers prompts 5 and 6 by ``judge``, and prompt 7 with the marked sentence."""
+        That is the difference between accepted and rejected answers, times the share of rejected ones. The intervals of
+        both shares are combined as by Zou and Donner (2008).
+        """
+        if not self.accepted or not self.rejected:
+            return 0.0, 0.0, 0.0
+        one, two = (sum(right) / len(right) for right in (self.accepted, self.rejected))
+        first, second = (clopper_pearson(sum(right), len(right)) for right in (self.accepted, self.rejected))
+        below = sqrt((one - first.low) ** 2 + (second.high - two) ** 2)
+        above = sqrt((first.high - one) ** 2 + (two - second.low) ** 2)
+        rest = len(self.rejected) / len(self.values)
+        return rest * (one - two), rest * (one - two - below), rest * (one - two + above)
 
-    async def reply(chat: Chat) -> Reply:
-        system, human = chat.messages[0].content, chat.messages[1].content
-        if system == PARAPHRASES_SYSTEM:
-            match = _ONE.search(human)
-            return Reply(json.dumps({"paraphrases": [MARK + match[1]]} if match else {}))
-        match = _TWO.search(human)
-        said = match is not None and judge(*match.groups())
-        about = "phrases" if system == PHRASES_SYSTEM else "sentences"
-        return Reply(
-            json.dumps({"answer": "yes" if said else "no", "explanation": f"a null oracle on {about}"})
+    def play(self, name: str, says_yes: Sequence[bool]) -> Played:
+        """Return a null oracle with these answers."""
+        answers = list(zip(self.values, says_yes, strict=True))
+        accepted = [v["label"] == yes for v, yes in answers if not yes or v.get(f"potential_{phi_of(v)}")]
+        count = len(answers)
+        agrees = sum(v["label"] == yes for v, yes in answers)
+        return Played(name, len(accepted) / count, sum(accepted) / count, agrees / count)
+
+    @cached_property
+    def nulls(self) -> tuple[Played, ...]:
+        """The oracles that know nothing; empty without a pair."""
+        if not self.values:
+            return ()
+        count = len(self.values)
+        yes, no = self.play("always yes", [True] * count), self.play("always no", [False] * count)
+        coin = Played(
+            "a coin",
+            (yes.coverage + no.coverage) / 2,
+            (yes.right + no.right) / 2,
+            (yes.agrees + no.agrees) / 2,
         )
+        return tuple(filter(None, [yes, no, coin, max(self._by_feature(), key=self.bar, default=None)]))
 
-    return Oracle(reply)
+    def _by_feature(self) -> Iterator[Played]:
+        for feature, name in FEATURES.items():
+            key = PREFIX + feature
+            if all(key in v for v in self.values):
+                for threshold in {v[key] for v in self.values}:
+                    says_yes = [v[key] >= threshold for v in self.values]
+                    yield self.play(name, says_yes)
+                    yield self.play(name, [not yes for yes in says_yes])
+
+    def bar(self, null: Played) -> float:
+        """Return the precision of a null oracle at the model's coverage.
+
+        With a higher coverage, it may be silent on any of its answers, and keeps its precision. With a lower one, it
+        says no to as many more pairs as it needs.
+        """
+        coverage = self.model.coverage
+        if null.coverage >= coverage:
+            return null.precision or 0.0
+        share = (coverage - null.coverage) / (1 - null.coverage)
+        no = sum(v["label"] == 0 for v in self.values) / len(self.values)
+        return (share * no + (1 - share) * null.right) / coverage
+
+    @property
+    def best_null(self) -> Played:
+        """The null oracle whose accepted answers are most often right at the model's coverage."""
+        return max(self.nulls, key=self.bar)
+
+    @property
+    def is_above_nulls(self) -> bool:
+        """True if the model's accepted answers are clearly more often right than those of the best null oracle."""
+        return self.interval is not None and self.interval.low > self.bar(self.best_null)
+
+    @property
+    def near_copies(self) -> tuple[int, int]:
+        """The answers of no, and those without a test because the model's paraphrases are copies of their sentence."""
+        no = [v for v in self.values if v["said_yes"] == 0]
+        untested = [v for v in no if v.get(f"trust_{phi_of(v)}") == OUTCOME_CODES["untested"]]
+        return len(no), sum(v.get("left_out_1", 0) + v.get("left_out_2", 0) > 0 for v in untested)
 
 
-class _Unlabelled(Exception):
-    """A perfect judge is asked about phrases without a label."""
+#: minimum share of the answers of no whose paraphrases are copies, for the conclusion to blame them
+MANY_COPIES = 0.1
 
 
-def _perfect(x: Pair) -> Judge:
-    """Return a judge that answers by the labels of the sentences and of their phrases.
-
-    It raises :class:`_Unlabelled` if it is asked about different phrases without a label.
-    """
-    labels = {(first, second): label for first, second, label in x.phrases or ()}
-
-    def same(first: str, second: str) -> bool:
-        sentences = [text.removeprefix(MARK) for text in (first, second)]
-        if sentences[0].casefold() == sentences[1].casefold():
-            return True
-        if set(sentences) <= {x.first, x.second}:
-            return bool(x.label)
-        if (first, second) not in labels:
-            raise _Unlabelled
-        return labels[first, second]
-
-    return same
+def conclusion(pairs: Pairs, where: str) -> Iterator[str]:
+    """Yield what the accepted answers are worth, and what is accepted of null oracles."""
+    model, best, interval = pairs.model, pairs.best_null, pairs.interval
+    text = f"{len(pairs.accepted)} of {len(pairs.values)} answers are accepted ({model.coverage:.1%})"
+    if interval is not None:
+        gain, low, high = (f"{round(100 * points)}".replace("-", "−") for points in pairs.gain)
+        text += (
+            f"; accepted answers are right in {model.precision:.1%} ({interval.low:.1%} to {interval.high:.1%}; all:"
+            f" {model.agrees:.1%}): accepting adds {gain} points ({low} to {high})"
+        )
+    null = f"the {pairs.bar(best):.1%} of an oracle that knows nothing ({best.name})"
+    if pairs.is_above_nulls:
+        yield f"{where}: {text}; clearly more than {null}"
+    else:
+        yield f"warning: {where}: no conclusion: {text}; not clearly more than {null}"
+    said_no, copies = pairs.near_copies
+    if copies > MANY_COPIES * said_no:
+        yield (
+            f"warning: {where}: {copies} of {said_no} answers of no are not tested, because the model's paraphrases"
+            " copy their sentence: the coverage is low because of the paraphrases, not of the answers"
+        )
+    shares = ", ".join(f"{p.name} {p.coverage:.1%} and {p.precision or 0:.1%}" for p in pairs.nulls)
+    yield f"{where}: accepted, and right of these, of oracles that know nothing: {shares}"

@@ -17,8 +17,6 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
                                        the better direction; 0 if there is none
 ``phi_or``, ``phi_and``                the same after the oracle was asked about phrase pairs
 ``undecided_or``, ``undecided_and``    1 if they are aligned only if replies that cannot be read were a yes
-``rho_12``, ``rho_star_12``,           the four alignments behind them (``alignment.Rho``)
-``rho_21``, ``rho_star_21``
 ``phrase_pairs``                       distinct phrase pairs of the potential alignments
 ``asked_phrases``,                     how many of them were asked, refused (including unreadable), unreadable
 ``refused_phrases``,
@@ -39,17 +37,10 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 ``inconsistent_or``,
 ``inconsistent_and``, ``other_only_or``,
 ``other_only_and``
-``overlap``, ``overlap_proof``,        of ``nulls``: the overlap of the sentences, the highest threshold at which word
-``overlap_own_or``, ``overlap_own_and``, overlap proves a yes (0: none), and the overlaps of the tests' paraphrases with
-``overlap_other_or``,                  their source and with the other sentence; of several tests, the lowest with the
-``overlap_other_and``                  source and the highest with the other sentence
-``null_yes``, ``null_no``,             1 if a null oracle's answer on the same pair is accepted (``nulls``)
-``null_coin``, ``null_judge``
-``said_coin``                          1 if the coin says yes
-``self_aligned``                       1 if the first sentence is aligned with itself
-``said_yes_minimal``,                  the answer on a sentence and its minimal edit, and on one and its neutral edit:
-``said_yes_neutral``                   1 yes, 0 no, -1 unreadable; with the setting ``edits``
-``minimal_edit``, ``neutral_edit``     which edit: its number in ``edits.KINDS`` and ``edits.EDITS``, from 0
+``shallow_first_word`` …               the features of the two sentences that a shallow oracle sees (``nulls.FEATURES``)
+``overlap_own_or``, ``overlap_own_and``, the word overlap of the tests' paraphrases with their source and with the other
+``overlap_other_or``,                  sentence; of several tests, the lowest with the source and the highest with the
+``overlap_other_and``                  other sentence
 ``fair_coin_or``, ``fair_coin_and``    1 if both sentences had paraphrases to draw, so that the bound holds
 =====================================  ============================================================================
 """
@@ -245,46 +236,12 @@ class PairEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class PairCounterexample:
-    """Answers about sentences that cannot all be right, as a search records them.
-
-    :param sentences: the shortest that were found.
-    :param answers: the numbers of two sentences, counted from 1, and the model's answer about them.
-    :param edits: the names of the edits that made one sentence from another one, if any.
-    """
-
-    sentences: tuple[str, ...]
-    answers: tuple[tuple[int, int, str], ...]
-    edits: tuple[str, ...] = ()
-
-    @classmethod
-    def from_json(cls, evidence: Evidence) -> PairCounterexample:
-        """Read the ``counterexample`` of a line of ``searches.jsonl``; missing fields are empty or 0."""
-        answers = tuple(
-            (count_in(answer, "first"), count_in(answer, "second"), text_in(answer, "answer"))
-            for answer in objects_in(evidence, "answers")
-        )
-        return cls(texts_in(evidence, "sentences"), answers, texts_in(evidence, "edits"))
-
-    def to_json(self) -> Evidence:
-        """Return the object for the record."""
-        answers: list[Evidence] = [
-            {"first": one, "second": two, "answer": word} for one, two, word in self.answers
-        ]
-        return {"sentences": list(self.sentences), "answers": answers, "edits": list(self.edits)}
-
-
-@dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sentences; ``label`` is True if annotators call them equivalent, None if there is no label.
-
-    :param phrases: a phrase of each sentence, and whether annotators call them equivalent; None if there are no labels.
-    """
+    """Two sentences; ``label`` is True if annotators call them equivalent, None if there is no label."""
 
     first: str
     second: str
     label: bool | None = None
-    phrases: tuple[tuple[str, str, bool], ...] | None = None
 
     @property
     def sentences(self) -> tuple[str, str]:
@@ -308,7 +265,6 @@ def answer_values(x: Pair, answer: Answer) -> dict[str, float]:
         "said_yes": -1.0 if answer.said is None else float(answer.said),
         "label": -1.0 if x.label is None else float(x.label),
         "repaired": float(answer.notes.repaired),
-        "fenced": float(answer.notes.fenced),
         "accepted": 0.0,
         "accepted_paper": 0.0,
     }
@@ -345,7 +301,7 @@ def trust_evidence(evidence: PairEvidence, trust: Trust) -> PairEvidence:
     return replace(evidence, category=trust.category or "", trust=trust.outcome, tests=tests)
 
 
-def why_no(trust: Trust, problem: str = "") -> str:
+def why_no(trust: Trust, problem: str = "", *, accepted: bool) -> str:
     """Return why a "no" is accepted or not, in one phrase.
 
     :param problem: why no paraphrases can be read, if that is the reason.
@@ -354,8 +310,9 @@ def why_no(trust: Trust, problem: str = "") -> str:
         return f"no, but not tested: {problem or 'no paraphrase differs enough from its sentence'}"
     about = f", category {trust.category}" if trust.category else ""
     passed = sum(test.outcome == "accepted" for test in trust.tests)
-    if trust.outcome == "accepted":
-        return f"no, and passed {passed} of {passed} tests{about}"
+    if accepted:
+        tests = f"{passed} of {len(trust.tests)} tests{about}"
+        return f"no, and passed {tests}" + ("" if trust.outcome == "accepted" else "; no triangular evidence")
     reasons = {
         "triangular": "triangular evidence, a paraphrase that is said to be equivalent to both sentences",
         "inconsistent": "self-inconsistent, it is not said to be equivalent to its own sentence only",

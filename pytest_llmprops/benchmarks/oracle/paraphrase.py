@@ -40,7 +40,7 @@ from pytest_llmprops.benchmarks.oracle.replies import (
     phrases_prompt,
     sentences_prompt,
 )
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Oracle
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.benchmarks.oracle.trust import (
     Candidate,
@@ -138,10 +138,6 @@ class Proof:
             "phi_and": rho.phi_and,
             "undecided_or": self.possible.phi_or and not rho.phi_or,
             "undecided_and": self.possible.phi_and and not rho.phi_and,
-            "rho_12": rho.forward,
-            "rho_star_12": rho.forward_star,
-            "rho_21": rho.backward,
-            "rho_star_21": rho.backward_star,
             "phrase_pairs": len(self.potential.pairs()),
             "asked_phrases": len(self.answers),
             "refused_phrases": len(self.refused),
@@ -181,6 +177,8 @@ async def prove(alignments: Alignments, oracle: Oracle, *, ask_identical: bool =
     return Proof(alignments, before.without(refused), tuple(answers.items()))
 
 
+#: the bound of a no that is accepted as printed
+AS_PRINTED = Bound("no bound: a no is rejected only if a paraphrase is called equivalent to both sentences")
 #: returns the potential alignments of two sentences; ``Alignments.without_trees`` if the parser or encoder fails
 Align = Callable[[str, str], Awaitable[Alignments]]
 
@@ -282,14 +280,15 @@ class ParaphraseChecker:
         for phi in PHIS:
             values |= {f"{name}_{phi}": number for name, number in results[phi].values.items()}
         trust = results[self.settings.phi]
-        accepted = trust.outcome == "accepted"
+        # As printed (section 5.2.3), a test rejects only with triangular evidence.
+        as_printed = self.settings.alignment == "printed"
+        accepted = trust.accepted_by_paper if as_printed else trust.outcome == "accepted"
         values |= {"accepted": float(accepted), "accepted_paper": float(trust.accepted_by_paper)}
         shown = trust_evidence(evidence, trust).to_json()
         problem = "" if candidates else next((p.notes.problem for p in paraphrases if p.notes.problem), "")
-        bound = trust.bound if accepted else None
-        return Acceptance(
-            accepted, _outcome_no(trust, paraphrases), why_no(trust, problem), shown, bound, values
-        )
+        bound = (AS_PRINTED if as_printed else trust.bound) if accepted else None
+        outcome = "accepted-no" if accepted else _outcome_no(trust, paraphrases)
+        return Acceptance(accepted, outcome, why_no(trust, problem, accepted=accepted), shown, bound, values)
 
     async def _own_alignment(
         self, x: Pair, oracle: Oracle, proof: Proof | None
@@ -377,4 +376,4 @@ def _outcome_no(trust: Trust, paraphrases: Sequence[Paraphrases]) -> str:
         return "refused" if all(answer.notes.refused for answer in unread) else "unreadable"
     if trust.outcome == "untested":
         return "refused" if all(reply.notes.refused for reply in paraphrases) else "untested"
-    return "accepted-no" if trust.outcome == "accepted" else "rejected"
+    return "rejected"

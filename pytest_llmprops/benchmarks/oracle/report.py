@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, RULES, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
+from pytest_llmprops.benchmarks.oracle.metrics import a_rate, a_test, domain_of
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, ProofEvidence, TrustTestEvidence
-from pytest_llmprops.benchmarks.oracle.sentence_metrics import a_rate, a_test, domain_of
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import one_line, shortened, unicode_words, visible
@@ -229,7 +229,7 @@ _LINEARITY_COLUMNS: Mapping[str, tuple[str, str, str, str, str]] = {
     "A_rate, accepted": ("a_rate", "accepted", "section 5.1", "combination_pass_rate", "{}"),
     "Identity": ("identity_rate", "", "", "", ""),
     "Named": ("named_share", "", "appendix A.4", "named_entity_rate", "{}"),
-    "By vote": ("named_by_vote_rate", "", "appendix A.2", "named_entity_undecided_rate", "{}"),
+    "By vote": ("named_share", "by vote", "appendix A.2", "named_entity_undecided_rate", "{}"),
 }  # fmt: skip
 
 
@@ -895,11 +895,7 @@ _PAIR_TABLES = (
 
 def pair_tables(measured: Measured) -> list[Table]:
     """Return tables 2, 3 and 5, and what is accepted."""
-    trust = (
-        _trust_table("acceptance_rate", ""),
-        _trust_table("acceptance_rate_paper", ", by the paper's rule"),
-    )
-    return [_table(measured, spec) for spec in (*_PAIR_TABLES, *trust)]
+    return [_table(measured, spec) for spec in (*_PAIR_TABLES, _TRUST_TABLE)]
 
 
 #: category of table 5 -> the paper's setting
@@ -920,20 +916,18 @@ def _trust_printed() -> list[Cell]:
     return cells
 
 
-def _trust_table(name: str, rule: str) -> PairTable:
-    return PairTable(
-        f"Answers of no that are accepted{rule} (Table 5)", NO, name,
-        tuple(
-            (f"{phi_name}: {category}", _of, name, f"{category} {phi}")
-            for phi, phi_name in PHI.items()
-            for category in CATEGORIES.values()
-        ),
-        _trust_printed,
-        "A: the sentences are aligned. I: a paraphrase exists that can be aligned with both (indifferentiable), and the"
-        " test asks about it; otherwise about any paraphrase. The cells are accepted of tested answers.",
-    )  # fmt: skip
-
-
+_TRUST_TABLE = PairTable(
+    "Answers of no that are accepted (Table 5)", NO, "acceptance_rate_paper",
+    tuple(
+        (f"{phi_name}: {category}", _of, "acceptance_rate_paper", f"{category} {phi}")
+        for phi, phi_name in PHI.items()
+        for category in CATEGORIES.values()
+    ),
+    _trust_printed,
+    "A: the sentences are aligned. I: a paraphrase exists that can be aligned with both (indifferentiable), and the"
+    " test asks about it; otherwise about any paraphrase. Accepted of tested answers, as in the paper: only triangular"
+    " evidence rejects.",
+)  # fmt: skip
 _OWN_TABLE = PairTable(
     "Own paraphrases (Table 4)", OWN, "yes_rate",
     (

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -17,6 +18,8 @@ from typing import Any, Protocol, TypeVar
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.core.strict_json import JSON
 
+#: a prompt that asks for JSON, without which OpenAI's API refuses to enforce it
+_ASKS_JSON = re.compile(r"\boutput (?:one )?JSON\b", re.I)
 X = TypeVar("X", contravariant=True)
 
 #: sends a chat to a model: the ``ask`` of a benchmark, or any async function of a chat
@@ -34,14 +37,21 @@ class Oracle:
         :class:`~pytest_llmprops.core.errors.BackendError` is not caught, because it is not an answer.
     :param temperature: temperature of every question; None: the server's default.
     :param max_tokens: maximum length of a reply, unless a question sets its own; None: no limit.
+    :param json: whether the server shall enforce JSON in replies to prompts that ask for it.
     """
 
-    __slots__ = ("_ask", "asked", "max_tokens", "temperature")
+    __slots__ = ("_ask", "asked", "json", "max_tokens", "temperature")
 
     def __init__(
-        self, ask: AskChat, *, temperature: float | None = None, max_tokens: int | None = None
+        self,
+        ask: AskChat,
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        json: bool = False,
     ) -> None:
         self._ask = ask
+        self.json = json
         self.temperature = temperature
         self.max_tokens = max_tokens
         self.asked = 0
@@ -58,8 +68,13 @@ class Oracle:
         """
         messages = (Message("user", prompt),) if isinstance(prompt, str) else tuple(prompt)
         limit = self.max_tokens if max_tokens is None else max_tokens
+        asks = any(_ASKS_JSON.search(message.content) for message in messages)
+        form = "json_object" if self.json and asks else ""
         self.asked += 1
-        return await self._ask(Chat(messages, temperature=self.temperature, max_tokens=limit, sample=sample))
+        chat = Chat(
+            messages, temperature=self.temperature, max_tokens=limit, sample=sample, response_format=form
+        )
+        return await self._ask(chat)
 
     async def samples(self, prompt: Prompt, numbers: Iterable[int]) -> list[Reply]:
         """Ask one question several times at once and return the replies in order.

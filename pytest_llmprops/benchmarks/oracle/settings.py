@@ -30,6 +30,8 @@ class OracleSettings:
     :param rule: what passes a test. ``any``: one of all combinations of samples, on tests drawn from all vectors, as
         in the paper. ``majority``: the most frequent answers, on tests that can fail.
     :param synonym_votes: samples of prompts 3 and 4.
+    :param json: ask for entities as JSON, and let the server enforce JSON wherever a prompt asks for it
+        (``response_format``); otherwise prompt 1 asks for a numbered list, as in the paper.
     :param alignment: how phrases are mapped: ``printed`` is Algorithm 1; ``covering`` must cover both sentences.
     :param whole: whether a phrase may be mapped to the whole other sentence.
     :param phi: the kind of alignment that decides; both kinds are recorded.
@@ -55,6 +57,7 @@ class OracleSettings:
     tests: int = 5
     rule: Rule = "any"
     synonym_votes: int = 7
+    json: bool = False
     alignment: Matching = "printed"
     whole: Whole = "allow"
     phi: Phi = "or"
@@ -95,8 +98,9 @@ PAPER = OracleSettings()
 #: for sentences, 3 samples instead of 11, a rule with a bound, and no test that cannot fail; for pairs, no
 #: questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof; a fair coin
 QUICK = OracleSettings(
-    samples=3, rule="majority", synonym_votes=1, alignment="covering", whole="bar", indifferentiable="potential",
-    source="even", distance=0.3, ask_identical=False, reference=False, askings=3, search="accepted", max_tokens=400,
+    samples=3, rule="majority", synonym_votes=1, json=True, alignment="covering", whole="bar",
+    indifferentiable="potential", source="even", distance=0.3, ask_identical=False, reference=False, askings=3,
+    search="accepted", max_tokens=400,
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_llmprops.core.errors import DataError
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: half-open: from the first token (or character) to the one after the last
 Span = tuple[int, int]
+#: the places of a phrase's tokens, in order; a phrase may have gaps
+Tokens = tuple[int, ...]
 
 #: treebank escape -> bracket in a token
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -43,9 +45,6 @@ _SUBORDINATORS = frozenset(
     ]
 )  # fmt: skip
 
-#: content words; function words with a meaning of their own (prepositions, negations, modal verbs, quantifiers,
-#: pronouns); and the rest: articles, auxiliaries, the copula, punctuation, "of", "and", "that" and the like
-Kind = Literal["content", "meaning", "form"]
 #: first letters of the tags of content words in the Penn Treebank and in Universal Dependencies
 _CONTENT_TAGS = (
     "NN",
@@ -69,9 +68,6 @@ _BE = frozenset(
 )
 #: they are auxiliaries only before another verb
 _HAVE = frozenset({"did", "do", "does", "doing", "had", "has", "have", "having", "'ve", "'d", "’ve", "’d"})
-_FORM_WORDS = frozenset({"a", "an", "the", "of", "and", "but", "yet", "&"})
-#: existential "there", possessive endings and relative pronouns
-_FORM_TAGS = frozenset({"EX", "POS", "WDT", "WP", "WP$"})
 #: adverbs that change the meaning of other words and say little alone
 _ADVERBS = frozenset(
     [
@@ -95,6 +91,11 @@ class Node:
     def size(self) -> int:
         """Number of tokens it covers."""
         return self.end - self.start
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens it covers."""
+        return tuple(range(self.start, self.end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,20 +170,12 @@ class Tree:
         tagged = self.tags[token] in _PREPOSITION_TAGS
         return self.is_word(token) and not (tagged and self.tokens[token].lower() not in _SUBORDINATORS)
 
-    def kind(self, token: int) -> Kind:
-        """Return whether a token is a content word, a function word with a meaning, or neither."""
+    def is_content(self, token: int) -> bool:
+        """Return True for a word that carries content: no pronoun, preposition, auxiliary, negation or the like."""
         word, tag = self.tokens[token].lower(), self.tags[token]
-        if not self.is_word(token) or tag in _FORM_TAGS or word in _FORM_WORDS:
-            return "form"
         if tag.startswith(_VERB_TAGS) and (word in _BE or (word in _HAVE and self._is_auxiliary(token))):
-            return "form"
-        if word == "that" and tag in ("IN", "SCONJ"):
-            return "form"
-        if word == "to" and any(later in ("VB", "VERB") for later in self.tags[token + 1 : token + 3]):
-            return "form"
-        if word in _ADVERBS or not tag.startswith(_CONTENT_TAGS):
-            return "meaning"
-        return "content"
+            return False
+        return self.is_word(token) and tag.startswith(_CONTENT_TAGS) and word not in _ADVERBS
 
     def _is_auxiliary(self, token: int) -> bool:
         """Return True if a verb or a verb phrase follows the token in its constituent."""
@@ -194,14 +187,6 @@ class Tree:
             else self.tags[child.start].startswith(_VERB_TAGS)
             for child in later
         )
-
-
-def collapsed(node: Node) -> Node:
-    """Return ``node`` with every unary chain merged into one node, labels joined by ``+`` from the top."""
-    children = tuple(collapsed(child) for child in node.children)
-    if len(children) == 1:
-        return Node(f"{node.label}+{children[0].label}", node.start, node.end, children[0].children)
-    return Node(node.label, node.start, node.end, children)
 
 
 def is_punctuation(token: str) -> bool:
@@ -295,6 +280,12 @@ class Parsed:
         """Return the text of the tokens ``[start, end)``."""
         start, end = span
         return self.text[self.spans[start][0] : self.spans[end - 1][1]]
+
+    def text_of(self, tokens: Tokens) -> str:
+        """Return the text of a phrase; an ellipsis stands for each gap."""
+        starts = [token for token in tokens if token - 1 not in tokens]
+        ends = [token + 1 for token in tokens if token + 1 not in tokens]
+        return " … ".join(map(self.phrase, zip(starts, ends, strict=True)))
 
     def uncovered(self, covered: Sequence[bool], required: Sequence[bool]) -> tuple[str, ...]:
         """Return the texts of uncovered runs of tokens, if at least one token of the run must be covered.

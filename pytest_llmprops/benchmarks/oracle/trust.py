@@ -186,6 +186,14 @@ def overlap(first: str, second: str) -> float:
     return len(one & two) / len(one | two) if one | two else 0.0
 
 
+def source_revealed(drawn: Sequence[tuple[float, float]]) -> float:
+    """Return how often word overlap alone, at its best threshold, names the source of a paraphrase.
+
+    :param drawn: of each test, the overlap of the paraphrase with its source and with the other sentence.
+    """
+    return max(sum(other < limit <= own for own, other in drawn) / len(drawn) for limit, _ in drawn)
+
+
 def category_of(aligned: bool, indifferentiable: bool) -> Category:
     """Return the category of table 5: are the sentences aligned, and is there an indifferentiable paraphrase?"""
     if indifferentiable:

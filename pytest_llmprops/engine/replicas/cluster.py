@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple, TypeVar
 
-from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.faults import fault_line
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.engine.queues import served_batch

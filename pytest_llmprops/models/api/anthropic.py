@@ -2,6 +2,11 @@
 
 The SDK builds and signs the calls, and the broker retries them. The SDK is imported in a thread while pytest collects,
 or at the first call.
+
+Calls and lines of batches are written by the same function, so that both ask the same.
+
+A batch is created in one request and keeps no mark of its creator. After a crash between the creation and the note of
+its id, it is recognised by its size, its time and, as soon as it has results, by their custom ids.
 """
 
 from __future__ import annotations
@@ -43,14 +48,10 @@ from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, split_user
 
-# Between OpenAI's chat format, which the rest of this package speaks, and Anthropic's Messages API.
-#
-# Calls and lines of batches are written by the same function, so that both ask the same.
-
 #: the Messages API requires a limit; sent where a benchmark sets none
 MOST_TOKENS = 4096
 #: parameters of OpenAI's format that the Messages API does not have
-_ABSENT = ("logprobs", "top_logprobs", "seed", "presence_penalty", "frequency_penalty")
+_ABSENT = ("logprobs", "top_logprobs", "seed", "presence_penalty", "frequency_penalty", "response_format")
 
 
 def message_params(body: Mapping[str, Any], deviations: Deviations) -> dict[str, Any]:
@@ -101,12 +102,6 @@ def _usage(usage: Any) -> dict[str, Any]:
     total = sum(numbers) if all(isinstance(number, int) for number in numbers) else 0
     return {**usage, "prompt_tokens": total, "completion_tokens": usage.get("output_tokens")}
 
-
-# Anthropic's Message Batches, as the official SDK sends them.
-#
-# A batch is created in one request and keeps no mark of its creator. After a crash between the creation and
-# the note of its id, it is recognised by its size, its time and, as soon as it has results, by their custom
-# ids.
 
 _NOT_RUN = ("expired", "canceled")
 #: the status of a call with the same error

@@ -18,8 +18,6 @@ from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.client import LARGEST_ANSWER, ApiCalls, chat_body
 from pytest_llmprops.models.base import ChatModel
 
-# What the batches of all providers share: answers are read as those of calls, at the price of a batch.
-
 T = TypeVar("T")
 #: seconds to wait for a part of a file of up to 200 MB
 FILE_SECONDS = 600.0

@@ -1,4 +1,8 @@
-"""What the models of all SDKs share: a call, and the deviations that an API forces."""
+"""What the models of all SDKs share: a call, the largest answer, and the deviations that an API forces.
+
+A deviation is made once per model, applies to all later calls and is listed in the run's record. Calls that were in
+flight at the first refusal are adapted and resent as well; they do not count as failures.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +33,6 @@ from pytest_llmprops.models.spec import ModelSpec
 #: the end of a name that is one exact model, such as ``gpt-4o-2024-05-13``
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
 
-
-# The body of an answer, which a server may make as long as it likes.
 
 #: in bytes; a long reply with log probabilities has a few
 LARGEST_ANSWER = 64 * 2**20
@@ -151,11 +153,6 @@ def _limited_stream(base: type) -> type:
     return Limited
 
 
-# The body of a chat call, and the changes to it that an API forces.
-#
-# Each change is made once per model, applies to all later calls and is listed in the run's record. Calls that
-# were in flight at the first refusal are adapted and resent as well; they do not count as failures.
-
 _OLD, _NEW = "max_tokens", "max_completion_tokens"
 #: sent in place of 0 to an API whose temperature must be positive (MiniMax, TGI)
 LEAST_TEMPERATURE = 0.01
@@ -169,6 +166,7 @@ _OPTIONAL = (
     "seed",
     "presence_penalty",
     "frequency_penalty",
+    "response_format",
 )
 _FIXED = ("model", "messages", "stream", "n")
 
@@ -190,6 +188,8 @@ def chat_body(model: str, request: Chat, count: int = 1) -> dict[str, Any]:
         body[_OLD] = request.max_tokens
     if request.stop:
         body["stop"] = list(request.stop)
+    if request.response_format:
+        body["response_format"] = {"type": request.response_format}
     if request.logprobs:
         body["logprobs"] = True
         body["top_logprobs"] = request.logprobs

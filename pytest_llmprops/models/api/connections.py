@@ -1,5 +1,8 @@
 """Say in one line why a server cannot be reached: redirects, proxies, certificates, and servers that are not running.
 
+No redirect is followed: a library would send the prompt, and all headers except the one named Authorization, to any
+host.
+
 The functions take addresses and the exceptions of a failed connection, in the order of their causes. No SDK is
 imported.
 """
@@ -29,8 +32,6 @@ class Problem(NamedTuple):
     kind: str = "connection"
     is_lasting: bool = False
 
-
-# Redirects. A library would send the prompt, and all headers except the one named Authorization, to any host.
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -72,9 +73,6 @@ def redirect_problem(base: str, asked: str, location: str, *, method: str, statu
         remedy = f"if this server is the right one, name it: --llm-base-url {right if base else 'ADDRESS'}"
     shown = one_line(address.geturl(), 100)
     return f"{sender} redirected to {shown} (status {status}), which is not followed; {remedy}"
-
-
-# Proxies. The libraries read them from the environment.
 
 
 class Proxy(NamedTuple):
@@ -122,8 +120,6 @@ def proxy_problem(status: int, url: str) -> Problem:
         return Problem(f"cannot reach {url}: {text}", "forbidden", True)
     return Problem(f"cannot reach {url}: {name} has no connection to {host} (status {status})")
 
-
-# Certificates and TLS.
 
 #: codes of OpenSSL (``x509_vfy.h``)
 _EXPIRED, _NOT_YET, _OTHER_HOST, _OTHER_ADDRESS = 10, 9, 62, 64

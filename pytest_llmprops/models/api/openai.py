@@ -44,8 +44,6 @@ from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user, without_secrets
 
-# The list of models of a server with OpenAI's API (``GET /models``), which changes with its weights.
-
 #: An unreachable server must not delay a run whose replies are all stored.
 SECONDS = 3.0
 _LARGEST = 1_000_000

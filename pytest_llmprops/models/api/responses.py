@@ -23,6 +23,8 @@ def response_params(body: Mapping[str, Any], deviations: Deviations) -> dict[str
         if name in params:
             # The API refuses less than 16 tokens.
             params["max_output_tokens"] = max(16, params.pop(name))
+    if "response_format" in params:
+        params["text"] = {"format": params.pop("response_format")}
     params["input"] = params.pop("messages")
     # OpenAI would keep the conversation otherwise.
     params["store"] = False

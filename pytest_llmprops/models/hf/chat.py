@@ -22,8 +22,6 @@ from pytest_llmprops.models.local.sampling import (
     top_logprobs,
 )
 
-# The cached keys and values of a common prompt prefix, for transformers models: computed once per batch.
-
 #: maximum tokens of the prefix per forward call
 CHUNK = 1024
 

@@ -10,8 +10,6 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.texts import fold_width
 from pytest_llmprops.models.hf.loading import HfModel, Out
 
-# The tokens of each character of a text, as segmenters of the transformers library are trained and asked.
-
 #: SentencePiece's word-start mark; a separate token before a character that has no token combined with it.
 WORD_START = "\u2581"
 #: A sample text that shows which special tokens a tokenizer adds.

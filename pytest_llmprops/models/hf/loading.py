@@ -1,4 +1,4 @@
-"""Loading models of transformers: files, errors, devices, and the networks that this package adds."""
+"""The base of all models of transformers: files, errors, devices, limits, and the networks that this package adds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import BackendError
-
-# The base of all transformers models: weights loaded at the first request, length limits, batches.
 
 Out = TypeVar("Out")
 

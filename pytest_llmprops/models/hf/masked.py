@@ -203,9 +203,6 @@ def _without_space(text: str, start: int, end: int) -> Span:
     return start, end
 
 
-# Probabilities of candidate words for a blank, from a masked language model of the transformers library.
-
-
 class _Ask(NamedTuple):
     """One row to evaluate, and for each score the (position, token) pairs whose log probabilities are summed."""
 

@@ -1,4 +1,10 @@
-"""Translation with a sequence-to-sequence model of the transformers library."""
+"""Translation with a sequence-to-sequence model of the transformers library.
+
+The language codes are those of the tokenizers' language tokens. NLLB uses the codes of FLORES-200 (NLLB team 2022,
+table 1), mBART-50 those of Tang et al. 2020, table 1. M2M100 (Fan et al. 2020) and MADLAD-400 (Kudugunta et al. 2023)
+use two-letter codes with few exceptions. OPUS-MT's Marian models use two- or three-letter codes, of the language
+(``lvs``) or of its macrolanguage (``lav``), some with a script.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +20,6 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply, Translate, Usage
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.hf.loading import HfModel
-
-# The language codes of the families of translation models, for two-letter codes (ISO 639-1).
-#
-# Source: the language tokens in the tokenizers. NLLB uses the codes of FLORES-200 (NLLB team 2022, table 1),
-# mBART-50 those of Tang et al. 2020, table 1. M2M100 (Fan et al. 2020) and MADLAD-400 (Kudugunta et al. 2023)
-# use two-letter codes with few exceptions. OPUS-MT's Marian models use two- or three-letter codes, of the
-# language (``lvs``) or of its macrolanguage (``lav``), some with a script.
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,10 @@ get a fixed date.
 Prompts are evaluated one at a time. The keys and values of the previous prompt are kept, and only the tokens after the
 common prefix are evaluated, so sorted prompts cost little more than their ends. A reply is the same, bit for bit, as
 after an evaluation from scratch: tokens of replies are never reused, and no step of a prompt has only one token.
+
+llama.cpp computes a step of one token with other kernels than a longer step, and repacked weights with other kernels
+for the last rows of a step. Both change the logits of a 4-bit model by as much as 1. So weights are not repacked,
+flash attention is off, and there is one slot, so that no prompt shares a step with another.
 """
 
 from __future__ import annotations
@@ -37,14 +41,6 @@ from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.local.sampling import MAX_TOKENS, Sampler
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, file_sha256, whole_number
-
-# One llama.cpp server of xllamacpp in this process, set so that a reply never depends on earlier prompts.
-#
-# llama.cpp computes a step of one token with other kernels than a longer step, and repacked weights with other kernels
-# for the last rows of a step. Both change the logits of a 4-bit model by as much as 1. So weights are not
-# repacked, flash
-# attention is off, and there is one slot, so that no prompt shares a step with another.
-# :mod:`~pytest_llmprops.models.local.llamacpp` keeps the steps of a prompt longer than one token.
 
 #: maximum tokens per evaluation step; larger steps were not faster on a CPU
 STEP = 512

@@ -1,4 +1,22 @@
-"""Build the constituent of every head of a dependency parse from the constituents of its dependents."""
+"""Build the constituent of every head of a dependency parse from the constituents of its dependents.
+
+Relations have the names of spaCy's English models (CLEAR) or of Universal Dependencies; tags are the Penn Treebank's,
+if available. The trees follow the Penn Treebank as far as dependencies allow:
+
+- A head and its dependents are one constituent, in the order of the tokens. If a token between a dependent and its
+  head does not descend from the head (a non-projective arc), the dependent is lifted to the head's head. Constituents
+  are therefore always contiguous, and leaves are always in token order.
+- A clause is ``S``. It has a ``VP`` and everything before it, including the subject. Each auxiliary opens a ``VP``.
+  An inverted subject comes between the parts of the clause. A subordinating word, or a relative or interrogative
+  phrase at the start, is a sibling of the clause's ``S`` under ``SBAR`` (``SBARQ`` in a main clause).
+- A noun and the words before it are an ``NP``; together with the phrases after it they are another one: ``(NP (NP the
+  man) (PP in it))``. Prepositions with their complement are ``PP``, a number with its modifiers ``QP``, names inside
+  names ``NML``.
+- Coordination: conjuncts, conjunctions and commas are parts of one constituent, however the parse chains them. Verbs
+  that share a subject are coordinated below it; non-finite verbs that share auxiliaries are coordinated below those.
+- Punctuation at either end of a constituent belongs to the constituent above it ("attached high"), except pairs of
+  brackets or quotation marks around a constituent.
+"""
 
 from __future__ import annotations
 
@@ -343,28 +361,6 @@ def _leaves(node: Node) -> list[int]:
         todo += reversed(node.parts)
     return positions
 
-
-# Derive phrase structure from a dependency parse: each head and its dependents become a constituent.
-#
-# Relations have the names of spaCy's English models (CLEAR) or of Universal Dependencies; tags are the Penn
-# Treebank's, if available. The trees follow the Penn Treebank as far as dependencies allow:
-#
-# - A head and its dependents are one constituent, in the order of the tokens. If a token between a dependent and
-#   its head
-#   does not descend from the head (a non-projective arc), the dependent is lifted to the head's head. Constituents are
-#   therefore always contiguous, and leaves are always in token order.
-# - A clause is ``S``. It has a ``VP`` and everything before it, including the subject. Each auxiliary opens a
-#   ``VP``. An
-#   inverted subject comes between the parts of the clause. A subordinating word, or a relative or interrogative
-#   phrase at
-#   the start, is a sibling of the clause's ``S`` under ``SBAR`` (``SBARQ`` in a main clause).
-# - A noun and the words before it are an ``NP``; together with the phrases after it they are another one: ``(NP (NP the
-#   man) (PP in it))``. Prepositions with their complement are ``PP``, a number with its modifiers ``QP``, names inside
-#   names ``NML``.
-# - Coordination: conjuncts, conjunctions and commas are parts of one constituent, however the parse chains them. Verbs
-#   that share a subject are coordinated below it; non-finite verbs that share auxiliaries are coordinated below those.
-# - Punctuation at either end of a constituent belongs to the constituent above it ("attached high"), except pairs of
-#   brackets or quotation marks around a constituent.
 
 #: version of the trees; part of the identity of parsers that use them. Increase it when the trees change.
 VERSION = 1

@@ -3,6 +3,9 @@
 Parameters: ``dir`` (the folder of models; by default Stanza's own), ``package`` (``default``, ``default_fast`` ...) and
 ``device`` (``auto``, ``cpu`` or ``cuda``). A language's models are loaded at its first text. Nothing is downloaded: if
 a model is missing, the reply has the command that downloads it.
+
+``stanza.download`` creates the folder. ``resources.json`` lists the packages of each language's processors, and
+each package is the file ``LANGUAGE/PROCESSOR/PACKAGE.pt``.
 """
 
 from __future__ import annotations
@@ -30,11 +33,6 @@ from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, relative_sha256, word
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
-
-# A folder of Stanza models, read without importing Stanza (which takes seconds).
-#
-# ``stanza.download`` creates such a folder. ``resources.json`` lists the packages of each language's
-# processors, and each package is the file ``LANGUAGE/PROCESSOR/PACKAGE.pt``. This module downloads nothing.
 
 #: the processors that an analysis needs in addition to the tokenizer
 _REQUIRED: Mapping[str, tuple[str, ...]] = {

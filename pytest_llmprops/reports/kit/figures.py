@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from statistics import linear_regression
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_llmprops.core.contracts import fault_text
+from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.texts import shortened
 
 if TYPE_CHECKING:

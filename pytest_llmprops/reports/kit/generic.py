@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
-from pytest_llmprops.core.contracts import fault_text
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.records import MetricRow, SearchCounts, SearchRecord, SummaryRow, VerdictRecord

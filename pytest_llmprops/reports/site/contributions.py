@@ -1,55 +1,49 @@
-"""The contributions of all runs. They are kept under the site, so that a run is read once."""
+"""What each run adds to a site. It is kept under the site, so that a finished run is read once."""
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import lru_cache
 from importlib.metadata import version
-from itertools import accumulate, pairwise
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.field_types import RECORD_STATUSES, UNANSWERED
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.judgement import Change
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.kit.generic import protocol_lines, published_beside
 from pytest_llmprops.reports.kit.series import Measured, Share, series_of
-from pytest_llmprops.reports.site.drift import same_models
+from pytest_llmprops.reports.page.findings import finding
+from pytest_llmprops.reports.site.changes import served
 from pytest_llmprops.reports.site.files import SiteFiles
 from pytest_llmprops.reports.site.measurements import (
-    ModelIndexes,
+    Measurement,
     SiteRun,
     comparable,
     decisions_of,
-    details,
     measured_of,
     measurements_of,
 )
-from pytest_llmprops.reports.site.trends import trends_of
+from pytest_llmprops.reports.site.over_time import figure_of
 from pytest_llmprops.runs.integrity import NO_HASHES_IN_SCHEMA_1, REQUESTS, VERDICTS
 from pytest_llmprops.runs.json_lines import read_record_file
+from pytest_llmprops.runs.judgement import Member, judged_runs
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 from pytest_llmprops.runs.reviews import FILE as REVIEWS
 
-# What one run adds to a site: its accuracies and the status of each item, without prompts and replies.
-
 DISTRIBUTION = "pytest-llmprops"
-#: changed with every change of the files below, which are then written again
-FORMAT = 2
-#: the fields of a record that name its item
-ITEM = ("benchmark", "task", "language", "source", "id", "cluster")
-LETTERS = {status: "t" if status == "untested" else status[0] for status in RECORD_STATUSES}
-STATUSES = {letter: status for status, letter in LETTERS.items()}
+#: changed with every change of what is kept, which is then made again
+FORMAT = 3
+#: what is kept of the runs: accuracies, problems and comparisons, by the keys of the runs
+KEPT = "data/known"
+#: errors of a record in which a value has a type that no version writes
+DAMAGED = (TypeError, LookupError, AttributeError, ValueError, OSError)
 
 
 def record_key(folder: Path) -> str:
@@ -59,103 +53,17 @@ def record_key(folder: Path) -> str:
 
     :raises OSError: if there is no ``run.json``.
     """
-    sizes = [
-        path.lstat().st_size if os.path.lexists(path := folder / name) else -1
-        for name in (VERDICTS, REQUESTS)
-    ]
+    paths = [folder / name for name in (VERDICTS, REQUESTS)]
+    sizes = [path.lstat().st_size if os.path.lexists(path) else -1 for path in paths]
     digest = hashlib.sha256(f"{version(DISTRIBUTION)} {FORMAT} {sizes} ".encode())
     digest.update(read_record_file(folder / "run.json"))
-    with contextlib.suppress(FileNotFoundError):
+    if (folder / REVIEWS).exists():
         digest.update(read_record_file(folder / REVIEWS))
     return digest.hexdigest()[:16]
 
 
-Items = list[tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """The verdicts of a run in the order of its record, one column per field.
-
-    :param items: the fields :data:`ITEM` of every item. :param order: the place of each verdict's item in ``items``.
-    :param statuses: one letter of :data:`LETTERS` per verdict.
-    :param labels: the models. :param models: the place of each verdict's model in ``labels``; empty for one model.
-    :param samples: number of the repeat; empty without repeats.
-    """
-
-    items: Items
-    order: tuple[int, ...]
-    statuses: str
-    labels: tuple[str, ...]
-    models: tuple[int, ...] = ()
-    samples: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, run: Run) -> Verdicts:
-        """Return the verdicts of a run. Its items are sorted, so that runs of the same items have the same list."""
-        rows = [_item(r) for r in run.records]
-        items = sorted(set(rows))
-        places = {row: place for place, row in enumerate(items)}
-        labels = tuple(run.models)
-        numbers = {label: number for number, label in enumerate(labels)}
-        return cls(
-            items,
-            tuple(places[row] for row in rows),
-            "".join(LETTERS[r.status] for r in run.records),
-            labels,
-            tuple(numbers[r.model] for r in run.records) if len(labels) > 1 else (),
-            tuple(r.sample for r in run.records) if any(r.sample for r in run.records) else (),
-        )
-
-    def records(self) -> tuple[VerdictRecord, ...]:
-        """Return records with empty texts: with all that comparisons and accuracies depend on."""
-        count = len(self.order)
-        columns = (self.order, self.statuses, self.models or (0,) * count, self.samples or (0,) * count)
-        with without_collection():
-            return tuple(_record(self, *row) for row in zip(*columns, strict=True))
-
-
-_item = attrgetter(*ITEM)
-
-
-def _record(verdicts: Verdicts, place: int, letter: str, model: int, sample: int) -> VerdictRecord:
-    status = STATUSES[letter]
-    score = None if status in UNANSWERED else float(status == "correct")
-    benchmark, task, language, source, name, cluster = verdicts.items[place]
-    label = verdicts.labels[model]
-    return VerdictRecord(
-        label,
-        benchmark,
-        task,
-        language,
-        source,
-        name,
-        cluster,
-        status,
-        score,
-        "",
-        "",
-        "",
-        {},
-        (),
-        sample=sample,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Contribution:
-    """What the tables need of a run in addition to ``run.json``.
-
-    :param problem: why the run does not count; empty if it does.
-    :param shares: accuracy over the headline tasks by model and benchmark.
-    """
-
-    problem: str = ""
-    shares: Mapping[tuple[str, str], Share] = field(default_factory=dict)
-
-
 def shares_of(run: Run) -> dict[tuple[str, str], Share]:
-    """Return the accuracies as the report on this run computes them."""
+    """Return the accuracies by model and benchmark as the report on this run computes them."""
     series = series_of([run])
     shares = {}
     for name in dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks):
@@ -167,100 +75,32 @@ def shares_of(run: Run) -> dict[tuple[str, str], Share]:
     return shares
 
 
-def packed(value: Any) -> bytes:
-    """Return JSON, compressed."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return zlib.compress(text.encode("utf-8", "surrogatepass"), 6)
-
-
-def unpacked(content: bytes) -> Any:
-    """Return the value of :func:`packed`.
-
-    :raises ValueError: if the content is damaged.
-    """
-    try:
-        return json.loads(zlib.decompress(content).decode("utf-8", "surrogatepass"))
-    except zlib.error as error:
-        raise ValueError(str(error)) from None
-
-
-def name_of(content: bytes) -> str:
-    """Return a file name that depends on the content, without a suffix."""
-    return hashlib.sha256(content).hexdigest()[:16]
-
-
-def to_bytes(contribution: Contribution, verdicts: Verdicts | None, items: str) -> bytes:
-    """Return the content of a run's file.
-
-    :param verdicts: None for a run that does not count. :param items: name of the file with the items.
-    """
-    shares = [[*key, *asdict(share).values()] for key, share in contribution.shares.items()]
-    columns: dict[str, Any] = {}
-    if verdicts is not None:
-        # Differences of neighbours compress well: verdicts are nearly in the order of the items.
-        steps = [b - a for a, b in pairwise((0, *verdicts.order))]
-        columns = {name: getattr(verdicts, name) for name in ("statuses", "labels", "models", "samples")}
-        columns["order"] = steps
-    return packed({"problem": contribution.problem, "shares": shares, "items": items, "columns": columns})
-
-
-def contribution_from(content: bytes) -> tuple[Contribution, str]:
-    """Return the contribution in a run's file, and the name of the file with its items.
-
-    :raises ValueError: if it is damaged.
-    """
-    fields = unpacked(content)
-    shares = {(model, benchmark): Share(*numbers) for model, benchmark, *numbers in fields["shares"]}
-    return Contribution(fields["problem"], shares), fields["items"]
-
-
-def verdicts_from(content: bytes, items: Items) -> Verdicts:
-    """Return the verdicts in the file of a run that counts.
-
-    :param items: the content of its list of items.
-    """
-    columns = unpacked(content)["columns"]
-    order = tuple(accumulate(columns.pop("order")))
-    lists = (tuple(columns[name]) for name in ("labels", "models", "samples"))
-    return Verdicts(items, order, columns["statuses"], *lists)
-
-
-def items_from(content: bytes) -> Items:
-    """Return a list of items from its file."""
-    # Equal texts once.
-    texts: dict[str, str] = {}
-    return [tuple(texts.setdefault(name, name) for name in row) for row in unpacked(content)]
-
-
-@contextlib.contextmanager
-def without_collection() -> Iterator[None]:
-    """Run a block that makes many lasting objects without garbage collection, which visits all of them each time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-#: errors of a record in which a value has a type that no version writes
-DAMAGED = (TypeError, LookupError, AttributeError, ValueError, OSError)
-#: consecutive comparisons share a run; runs of the same items share a list
-_KEPT_RUNS, _KEPT_LISTS = 2, 4
-
-
 class Contributions:
-    """Reads runs once and keeps what they add in ``data/runs`` and ``data/items`` of the site.
-
-    At most two runs' verdicts are in memory.
-    """
+    """Reads runs, and keeps what they add in one file of the site. At most two runs' verdicts are in memory."""
 
     def __init__(self, files: SiteFiles) -> None:
         self._files = files
-        self._items: dict[str, str] = {}
-        self.run = lru_cache(maxsize=_KEPT_RUNS)(self._run)
-        self._list = lru_cache(maxsize=_KEPT_LISTS)(self._read_list)
+        known = self._read_known()
+        self._known_runs, self._known_results = known.get("runs", {}), known.get("results", {})
+        self._runs: dict[str, Any] = {}
+        self._results: dict[str, Any] = {}
+        #: a run with its verdicts
+        self.run = lru_cache(maxsize=2)(lambda run: read_run(run.folder))
+        self._judgement = lru_cache(maxsize=1)(self._judge)
+
+    def _read_known(self) -> dict[str, Any]:
+        """Return what an earlier build kept; empty without one, or if it is damaged."""
+        content = self._files.read(KEPT)
+        try:
+            known = {} if content is None else json.loads(zlib.decompress(content))
+        except (ValueError, zlib.error):
+            return {}
+        return known if isinstance(known, dict) else {}
+
+    def save(self) -> None:
+        """Keep what this build used for the next one."""
+        known = {"runs": self._runs, "results": dict(sorted(self._results.items()))}
+        self._files.put(KEPT, zlib.compress(json.dumps(known, sort_keys=True).encode(), 6))
 
     def runs(self, folders: Sequence[Path]) -> list[SiteRun]:
         """Return the runs in these folders, newest first; those that cannot be read come last, with the problem."""
@@ -268,13 +108,48 @@ class Contributions:
         runs.sort(key=lambda run: (run.started, run.run_id, run.key), reverse=True)
         return runs
 
+    def result(self, first: Measurement, second: Measurement) -> Change | None:
+        """Return the change on the headline tasks from the first measurement to the second; None without any pair."""
+
+        def compute() -> dict[str, Any] | None:
+            judged = self._judgement(first.run, first.model, second.run, second.model)
+            change = judged.get(Member(second.benchmark, "benchmark", second.benchmark))
+            return None if change is None else asdict(change)
+
+        fields = self._kept([first, second], compute)
+        return None if fields is None else Change(**fields)
+
+    def finding(self, m: Measurement) -> str:
+        """Return the sentence of a report on one measurement."""
+        text: str = self._kept([m], lambda: finding(Measured(m.benchmark, (m.series(0, self.run),))))
+        return text
+
+    def _kept(self, members: Sequence[Measurement], compute: Callable[[], Any]) -> Any:
+        """Return what an earlier build computed on these measurements of one benchmark, or compute it."""
+        key = json.dumps([members[0].benchmark, *([m.run.key, m.model] for m in members)])
+        if key not in self._results:
+            known = key in self._known_results
+            self._results[key] = self._known_results[key] if known else compute()
+        return self._results[key]
+
+    def _judge(
+        self, first: SiteRun, baseline: str, second: SiteRun, candidate: str
+    ) -> Mapping[Member, Change]:
+        """Return the judgement of a model of the second run, with a model of the first as the baseline."""
+        runs = self.run(first), self.run(second)
+        before, after = (
+            [r for r in run.records if r.model == model]
+            for run, model in zip(runs, (baseline, candidate), strict=True)
+        )
+        return judged_runs(before, after, *(run.facts for run in runs))
+
     def _site_run(self, folder: Path) -> SiteRun:
-        key, facts = name_of(str(folder.name).encode("utf-8", "surrogateescape")), None
+        name = os.fsencode(folder.name)
+        key, facts = hashlib.sha256(name).hexdigest()[:16], None
         try:
             facts = read_facts(folder)
             key = record_key(folder)
-            contribution = self._contribution(folder, key, facts)
-            run = SiteRun(folder, key, facts, contribution.problem, contribution.shares)
+            run = self._contribution(SiteRun(folder, key, facts), facts)
             check_values(run)
         except DataError as error:
             return SiteRun(folder, key, facts, _problem(folder, str(error)))
@@ -283,63 +158,23 @@ class Contributions:
             return SiteRun(folder, key, None, _problem(folder, problem))
         return run
 
-    def _contribution(self, folder: Path, key: str, facts: RunMetadata) -> Contribution:
+    def _contribution(self, run: SiteRun, facts: RunMetadata) -> SiteRun:
+        """Return the run with its accuracies, or with the problem for which it does not count."""
         # Without hashes in run.json, the verdicts may change while it stays the same.
         is_final = facts.finished is not None and VERDICTS in facts.files
-        path = self._path(key)
-        if is_final and (content := self._files.read(path)) is not None:
-            try:
-                contribution, items = contribution_from(content)
-            except ValueError:
-                pass
-            else:
-                if not items or self._files.has(f"data/items/{items}"):
-                    return self._keep(key, contribution, items)
-        run = read_run(folder)
-        problem = problem_of(run)
-        if problem:
-            contribution, verdicts, items = Contribution(_problem(folder, problem)), None, ""
-        else:
-            contribution, verdicts = Contribution("", shares_of(run)), Verdicts.of(run)
-            list_content = packed(verdicts.items)
-            items = name_of(list_content)
-            self._files.put(f"data/items/{items}", list_content)
-        self._files.put(path, to_bytes(contribution, verdicts, items))
-        return self._keep(key, contribution, items)
-
-    def _keep(self, key: str, contribution: Contribution, items: str) -> Contribution:
-        self._items[key] = items
-        self._files.keep(self._path(key))
-        if items:
-            self._files.keep(f"data/items/{items}")
-        return contribution
-
-    @staticmethod
-    def _path(key: str) -> str:
-        return f"data/runs/{key}"
-
-    def verdicts(self, run: SiteRun) -> Verdicts:
-        """Return the verdicts of a run that counts."""
-        content = self._files.read(self._path(run.key))
-        assert content is not None
-        return verdicts_from(content, self._list(self._items[run.key]))
-
-    def _run(self, run: SiteRun) -> Run:
-        """Return a run with its verdicts, without texts."""
-        assert run.facts is not None
-        return Run(run.folder, run.facts, self.verdicts(run).records())
-
-    def _read_list(self, name: str) -> Items:
-        content = self._files.read(f"data/items/{name}")
-        if content is None or name_of(content) != name:
-            raise UsageError(
-                f"{self._files.out}: data/items/{name} is damaged; delete the folder and build again"
-            )
-        return items_from(content)
+        kept = self._known_runs.get(run.key) if is_final else None
+        if kept is None:
+            record = self.run(run)
+            problem = _problem(run.folder, problem_of(record))
+            shares = {} if problem else shares_of(record)
+            kept = {"problem": problem, "shares": [[*key, *asdict(s).values()] for key, s in shares.items()]}
+        self._runs[run.key] = kept
+        found = {(model, benchmark): Share(*numbers) for model, benchmark, *numbers in kept["shares"]}
+        return replace(run, problem=kept["problem"], shares=found)
 
 
 def check_values(run: SiteRun) -> None:
-    """Check that no value of ``run.json`` has a type with which the pages cannot be written.
+    """Check that no value of ``run.json`` has a type with which the page cannot be written.
 
     A record's hashes do not show that: who writes a record can compute them.
 
@@ -349,15 +184,15 @@ def check_values(run: SiteRun) -> None:
     facts = run.facts
     if not all(isinstance(text, str) for text in (facts.run_id, facts.started)):
         raise TypeError("a name or time is not a text")
-    details(decisions_of([run]))
+    decisions_of([run])
     for members in measurements_of([run]).values():
         comparable(members, deviations=True)
         measured = measured_of(members)
         for m, series in zip(members, measured.series, strict=True):
             protocol_lines(series, m.benchmark)
             published_beside(measured, measured.places[0])
-            same_models(m, m)
-        trends_of(members, ModelIndexes.of(facts.models), {run.key: 0})
+            served(m, m)
+        figure_of(members, {m.model: 0 for m in members})
 
 
 def problem_of(run: Run) -> str:
@@ -379,7 +214,7 @@ def _problem(folder: Path, text: str) -> str:
 
 def _without_copies(runs: Iterable[SiteRun]) -> list[SiteRun]:
     """Return each record once: a promoted copy has the id and the verdicts of its original."""
-    groups: dict[Any, list[SiteRun]] = {}
+    groups: dict[object, list[SiteRun]] = {}
     for run in runs:
         facts = run.facts
         digest = "" if facts is None else facts.files.get(VERDICTS, "")

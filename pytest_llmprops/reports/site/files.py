@@ -66,8 +66,8 @@ class SiteFiles:
         """Delete the files of earlier builds that this one neither wrote nor kept."""
         for top in OWN:
             self._delete(self.out / top)
-        # Drafts of pages that a killed build left.
-        for draft in self.out.glob(".*.html.*.part"):
+        # Drafts that a killed build left.
+        for draft in (*self.out.glob(".*.html.*.part"), *self.out.glob("runs/**/.*.part")):
             draft.unlink(missing_ok=True)
 
     def _delete(self, folder: Path) -> None:

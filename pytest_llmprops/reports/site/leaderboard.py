@@ -6,25 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.core.judgement import Change
-from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.data.published_results import PublishedResult, ranked
 from pytest_llmprops.reports.columns import line_of
-from pytest_llmprops.reports.kit.blocks import percent, point_range, points, visible
-from pytest_llmprops.reports.kit.generic import place_label, protocol_lines, share_cell
-from pytest_llmprops.reports.kit.series import Measured, Share, place_of
+from pytest_llmprops.reports.kit.blocks import point_range, points, visible
+from pytest_llmprops.reports.kit.generic import protocol_lines
+from pytest_llmprops.reports.kit.series import Measured, Share
 from pytest_llmprops.reports.page.findings import (
     best_of_several,
-    finding,
     is_ahead,
     targeted,
     unranked,
     without_readable,
 )
-from pytest_llmprops.reports.site.drift import Comparisons
-from pytest_llmprops.reports.site.measurements import Measurement, SiteRun, comparable, measured_of
+from pytest_llmprops.reports.site.changes import Compare
+from pytest_llmprops.reports.site.measurements import Measurement, comparable, measured_of
 from pytest_llmprops.runs.pairs import differences
-from pytest_llmprops.runs.reader import Run
 
 #: printed figures of one table, the best first
 MOST_PRINTED = 12
@@ -51,16 +48,6 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
-    """Accuracies by task and language: a row per model, a column per place; then the printed rows."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[tuple[str, float | None], ...]], ...]
-    printed: tuple[tuple[str, tuple[str, ...]], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Board:
     """One table: measurements of one benchmark that may be compared.
 
@@ -75,24 +62,22 @@ class Board:
     settings: tuple[str, ...]
     items: str
     apart: tuple[str, ...]
-    chance: float | None
     rows: tuple[Row, ...]
     printed: tuple[PublishedResult, ...]
-    matrices: tuple[Matrix, ...]
 
 
 def boards_of(
-    measurements: Sequence[Measurement], comparisons: Comparisons, read: Callable[[SiteRun], Run]
+    measurements: Sequence[Measurement], compare: Compare, describe: Callable[[Measurement], str]
 ) -> list[Board]:
     """Return the tables of one benchmark: first those of runs of all items, of them that with the most models.
 
-    :param read: returns a run with its verdicts.
+    :param describe: returns the sentence of a report on one measurement.
     """
     groups = comparable(measurements, deviations=False)
     groups.sort(
         key=lambda g: (_is_whole(g[-1]), len({m.model for m in g}), _items(g[-1]), g[-1].order), reverse=True
     )
-    return [_board(group, groups[0], comparisons, read) for group in groups]
+    return [_board(group, groups[0], compare, describe) for group in groups]
 
 
 def _is_whole(m: Measurement) -> bool:
@@ -114,17 +99,16 @@ def shown_of(group: Sequence[Measurement]) -> list[Measurement]:
 def _board(
     group: Sequence[Measurement],
     first: Sequence[Measurement],
-    comparisons: Comparisons,
-    read: Callable[[SiteRun], Run],
+    compare: Compare,
+    describe: Callable[[Measurement], str],
 ) -> Board:
     shown = shown_of(group)
     measured = measured_of(shown)
     tasks, facts = measured.headline_tasks, measured.facts
-    is_targeted = all(task in facts.accuracy_targets for task in tasks)
     results: dict[str, Change | None] = {}
-    best = shown[0] if shown[0].share and not is_targeted else None
+    best = shown[0] if shown[0].is_judged else None
     if best is not None:
-        results = {m.model: comparisons.result(m, best) for m in shown[1:] if m.share}
+        results = {m.model: compare(m, best) for m in shown[1:] if m.share}
     models = len(results) + 1
     rows = []
     for m in shown:
@@ -146,9 +130,8 @@ def _board(
     printed = _printed(measured, shown[0])
     apart = () if group is first else _apart(first[-1], group[-1])
     return Board(
-        measured.benchmark, facts.title, _sentence(measured, shown, results, tasks, read), tuple(lines),
-        counted(items, "item"), apart, facts.chance_of(), tuple(rows), tuple(printed[:MOST_PRINTED]),
-        tuple(_matrices(measured, tasks)),
+        measured.benchmark, facts.title, _sentence(measured, shown, results, tasks, describe), tuple(lines),
+        counted(items, "item"), apart, tuple(rows), tuple(printed[:MOST_PRINTED]),
     )  # fmt: skip
 
 
@@ -195,7 +178,7 @@ def _sentence(
     shown: Sequence[Measurement],
     results: Mapping[str, Change | None],
     tasks: list[str],
-    read: Callable[[SiteRun], Run],
+    describe: Callable[[Measurement], str],
 ) -> str:
     """Return which model is best, as a report on several runs says it."""
     if not measured.facts.is_ranked(tasks):
@@ -203,7 +186,7 @@ def _sentence(
     answered = [m for m in shown if m.share]
     if len(answered) <= 1:
         [one] = answered or shown[:1]
-        return finding(Measured(measured.benchmark, (one.series(0, read),)))
+        return describe(one)
     shares = [(s, m.share) for s, m in zip(measured.series, shown, strict=True) if m.share]
     facts = measured.facts
     if all(task in facts.accuracy_targets for task in tasks):
@@ -214,36 +197,3 @@ def _sentence(
         others = [s.starred for s, _ in rest]
         text = best_of_several(best.starred, share, close, others, facts.noun)
     return text + without_readable(measured, shares, tasks)
-
-
-def _matrices(measured: Measured, tasks: list[str]) -> list[Matrix]:
-    """Return the accuracies by place: those of the headline figure, then controls and other tasks."""
-    groups = [
-        ("By task and language", [place for place in measured.places if place[0] in tasks]),
-        ("Controls and tasks that do not count", [p for p in measured.places if p[0] not in tasks]),
-    ]
-    return [
-        _matrix(measured, title, places)
-        for title, places in groups
-        if len(places) > 1 or (places and title != groups[0][0])
-    ]
-
-
-def _matrix(measured: Measured, title: str, places: list[Place]) -> Matrix:
-    rows = []
-    for s in measured.series:
-        by_place = {place_of(row): row for row in measured.rows(s)}
-        cells = [share_cell(by_place.get(place)) for place in places]
-        rows.append((s.starred, tuple((cell.text, cell.value) for cell in cells)))
-    protocol = measured.series[0].protocol(measured.benchmark)
-    printed: dict[str, dict[int, str]] = {}
-    for column, (task, code, _) in enumerate(places):
-        for result in ranked(measured.benchmark, task, code, protocol):
-            printed.setdefault(result.model, {})[column] = percent(result.value)
-    most = sorted(printed.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:MOST_PRINTED]
-    return Matrix(
-        title,
-        tuple(place_label(place, places) for place in places),
-        tuple(rows),
-        tuple((model, tuple(cells.get(n, "–") for n in range(len(places)))) for model, cells in most),
-    )

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.records import SummaryRow
@@ -102,6 +101,12 @@ class Measurement:
         return [row for row in self.rows if row.task in tasks]
 
     @property
+    def is_judged(self) -> bool:
+        """True if a higher accuracy is better: not if it ranks no models, or is best at a target below 1."""
+        targets = self.benchmark_facts.accuracy_targets
+        return self.share is not None and not all(row.task in targets for row in self.headline_rows)
+
+    @property
     def starred(self) -> str:
         """The model's label as in reports."""
         return self.series(0).starred
@@ -159,33 +164,17 @@ def measured_of(measurements: Sequence[Measurement]) -> Measured:
     return Measured(measurements[0].benchmark, series)
 
 
-@dataclass
-class ModelIndexes:
-    """The number of each model, which determines its colour and shape on all pages."""
-
-    numbers: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, models: Iterable[str]) -> ModelIndexes:
-        """Number the models by name, so that they do not depend on the order of runs."""
-        return cls({model: number for number, model in enumerate(sorted(set(models)))})
-
-    def __getitem__(self, model: str) -> int:
-        return self.numbers[model]
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The decision on one run, as its record has it.
 
-    :param rules: name, required, measured, verdict and reason of each check.
+    :param why: its reason, without the decision.
     """
 
     run: SiteRun
     candidate: str
     gate: GateResult
     why: str
-    rules: tuple[tuple[str, ...], ...]
 
 
 def decisions_of(runs: Iterable[SiteRun]) -> list[Decision]:
@@ -197,24 +186,4 @@ def decisions_of(runs: Iterable[SiteRun]) -> list[Decision]:
 def _decision(run: SiteRun, gate: GateResult) -> Decision:
     assert run.facts is not None
     _, _, why = gate.line.partition(": ")
-    rules = tuple(
-        (rule.name, check.required, check.measured, check.verdict, check.reason)
-        for rule in gate.rules
-        for check in rule.checks
-    )
-    return Decision(run, joined(list(run.facts.models)), gate, why, rules)
-
-
-def details(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
-    """Return what the page shows of each decision when it is opened, as plain JSON."""
-    return [
-        {
-            "rules": [[visible(text) for text in rule] for rule in decision.rules],
-            "notes": [
-                visible(text)
-                for text in (*decision.gate.caveats, *decision.gate.reasons, *decision.gate.notes)
-            ],
-            "file": visible(decision.gate.file),
-        }
-        for decision in decisions
-    ]
+    return Decision(run, joined(list(run.facts.models)), gate, why)

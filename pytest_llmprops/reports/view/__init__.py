@@ -1,4 +1,4 @@
-"""A local page that follows runs, lists them, opens and compares their reports, and saves review marks."""
+"""The page of a site on this machine, with the progress of running runs, reports and review marks."""
 
 from __future__ import annotations
 

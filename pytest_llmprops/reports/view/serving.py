@@ -16,10 +16,10 @@ from typing import NamedTuple
 import uvicorn
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.reports.view.app import Application, Guard
-from pytest_llmprops.reports.view.built import missing_extra
+from pytest_llmprops.reports.view.app import Application
+from pytest_llmprops.reports.view.guard import Guard
 from pytest_llmprops.reports.view.hub import Hub, Watch
+from pytest_llmprops.reports.view.pages import Pages
 from pytest_llmprops.reports.view.rows import id_of
 
 #: time for open connections to end after Ctrl-C
@@ -29,7 +29,7 @@ LAST_SECONDS = 1
 class Shown(NamedTuple):
     """What the page shows: the runs in some folders.
 
-    :param places: folders whose subfolders are runs. :param opened: one of the runs, which the page opens at once.
+    :param places: folders whose subfolders are runs. :param opened: one of the runs, whose report is opened.
     """
 
     places: tuple[Path, ...]
@@ -43,15 +43,10 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, shown: Shown, listening: socket.socket) -> None:
-        opened = shown.opened
-        facts = {
-            "places": [one_line(str(place), 400) for place in shown.places],
-            "opened": "" if opened is None else id_of(opened),
-            "reports": missing_extra(),
-        }
-        self._hub, self._listening = Hub(Watch(shown.places), facts), listening
+        self._hub, self._listening = Hub(Watch(shown.places), Pages()), listening
         self._loop: asyncio.AbstractEventLoop | None = None
-        guard = Guard(Application(self._hub).app, listening.getsockname()[1])
+        start = "" if shown.opened is None else f"reports/{id_of(shown.opened)}/run/"
+        guard = Guard(Application(self._hub).app, listening.getsockname()[1], start)
         #: what the user opens; :attr:`address_once` leads there once
         self.address, self.address_once = guard.address, guard.address_once
         config = uvicorn.Config(
@@ -109,9 +104,8 @@ def listening_on(port: int) -> socket.socket:
     :raises UsageError: if the port cannot be used.
     """
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if sys.platform != "win32":
-        # A port can be used again at once after Ctrl-C. On Windows, two servers could then share it.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # A port can be used again at once after Ctrl-C.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(("127.0.0.1", port))
         listening.listen(128)
@@ -129,6 +123,6 @@ def _open_browser(address: str, say: Callable[[str], None]) -> None:
 
 def _has_browser() -> bool:
     """Return True if a browser with windows may be there. One in the terminal would hide the address."""
-    if sys.platform in ("win32", "darwin") or "BROWSER" in os.environ:
+    if sys.platform == "darwin" or "BROWSER" in os.environ:
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

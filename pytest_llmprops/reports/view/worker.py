@@ -1,4 +1,4 @@
-"""A process that builds a report, or computes accuracies: ``python -m pytest_llmprops.reports.view.worker``.
+"""A process that builds pages for ``llmprops view``: ``python -m pytest_llmprops.reports.view.worker``.
 
 It reads one job as JSON from standard input and writes lines of JSON to standard output. It has its own process, so
 that the page stays alive, and a low priority, so that a run on the same machine is not slowed down.
@@ -21,11 +21,15 @@ def main() -> None:
     if hasattr(os, "nice"):
         os.nice(10)
     job = json.load(sys.stdin)
-    if "out" in job:
-        _report(job)
-    else:
-        for folder in job["accuracies"]:
-            _say({"folder": folder, "shares": _accuracies(Path(folder))})
+    try:
+        if "report" in job:
+            _report(Path(job["report"]), Path(job["out"]))
+        else:
+            _index(list(map(Path, job["index"])), Path(job["out"]))
+    except LLMPropsError as error:
+        _say({"error": str(error)})
+    except MemoryError:
+        _say({"error": "the memory of this machine is too small for this page"})
 
 
 def _say(line: Mapping[str, Any]) -> None:
@@ -34,46 +38,21 @@ def _say(line: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _report(job: Mapping[str, Any]) -> None:
+def _report(run: Path, out: Path) -> None:
     from pytest_llmprops.reports.page.build import write_report
 
-    baseline = None if job["baseline"] is None else Path(job["baseline"])
-    out = Path(job["out"])
-    try:
-        files = write_report(
-            [Path(folder) for folder in job["folders"]],
-            out,
-            baseline,
-            is_served=True,
-            progress=lambda text: _say({"doing": text}),
-        )
-    except LLMPropsError as error:
-        _say({"error": str(error)})
-        return
-    except MemoryError:
-        _say({"error": "the memory of this machine is too small for this report"})
-        return
+    files = write_report([run], out, is_served=True)
     paths = [path for file in files for path in (file.rglob("*") if file.is_dir() else (file,))]
     _say({"files": [path.relative_to(out).as_posix() for path in paths if path.is_file()]})
 
 
-def _accuracies(folder: Path) -> list[list[Any]]:
-    """Return ``[model, benchmark, value, low, high, n]`` of each model of a run, as its report has them."""
-    from pytest_llmprops.reports.kit.series import Measured, series_of
-    from pytest_llmprops.runs.reader import read_run
+def _index(runs: list[Path], out: Path) -> None:
+    from pytest_llmprops.reports.site.build import write_live_index
+    from pytest_llmprops.reports.view.rows import id_of
 
-    try:
-        series = series_of([read_run(folder)])
-    except Exception:  # a damaged record, of which the page says more; the others follow
-        return []
-    shares = []
-    for one in series:
-        for benchmark in one.benchmarks:
-            measured = Measured(benchmark, (one,))
-            share = measured.headline(one)
-            if share is not None:
-                shares.append([one.model, benchmark, share.value, share.low, share.high, share.n])
-    return shares
+    links = {run: f"reports/{id_of(run)}/run/report.html" for run in runs}
+    for page in write_live_index(links, out):
+        _say({"page": str(page)})
 
 
 if __name__ == "__main__":

@@ -120,7 +120,8 @@ class RuleData:
         others = rule.select(with_tasks_of(baseline, records, terms.decided)) if rule.paired else []
         items, theirs = _by_item(own), _by_item(others)
         answers = {key: answer for key, records in items.items() if (answer := _answer(records)) is not None}
-        faults = {IN_ERROR: [key for key in items if key not in answers]}
+        # An item that is untested is neither answered nor in error.
+        faults = {IN_ERROR: [key for key, rs in items.items() if all(r.status == "error" for r in rs)]}
         pairs: Sequence[Pair] = ()
         if rule.paired:
             paired = pair_records(others, own, terms.decided)
@@ -148,7 +149,7 @@ class RuleData:
     @property
     def judged(self) -> int:
         """Number of items or pairs that the checks use."""
-        return len(self.pairs) if self.rule.paired else self.items
+        return len(self.pairs) if self.rule.paired else len(self.answers)
 
     @cached_property
     def comparison(self) -> Pairs:
@@ -223,12 +224,8 @@ def _row_matches(rule: Rule, row: MetricRow) -> bool:
     return group and fnmatchcase(row.name, rule.metric) and rule.matches(row)
 
 
-# What a gate says about an accuracy that is not on all items, or not on those of the baseline.
-#
 # Rules that compare count items that one run lacks (``max_errors``). ``min_accuracy`` alone would be met by a
 # selection of easy items without a word.
-
-
 def selection_notes(
     gate: Gate,
     facts: RunMetadata,

@@ -1,4 +1,13 @@
-"""The decision of a gate on a recorded run, or on a run and its baseline."""
+"""The decision of a gate on a recorded run, or on a run and its baseline.
+
+A rule leaves out items that are in error or missing in one of the runs, up to ``max_errors`` of them. If these are
+the items that the candidate fails, what is left looks better than the candidate is: 30 items lost of 1,000 become 20
+lost of 990. So a requirement with a stated error rate is met only if it is also met when every item without an answer
+counts against the candidate. A failed one is not affected: it fails on the answers alone.
+
+A test whether the errors are concentrated on items that the baseline answers correctly could not hold the error
+rates. If the baseline is right on 90% of the items, ten errors fall on ten such items in 35% of all runs by chance.
+"""
 
 from __future__ import annotations
 
@@ -43,18 +52,6 @@ from pytest_llmprops.runs.recorded_command import retry_command
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.paired import Pairs
-
-# Items without an answer at their worst for the candidate, so that errors cannot hide failures.
-#
-# A rule leaves out items that are in error or missing in one of the runs, up to ``max_errors`` of them. If
-# these are the items that the candidate fails, what is left looks better than the candidate is: 30 items lost
-# of 1,000 become 20 lost of 990. So a requirement with a stated error rate is met only if it is also met when
-# every item without an answer counts against the candidate. A failed one is not affected: it fails on the
-# answers alone.
-#
-# A test whether the errors are concentrated on items that the baseline answers correctly could not hold the
-# error rates. If the baseline is right on 90% of the items, ten errors fall on ten such items in 35% of all
-# runs by chance.
 
 #: the requirements with a stated rate of wrong acceptances
 _WITH_RATE = ("min_accuracy", "max_drop", "no_collapse")
@@ -168,8 +165,6 @@ def _faults(data: RuleData) -> str:
     kinds = [f"{len(ids)} {what}" for what, ids in data.faults.items() if ids]
     return f"of {data.either} items {' and '.join(kinds)} ({first_names(data.faulty)})"
 
-
-# The metrics that a gate's rules judge, computed again from the verdicts of a recorded run.
 
 Key = tuple[str, ...]
 
@@ -325,9 +320,6 @@ def _nothing(gate: Gate, facts: RunMetadata, records: Sequence[VerdictRecord]) -
         for benchmark, models in facts.not_served.items()
     )
     return {name: f"{line}{more}" for name, line in gate.empty_rules(records).items()}
-
-
-# ---- judging
 
 
 def _results(

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import betabinom, norm
 
 from pytest_llmprops.benchmark_registry import find_benchmark, registrations
-from pytest_llmprops.core.benchmark_checks import loaded, prepared
 from pytest_llmprops.core.bounded_mean import mean_p_value
+from pytest_llmprops.core.contracts import loaded, prepared
 from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.items import ItemPlace, PlacedItem
 from pytest_llmprops.core.judgement import LEVEL

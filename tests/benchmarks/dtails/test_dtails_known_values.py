@@ -20,7 +20,7 @@ from pytest_llmprops.benchmarks.dtails.prompts import variation_name
 from pytest_llmprops.benchmarks.dtails.reading import is_right, read_selection, read_translation
 from pytest_llmprops.benchmarks.dtails.rules import choose_sentences, english_tokens
 from pytest_llmprops.core.benchmark import Loaded
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import check_unique
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import unicode_words

@@ -24,7 +24,7 @@ from pytest_llmprops.benchmarks.dtails.metrics import (
     run_accuracies,
 )
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord

@@ -13,7 +13,7 @@ from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.eras.benchmark import MAX_PAIR_CASES
 from pytest_llmprops.benchmarks.eras.settings import ErasSettings
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import check_unique, limited
 from pytest_llmprops.data.files import DataFolder, builtin_data

@@ -18,11 +18,10 @@ from pytest_llmprops.benchmarks.oracle.alignment import (
     matching_path,
     most_similar,
 )
-from pytest_llmprops.benchmarks.oracle.covering import MIN_SIMILARITY, align_covering
-from pytest_llmprops.benchmarks.oracle.phrases import Argument, arguments
+from pytest_llmprops.benchmarks.oracle.covering import MIN_SIMILARITY, Argument, align_covering, arguments
 from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, cosines, node_vectors, token_vectors
 from pytest_llmprops.core.errors import DataError
-from tests.support.paraphrase_oracles import aligned, parsed, vectors
+from tests.support.paraphrase_oracles import aligned, between, parsed, vectors
 
 # As in figure 5: three phrases onto three phrases, one of them (mu 3 and mu 4 within their clause) moved.
 DOG = """(ROOT (S (NP (NP (DT The) (NN dog)) (PP (IN in) (NP (DT the) (NN yard))))
@@ -46,7 +45,7 @@ CHASED_MEANS = "a cat chase chase chase the old dog"  # "was" and "by" are close
 def test_reordered_phrases_align_both_ways() -> None:
     """All four alignments hold, and the phrase at the top of several paths is listed once."""
     alignments = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
-    assert alignments.forward == (NodeMapping((0, 5), (0, 5)), NodeMapping((5, 7), (5, 7)))
+    assert alignments.forward == (between((0, 5), (0, 5)), between((5, 7), (5, 7)))
     assert alignments.backward == alignments.forward
     assert alignments.rho == Rho(True, True, True, True)
     assert alignments.pairs() == (
@@ -60,10 +59,10 @@ def test_passive_by_hand() -> None:
     """The two noun phrases are mapped crosswise, and the verb is left over because its parents do not match."""
     alignments = aligned(CHASE, CHASED, CHASE_MEANS, CHASED_MEANS)
     # VP {chase, a, cat} is most similar to NP {a, cat}, 2 / sqrt(3 * 2), and not to the parent of "was".
-    assert alignments.forward == (NodeMapping((0, 3), (5, 8)), NodeMapping((4, 6), (0, 2)))
+    assert alignments.forward == (between((0, 3), (5, 8)), between((4, 6), (0, 2)))
     # Back, PP {by, the, old, dog} is most similar to NP {the, old, dog}, 3 / sqrt(4 * 3), whose parent's match is
     # the root; the verb phrases above it are nearest to "chased" and to the root: no path goes through them.
-    assert alignments.backward == (NodeMapping((0, 2), (4, 6)), NodeMapping((5, 8), (0, 3)))
+    assert alignments.backward == (between((0, 2), (4, 6)), between((5, 8), (0, 3)))
     assert alignments.rho == Rho()
     assert alignments.leftovers == (("chased",), ("was pursued by",))
     assert alignments.pairs() == (PhrasePair("the old dog", "the aged hound"), PhrasePair("a cat", "a kitty"))
@@ -72,8 +71,8 @@ def test_passive_by_hand() -> None:
 def test_one_direction_covers_the_other_sentence() -> None:
     """A clause of s1 says all of s2, so the star alignment covers s2: only the root of s2 may be matched."""
     alignments = aligned(SAID, SLEPT, *SAID_MEANS)
-    assert alignments.forward == (NodeMapping((3, 7), (0, 4)),)
-    assert alignments.backward == (NodeMapping((0, 2), (3, 5)), NodeMapping((2, 4), (5, 7)))
+    assert alignments.forward == (between((3, 7), (0, 4)),)
+    assert alignments.backward == (between((0, 2), (3, 5)), between((2, 4), (5, 7)))
     assert alignments.rho == Rho(forward=False, forward_star=True, backward=True, backward_star=False)
     assert alignments.leftovers == (("the man said",), ())
 
@@ -92,7 +91,7 @@ def test_a_word_under_the_root_is_never_covered() -> None:
     """A pronoun subject has no path of two nodes, so even the same sentence does not prove it (table 12: "But he")."""
     he = "(ROOT (S (CC But) (NP (PRP he)) (VP (VBD slept) (ADVP (RB well))) (. .)))"
     alignments = aligned(he, he, "but he sleep well .", "but he sleep well .")
-    assert alignments.forward == (NodeMapping((2, 4), (2, 4)),)
+    assert alignments.forward == (between((2, 4), (2, 4)),)
     assert not alignments.rho.phi_or
     assert alignments.leftovers == (("But he",), ("But he",))
 
@@ -115,7 +114,7 @@ def test_whole_sentence_is_not_a_phrase() -> None:
     """Neither the root nor a clause without only its full stop is mapped; their parts are mapped instead."""
     tree = "(ROOT (S (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well))) (. .)))"
     alignments = aligned(tree, tree, "the dog sleep well .", "the dog sleep well .")
-    assert alignments.forward == (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4)))
+    assert alignments.forward == (between((0, 2), (0, 2)), between((2, 4), (2, 4)))
 
 
 def test_ties_choose_the_smaller_then_the_leftmost_node() -> None:
@@ -198,7 +197,7 @@ def test_one_word_sentences() -> None:
     other = aligned(
         "(S (NP (A heavy) (NN rain)) (VP (VB fell) (RB today)))", stopped, ". rain fall day", "rain ."
     )
-    assert other.forward == (NodeMapping((0, 2), (0, 2)),)
+    assert other.forward == (between((0, 2), (0, 2)),)
     assert other.rho == Rho(forward_star=True)
 
 
@@ -217,7 +216,7 @@ def test_missing_trees() -> None:
     assert result.missing == "the parser gave no tree for s2"
     assert result.without([PhrasePair("a", "b")]) == result
     with pytest.raises(ValueError, match="no tree for s2"):
-        result.pair_of(NodeMapping((0, 1), (0, 1)), backward=False)
+        result.pair_of(between((0, 1), (0, 1)), backward=False)
 
 
 def _subtree(sizes: st.DataObject, start: int, size: int) -> Node:
@@ -254,7 +253,7 @@ def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> 
     sentence = _sentence(data, phrases_only=True)
     values = _random_vectors(sentence, seed)
     result = align(sentence, sentence, values, values)
-    expected = tuple(NodeMapping((c.start, c.end), (c.start, c.end)) for c in sentence.tree.root.children)
+    expected = tuple(between((c.start, c.end), (c.start, c.end)) for c in sentence.tree.root.children)
     assert result.forward == result.backward == expected
     assert result.rho == Rho(True, True, True, True)
 
@@ -297,7 +296,7 @@ def _plain(first: Tree, second: Tree, one: np.ndarray, two: np.ndarray) -> set[N
     for leaf in (node for node in first.nodes if not node.children):
         node, other = top(leaf, match(leaf))
         if node is not leaf:
-            result.add(NodeMapping((node.start, node.end), (other.start, other.end)))
+            result.add(between((node.start, node.end), (other.start, other.end)))
     return result
 
 
@@ -319,23 +318,45 @@ def covering(first: str, second: str, first_means: str, second_means: str) -> Al
 
 
 def test_a_sentence_is_aligned_with_itself() -> None:
-    """A function word at the same place in both sentences needs no question; Algorithm 1 leaves it over."""
+    """The same words need no question; Algorithm 1 leaves a pronoun over."""
     means = "but he sleep well ."
     assert not align(parsed(HE), parsed(HE), vectors(means), vectors(means)).rho.phi_or
     alignments = covering(HE, HE, means, means)
     assert alignments.rho.phi_and
     assert alignments.strength == pytest.approx(1)
     assert alignments.leftovers == ((), ())
-    assert alignments.pairs() == (PhrasePair("slept well", "slept well"),)
+    assert alignments.pairs() == (PhrasePair("But he slept well", "But he slept well"),)
 
 
-def test_what_only_one_sentence_says_is_left_over() -> None:
-    """One direction covers the shorter sentence, which is enough for Algorithm 1, but not both sentences."""
+def test_what_only_one_sentence_says_is_asked_about() -> None:
+    """A direction that covers the shorter sentence is enough for Algorithm 1; here, every word is in a phrase."""
     assert aligned(SAID, SLEPT, *SAID_MEANS).rho.phi_and
     alignments = covering(SAID, SLEPT, *SAID_MEANS)
-    assert not alignments.rho.phi_or
-    assert alignments.strength == 0
-    assert alignments.leftovers == (("the man said",), ())
+    assert alignments.pairs() == (
+        PhrasePair("the man said … slept well", "slept well"), PhrasePair("the dog", "the dog")
+    )  # fmt: skip
+    assert alignments.leftovers == ((), ())
+
+
+def test_phrases_may_have_another_order() -> None:
+    """An adjunct at the other end of the sentence is a phrase of its own, and what remains is another one."""
+    first = "(S (NP (NNP Ann)) (VP (VBD left) (PP (IN in) (NP (DT the) (NN rain)))))"
+    second = "(S (PP (IN in) (NP (DT the) (NN rain))) (NP (NNP Ann)) (VP (VBD went) (ADVP (RB away))))"
+    found = covering(first, second, "Ann leave in the rain", "in the rain Ann leave leave")
+    assert found.pairs() == (
+        PhrasePair("Ann left", "Ann went away"),
+        PhrasePair("in the rain", "in the rain"),
+    )
+
+
+def test_a_phrase_with_a_gap() -> None:
+    """What remains of a sentence may have a gap, which is written as an ellipsis."""
+    clause = "(S (NP (NP (DT the) (NN {})) (PP (IN in) (NP (NNP Oslo)))) (VP (VBD saw) (NP (DT a) (JJ {}) (NN ship))))"
+    found = covering(
+        clause.format("crew", "big"), clause.format("team", "huge"), *["the c in Oslo see a b ship"] * 2
+    )
+    assert PhrasePair("the crew … saw a big ship", "the team … saw a huge ship") in found.pairs()
+    assert PhrasePair("in Oslo", "in Oslo") in found.pairs()
 
 
 def test_a_whole_sentence_is_barred() -> None:
@@ -343,8 +364,8 @@ def test_a_whole_sentence_is_barred() -> None:
     values = [vectors(means) for means in SAID_MEANS]
     allowed = align(parsed(SAID), parsed(SLEPT), *values, whole="allow")
     barred = align(parsed(SAID), parsed(SLEPT), *values, whole="bar")
-    assert NodeMapping((3, 7), (0, 4)) in allowed.forward
-    assert all(mapping.target != (0, 4) for mapping in barred.forward)
+    assert between((3, 7), (0, 4)) in allowed.forward
+    assert all(mapping.target != (0, 1, 2, 3) for mapping in barred.forward)
 
 
 @pytest.mark.parametrize(
@@ -400,12 +421,6 @@ def test_dissimilar_phrases_are_not_mapped() -> None:
     assert covering(SLEPT, SLEPT, "a b c d", "e f g h").forward == ()
 
 
-def test_only_the_largest_phrases_are_asked_about() -> None:
-    """A mapping inside another one is left out, and so is punctuation by itself."""
-    found = covering(BARE, BARE, *["the dog chase a cat ."] * 2).forward
-    assert found == (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 5), (2, 5)))
-
-
 @pytest.mark.parametrize(
     ("first", "second", "means", "phrases"),
     [
@@ -413,26 +428,26 @@ def test_only_the_largest_phrases_are_asked_about() -> None:
             "(NP (DT a) (JJ big) (NN ship))",
             "(NP (DT the) (JJ huge) (NN boat))",
             "a b c",
-            ("a big ship", "the huge boat"),
+            ("saw a big ship", "saw the huge boat"),
         ),
         (
             "(PP (IN before) (NP (DT the) (JJ long) (NN war)))",
             "(PP (IN after) (NP (DT the) (JJ long) (NN war)))",
             "p the long war",
-            ("before the long war", "after the long war"),
+            ("saw before the long war", "saw after the long war"),
         ),
         (
             "(NP (DT all) (JJ old) (NNS men))",
             "(NP (DT some) (JJ old) (NNS men))",
             "q old men",
-            ("all old men", "some old men"),
+            ("saw all old men", "saw some old men"),
         ),
     ],
 )
 def test_function_words_are_asked_about_in_their_phrase(
     first: str, second: str, means: str, phrases: tuple[str, str]
 ) -> None:
-    """Nothing is asked about a function word or a single word alone, but a changed one is inside a question."""
+    """Nothing is asked about a function word or a single word alone, only about the phrase that has it."""
     clause = "(S (NP (DT the) (NN crew)) (VP (VBD saw) {}))"
     vector = f"the crew see {means}"
     found = covering(clause.format(first), clause.format(second), vector, vector)
@@ -445,7 +460,7 @@ def test_a_changed_modal_verb_is_asked_about() -> None:
     """A modal verb that differs is asked about with its verb phrase."""
     clause = "(S (NP (DT the) (NN crew)) (VP (MD {}) (VP (VB leave) (NP (NNP Oslo)))))"
     found = covering(clause.format("may"), clause.format("will"), *["the crew may leave Oslo"] * 2)
-    assert PhrasePair("may leave Oslo", "will leave Oslo") in found.pairs()
+    assert any(p.first.startswith("may leave") and p.second.startswith("will leave") for p in found.pairs())
     same = covering(clause.format("may"), clause.format("may"), *["the crew may leave Oslo"] * 2)
     assert same.rho.phi_and
 

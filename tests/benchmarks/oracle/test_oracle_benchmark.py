@@ -15,7 +15,7 @@ from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Message, Request
@@ -334,7 +334,7 @@ def test_own_rules_and_pool(tmp_path: Path) -> None:
 
 def test_remarks_give_the_bound_of_an_acceptance() -> None:
     """The remarks give the coin's bound for the run's number of tests and the number of cases without one."""
-    values = {"tests_or": 3.0, "fair_coin_or": 1.0, "fair_coin_and": 1.0, "accepted": 1.0}
+    values = {"tests_or": 3.0, "fair_coin_or": 1.0, "fair_coin_and": 1.0, "accepted": 1.0, "trust_or": 1.0}
     unfair = {**values, "fair_coin_or": 0.0}
     some = [
         record("no", n, benchmark="oracle", values=v)
@@ -358,6 +358,7 @@ def test_remarks_use_the_phi_of_the_run(phi: dict[str, float], unfair: int) -> N
     some = [
         record("no", n, benchmark="oracle", values={
             **phi, "tests_or": 1.0, "tests_and": 1.0, "fair_coin_or": by_or, "fair_coin_and": by_and, "accepted": 1.0,
+            "trust_or": 1.0, "trust_and": 1.0,
         })
         for n, (by_or, by_and) in enumerate(coins)
     ]  # fmt: skip

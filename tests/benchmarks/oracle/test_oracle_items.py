@@ -70,16 +70,6 @@ def test_builtin_items(tmp_path: Path) -> None:
     assert other["label"] is True
 
 
-def test_phrases_belong_to_their_pair(tmp_path: Path) -> None:
-    """A pair has its labelled phrases; with the file, a pair without any has none."""
-    row = {"pair": "001", "first": "A", "second": "B", "label": 1}
-    files = builtin(tmp_path, pair=[PAIR, PAIR | {"id": "b"}])
-    put(tmp_path, "oracle/phrases.jsonl", json.dumps(row) + "\n")
-    assert [item["phrases"] for item in items(files) if item.task == "no"] == [(("A", "B", True),), ()]
-    put(tmp_path, "oracle/phrases.jsonl", json.dumps(row | {"label": 2}) + "\n")
-    assert "phrases.jsonl: a row of pair '001': the label is 2" in refusal(files)
-
-
 def entity(*names: str) -> dict[str, Any]:
     return SENTENCE | {"entities": [{"name": name, "kind": "city"} for name in names]}
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
-from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
-from pytest_llmprops.benchmarks.oracle.sentence_metrics import linearity_remarks
+from pytest_llmprops.benchmarks.oracle.metrics import linearity_remarks, metric_rows
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
@@ -77,7 +76,7 @@ def test_linearity_by_hand() -> None:
         "entity_acceptance_rate": 8 / 9, "entity_acceptance_rate/labelled": 4 / 5,
         "label_overlap": (3 + 1 + 3 + 0 + 4) / (4 + 2 + 4 + 2 + 4),
         "a_rate": (0.8 + 0.1 + 0.8) / 3, "a_rate/accepted": 0.8, "identity_rate": 24 / 40, "named_share": 7 / 9,
-        "named_by_vote_rate": 2 / 9,
+        "named_share/by vote": 2 / 9,
     }  # fmt: skip
     assert {name: value for name, value in measured.items() if "spearman" not in name} == pytest.approx(
         expected
@@ -203,8 +202,7 @@ def test_yes_by_hand() -> None:
     ]
     assert values(some, "yes") == pytest.approx({
         "acceptance_rate": 2 / 3, "acceptance_rate/or": 2 / 3, "acceptance_rate/and": 1 / 3, "label_agreement": 1 / 2,
-        "unreadable_rate/or": 0.0, "unreadable_rate/and": 0.0, "untested_rate": 0.0,
-    })  # fmt: skip
+        })  # fmt: skip
 
 
 def test_undecided_yes_is_in_no_acceptance_rate() -> None:
@@ -216,27 +214,13 @@ def test_undecided_yes_is_in_no_acceptance_rate() -> None:
     some.append(replace(missing, values={**missing.values, "trees_missing": 1.0}))
     metrics = rows(some)
     assert [metrics["yes", "acceptance_rate", group].n for group in ("", "or", "and")] == [3, 3, 2]
-    assert metrics["yes", "unreadable_rate", "and"].value == 1 / 4
-    assert metrics["yes", "untested_rate", ""].value == 1 / 4
-    failed = metrics["pairs", "parse_failure_rate", ""]
-    assert (failed.value, failed.n) == (1 / 2, 2)
 
 
 def test_what_the_papers_rule_counts() -> None:
-    """ "Yes" about the other sentence only is accepted by the paper's rule; ``other_only_rate`` is their share."""
+    """ "Yes" about the other sentence only is accepted by the paper's rule."""
     some = [no(0, (1, 1)), no(1, (3, 3), other_only_or=1.0), no(2, (3, 3)), no(3, (2, 2), other_only_or=1.0)]
     measured = values(some, "no")
     assert measured["acceptance_rate_paper"] == 3 / 4
-    assert measured["other_only_rate"] == 1 / 4
-
-
-def test_answers_tested_with_one_source_have_a_rate() -> None:
-    """The share of tested answers of "no" whose source could only be one sentence, by kind of alignment."""
-    coin: dict[str, Any] = {"tests_or": 1.0, "tests_and": 1.0, "fair_coin_or": 1.0, "fair_coin_and": 1.0}
-    untested: dict[str, Any] = dict.fromkeys(coin, 0.0)
-    some = [no(0, (1, 1), **coin), no(1, (1, 1), **{**coin, "fair_coin_and": 0.0}), no(2, (5, 5), **untested)]
-    measured = values(some, "no")
-    assert (measured["one_source_rate/or"], measured["one_source_rate/and"]) == (0.0, 1 / 2)
 
 
 def test_no_by_hand() -> None:
@@ -252,18 +236,13 @@ def test_no_by_hand() -> None:
         no(4, (5, 5)),
     ]
     assert values(some, "no") == pytest.approx({
-        "acceptance_rate": 1 / 3, "acceptance_rate_paper": 2 / 3, "label_agreement": 4 / 5, "other_only_rate": 0.0,
+        "acceptance_rate": 1 / 3, "acceptance_rate_paper": 2 / 3, "label_agreement": 4 / 5,
         "acceptance_rate/AI or": 1 / 2, "acceptance_rate_paper/AI or": 1 / 2,
         "acceptance_rate/ĀI or": 0.0, "acceptance_rate_paper/ĀI or": 1.0,
-        "one_source_rate/or": None, "one_source_rate/and": None,
         "acceptance_rate/AI and": 0.0, "acceptance_rate_paper/AI and": 0.0,
         "acceptance_rate/ĀI and": 0.0, "acceptance_rate_paper/ĀI and": 0.0,
         "acceptance_rate/ĀĪ and": 1.0, "acceptance_rate_paper/ĀĪ and": 1.0,
-        "triangular_rate/or": 1 / 5, "inconsistent_rate/or": 1 / 5, "unreadable_rate/or": 1 / 5,
-        "untested_rate/or": 1 / 5,
-        "triangular_rate/and": 2 / 5, "inconsistent_rate/and": 0.0, "unreadable_rate/and": 1 / 5,
-        "untested_rate/and": 1 / 5,
-    })  # fmt: skip
+        })  # fmt: skip
 
 
 def test_unreadable_tests_are_excluded_from_both_rules() -> None:
@@ -297,8 +276,9 @@ def test_tables_2_and_3_by_hand() -> None:
         unreadable(5),
     ]
     assert values(some, "pairs") == pytest.approx({
-        "unreadable_rate": 1 / 6, "parse_failure_rate": None, "coverage": 1.0, "accepted_precision": 3 / 5,
-        "right_acceptance_rate": 1.0, "wrong_acceptance_rate": 1.0,
+        "coverage": 1.0, "accepted_precision": 3 / 5,
+        "acceptance_rate": 1.0, "null_coverage/always yes": 0.0, "null_coverage/always no": 1.0,
+        "null_coverage/a coin": 1 / 2, "null_precision/always no": 3 / 5, "null_precision/a coin": 3 / 5,
         "label_agreement": 3 / 5, "yes_rate/label yes": 1 / 2, "yes_rate/label no": 1 / 3,
         "provable_rate/or, label yes": 1.0, "provable_rate/or, label no": 1 / 3,
         "provable_rate/or, answer yes": 1 / 2, "provable_rate/or, answer no": 2 / 3,
@@ -340,7 +320,9 @@ def test_sanity_checks_by_hand() -> None:
 
     many = [askings(1, 4), askings(5, 0), askings(0, 5), askings(0, 5), askings(0, 0, 5), askings(4, 0, 1)]
     asked = [record("consistency", n, result, "pair") for n, result in enumerate(many)]
-    assert values(asked, "consistency") == {"consistency_rate": 3 / 4, "unreadable_rate": 2 / 6}
+    assert values(asked, "consistency") == {
+        "consistency_rate": 3 / 4,
+    }
     assert rows(asked)["consistency", "consistency_rate", ""].n == 4
     # By "or", the no is triangular evidence; by "and", it is not tested.
     tested = {"trust_or": 2, "trust_paper_or": 0, "trust_and": 5, "trust_paper_and": 0}
@@ -363,7 +345,7 @@ def test_sanity_checks_by_hand() -> None:
     ]
     own.append(record("own_paraphrase", 5, {}, "pair", status="unparsed"))
     assert values(own, "own_paraphrase") == pytest.approx({
-        "consistency_rate": 2 / 3, "unreadable_rate": 2 / 5, "yes_rate": 2 / 3,
+        "consistency_rate": 2 / 3, "yes_rate": 2 / 3,
         "provable_rate/or, answer yes": 1 / 2, "provable_rate/and, answer yes": 0.0,
         "provable_rate/or, answer no": 1.0, "provable_rate/and, answer no": 1.0,
         "acceptance_rate/or, answer no": 0.0, "acceptance_rate_paper/or, answer no": 0.0,

@@ -1,209 +1,183 @@
-"""Null oracles and the perfect judge on pairs: what they answer, and what the checker accepts of them."""
+"""Null oracles on pairs: what the checker accepts of oracles that know nothing, and the conclusion about a model."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from contextlib import closing
-from typing import Any
 
 import pytest
 
 from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
-from pytest_llmprops.benchmarks.oracle.items import random_pairs
-from pytest_llmprops.benchmarks.oracle.metrics import Pairs, all_pairs_metrics, yes_metrics
-from pytest_llmprops.benchmarks.oracle.nulls import (
-    NAMES,
-    null_oracle,
-    null_values,
-    own_paraphrase,
-    random_checker,
-    self_consistency,
-)
-from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
-from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance
-from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
+from pytest_llmprops.benchmarks.oracle.metrics import all_pairs_metrics, yes_metrics
+from pytest_llmprops.benchmarks.oracle.nulls import FEATURES, PREFIX, Pairs, shallow
 from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
-from pytest_llmprops.benchmarks.oracle.trust import overlap
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.records import VerdictRecord
 from tests.support.oracle_runs import Subject, pair, verdict_on
-from tests.support.paraphrase_oracles import CAT, DOG, OF_DOG, PAIR, PARAPHRASES, FakeOracle, Stub, perfect
 from tests.support.records import verdict as record
 
-DOGS, MOVED = "red dogs barked loudly last night.", "last night red dogs barked loudly."
 ORACLE = OracleChecker()
 PLACE = ("pairs", "en", "builtin")
 
 
-def played(x: Pair, table: Any = None, seed: int = 0, settings: OracleSettings = QUICK) -> dict[str, float]:
-    """Return the values of the null oracles for a pair."""
-    checker = ParaphraseChecker(settings, Stub(table))
-    return asyncio.run(null_values(x, checker, generator(seed)))
+def test_shallow_features() -> None:
+    """The features are those of the words, numbers and punctuation marks, whatever the sentences mean."""
+    assert shallow("In May, 12 dogs barked.", "in june 12 dogs barked, and 1,200 cats ran") == {
+        "first_word": 1, "last_word": 0, "start": 1, "end": 0, "words": 15, "longer": 5, "second_longer": 5,
+        "overlap": 4 / 11, "order": 8 / 15, "numbers": 1, "all_numbers": 3, "marks": 2, "all_marks": 4,
+    }  # fmt: skip
+    assert [*shallow("...", "!")] == [*FEATURES]
 
 
-@pytest.mark.parametrize("label", [True, False])
-def test_constant_answers_and_the_perfect_judge(label: bool) -> None:
-    """A constant yes is accepted if the pair is aligned, a constant no never, and the judge by the label."""
-    one, two = DOG.split(), CAT.split()
-    phrases = tuple((" ".join(one[n : n + 2]), " ".join(two[n : n + 2]), True) for n in (0, 2))
-    x = Pair(DOG, CAT, label, phrases)
-    aligned, other = played(x, {(DOG, CAT): "and"}), played(x)
-    assert (aligned["null_yes"], other["null_yes"]) == (1, 0)
-    assert aligned["null_no"] == other["null_no"] == 0
-    assert (aligned["null_judge"], other["null_judge"]) == ((1, 0) if label else (1, 1))
-    assert other["self_aligned"] == 0
-
-
-def test_the_overlap_of_words_is_recorded_as_thresholds() -> None:
-    """``overlap_proof`` is the highest threshold at which a judge by overlap proves a yes; 0 if there is none."""
-    assert overlap("the dog ran", "The dog, ran") == 1
-    assert overlap("...", "!") == 0
-    far = played(PAIR)
-    assert (far["overlap"], far["overlap_proof"]) == (1 / 7, 0)
-    near = Pair("the dog slept quietly", "the dog slept well")
-    aligned = played(near, {near.sentences: "and"})
-    assert (aligned["overlap"], aligned["overlap_proof"]) == (3 / 5, 0.33)
-    assert played(near)["overlap_proof"] == 0
-
-
-def test_no_label_no_judge() -> None:
-    """Without a label, there is no perfect judge."""
-    others = {"self_aligned", "overlap", "overlap_proof", "said_coin"}
-    assert set(played(Pair(DOG, CAT))) == {*NAMES, *others} - {"null_judge"}
-
-
-def test_a_coin_is_accepted_by_chance() -> None:
-    """Without an alignment, only a no can be accepted: with probability 1/2 for no, then 1/4 for no and yes."""
-    accepted = sum(played(PAIR, seed=seed)["null_coin"] for seed in range(400))
-    assert 0.5 * 0.25 * 400 - 30 < accepted < 0.5 * 0.25 * 400 + 30
-
-
-def test_null_oracles_read_quotes_and_line_breaks() -> None:
-    """Apostrophes in a sentence do not confuse the null oracles."""
-    x = Pair("it's the dog's bone", "the cat's not here", label=False)
-    assert played(x)["null_judge"] == 1
-    assert null_oracle(lambda first, second: True).asked == 0
-
-
-def test_a_verdict_has_the_null_values_and_no_more_calls() -> None:
-    """The nulls are recorded with the verdict on a pair, and the model is not called for them."""
+def test_a_verdict_has_the_features_and_no_more_calls() -> None:
+    """The features are recorded with the verdict on a pair, and the model is not called for them."""
     model = Subject(same=lambda first, second: True)
-    verdict = verdict_on(pair(DOGS, MOVED, 1), model)
-    assert verdict.values["null_yes"] == verdict.values["self_aligned"] == 1
-    # Nobody labelled the phrases of this pair.
-    assert "null_judge" not in verdict.values
-    assert verdict.values["null_no"] == 0
+    sentences = "red dogs barked loudly last night.", "last night red dogs barked loudly."
+    verdict = verdict_on(pair(*sentences, 1), model)
+    assert {k.removeprefix(PREFIX): v for k, v in verdict.values.items() if k.startswith(PREFIX)} == shallow(
+        *sentences
+    )
+    assert verdict.given == "accepted-yes"
 
 
-YES = {
-    "said_yes": 1, "label": 1, "phi": 0, "accepted": 1, "potential_or": 1, "phi_or": 1, "null_yes": 1, "null_no": 0,
-}  # fmt: skip
-UNPROVED = {**YES, "accepted": 0, "potential_or": 0, "phi_or": 0, "null_yes": 0}
+YES = {"said_yes": 1, "label": 1, "phi": 0, "accepted": 1, "potential_or": 1, "phi_or": 1}
+UNPROVED = {**YES, "accepted": 0, "potential_or": 0, "phi_or": 0}
 REFUSED = {**YES, "accepted": 0, "phi_or": 0, "label": 0}
-UNREAD = {"said_yes": -1, "label": 0, "null_yes": 1, "null_no": 0}
+UNREAD = {"said_yes": -1, "label": 0}
 
 
 def test_metrics_tell_the_prover_from_the_model() -> None:
-    """``potential_rate`` is the prover's part of an acceptance, and ``confirmed_rate`` the model's."""
+    """``potential_rate`` is the prover's part of an acceptance."""
     values = [YES, YES, UNPROVED, REFUSED, UNREAD]
     rows = {(m.name, m.group): m.value for m in yes_metrics(("yes", "en", "builtin"), values)}
     assert rows["acceptance_rate", ""] == 1 / 2
-    assert rows["potential_rate", ""] == 3 / 4
-    assert rows["confirmed_rate", ""] == 2 / 3
     pairs = {(m.name, m.group): (m.value, m.n) for m in all_pairs_metrics(PLACE, values)}
     assert pairs["acceptance_rate", ""] == (1 / 2, 4)
     # Accepted: two of four answers, both right. A constant yes is accepted three times, once wrongly.
     assert pairs["coverage", ""] == (1 / 2, 4)
     assert pairs["accepted_precision", ""] == (1.0, 2)
-    assert pairs["right_acceptance_rate", ""] == (2 / 3, 3)
-    assert pairs["wrong_acceptance_rate", ""] == (0.0, 1)
-    assert pairs["null_coverage", "constant yes"] == (3 / 4, 4)
-    assert pairs["null_precision", "constant yes"] == (2 / 3, 3)
+    assert pairs["null_coverage", "always yes"] == (3 / 4, 4)
+    assert pairs["null_precision", "always yes"] == (2 / 3, 3)
     assert pairs["potential_rate", "label yes"] == (2 / 3, 3)
-    assert pairs["potential_rate", "label no"] == (1.0, 2)
-    assert "perfect judge" not in {group for _, group in pairs}
-
-
-# ---- oracles that know nothing
+    assert pairs["potential_rate", "label no"] == (1.0, 1)
 
 
 def answers(*groups: tuple[int, dict[str, float]]) -> list[VerdictRecord]:
-    """Return records of pairs: so many with these values, each with both labels in turn unless it has one."""
+    """Return records of pairs: so many with these values, with both labels in turn unless the values have one."""
     rows = [v for count, v in groups for v in [v] * count]
     return [
-        record(
-            "yes" if v["said_yes"] else "no",
-            n,
-            benchmark="oracle",
-            values={"label": float(n % 2), **NULL, **v},
-        )
+        record("yes" if v["said_yes"] else "no", n, benchmark="oracle", values={"label": float(n % 2), **v})
         for n, v in enumerate(rows)
     ]
 
 
-NULL = {
-    "null_yes": 0.0,
-    "null_no": 0.0,
-    "null_coin": 0.0,
-    "said_coin": 0.0,
-    "overlap": 0.1,
-    "overlap_proof": 0.0,
-}
-SAYS_YES = {"said_yes": 1.0, "accepted": 1.0}
+def remarks(*groups: tuple[int, dict[str, float]]) -> list[str]:
+    return list(ORACLE.remarks(answers(*groups)))
+
+
+def values_of(*groups: tuple[int, dict[str, float]]) -> Pairs:
+    return Pairs([r.values for r in answers(*groups)])
+
+
+SAYS_YES = {"said_yes": 1.0, "accepted": 1.0, "potential_or": 1.0, "phi_or": 1.0}
 SAYS_NO = {
-    "said_yes": 0.0,
-    "accepted": 1.0,
-    "trust_or": 1.0,
-    "accepted_paper": 1.0,
-    "tests_or": 1.0,
+    "said_yes": 0.0, "accepted": 1.0, "potential_or": 0.0, "trust_or": 1.0, "accepted_paper": 1.0, "tests_or": 1.0,
     "fair_coin_or": 1.0,
-}
+}  # fmt: skip
+IS, IS_NOT = {"label": 1.0}, {"label": 0.0}
 
 
-def test_precision_decides_where_there_are_labels() -> None:
-    """A model that is accepted each time with wrong answers gets no conclusion; one that is mostly right does."""
-    blind = answers((60, SAYS_NO | {"overlap_own_or": 0.5, "overlap_other_or": 0.2}))
-    [said, *_] = ORACLE.remarks(blind)
+def test_the_conclusion_says_what_accepting_adds() -> None:
+    """It compares accepted answers with all answers, and with the best null oracle at the same coverage."""
+    right = (30, SAYS_YES | IS), (50, SAYS_NO | IS_NOT)
+    wrong = (5, SAYS_NO | IS), (15, SAYS_NO | IS | {"accepted": 0.0})
+    [said, *_] = remarks(*right, *wrong)
     assert said == (
-        "warning: pairs: no conclusion: 60 of 60 answers are accepted (100.0%); of these, 50.0% are right (36.8% to"
-        " 63.2%); not clearly more than of an oracle that knows nothing (word overlap ≥ 0.50): 50.0%"
+        "pairs: 85 of 100 answers are accepted (85.0%); accepted answers are right in 94.1% (86.8% to 98.1%; all:"
+        " 80.0%): accepting adds 14 points (11 to 15); clearly more than the 53.8% of an oracle that knows nothing"
+        " (always yes)"
     )
-    right = [(30, SAYS_YES | {"label": 1.0}), (28, SAYS_NO | {"label": 0.0}), (2, SAYS_NO | {"label": 1.0})]
-    [said, *_] = ORACLE.remarks(answers(*right))
+    [said, *_] = remarks((60, SAYS_NO))
+    assert said == (
+        "warning: pairs: no conclusion: 60 of 60 answers are accepted (100.0%); accepted answers are right in 50.0%"
+        " (36.8% to 63.2%; all: 50.0%): accepting adds 0 points (0 to 0); not clearly more than the 50.0% of an oracle"
+        " that knows nothing (always yes)"
+    )
+    [said, *_] = remarks((20, SAYS_NO | {"accepted": 0.0}))
     assert said.startswith(
-        "pairs: 60 of 60 answers are accepted (100.0%); of these, 96.7% are right (88.5% to"
+        "warning: pairs: no conclusion: 0 of 20 answers are accepted (0.0%); not clearly more"
     )
-    assert "clearly more than of an oracle that knows nothing (" in said
+
+
+def test_what_accepting_adds_covers_the_truth() -> None:
+    """A checker that accepts at random adds 0, which the interval contains in at least 95% of runs."""
+    rng = random.Random(1)
+    covered = 0
+    for _ in range(400):
+        answered = [
+            (1, SAYS_NO | {"label": float(rng.random() < 0.3), "accepted": float(rng.random() < 0.7)})
+            for _ in range(80)
+        ]
+        _, low, high = values_of(*answered).gain
+        covered += low <= 0 <= high
+    assert covered >= 0.95 * 400
+
+
+def test_null_oracles_are_compared_at_the_models_coverage() -> None:
+    """More coverage never lowers the bar by a jump: the best null oracle is silent, or says no to more pairs."""
+    proved, unproved = SAYS_YES | IS, SAYS_YES | IS_NOT | {"potential_or": 0.0}
+    bars = []
+    for accepted in range(10, 61, 5):
+        rows = [(30, proved), (30, unproved)]
+        pairs = values_of(*rows)
+        for n, v in enumerate(pairs.values):
+            v["accepted"] = float(n < accepted)  # type: ignore[index]
+        bars.append(pairs.bar(pairs.nulls[0]))
+    # Always yes is accepted on 30 pairs, all right. Beyond, half of the answers of no to the other pairs are right.
+    assert bars == pytest.approx(
+        [1.0] * 5 + [(30 * (60 - n) / 30 + 30 * (n - 30) / 30) / n for n in range(35, 61, 5)]
+    )
 
 
 def test_a_constant_yes_is_not_above_itself() -> None:
     """What the prover alone makes right is no merit of a model that always says yes."""
-    proved = SAYS_YES | {"null_yes": 1.0, "label": 1.0}
-    false = SAYS_YES | {"null_yes": 1.0, "label": 0.0}
-    rejected = {"said_yes": 1.0, "accepted": 0.0}
-    [said, *_] = ORACLE.remarks(answers((72, proved), (28, false), (60, rejected)))
+    rejected = {"said_yes": 1.0, "accepted": 0.0, "potential_or": 0.0}
+    [said, *_] = remarks((72, SAYS_YES | IS), (28, SAYS_YES | IS_NOT), (60, rejected))
     assert said.startswith("warning: pairs: no conclusion: ")
-    assert "(constant yes): 72.0%" in said
+    assert "not clearly more than the 72.0% of an oracle that knows nothing (always yes)" in said
 
 
-def test_without_labels_the_same_answer_is_no_merit() -> None:
-    """Without labels, acceptance is compared; an oracle that nearly always says the same is never above."""
-    unlabelled = {"label": -1.0}
-    mixed = answers(
-        (30, SAYS_YES | unlabelled),
-        (30, SAYS_NO | unlabelled | {"overlap_own_or": 0.2, "overlap_other_or": 0.5}),
+def test_the_best_shallow_feature_is_a_null_oracle() -> None:
+    """A model that says yes if the first words differ is not above an oracle that does the same."""
+    same, other = {PREFIX + name: 0.0 for name in FEATURES}, {PREFIX + name: 0.0 for name in FEATURES}
+    same[f"{PREFIX}first_word"] = 1.0
+    rows = [
+        (40, SAYS_YES | IS | other), (10, SAYS_YES | IS_NOT | other),
+        (40, SAYS_NO | IS_NOT | same | {"potential_or": 1.0}), (10, SAYS_NO | IS | same | {"potential_or": 1.0}),
+    ]  # fmt: skip
+    [said, *_] = remarks(*rows)
+    assert said.startswith("warning: pairs: no conclusion: 100 of 100 answers are accepted")
+    assert "not clearly more than the 80.0% of an oracle that knows nothing (the first word)" in said
+
+
+def test_near_copies_are_the_paraphrases_fault() -> None:
+    """If answers of no are untested because paraphrases copy their sentence, a line says that these are at fault."""
+    copies = {
+        "said_yes": 0.0,
+        "accepted": 0.0,
+        "trust_or": 5.0,
+        "left_out_1": 5.0,
+        "left_out_2": 5.0,
+    } | IS_NOT
+    [_, said, *_] = remarks((30, SAYS_YES | IS), (5, SAYS_NO | IS_NOT), (25, copies))
+    assert said == (
+        "warning: pairs: 25 of 30 answers of no are not tested, because the model's paraphrases copy their sentence:"
+        " the coverage is low because of the paraphrases, not of the answers"
     )
-    [said, *_] = ORACLE.remarks(mixed)
-    assert said.startswith(
-        "pairs: 60 of 60 answers are accepted (100.0%) (94.0% to 100.0%); clearly more than of"
-    )
-    [said, *_] = ORACLE.remarks(
-        answers((60, SAYS_NO | unlabelled | {"overlap_own_or": 0.2, "overlap_other_or": 0.5}))
-    )
-    assert said.startswith("warning: pairs: no conclusion: 100.0% of the answers are the same; ")
+    few = remarks((30, SAYS_YES | IS), (28, SAYS_NO | IS_NOT), (2, copies))
+    assert not [line for line in few if "copy" in line]
 
 
 @pytest.mark.parametrize(("revealing", "void"), [(12, False), (13, True)])
@@ -219,6 +193,14 @@ def test_revealed_sources_void_the_bound(revealing: int, void: bool) -> None:
     assert ("passes 1 test with probability at most 0.5" in said) is not void
 
 
+def test_answers_accepted_as_printed_have_no_bound() -> None:
+    """If answers of no are accepted although they failed a test, the bound of a passed test does not hold."""
+    lenient = SAYS_NO | {"trust_or": 3.0, "overlap_own_or": 0.4, "overlap_other_or": 0.5}
+    said = " ".join(remarks((20, SAYS_NO), (5, lenient)))
+    assert "accepted no: no bound: 5 of 25 answers failed a test, but without triangular evidence" in said
+    assert "with probability at most" not in said
+
+
 def test_an_oracle_that_knows_nothing_never_wins() -> None:
     """Only judges that know the labels get a conclusion; what is accepted of them is right in 90% or more."""
     try:
@@ -229,8 +211,8 @@ def test_an_oracle_that_knows_nothing_never_wins() -> None:
     some = [item for n, item in enumerate(known_oracles.pairs_of()) if n % 6 < 2]
     with closing(helpers):
         for name in (
-            "constant yes", "word overlap ≥ .75", "same source, copies", "same source, free paraphrases",
-            "perfect, 10% flips", "perfect",
+            "constant yes", "word overlap ≥ .75", "first words", "same source, copies",
+            "same source, free paraphrases", "perfect, 10% flips", "perfect, copies", "perfect",
         ):  # fmt: skip
             verdicts = asyncio.run(known_oracles.played(name, some, helpers))
             records = [
@@ -238,122 +220,11 @@ def test_an_oracle_that_knows_nothing_never_wins() -> None:
             ]
             said = list(ORACLE.remarks(records))
             model = Pairs([r.values for r in records]).model
+            copied = any("copy their sentence: the coverage is low" in line for line in said)
+            assert copied is name.endswith("copies"), (name, said)
             if name.startswith("perfect"):
                 assert said[0].startswith("pairs: "), (name, said)
                 assert (model.precision or 0) >= 0.9, name
-                assert model.coverage >= 0.5, name
-                assert any("with probability at most 0.5" in line for line in said), name
+                assert copied or model.coverage >= 0.5, name
             else:
                 assert said[0].startswith("warning: pairs: no conclusion: "), (name, said)
-            assert any("no bound: word overlap" in line for line in said) is (name == "same source, copies")
-
-
-# ---- sanity checks
-
-PAPER = OracleSettings()
-
-
-def saying(*answers: bool | str) -> FakeOracle:
-    """Return an oracle that gives these answers in turn, then no."""
-    said = iter(answers)
-    return FakeOracle(lambda *_: next(said, False), paraphrases=lambda _: OF_DOG)
-
-
-def own(fake: FakeOracle, table: Any = None) -> Acceptance:
-    """Return the decision on the oracle's own paraphrase."""
-    checker = ParaphraseChecker(PAPER, Stub(table))
-    return asyncio.run(own_paraphrase(DOG, fake.oracle, checker, generator(0)))
-
-
-def test_self_consistency() -> None:
-    """In the first sanity check five repeated answers, each its own sample, must agree and be readable."""
-    fake = saying(*[False] * 5)
-    acceptance = asyncio.run(self_consistency(PAIR, fake.oracle))
-    assert (acceptance.accepted, acceptance.outcome) == (True, "consistent")
-    assert acceptance.why == "0 yes, 5 no in 5 askings"
-    assert [chat.sample for chat in fake.chats] == [0, 1, 2, 3, 4]
-    acceptance = asyncio.run(self_consistency(PAIR, saying(True, True, False, True, True).oracle))
-    assert not acceptance
-    assert (acceptance.outcome, acceptance.values["answers_yes"]) == ("inconsistent", 4)
-    assert not asyncio.run(self_consistency(PAIR, saying(*["?"] * 10).oracle)).accepted
-
-
-def test_own_paraphrases() -> None:
-    """The second sanity check asks about the first distinct paraphrase five times and proves it (table 4)."""
-    fake = FakeOracle(perfect, paraphrases=lambda _: [DOG, *OF_DOG])
-    acceptance = own(fake, {(DOG, OF_DOG[0]): "or"})
-    assert acceptance.accepted
-    assert acceptance.evidence["paraphrase"] == OF_DOG[0]
-    assert acceptance.evidence["answers"] == ["yes"] * 5
-    assert fake.asked("sentences") == [(DOG, OF_DOG[0])] * 5
-    assert {"said_yes": 1, "phi_or": 1, "phi_and": 0}.items() <= acceptance.values.items()
-    nothing = own(FakeOracle(perfect, paraphrases=lambda _: [DOG]))
-    assert (nothing.outcome, nothing.accepted) == ("untested", False)
-
-
-@pytest.mark.parametrize(
-    ("answers", "outcome", "consistent"),
-    [
-        ([False] * 5, "denied", 1),
-        ([True] * 5, "consistent", 1),
-        ([True] * 4 + [False], "inconsistent", 0),
-        ([False] * 4 + [True], "inconsistent", 0),
-        ([False, "eh", "eh", False, False, False], "unreadable", 0),
-        ([False, "eh", "eh", False, True, False], "inconsistent", 0),
-        (["eh"] * 10, "unreadable", 0),
-    ],
-)
-def test_a_denied_paraphrase_is_not_accepted(
-    answers: list[bool | str], outcome: str, consistent: int
-) -> None:
-    """Only five "yes" answers are accepted: five "no" answers are consistent, but deny the own paraphrase."""
-    acceptance = own(saying(*answers))
-    assert (acceptance.outcome, acceptance.accepted) == (outcome, outcome == "consistent")
-    assert acceptance.values["consistent"] == consistent
-    assert ("denies its own paraphrase" in acceptance.why) == (outcome == "denied")
-
-
-def test_a_no_about_an_own_paraphrase_is_tested() -> None:
-    """The answer of no is tested like that on any pair, with another paraphrase (appendix B.3.3); a yes is not."""
-    denied, other = OF_DOG
-
-    def says(first: str, second: str) -> bool:
-        return {first, second} != {DOG, denied}
-
-    fake = FakeOracle(says, paraphrases=lambda _: OF_DOG)
-    acceptance = own(fake, {(DOG, denied): "and", (other, denied): "or"})
-    assert acceptance.outcome == "denied"
-    asked = fake.asked("sentences")
-    assert asked[:7] == [(DOG, denied)] * 5 + [(other, denied), (other, DOG)]
-    assert (denied, denied) not in asked, "the paraphrase is not compared with itself"
-    assert acceptance.evidence["tests"] == [
-        {"outcome": "triangular", "source": 1, "paraphrase": other, "other": "yes", "own": "yes"}
-    ]
-    assert (acceptance.evidence["trust"], acceptance.evidence["explanation"]) == ("triangular", "as it is")
-    tested = {
-        "said_yes": 0,
-        "phi_and": 1,
-        "trust_or": 2,
-        "trust_paper_or": 0,
-        "category_or": 1,
-        "category_and": 3,
-    }
-    assert tested.items() <= acceptance.values.items()
-    assert "accepted" not in acceptance.values
-    said_yes = own(FakeOracle(perfect, paraphrases=lambda _: OF_DOG))
-    assert "trust_or" not in said_yes.values
-    assert "tests" not in said_yes.evidence
-
-
-def test_random_pairs() -> None:
-    """The third sanity check aligns and tests different sentences, labelled not equivalent."""
-    pairs = random_pairs([*PARAPHRASES, *PARAPHRASES], generator(0), 20)
-    assert len(pairs) == 20
-    assert set(pairs) == {(DOG, CAT), (CAT, DOG)}
-    oracle = FakeOracle(perfect, paraphrases=lambda s: list(PARAPHRASES[s])).oracle
-    checker = random_checker(PAPER, Stub())
-    acceptance = asyncio.run(checker.check(Pair(*pairs[0], label=False), oracle, generator(0)))
-    assert acceptance.accepted
-    assert {"phi_or": 0, "asked_phrases": 0, "category_or": 0}.items() <= acceptance.values.items()
-    with pytest.raises(ValueError, match="two different sentences"):
-        random_pairs([DOG, DOG], generator(0), 1)

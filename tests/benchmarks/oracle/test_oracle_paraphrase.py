@@ -7,16 +7,17 @@ import random
 from collections import Counter
 from collections.abc import Mapping as Table
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from scipy.stats import binomtest
 
+from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle import pair_evidence
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, PhrasePair
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, PhrasePair
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
-from pytest_llmprops.benchmarks.oracle.items import items
 from pytest_llmprops.benchmarks.oracle.pair_evidence import (
     Pair,
     PairEvidence,
@@ -31,7 +32,6 @@ from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.paraphrase_oracles import (
     CAT,
     DOG,
@@ -44,6 +44,7 @@ from tests.support.paraphrase_oracles import (
     World,
     aligned,
     answer,
+    between,
     parsed,
     perfect,
 )
@@ -93,7 +94,7 @@ SECOND = """(ROOT (S (NP (NP (DT The) (NN hound)) (PP (IN in) (NP (DT the) (NN g
 NOUNS = ("The dog in the yard", "The hound in the garden")
 VERBS = ("slept quietly", "softly rested")
 #: the mappings of the two phrases of a four-word sentence, and of the words between
-HALVES, MIDDLE = (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4))), NodeMapping((1, 3), (1, 3))
+HALVES, MIDDLE = (between((0, 2), (0, 2)), between((2, 4), (2, 4))), between((1, 3), (1, 3))
 ABCD = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
 
 
@@ -131,10 +132,9 @@ def test_a_refused_pair_breaks_the_proof() -> None:
 def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
     """The phrase around a refused one can prove the pair; if it is refused, too, nothing more is asked."""
     words = parsed("(S (NP (NN v) (NN w)) (VP (VBD x) (NN y)) (ADVP (RB z)))")
-    small, other, last, around = (NodeMapping(span, span) for span in ((0, 2), (2, 4), (4, 5), (0, 4)))
+    small, other, last, around = (between(span, span) for span in ((0, 2), (2, 4), (4, 5), (0, 4)))
     pairs = small, other, last
-    none = frozenset[int](), frozenset[int]()
-    found = Alignments(words, words, pairs, pairs, both=True, settled=none, around=(around,))
+    found = Alignments(words, words, pairs, pairs, both=True, around=(around,))
     fake = FakeOracle(phrases=lambda one, two: one != "v w")
     assert _prove(found, fake).rho.phi_and
     assert [first for first, _ in fake.asked("phrases")] == ["v w", "x y", "z", "v w x y"]
@@ -146,8 +146,7 @@ def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
 
 
 def test_every_question_about_builtin_pairs_has_a_label() -> None:
-    """phrases.jsonl has the questions that the default helpers lead to, whatever the answers are, and no others."""
-    pairs = [i for i in items(DataFolder(builtin_data(), "builtin")) if i.task in ("yes", "no")]
+    """The labelled phrases are those that the default helpers ask about, whatever the answers are, and no others."""
     try:
         helpers = Helpers({"parse": None, "embed": None})
     except UsageError as missing:
@@ -156,17 +155,12 @@ def test_every_question_about_builtin_pairs_has_a_label() -> None:
 
     async def questions(first: str, second: str) -> set[tuple[str, str]]:
         found = await align(first, second)
-        if not found.rho.phi_or:
-            return set()
-        asked = {(p.first, p.second) for p in found.pairs() if p.first.casefold() != p.second.casefold()}
-        wider = [found.widened([PhrasePair(*pair)]) for pair in asked]
-        return asked | {
-            (p.first, p.second) for a in wider for p in a.pairs() if p.first.casefold() != p.second.casefold()
-        }
+        asked = [*found.pairs(), *(found.pair_of(m, backward=False) for m in found.around)]
+        return {(p.first, p.second) for p in asked if p.first.casefold() != p.second.casefold()}
 
     try:
-        for item in pairs:
-            labelled = {(first, second) for first, second, _ in item["phrases"]}
+        for item in known_oracles.pairs_of():
+            labelled = {*known_oracles.phrases().get(item.id.rpartition("/")[2], ())}
             assert asyncio.run(questions(item["first"], item["second"])) == labelled, item.id
     finally:
         helpers.close()
@@ -227,7 +221,7 @@ def test_values_of_a_proof(said: bool) -> None:
     assert all(isinstance(value, float) for value in values.values())
     assert values["potential_or"] == values["potential_and"] == 1
     assert values["phrase_pairs"] == 2
-    for name in ("phi_or", "phi_and", "rho_12", "rho_star_12", "rho_21", "rho_star_21"):
+    for name in ("phi_or", "phi_and"):
         assert values[name] == float(said)
     assert values["leftover_1"] == values["leftover_2"] == float(not said)
 
@@ -311,7 +305,7 @@ def test_no_of_a_perfect_judge_is_accepted(
 ) -> None:
     """A "no" that passes every test is accepted with the bound, unless the coin has no choice between sentences."""
     for seed in range(10):
-        acceptance = _check(_fake(), table, seed=seed, no_tests=3)
+        acceptance = _check(_fake(), table, seed=seed, no_tests=3, alignment="covering")
         assert (acceptance.accepted, acceptance.outcome) == (True, "accepted-no"), acceptance.why
         assert acceptance.bound is not None
         assert acceptance.bound.probability == probability
@@ -341,17 +335,25 @@ def test_evidence_comes_from_the_deciding_alignment(phi: str, category: str) -> 
 
 
 def test_constant_no() -> None:
-    """A constant "no" denies its own paraphrases and is rejected, but the paper's rule accepts it."""
-    acceptance = _check(_fake(lambda first, second: False))
+    """A constant "no" denies its own paraphrases and is rejected; as printed, it is accepted, but without a bound."""
+    constant = _fake(lambda first, second: False)
+    acceptance = _check(constant, alignment="covering")
     assert acceptance.outcome == "rejected"
     assert "self-inconsistent" in acceptance.why
-    assert {"trust_or": 3, "accepted_paper": 1}.items() <= acceptance.values.items()
+    assert {"trust_or": 3, "accepted_paper": 1, "accepted": 0}.items() <= acceptance.values.items()
+    printed = _check(constant, alignment="printed")
+    assert (printed.outcome, printed.accepted) == ("accepted-no", True)
+    assert printed.why.startswith("no, and passed 0 of 1 tests")
+    assert printed.why.endswith("; no triangular evidence")
+    assert printed.bound is not None
+    assert printed.bound.probability is None
+    assert {"trust_or": 3, "accepted_paper": 1, "accepted": 1}.items() <= printed.values.items()
 
 
 def test_a_fair_coin_is_rarely_accepted() -> None:
     """Random "no" answers pass a test with probability 1/4, and a random "yes" on unaligned sentences never does."""
     rng, trials = generator("coin"), 800
-    checker = ParaphraseChecker(OracleSettings(indifferentiable="random", reference=False), Stub())
+    checker = ParaphraseChecker(replace(QUICK, indifferentiable="random"), Stub())
 
     async def run() -> int:
         fake = _fake(lambda first, second: rng.random() < 0.5)
@@ -483,10 +485,10 @@ def test_an_unreadable_answer(reference: bool) -> None:
     assert acceptance.evidence["read_by"] == "it has no JSON object and no clear yes or no after a repair"
 
 
-def test_fenced_and_repaired_answers_are_counted() -> None:
-    """The record says whether the answer to prompt 5 was fenced or repaired."""
+def test_repaired_answers_are_counted() -> None:
+    """The record says whether the answer to prompt 5 was repaired."""
     acceptance = _check(_fake(lambda first, second: f"```json\n{answer(True)}\n```"))
-    assert {"fenced": 1, "repaired": 0, "said_yes": 1}.items() <= acceptance.values.items()
+    assert {"repaired": 0, "said_yes": 1}.items() <= acceptance.values.items()
 
 
 def test_no_with_an_unreadable_test() -> None:
@@ -502,7 +504,7 @@ def test_no_without_paraphrases_gives_the_reason() -> None:
     acceptance = _check(FakeOracle(lambda *_: False, paraphrases=lambda _: "Sure!"))
     assert acceptance.outcome == "untested"
     assert "no JSON and no list" in acceptance.why
-    assert verdict_of(acceptance).status == "unparsed"
+    assert verdict_of(acceptance).status == "untested"
 
 
 @pytest.mark.parametrize("stage", ["phrases", "test", "paraphrases"])
@@ -549,7 +551,7 @@ def test_even_source_is_drawn_from_both_sentences() -> None:
     drawn: Counter[str] = Counter()
     for seed in range(120):
         fake = _fake()
-        acceptance = _check(fake, ONE_SIDED, seed=seed, source="even")
+        acceptance = _check(fake, ONE_SIDED, seed=seed, source="even", alignment="covering")
         assert acceptance.accepted
         assert acceptance.values["fair_coin_or"] == 1
         assert acceptance.bound is not None
@@ -567,7 +569,11 @@ def test_one_sided_oracle_passes_half_of_the_even_tests() -> None:
     passed = {
         source: sum(
             _check(
-                _fake(lambda one, two: one != DOG and two == DOG), ONE_SIDED, seed=n, source=source
+                _fake(lambda one, two: one != DOG and two == DOG),
+                ONE_SIDED,
+                seed=n,
+                source=source,
+                alignment="covering",
             ).accepted
             for n in range(100)
         )

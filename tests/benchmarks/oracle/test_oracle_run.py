@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -104,7 +103,7 @@ def test_sentences_need_no_helper(run: Runner) -> None:
     done = run("--model", model(run, NO), "-k", "oracle/general", "--llm-limit", "3", "-q")
     assert tasks(done) == {"linearity": 3}
     assert done.run["helpers"] == {}
-    bound = "an extractor 0.1-far from linear would have been rejected with probability at least 0.900"
+    bound = "an extractor 0.1-far from linear would have been rejected with probability at least 0.746"
     assert bound in done.output
     assert all(v["values"]["rule"] == 1 for v in done.verdicts.values() if v["values"].get("tests"))
 
@@ -146,10 +145,10 @@ def test_extractors_that_leave_names_out(run: Runner) -> None:
     assert row["accuracy"] < 0.15 < 0.6 < perfect.run["summary"][0]["accuracy"]
     metrics = values(nothing)
     assert metrics["no_entities_rate", ""] == 1
-    assert metrics["decided_acceptance_rate", ""] == metrics["null_decided_rate", "extracts nothing"] < 0.15
-    assert values(perfect)["decided_acceptance_rate", ""] == 1
+    assert perfect.run["summary"][0]["accuracy"] == 1
+    assert perfect.run["summary"][0]["unparsed"] == 0
     [warning] = [row["text"] for row in nothing.run["remarks"] if row["warning"]]
-    assert warning.startswith("the answer is that there are no entities for 60 of 60 sentences (")
+    assert warning.startswith("the answer is that there are no entities for 60 of 60 sentences")
     assert warning in nothing.output
     assert not any(row["warning"] for row in perfect.run["remarks"])
     file = rule(run, "max_drop = 0.02")
@@ -163,7 +162,7 @@ def test_extractors_that_leave_names_out(run: Runner) -> None:
         decided = command(run, "gate", str(done.folder), "--gate", str(run.folder / "complete.toml"))
         assert decision in decided.output, decided.output
     [said] = [row["text"] for row in two.run["remarks"] if row["text"].startswith("completeness: ")]
-    assert "labelled entities are extracted (" in said
+    assert "labelled entities are extracted" in said
 
 
 @pytest.mark.parametrize(
@@ -222,95 +221,49 @@ def test_two_runs_are_compared(run: Runner) -> None:
     assert all(name in done.output for name in flipped)
 
 
+def test_a_gate_refuses_an_extractor_that_is_blind_after_a_change(run: Runner) -> None:
+    """Linear answers that miss every replaced name are wrong, whatever the rule of the gate is about."""
+    perfect, blind = (extracted(run, name) for name in ("perfect", "blind_after_a_change"))
+    assert values(blind)["acceptance_rate", ""] == 1
+    assert values(blind)["faithful_acceptance_rate", ""] == 0
+    file = rule(run, 'task = "linearity"\nmax_drop = 0.05')
+    decided = command(run, "gate", str(blind.folder), "--gate", file, "--baseline", str(perfect.folder))
+    assert (decided.code, "FAIL: " in decided.output) == (1, True)
+
+
 # ---- searches on pairs
 
 
 JUDGE = """
 from tests.support.oracle_runs import Subject
 
-
-def turned(text):
-    return ["Rain fell.", " ".join(text.split()[:6])]
-
-
-def words(*texts):
-    return [{word.strip(".,").lower() for word in text.split()} for text in texts]
-
-
-def overlap(first, second):
-    one, two = words(first, second)
-    return len(one & two) / len(one | two)
-
-
-reply = Subject(same=lambda first, second: SAME, paraphrases=turned)
+reply = Subject(
+    same=lambda first, second: first in second or second in first,
+    paraphrases=lambda text: [f"It is said, {text}", f"They say that {text}"],
+)
 """
-THEATRE = "The theatre will reopen on 12 {} after a renovation that took three years."
-NOVEMBER, DECEMBER = THEATRE.format("November"), THEATRE.format("December")
 
 
-def search(
-    run: Runner, judge: str, *more: str, items: str = "oracle/pair/004", which: str = "all"
-) -> Finished:
-    """Run the suite on some of the built-in pairs, with a model that judges by this expression."""
+def test_accepted_pairs_are_searched(run: Runner) -> None:
+    """A search is made on accepted pairs only, for one of the two properties, and changes nothing."""
     run.write("conftest.py", CONFTEST)
     suite = run.write("test_oracle.py", (ROOT / "suites" / "test_oracle.py").read_text(encoding="utf-8"))
-    model = f"fake:call?file={run.write('model.py', JUDGE.replace('SAME', judge))}"
-    return run(
-        str(suite), "--model", model, *HELPERS, "-k", f"({items}) and not +", "--llm-set", f"oracle.search={which}",
-        *more, "-q", "-rs",
-    )  # fmt: skip
-
-
-def searches(done: Finished) -> dict[str, dict[str, Any]]:
-    """Return ``searches.jsonl`` by property; one item is searched."""
-    lines = (done.folder / "searches.jsonl").read_text(encoding="utf-8").splitlines()
-    return {row["property"]: row for row in map(json.loads, lines)}
-
-
-def test_each_property_is_a_search(run: Runner) -> None:
-    """A model that only compares the last characters: a full stop flips a yes, and no edit elsewhere is seen."""
-    done = search(run, "first[-1] == second[-1]", "-n", "2")
-    assert done.code == 1
-    rows = searches(done)
-    assert {name: bool(row["counterexample"]) for name, row in rows.items()} == {
-        "yes": True, "symmetry": False, "transitivity": False, "edit": True, "self": True,
-    }  # fmt: skip
-    assert "not searched: its answer is yes" in done.output
-    said = rows["yes"]["counterexample"]
-    assert said["edits"] == ["full stop"]
-    assert len(said["sentences"]) == 3
-    assert {*said["sentences"]} > {NOVEMBER, DECEMBER}
-    for answers in (said["answers"], said["evidence"]["answers"]):
-        assert [answer["answer"] for answer in answers] == ["yes", "no"]
-    assert "search (yes): 1 item searched, 1 counterexample" in done.output
-    assert "search (symmetry): 1 item searched, 0 counterexamples" in done.output
-    assert f"  oracle/pair/004: {said['why']}" in done.output
-    assert "Traceback" not in done.output
-    assert {row["property"] for row in done.run["searches"]} == {*rows}
-    assert rows["self"]["counterexample"]["edits"] == ["full stop"]
-    [answer] = rows["edit"]["counterexample"]["answers"]
-    assert answer == {"first": 1, "second": 2, "answer": "yes"}
-
-
-def test_a_no_that_contradicts_itself(run: Runner) -> None:
-    """A model that compares words says no to the pair, and yes to a paraphrase with both sentences."""
-    done = search(run, "overlap(first, second) >= 0.9 or 'Rain' in first")
-    said = searches(done)["no"]["counterexample"]
-    assert said["sentences"] == [NOVEMBER, DECEMBER, "Rain fell."]
-    answers = [(a["first"], a["second"], a["answer"]) for a in said["answers"]]
-    assert answers == [(1, 2, "no"), (3, 2, "yes"), (3, 1, "yes")]
-    assert "not searched: its answer is no" in done.output
-
-
-def test_measurement_decides_what_is_searched(run: Runner) -> None:
-    """By default, pairs are searched that the measurement rejected; none with oracle.search=none."""
-    judge = "first[-1] == second[-1]"
-    items = "oracle/pair/004 or oracle/pair/003 or oracle/pair/005"
-    done, none = (search(run, judge, which=which, items=items) for which in ("rejected", "none"))
-    rejected = {name for name, row in done.verdicts.items() if row["given"] == "rejected"}
-    lines = (done.folder / "searches.jsonl").read_text(encoding="utf-8").splitlines()
-    assert {json.loads(line)["id"] for line in lines} == rejected != set()
-    assert not (none.folder / "searches.jsonl").exists()
+    chosen = ("-k", "oracle/pair and not +", "--llm-limit", "4", "--llm-set", "oracle.distance=0")
+    options = (
+        str(suite),
+        "--model",
+        f"fake:call?file={run.write('model.py', JUDGE)}",
+        *HELPERS,
+        *chosen,
+        "-q",
+        "-rs",
+    )
+    done, none = run(*options), run(*options, "--llm-set", "oracle.search=none")
+    lines = [json.loads(line) for line in (done.folder / "searches.jsonl").read_text("utf-8").splitlines()]
+    accepted = {name for name, row in done.verdicts.items() if row["status"] == "correct"}
+    assert {line["id"] for line in lines} == accepted != set()
+    assert {line["property"] for line in lines} <= {"no", "symmetry"}
+    assert all(line["counterexample"] is None for line in lines)
     for name in ("expected", "complete", "summary", "metrics", "remarks"):
         assert done.run[name] == none.run[name]
 
@@ -346,7 +299,7 @@ def test_real_model_gives_an_outcome_for_every_item(run: Runner) -> None:
         texts = [replies[key].reply for key in record.requests if replies[key].role == "subject"]
         assert any(texts)
         if record.task == "linearity":
-            assert record.given in ("accepted", "rejected", "unmeasurable", "unparsed")
+            assert record.given in ("accepted", "rejected", "unfaithful", "unmeasurable", "unparsed")
             assert record.reason
             # Three requests for the sentence. If it is measurable, also its synonyms and tests.
             assert len(texts) >= 3 if record.status == "unparsed" else len(texts) > 3

@@ -23,7 +23,7 @@ from pytest_llmprops.benchmarks.oracle.search import (
     repeated,
 )
 from pytest_llmprops.benchmarks.oracle.settings import QUICK
-from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
+from pytest_llmprops.benchmarks.oracle.synonyms import Context
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request

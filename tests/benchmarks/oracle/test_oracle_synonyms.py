@@ -15,18 +15,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.entities import Entity, locate
-from pytest_llmprops.benchmarks.oracle.extraction import Extracted, normalised
+from pytest_llmprops.benchmarks.oracle.extraction import Entity, Extracted, locate, normalised
 from pytest_llmprops.benchmarks.oracle.items import items
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
-from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, form, parse_pool, parse_rules, shape
 from pytest_llmprops.benchmarks.oracle.synonyms import (
     Generator,
+    Pool,
     Synonym,
     cleaned,
     counted,
+    form,
     objection,
+    parse_pool,
+    parse_rules,
     read_named,
+    shape,
 )
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.requests import Chat, Reply

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import importlib.util
 import json
 import re
 import shutil
-import zlib
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
@@ -24,10 +22,8 @@ from pytest_llmprops.reports.site.build import Reports, write_site
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.reader import Run, read_run
-from tests.support.records import as_schema_1, recorded, verdict, verdicts
+from tests.support.records import as_schema_1, recorded, verdicts
 from tests.support.team_runs import answers, record, team
-
-PAGES = ("index", "leaderboard", "trends", "items", "drift", "gates", "runs")
 
 
 @pytest.fixture(scope="module")
@@ -53,48 +49,20 @@ def content(site: Path) -> dict[str, bytes]:
     return {str(p.relative_to(site)): p.read_bytes() for p in sorted(site.rglob("*")) if p.is_file()}
 
 
-def unpacked(text: str) -> Any:
-    """Return packed data of a page."""
-    return json.loads(zlib.decompress(base64.b64decode(text)))
-
-
-def page_data(site: Path, name: str) -> Any:
-    """Return the data that a page contains."""
-    page = (site / f"{name}.html").read_text(encoding="utf-8")
-    found = re.search(r'<script type="text/plain" id="data">(.*?)</script>', page)
-    assert found
-    return unpacked(found[1])
-
-
-def loaded(site: Path, name: str) -> Any:
-    """Return the data of a file that a page loads."""
-    script = (site / "data" / f"items-{name}.js").read_text(encoding="utf-8")
-    found = re.fullmatch(r'received\("([0-9a-f]+)","([A-Za-z0-9+/=]+)"\);\n', script)
-    assert found
-    assert found[1] == name
-    return unpacked(found[2])
-
-
 def check_whole(site: Path) -> None:
-    """Check that every file that a page names exists, and that the data of items fit the page."""
-    for name in PAGES:
-        page = site / f"{name}.html"
-        if not page.exists():
-            continue
+    """Check that the page is complete, and that every file that it names exists."""
+    page = site / "index.html"
+    if page.exists():
         text = page.read_text(encoding="utf-8")
         assert text.rstrip().endswith("</html>")
         for link in re.findall(r'href="([^"#]+)', text):
-            assert link.endswith(".html")
-            if "/" in link:
-                assert (site / link).is_file(), link
-    if (site / "items.html").exists():
-        data = page_data(site, "items")
-        assert all(not report or (site / report).is_file() for _, _, report, *_ in data["runs"])
-        for benchmark in data["benchmarks"]:
-            index = loaded(site, benchmark["index"])
-            rows = [row for chunk in benchmark["chunks"] for row in loaded(site, chunk)["rows"]]
-            assert len(rows) == len(index["items"]["id"]) == benchmark["items"]
-            assert {len(row) for row in rows} == {len(benchmark["runs"])}
+            assert (site / link).is_file(), link
+
+
+def page_text(site: Path) -> str:
+    """Return the page as text, with ``|`` for its marks."""
+    page = (site / "index.html").read_text("utf-8").split("<main")[1]
+    return unescape(re.sub(r"<[^>]+>", "|", page))
 
 
 def test_an_incremental_build_has_the_bytes_of_a_full_one(few: Path, tmp_path: Path) -> None:
@@ -115,7 +83,7 @@ def test_an_incremental_build_has_the_bytes_of_a_full_one(few: Path, tmp_path: P
         write_site([few], tmp_path / f"new-{number}", reports)
         assert content(site) == content(tmp_path / f"new-{number}")
         check_whole(site)
-    text = (site / "runs.html").read_text(encoding="utf-8")
+    text = page_text(site)
     assert "close-1" not in text
     assert "steady-9" in text
 
@@ -130,6 +98,8 @@ def test_a_build_without_a_change_reads_no_verdict_and_writes_nothing(
 ) -> None:
     """Only records that may still change are read again."""
     site = tmp_path / "site"
+    # The only model of a table is described by its verdicts.
+    record(few / "alone", 5, verdicts("rhyme", 5, 5, benchmark="htest"))
     write_site([few], site, "none")
     times = {path: path.stat().st_mtime_ns for path in site.rglob("*")}
     read: list[str] = []
@@ -187,13 +157,13 @@ def test_a_build_that_is_killed_leaves_a_whole_site(
             check_whole(site)
             has_new_index = (site / "index.html").read_bytes() == new["index.html"]
             assert not has_new_index
-        if count % 8 == 0:
+        if count == 1:
             monkeypatch.setattr(files, "replacing", replacing)
             write_site([few], site)
             assert content(site) == new
         shutil.rmtree(site)
         count += 1
-    assert count >= 9
+    assert count >= 3
 
 
 def test_a_killed_first_build_can_be_repeated(
@@ -217,18 +187,13 @@ def test_a_killed_first_build_can_be_repeated(
     check_whole(site)
 
 
-def test_damaged_kept_files_are_made_again(runs: Path, tmp_path: Path) -> None:
-    """A damaged file of an earlier build is replaced; files that someone adds (CNAME, .nojekyll) are kept."""
+def test_what_is_kept_is_made_again(runs: Path, tmp_path: Path) -> None:
+    """What an earlier build kept is made again if it is damaged; files that someone adds (CNAME) stay."""
     site = tmp_path / "site"
     write_site([runs], site, "none")
     (site / "CNAME").write_text("evals.example")
     before = content(site)
-    for path in [
-        *(site / "data" / "runs").iterdir(),
-        site / "data" / "comparisons",
-        site / "data" / "histories",
-    ]:
-        path.write_bytes(b"damaged")
+    (site / "data" / "known").write_bytes(b"damaged")
     write_site([runs], site, "none")
     assert content(site) == before
 
@@ -263,19 +228,18 @@ def test_runs_that_do_not_count_are_listed_with_the_reason(tmp_path: Path) -> No
     (folder / "bare" / "verdicts.jsonl").write_text("")
     site = tmp_path / "site"
     write_site([folder], site, "all")
-    text = unescape(re.sub(r"<[^>]+>", "|", (site / "runs.html").read_text("utf-8").split("<main")[1]))
+    text = page_text(site)
     for name, reason in {
         "short": "incomplete: 120 of 120 cases have a verdict",
         "cut": "verdicts.jsonl: is missing; copy the run's whole folder",
         "edited": "run.json was changed after the run",
         "torn": "run.json: is damaged (not JSON)",
-        "typed": "has a 'models.m.served_as' that is not a list, or null",
+        "typed": "has a 'models.m.served_as' that is not a list",
         "bare": "has no run.json, so it is not a run",
     }.items():
         assert re.search(rf"\|{name}\|.*{re.escape(reason)}", text), name
     assert str(tmp_path) not in "".join(p.read_text("utf-8", "replace") for p in site.glob("*.html"))
-    for page in ("leaderboard", "trends", "drift", "index"):
-        assert "bad" not in (site / f"{page}.html").read_text("utf-8").split("<main")[1]
+    assert "bad" not in text
     assert good.is_dir()
     check_whole(site)
 
@@ -299,8 +263,9 @@ def test_values_of_wrong_types_never_stop_the_build(values: dict[str, Any], tmp_
     facts = json.loads((bad / "run.json").read_text())
     (bad / "run.json").write_text(run_json({**facts, **values}))
     write_site([tmp_path / "runs"], tmp_path / "site", "none")
-    assert "strange" in (tmp_path / "site" / "runs.html").read_text(encoding="utf-8")
-    assert "good" in (tmp_path / "site" / "leaderboard.html").read_text(encoding="utf-8")
+    text = page_text(tmp_path / "site")
+    assert "|strange|" in text
+    assert "|good|" in text
     check_whole(tmp_path / "site")
 
 
@@ -310,10 +275,9 @@ def test_a_promoted_copy_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     original = record(tmp_path / "reports" / "runs" / "one", 0, answers("good", 0.9, 1))
     promote(original, "current")
     write_site([tmp_path / "reports", tmp_path / "baselines"], tmp_path / "site", "none")
-    text = (tmp_path / "site" / "runs.html").read_text(encoding="utf-8")
-    assert text.count('<th scope="row">') == 1
+    text = page_text(tmp_path / "site")
     assert "also baseline current" in text
-    assert "1 run of 1 model" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert "1 run of 1 model" in text
 
 
 def test_records_of_schema_1_count(tmp_path: Path) -> None:
@@ -324,7 +288,7 @@ def test_records_of_schema_1_count(tmp_path: Path) -> None:
     (folder / "run.json").write_text(json.dumps({k: v for k, v in facts.items() if k not in hashes}))
     for _ in range(2):
         write_site([tmp_path / "runs"], tmp_path / "site", "none")
-        assert "1 run of 1 model" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+        assert "1 run of 1 model" in page_text(tmp_path / "site")
 
 
 @pytest.mark.parametrize(
@@ -361,23 +325,3 @@ def test_no_runs_and_missing_packages(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(MissingExtra, match=r"llmprops site needs the package 'jinja2': pip install .*report"):
         write_site([tmp_path / "empty"], tmp_path / "site")
     assert not (tmp_path / "site").exists()
-
-
-def test_the_history_of_an_item(tmp_path: Path) -> None:
-    """The data have each item's result in every run by model and date, shares of samples, and its changes."""
-    statuses = {"a": ["correct", "wrong", "correct"], "b": ["error", "refused", "unparsed"]}
-    for model, days in statuses.items():
-        for day, status in enumerate(days):
-            records = [verdict("add", 0, status, model=model), verdict("add", 1, "correct", model=model)]  # type: ignore[arg-type]
-            record(tmp_path / "runs" / f"{model}-{day}", day, records)
-    samples = [verdict("add", 0, s, sample=n, model="c") for n, s in enumerate(["correct", "wrong", "error"])]  # type: ignore[arg-type]
-    record(tmp_path / "runs" / "c-0", 0, samples)
-    site = tmp_path / "site"
-    write_site([tmp_path / "runs"], site, "none")
-    [benchmark] = page_data(site, "items")["benchmarks"]
-    index, chunk = loaded(site, benchmark["index"]), loaded(site, benchmark["chunks"][0])
-    assert index["items"]["id"] == ["sums/en/add/0000", "sums/en/add/0001"]
-    assert chunk == {"rows": ["cwcerum", "cccccc."], "shares": {"0,6": "1/2"}}
-    assert index["items"]["changes"] == [2, 0]
-    assert (index["items"]["right"], index["items"]["answered"]) == ([2, 6], [6, 6])
-    assert [index["models"][n] for n in index["model"]] == ["a", "a", "a", "b", "b", "b", "c"]

@@ -1,34 +1,28 @@
-"""The tables and figures of a site: leaderboard, drift and trends."""
+"""What a site says: the headline, what changed, the leaderboard, and accuracy over time."""
 
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 import pytest
 
-from pytest_llmprops.core.judgement import Change
-from pytest_llmprops.core.paired import latest_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.reports.site.changes import Step, headline, steps_of
 from pytest_llmprops.reports.site.contributions import Contributions
-from pytest_llmprops.reports.site.drift import Comparisons, Drift, Step, drift_of, sentence
 from pytest_llmprops.reports.site.files import SiteFiles
 from pytest_llmprops.reports.site.leaderboard import Board, boards_of
-from pytest_llmprops.reports.site.measurements import Measurement, ModelIndexes, SiteRun, measurements_of
-from pytest_llmprops.reports.site.trends import BOTTOM, LARGE, TOP, Section, trends_of
+from pytest_llmprops.reports.site.measurements import SiteRun, measurements_of
+from pytest_llmprops.reports.site.over_time import BOTTOM, HEIGHT, TOP, Figure, figure_of
 from pytest_llmprops.runs.catalog import run_folders
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.pairs import comparable_groups
-from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
 from tests.support.team_runs import PROTOCOL, answers, record, team
 
@@ -37,8 +31,9 @@ def boards(folder: Path) -> dict[str, list[Board]]:
     """Return the tables on the runs in a folder by benchmark."""
     contributions = Contributions(SiteFiles(folder.parent / "site"))
     by_benchmark = measurements_of(contributions.runs(run_folders([folder])))
-    comparisons = Comparisons({}, contributions.run)
-    return {name: boards_of(ms, comparisons, contributions.run) for name, ms in by_benchmark.items()}
+    return {
+        name: boards_of(ms, contributions.result, contributions.finding) for name, ms in by_benchmark.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +50,6 @@ def test_the_numbers_are_those_of_the_report(tables: list[Board]) -> None:
         assert f"{board.finding}." == [report.title, *report.findings][len(report.gates)]
         rows = [(r.label, r.share.value, r.share.low, r.share.high, r.share.n) for r in board.rows if r.share]
         assert rows == [(h.label, h.value, h.low, h.high, h.n) for h in report.overview]
-        assert {h.chance for h in report.overview} == {board.chance}
     assert len(tables) == 4
 
 
@@ -84,18 +78,14 @@ def test_the_latest_complete_run_is_shown(tables: list[Board]) -> None:
 def test_other_settings_and_other_items_have_tables_of_their_own(tables: list[Board]) -> None:
     """A run with another setting or with fewer items shares no table with the others, and the table says why."""
     apart = {board.rows[0].measurement.run.run_id: board.apart for board in tables[1:]}
-    assert apart["other-settings"] == ("protocol of homophones: asks 1 → 5",)
+    assert apart["other-settings"] == ("protocol of homophones: match word → line, asks 1 → 5",)
     assert apart["smoke"] == ("other items, controls or weights: 5 items instead of 100",)
 
 
-def test_controls_are_apart_and_printed_figures_are_beside(tables: list[Board]) -> None:
-    """Controls have a table of their own, and the paper's figures are below ours."""
-    board = tables[0]
-    assert [(m.title, m.columns) for m in board.matrices] == [
-        ("Controls and tasks that do not count", ("word only",))
-    ]
-    assert [(p.model, p.value) for p in board.printed][:2] == [("GPT-4", 0.9), ("Ernie-4.0", 0.83)]
-    assert all(row.share is not None and row.share.n == 100 for row in board.rows)
+def test_printed_figures_are_beside(tables: list[Board]) -> None:
+    """The paper's figures are below ours."""
+    assert [(p.model, p.value) for p in tables[0].printed][:2] == [("GPT-4", 0.9), ("Ernie-4.0", 0.83)]
+    assert all(row.share is not None and row.share.n == 100 for row in tables[0].rows)
 
 
 def test_runs_of_all_items_come_before_small_ones(tmp_path: Path) -> None:
@@ -198,16 +188,21 @@ def test_runs_without_a_difference_are_in_one_group(tmp_path: Path) -> None:
     assert comparable_groups(runs, "homophones") == [0, 1, 2, 3, 2]
 
 
-def drifts(folder: Path) -> list[Drift]:
-    """Return the drift in a folder of runs."""
+def contents(folder: Path) -> tuple[list[SiteRun], Contributions]:
+    """Return the runs in a folder, and what reads and compares them."""
     contributions = Contributions(SiteFiles(folder.parent / "site"))
-    by_benchmark = measurements_of(contributions.runs(run_folders([folder])))
-    return drift_of(by_benchmark, Comparisons({}, contributions.run))
+    return contributions.runs(run_folders([folder])), contributions
 
 
 def steps(folder: Path) -> list[Step]:
-    """Return the steps of all models."""
-    return [step for drift in drifts(folder) for step in drift.steps]
+    """Return the steps of all models, newest first."""
+    found, contributions = contents(folder)
+    return steps_of(measurements_of(found), contributions.result)
+
+
+def said(folder: Path) -> str:
+    """Return the headline on the runs in a folder."""
+    return headline(steps(folder), [run for run in contents(folder)[0] if not run.problem])
 
 
 def with_lost(records: list[VerdictRecord], lost: int) -> list[VerdictRecord]:
@@ -226,158 +221,42 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_a_planted_change_is_found_and_no_other(runs: Path) -> None:
-    """A change of one model between two runs is the only one found; it counts the items lost and gained."""
+def test_a_planted_change_is_the_headline(runs: Path) -> None:
+    """A change of one model between two runs is the only one found, and the headline with its day."""
     for n in range(4):
         records = answers("model", 0.9, 1, items=300)
-        record(runs / f"model-{n}", n, with_lost(records, 25) if n >= 2 else records)
+        record(runs / f"model-{n}", 40 * n, with_lost(records, 30) if n >= 2 else records)
         record(runs / f"same-{n}", n, answers("same", 0.8, 2, items=300))
-    found = {(s.after.run.run_id): s for s in steps(runs)}
+    found = steps(runs)
     assert len(found) == 6
-    changed = [name for name, step in found.items() if step.is_change]
-    assert changed == ["model-2"]
-    result = found["model-2"].result
-    assert result is not None
-    assert (result.lost, result.gained, result.pairs) == (25, 0, 300)
-    assert found["model-2"].conclusion == "worse"
-    assert found["same-1"].conclusion == "no clear difference"
-    assert (
-        sentence(drifts(runs))
-        == "model changed: 1 of 6 comparisons with earlier runs shows a clear difference"
-    )
+    [change] = [step for step in found if step.result.is_clear]
+    assert (change.before.run.run_id, change.after.run.run_id) == ("model-1", "model-2")
+    assert (change.result.lost, change.result.gained, change.result.pairs) == (30, 0, 300)
+    assert said(runs) == "model dropped 10 points on Homophones on 25 March"
+
+
+def test_the_headline_is_the_largest_drop_that_lasts(runs: Path) -> None:
+    """A drop that a later gain followed is over; without a drop, the largest gain is named; the year, if it is past."""
+    good, bad = answers("model", 0.9, 1), answers("model", 0.4, 2)
+    for n, records in enumerate((good, bad, good)):
+        record(runs / f"model-{n}", n, records)
+    assert said(runs).startswith("model gained ")
+    record(runs / "other-0", 3, answers("other", 0.9, 3, items=200))
+    record(runs / "other-1", 4, with_lost(answers("other", 0.9, 3, items=200), 13))
+    assert said(runs) == "other dropped 6.5 points on Homophones on 5 January"
+    record(runs / "later", 5, answers("later", 0.9, 3), started="2027-01-01T00:00:00+00:00")
+    assert said(runs) == "other dropped 6.5 points on Homophones on 5 January 2026"
 
 
 def test_the_numbers_are_those_of_compare(runs: Path) -> None:
-    """With one earlier run, differences, limits and counts are those of ``llmprops compare``."""
+    """Words, differences, limits and counts are those of ``llmprops compare``."""
     first = record(runs / "a", 0, answers("model", 0.9, 1))
     second = record(runs / "b", 1, answers("model", 0.7, 2))
     [step] = steps(runs)
     [contrast] = compare([read_run(first), read_run(second)]).contrasts
     [change] = [c for c in contrast.changes if c.task_key and c.task_key.task == "asked"]
     assert change.result is not None
-    assert step.result is not None
-    names = ("pairs", "lost", "gained", "difference", "low", "high", "noun")
-    assert attrgetter(*names)(step.result) == attrgetter(*names)(change.result)
-    assert change.result.one_sided_p < step.result.one_sided_p < 10 * change.result.one_sided_p
-
-
-def noisy(rng: np.random.Generator, items: int = 200, *, lost: int = 0, noise: float = 0.03) -> list[bool]:
-    """Return which items are right; 80% are, except those that are lost, and each flips with probability ``noise``."""
-    usual = np.arange(items) < 0.8 * items
-    usual[:lost] = False
-    right: list[bool] = (usual ^ (rng.random(items) < noise)).tolist()
-    return right
-
-
-def test_earlier_runs_show_what_noise_is(runs: Path) -> None:
-    """A drop that two runs do not show is found among ten, once; later runs are compared with those after it."""
-    rng = np.random.default_rng(0)
-    for n in range(12):
-        right = noisy(rng, lost=16 if n >= 10 else 0)
-        records = [
-            verdict("asked", k, "correct" if r else "wrong", benchmark="homophones", model="m")
-            for k, r in enumerate(right)
-        ]
-        record(runs / f"run-{n:02d}", n, records)
-    found = steps(runs)[::-1]
-    assert [step.earlier for step in found] == [1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 1]
-    assert [step.after.run.run_id for step in found if step.is_change] == ["run-10"]
-    assert {step.conclusion.split(" (")[0] for step in found} == {"worse", "no clear difference"}
-    change = found[-2].result
-    assert change is not None
-    assert change.difference == pytest.approx(-0.08, abs=0.03)
-    for n in range(9):
-        shutil.rmtree(runs / f"run-{n:02d}")
-    assert not any(step.is_change for step in steps(runs))
-
-
-class FastComparisons(Comparisons):
-    """Computes the tests of simulated runs without the intervals of their differences."""
-
-    right: ClassVar[dict[str, list[bool]]] = {}
-
-    def change(self, earlier: Sequence[Measurement], after: Measurement) -> Change | None:
-        """Return a result with the p-values of a change."""
-        scores = np.array([self.right[m.run.key] for m in (*earlier, after)], dtype=float).T
-        difference = float((scores[:, -1] - scores[:, :-1].mean(axis=1)).mean())
-        p = latest_drop(scores if difference < 0 else -scores)
-        return Change("not judged", len(scores), 0, 0, difference, 0, 0, 1.0, p, "", "")
-
-
-def changes(rng: np.random.Generator, facts: RunMetadata, number: int, models: int, **more: Any) -> list[int]:
-    """Return the numbers of the weekly runs that a site calls changes; the first model loses 20 items in run 20."""
-    measurements = []
-    for model in range(models):
-        for n in range(number):
-            run = SiteRun(Path(), f"{model} {n}", replace(facts, started=f"{n:03d}", run_id=str(n)))
-            lost = more.get("lost", 0) if model == 0 and n >= 20 else 0
-            FastComparisons.right[run.key] = noisy(rng, lost=lost, noise=more["noise"])
-            measurements.append(Measurement(run, str(model), "homophones"))
-    found = drift_of({"homophones": measurements}, FastComparisons({}, _not_read))
-    return [int(s.after.run.run_id) for drift in found for s in drift.steps if s.is_change]
-
-
-def _not_read(run: SiteRun) -> Run:
-    raise AssertionError(run)
-
-
-def test_a_drop_is_found_and_an_unchanged_model_is_not(runs: Path) -> None:
-    """Of 200 items, a drop of 10 points is found within three runs. At most 5% of years have a false alarm."""
-    facts = read_run(record(runs / "a", 0, answers("m", 0.9, 1, items=5))).facts
-    rng = np.random.default_rng(0)
-    assert sum(bool(changes(rng, facts, 53, 1, noise=0.03)) for _ in range(40)) <= 2
-    found = [changes(rng, facts, 23, 5, lost=20, noise=0.03) for _ in range(20)]
-    assert sum(bool({20, 21, 22} & set(numbers)) for numbers in found) >= 16
-
-
-@pytest.mark.parametrize(("stored", "earlier"), [(5, [1, 2, 3]), (50, [1, 2, 1]), (100, [1, 2, 2])])
-def test_stored_replies_are_not_evidence_twice(runs: Path, stored: int, earlier: list[int]) -> None:
-    """A run with many stored replies starts the earlier runs again, and one with only these is not among them."""
-    for n in range(4):
-        calls = {"requests": 100, "cache_hits": stored if n == 2 else 0}
-        record(runs / f"run-{n}", n, answers("model", 0.9, 1), calls=calls)
-    assert [step.earlier for step in steps(runs)[::-1]] == earlier
-
-
-def test_a_change_counts_clusters_and_answered_items(runs: Path) -> None:
-    """Items without an answer in one of the runs are left out; items of a cluster are exchanged together."""
-    for n in range(4):
-        records = [
-            verdict("asked", k, "correct" if n < 3 or k >= 8 else "wrong", benchmark="homophones", cluster=str(k // 8))
-            for k in range(80)
-        ]  # fmt: skip
-        records[70 + n] = replace(records[70 + n], status="error", score=None)
-        record(runs / f"run-{n}", n, records)
-    last, *others = [step.result for step in steps(runs)]
-    assert last is not None
-    assert (last.pairs, last.lost) == (76, 8)
-    assert last.one_sided_p == pytest.approx(1 / 4)
-    assert [result.pairs for result in others if result] == [77, 78]
-
-
-def test_a_change_of_paradigms_counts_each_once(runs: Path) -> None:
-    """Where each cluster counts once, the difference is the mean over clusters."""
-    for n in range(3):
-        records = [
-            verdict("explicit", k, "correct" if n < 2 or k else "wrong", benchmark="eras", cluster=str(min(k, 1)))
-            for k in range(10)
-        ]  # fmt: skip
-        record(runs / f"run-{n}", n, records)
-    result = steps(runs)[0].result
-    assert result is not None
-    assert (result.noun, result.pairs, result.lost) == ("cluster", 2, 1)
-    assert result.difference == pytest.approx(-0.5)
-
-
-def test_items_whose_task_depends_on_the_answer_are_compared(runs: Path) -> None:
-    """An item has another task if the model answers otherwise, and is the same item."""
-    for n in range(3):
-        item = verdict("yes", 0, "correct" if n < 2 else "wrong", benchmark="oracle")
-        moved = replace(item, task="no" if n == 2 else "yes")
-        record(runs / f"run-{n}", n, [moved])
-    result = steps(runs)[0].result
-    assert result is not None
-    assert (result.pairs, result.lost) == (1, 1)
+    assert step.result == change.result
 
 
 @pytest.mark.parametrize(
@@ -405,44 +284,35 @@ def test_runs_between_with_other_settings_are_passed_over(runs: Path) -> None:
     assert [(s.before.run.run_id, s.after.run.run_id) for s in steps(runs)] == [("a", "c")]
 
 
-def test_a_replay_is_no_evidence(runs: Path) -> None:
-    """If the store answered every request of the later run, nothing was measured, and nothing is concluded."""
-    record(runs / "a", 0, answers("model", 0.9, 1))
-    record(runs / "b", 1, answers("model", 0.9, 1), calls={"requests": 100, "cache_hits": 100})
-    [step] = steps(runs)
-    assert (step.result, step.conclusion) == (None, "not asked again: every reply is from the store")
-    assert sentence(drifts(runs)) == "No model was asked again"
-
-
-def test_a_changed_served_model_and_version_are_shown(runs: Path) -> None:
-    """The model that the server reports, and the recorded version, are shown if they changed."""
+def test_a_changed_served_model_is_shown(runs: Path) -> None:
+    """The models that the server reports are shown if they changed."""
     for n, served in enumerate(("gpt-0613", "gpt-1106")):
-        model = {"spec": "gpt", "served_as": [served], "identity": {"model": "gpt", "revision": str(n)}}
+        model = {"spec": "gpt", "served_as": [served]}
         record(runs / f"run-{n}", n, answers("gpt", 0.9, 1), models={"gpt": model})
     [step] = steps(runs)
-    assert (step.served, step.identity) == ("gpt-0613 → gpt-1106", "revision 0 → 1")
-    assert not step.is_change
-
-
-def test_few_items_show_no_clear_change(runs: Path) -> None:
-    """Ten items are too few for a change."""
-    for day, items in enumerate((10, 10)):
-        record(runs / f"few-{day}", day, answers("few", 0.9, 1, items=items))
-    assert sentence(drifts(runs)) == "No clear change in 1 comparison with earlier runs"
+    assert step.served == "gpt-0613 → gpt-1106"
+    assert not step.result.is_clear
+    assert said(runs) == "No clear change in 1 comparison of 1 model"
 
 
 def test_without_comparable_runs(runs: Path) -> None:
-    """With one run per model, the page says that nothing can be compared yet."""
+    """With one run per model, the headline says that nothing can be compared yet."""
     record(runs / "a", 0, answers("model", 0.9, 1))
-    assert sentence(drifts(runs)) == "No model has two comparable runs yet"
+    assert said(runs) == "1 model, none measured twice in the same way"
 
 
-def section(folder: Path, benchmark: str = "homophones") -> Section | None:
-    """Return the figures on the runs in a folder."""
-    runs = Contributions(SiteFiles(folder.parent / "site")).runs(run_folders([folder]))
-    members = measurements_of(runs)[benchmark]
-    models = ModelIndexes.of(m.model for m in members)
-    return trends_of(members, models, {run.key: n for n, run in enumerate(runs)})
+def test_accuracy_with_a_target_does_not_drop(runs: Path) -> None:
+    """Where 50% is best, fewer correct answers are not worse."""
+    for n, correct in enumerate((50, 10)):
+        records = verdicts("implicit", correct, 50 - correct, benchmark="eras")
+        record(runs / f"run-{n}", n, records)
+    assert steps(runs) == []
+
+
+def figure(folder: Path, benchmark: str = "homophones") -> Figure | None:
+    """Return the figure on the runs in a folder."""
+    members = measurements_of(contents(folder)[0])[benchmark]
+    return figure_of(members, {m.model: 0 for m in members})
 
 
 def test_lines_connect_runs_that_may_be_compared(tmp_path: Path) -> None:
@@ -455,41 +325,34 @@ def test_lines_connect_runs_that_may_be_compared(tmp_path: Path) -> None:
             verdicts("asked", correct, 10 - correct, benchmark="homophones"),
         )
     record(tmp_path / "runs" / "other", 3, verdicts("asked", 5, 5, benchmark="homophones"), protocols=other)
-    found = section(tmp_path / "runs")
+    found = figure(tmp_path / "runs")
     assert found is not None
-    [line] = found.main.lines
+    [line] = found.lines
     parts = [part.split("L") for part in line.line.split("M")[1:]]
     assert [len(part) for part in parts] == [3, 1]
     places = [tuple(map(float, place.split())) for part in parts for place in part]
-    height = LARGE[1] - TOP - BOTTOM
+    height = HEIGHT - TOP - BOTTOM
     assert [y for _, y in places] == pytest.approx([TOP + height, TOP + height / 2, TOP, TOP + height / 2])
     gaps = {round(b[0] - a[0], 1) for a, b in pairwise(places)}
     assert max(gaps) - min(gaps) < 0.2
     intervals = re.findall(r"M([\d.]+) ([\d.]+)V([\d.]+)", line.intervals)
     assert len(intervals) == 4
     assert all(float(low) > float(high) for _, low, high in intervals)
-    assert found.tasks == ()
-    assert [row[:4] for row in found.main.numbers][:2] == [
-        ("2026-01-04", "model", "50.0% (18.7 to 81.3)", 10),
-        ("2026-01-03", "model", "100.0% (69.2 to 100.0)", 10),
-    ]
+    assert found.alt.startswith(
+        "Homophones, accuracy by date: 4 runs of 1 model from 2026-01-01 to 2026-01-04"
+    )
 
 
-def test_each_task_has_a_figure_and_the_chance_level(tmp_path: Path) -> None:
-    """Controls are named, and guessing is a line where the benchmark defines it."""
-    records = [
-        *verdicts("rhyme", 5, 5, benchmark="htest"),
-        *verdicts("letter_geometry", 5, 5, benchmark="htest"),
-    ]
-    record(tmp_path / "runs" / "one", 0, records)
-    found = section(tmp_path / "runs", "htest")
+def test_a_figure_has_the_chance_level(tmp_path: Path) -> None:
+    """Guessing is a line where the benchmark defines it."""
+    record(tmp_path / "runs" / "one", 0, verdicts("rhyme", 5, 5, benchmark="htest"))
+    found = figure(tmp_path / "runs", "htest")
     assert found is not None
-    assert [trend.title for trend in found.tasks] == ["letter geometry", "rhyme"]
-    assert found.main.chance is not None
-    assert [label for _, label in found.main.shares] == ["0%", "25%", "50%", "75%", "100%"]
+    assert found.chance is not None
+    assert [label for _, label in found.shares] == ["0%", "25%", "50%", "75%", "100%"]
 
 
 def test_runs_without_a_date_have_no_place(tmp_path: Path) -> None:
     """Without a date or an answer there is no figure."""
     record(tmp_path / "runs" / "undated", 0, verdicts("asked", 5, 5, benchmark="homophones"), started="")
-    assert section(tmp_path / "runs") is None
+    assert figure(tmp_path / "runs") is None

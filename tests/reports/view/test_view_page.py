@@ -31,7 +31,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with two runs that can be compared, a hostile one and a broken one."""
+    """Return a folder with two runs, a hostile one and a broken one."""
     folder = tmp_path_factory.mktemp("runs")
     for name, right, day in (("old", 4, 1), ("new", 8, 2)):
         records = [
@@ -63,7 +63,7 @@ def show(browser_page: Any, server: Server) -> Iterator[Open]:
     def go(address: str = "") -> Any:
         browser_page.goto("about:blank")
         browser_page.goto(server.address + address)
-        # The report may have to be built first.
+        # The page may have to be built first.
         browser_page.wait_for_selector(
             "[data-ready=runs], [data-ready=items]", state="attached", timeout=60_000
         )
@@ -76,103 +76,28 @@ def show(browser_page: Any, server: Server) -> Iterator[Open]:
     assert not [text for text in noise if "status of 507" not in text]
 
 
-def names(page: Any) -> list[str]:
-    """Return the names of the listed runs, in order."""
-    return [text.strip() for text in page.locator("#table .open").all_inner_texts()]
-
-
-def line(page: Any, name: str) -> Any:
-    """Return the row of a run."""
-    return page.locator("#table tr[data-run]").filter(
-        has=page.locator(".open", has_text=re.compile(f"^{name}$"))
-    )
-
-
-def test_runs_are_listed_newest_first(show: Open) -> None:
-    """Accuracy, interval and state are in the row; a broken record says what is broken."""
+def test_the_page_is_that_of_the_site(show: Open) -> None:
+    """Accuracies and problems are those of ``llmprops site``; a run leads to its report, and the report back."""
     page = show()
-    assert names(page)[:2] == [
-        "<script>alert(1)<_script><img src=x onerror=alert(2)>[U+202E]gnp.exe ␛[2J",
-        "new",
-    ]
-    assert names(page)[-2:] == ["old", "broken"]
-    assert "80.0% 44.4 to 97.5" in line(page, "new").inner_text()
-    assert "✓ complete" in line(page, "new").inner_text()
-    broken = line(page, "broken")
-    assert (
-        "! unreadable" in broken.inner_text(),
-        "'models' that is not an object" in broken.inner_text(),
-    ) == (
-        True,
-        True,
-    )
-    assert broken.get_by_role("checkbox").is_disabled()
+    page.locator("#runs tr", has_text="new").wait_for()
+    assert "80.0% (44.4 to 97.5)" in page.locator("#runs tr", has_text="new").inner_text()
+    assert "<script>alert(1)<_script>" in page.locator("#runs").inner_text()
+    left_out = page.get_by_role("region", name="Runs that do not count, table").inner_text()
+    assert "'models' that is not an object" in left_out
     assert page.locator("#link").inner_text() == "live"
-
-
-def test_the_filter_is_in_the_address(show: Open) -> None:
-    """All words must occur, in any column; a reload shows the same runs."""
-    page = show()
-    page.get_by_label("Filter").fill("complete NEW")
-    assert (names(page), page.locator("#count").inner_text()) == (["new"], "1 of 4 runs")
-    page.reload()
-    page.wait_for_selector("[data-ready=runs]")
-    assert names(page) == ["new"]
-
-
-def test_the_page_is_used_with_the_keyboard(show: Open, runs: Path) -> None:
-    """`/`, `j`, `k`, Enter, `x` and Esc do what the page says."""
-    page = show()
-    page.keyboard.press("/")
-    assert page.evaluate("document.activeElement.id") == "filter"
-    page.keyboard.type("new")
-    page.keyboard.press("Escape")
-    assert len(names(page)) == 4
-    page.keyboard.press("Escape")
-    for key in ("j", "j", "k", "j"):
-        page.keyboard.press(key)
-    assert page.evaluate("document.activeElement.innerText") == "new"
-    page.keyboard.press("Enter")
-    assert page.locator(".detail").inner_text().endswith(f"Record: {runs / 'new'}")
-    page.keyboard.press("x")
-    assert page.get_by_label("Compare new").is_checked()
-    assert page.evaluate("document.activeElement.innerText") == "new"
-    page.keyboard.press("Escape")
-    assert page.locator(".detail").count() == 0
-
-
-def test_two_runs_are_compared_by_clicking(show: Open) -> None:
-    """The older run is the baseline by default; a page says that the report is being built, and leads to it."""
-    page = show()
-    page.get_by_label("Compare new").check()
-    assert "Choose another run" in page.locator("#bar").inner_text()
-    page.get_by_label("Compare old").check()
-    assert page.get_by_label("Baseline").locator("option:checked").inner_text() == "old"
-    page.get_by_role("link", name="Compare").click()
-    page.get_by_role("heading", name="Building the report").wait_for()
-    page.locator("#names", has_text=re.compile("^old → new$")).wait_for()
-    page.locator("#doing", has_text="…").wait_for()
+    assert page.locator("#running").is_hidden()
+    page.locator("#runs").get_by_role("link", name="new").click()
     page.wait_for_selector("[data-ready=items]", state="attached", timeout=60_000)
-    assert "(+40.0 points" in page.locator("h1").inner_text()
-    assert page.locator(".change").inner_text().startswith("old → new:")
+    assert "80.0%" in page.locator("h1").inner_text()
     page.get_by_role("link", name="All runs").click()
-    page.wait_for_selector("[data-ready=runs]")
-    # Back returns to the choice.
-    page.go_back()
-    page.go_back()
-    page.wait_for_selector("[data-ready=runs]")
-    page.get_by_label("Baseline").select_option("new")
-    assert page.get_by_role("link", name="Compare").get_attribute("href").count("-") == 1
-    page.get_by_role("button", name="Clear").click()
-    assert page.locator("#bar").is_hidden()
+    page.wait_for_selector("[data-ready=runs]", state="attached")
 
 
 def test_review_marks_are_saved_beside_the_run(
     show: Open, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mark is on the disk when the page says so, is there after a reload and in a report that is built later."""
-    old, new = id_of(runs / "old"), id_of(runs / "new")
-    page = show(f"reports/{old}/")
+    """A mark is on the disk when the page says so, and is there after a reload."""
+    page = show(f"reports/{id_of(runs / 'old')}/run/")
     page.locator("#list .open", has_text="sums/en/add/0005").click()
     page.get_by_label("Judgement").select_option("should be correct")
     page.locator(".review-state", has_text=re.compile("^Saved$")).wait_for()
@@ -184,7 +109,7 @@ def test_review_marks_are_saved_beside_the_run(
         def full(folder: Path, review: object) -> None:
             raise OSError(28, "No space left on device")
 
-        patch.setattr("pytest_llmprops.reports.view.app.append_review", full)
+        patch.setattr("pytest_llmprops.reports.view.marks.append_review", full)
         page.get_by_label("Note").fill("right as well")
         page.get_by_label("Note").press("Enter")
         page.locator(
@@ -199,43 +124,25 @@ def test_review_marks_are_saved_beside_the_run(
     # The marks arrive after the list of items.
     expect = importlib.import_module("playwright.sync_api").expect
     expect(page.get_by_label("Note")).to_have_value("right as well")
-    page = show(f"reports/{old}-{new}/")
-    page.locator("#reviewed", has_text="1 review mark").wait_for()
-    assert not (runs / "new" / FILE).exists()
 
 
-def test_the_page_is_accessible(show: Open) -> None:
-    """Axe finds nothing, with opened details and a chosen comparison, in both themes."""
-    page = show()
-    page.get_by_label("Compare new").check()
-    page.get_by_label("Compare old").check()
-    line(page, "broken").locator(".open").click()
-    assert accessibility_problems(page) == []
-
-
-def test_the_page_of_a_report_that_is_being_built_is_accessible(
-    browser_page: Any, server: Server, runs: Path
-) -> None:
-    """Axe finds nothing while the progress is shown, in both themes."""
-    state = {"state": "building", "doing": "reading", "runs": ["new", "old"], "seconds": 3, "problem": ""}
-    browser_page.route("**/state", lambda route: route.fulfill(json=state))
-    browser_page.goto(f"{server.address}reports/{id_of(runs / 'new')}-{id_of(runs / 'old')}/")
-    browser_page.locator("#names", has_text="new → old").wait_for()
-    assert accessibility_problems(browser_page) == []
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (800, "light"), (1440, "dark")])
-def test_nothing_is_wider_than_the_window(show: Open, browser_page: Any, scheme: str, width: int) -> None:
-    """The list, details and the bar fit; texts of states can be read (contrast 4.5:1)."""
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+def test_the_live_part_is_accessible(browser_page: Any, tmp_path: Path, scheme: Any, width: int) -> None:
+    """Axe finds nothing; the card fits, and its texts can be read (contrast 4.5:1)."""
     browser_page.emulate_media(color_scheme=scheme)
     browser_page.set_viewport_size({"width": width, "height": 800})
-    page = show()
-    page.get_by_label("Compare new").check()
-    page.get_by_label("Compare old").check()
-    line(page, "broken").locator(".open").click()
-    line(page, "new").locator(".open").click()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert not low_contrasts(page, ".state, .what, .note, .name .open, .choice a, #link, dt, dd, code")
+    folder = tmp_path / ("a-long-name-" * 8)
+    folder.mkdir()
+    record = RunRecord(folder, first_facts(folder, models={"model": ModelMetadata("model")}, expected=4))
+    record.add(verdict("add", 0, model=HOSTILE))
+    with viewed(tmp_path) as server:
+        browser_page.goto(server.address)
+        browser_page.locator(".run-card.running", has_text="1 of 4 cases").wait_for()
+        assert accessibility_problems(browser_page) == []
+        assert browser_page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not low_contrasts(browser_page, "#link, dt, dd, .run-card h3, .run-card a, .done")
+        assert browser_page.dialogs_seen == []
+    record.close()
 
 
 def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: Path) -> None:
@@ -243,7 +150,7 @@ def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: 
     with viewed(tmp_path / "runs") as server:
         page = browser_page
         page.goto(server.address)
-        page.locator("#none", has_text="No runs under").wait_for()
+        page.locator("h1", has_text="No complete run yet").wait_for()
         folder = tmp_path / "runs" / "first"
         folder.mkdir(parents=True)
         record = RunRecord(folder, first_facts(folder, models={"model": ModelMetadata("model")}, expected=4))
@@ -258,8 +165,7 @@ def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: 
         ).wait_for()
         assert f"llmprops retry {folder}" in page.locator(".run-card").inner_text()
         shutil.rmtree(folder)
-        page.locator("#none", has_text="No runs under").wait_for()
-        assert page.locator(".run-card").count() == 0
+        page.locator(".run-card").wait_for(state="detached")
         server.stop()
         page.locator("#link[data-state=lost]").wait_for()
 
@@ -283,8 +189,9 @@ def test_a_real_run_is_followed_to_its_end(browser_page: Any, run: Runner) -> No
             seen.add(text.split()[0])
             time.sleep(0.1)
         page.locator(".run-card.complete").wait_for()
+        page.locator("#runs tr", has_text="first").wait_for(timeout=60_000)
         assert len(seen) >= 3, seen
-        figures = page.locator(".run-card .figures").inner_text()
+        figures = page.locator(".run-card .facts").inner_text()
         assert re.sub(r"\s+", " ", figures).startswith("Correct 32 Wrong 8 Errors 0 Cost"), figures
         assert "unknown" not in figures
         # Following changed nothing: the record is consistent, with all cases.

@@ -12,9 +12,8 @@ import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.requests import Chat, Reply, Usage
-from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, PriceFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata, PriceFacts
 from pytest_llmprops.engine.request_log import RequestLog
-from pytest_llmprops.reports.kit.series import Share
 from pytest_llmprops.reports.view.following import Follower, Part
 from pytest_llmprops.reports.view.hub import Watch
 from pytest_llmprops.runs.record import RunRecord, first_facts
@@ -41,31 +40,34 @@ def begun() -> Iterator[Begin]:
 
 
 def only(watch: Watch) -> Any:
-    """Return the only row."""
-    [row] = watch.rows.values()
+    """Take a step, and return the only row."""
+    watch.step()
+    [row] = watch.rows
     return row
 
 
 def test_a_run_from_its_beginning_to_its_end(tmp_path: Path, begun: Begin) -> None:
-    """A run appears, makes progress and finishes; a step without a change has no rows."""
+    """A run appears, makes progress and finishes; one that had finished before is not followed."""
     watch = Watch([tmp_path])
-    assert watch.step() == ([], [])
+    watch.step()
+    assert watch.rows == []
     record = begun(tmp_path / "run")
-    [row] = watch.step().rows
-    assert (row["state"], row["progress"]["done"] if row["progress"] else "") == ("running", "0")
-    assert watch.step() == ([], [])
+    row = only(watch)
+    assert (row["state"], row["progress"]["done"]) == ("running", "0")
     for number in range(4):
         record.add(verdict("add", number, "correct" if number else "error"))
-    [row] = watch.step().rows
+    row = only(watch)
     assert row["progress"] == {
         "done": "4", "expected": "4", "share": 1.0, "calls": "0 calls", "speed": "", "left": "",
     }  # fmt: skip
     assert (row["counts"], row["cost"]) == ({"Correct": "3", "Wrong": "0", "Errors": "1"}, "no calls")
-    assert [(part["accuracy"], part["interval"]) for part in row["parts"]] == [("100.0%", "")]
+    assert [part["accuracy"] for part in row["parts"]] == ["100.0%"]
     record.finish(replace(record.facts, complete=True, summary=summary_rows(record.records)))
-    [row] = watch.step().rows
-    assert (row["state"], row["progress"], row["items"]) == ("complete", None, "4")
-    assert [(part["accuracy"], part["interval"]) for part in row["parts"]] == [("100.0%", "29.2 to 100.0")]
+    row = only(watch)
+    assert (row["state"], row["progress"]["done"]) == ("complete", "4")
+    later = Watch([tmp_path])
+    later.step()
+    assert later.rows == []
 
 
 def test_a_running_accuracy_is_that_of_the_headline_tasks(tmp_path: Path, begun: Begin) -> None:
@@ -75,9 +77,9 @@ def test_a_running_accuracy_is_that_of_the_headline_tasks(tmp_path: Path, begun:
     record.add(verdict("asked", 0, benchmark="homophones"))
     for number in range(3):
         record.add(verdict("context_only", number, "wrong", benchmark="homophones"))
-    assert watch.step().rows[0]["parts"][0]["accuracy"] == "100.0%"
+    assert only(watch)["parts"][0]["accuracy"] == "100.0%"
     record.finish(replace(record.facts, complete=True, summary=summary_rows(record.records)))
-    assert watch.step().rows[0]["parts"][0]["accuracy"] == "100.0%"
+    assert only(watch)["parts"][0]["accuracy"] == "100.0%"
 
 
 def test_a_killed_run_says_so_and_how_to_go_on(tmp_path: Path, begun: Begin) -> None:
@@ -87,7 +89,7 @@ def test_a_killed_run_says_so_and_how_to_go_on(tmp_path: Path, begun: Begin) -> 
     record.add(verdict("add", 0))
     watch.step()
     record.close()
-    [row] = watch.step().rows
+    row = only(watch)
     assert (row["state"], row["command"]) == ("killed", f"llmprops retry {tmp_path / 'run'}")
     assert "Ended without finishing (killed?): 1 of 4 cases have a verdict." in row["remarks"]
 
@@ -99,7 +101,7 @@ def test_a_run_without_progress_says_so(tmp_path: Path, begun: Begin) -> None:
     begun(tmp_path / "run").add(verdict("add", 0))
     watch.step()
     now[0] = 90.0
-    assert watch.step().rows[0]["remarks"] == ["No progress for 1.5 minutes."]
+    assert only(watch)["remarks"] == ["No progress for 1.5 minutes."]
 
 
 def test_a_replaced_run_is_followed_anew_and_a_deleted_one_is_gone(tmp_path: Path, begun: Begin) -> None:
@@ -117,53 +119,35 @@ def test_a_replaced_run_is_followed_anew_and_a_deleted_one_is_gone(tmp_path: Pat
     assert (only(watch)["progress"]["done"], only(watch)["progress"]["expected"]) == ("0", "9")
     for path in (tmp_path / "run").iterdir():
         path.unlink()
-    key = only(watch)["id"]
-    assert watch.step() == ([], [key])
+    watch.step()
+    assert watch.rows == []
 
 
-def test_a_row_of_a_finished_run_is_that_of_the_terminal(tmp_path: Path) -> None:
-    """Accuracy with interval where the summary has it; cost, errors, and the state of an incomplete run."""
-    calls = CallFacts(requests=3, sent=3, cost_usd=0.0123)
-    recorded(
-        tmp_path / "run", verdicts("add", 7, 3), calls=calls, expected=12, complete=False, notes=["one note"]
-    )
+def test_the_runs_of_the_page_are_those_that_ended(tmp_path: Path, begun: Begin) -> None:
+    """The page is written again when a run has ended, or its record changed."""
     watch = Watch([tmp_path])
+    done = recorded(tmp_path / "done", verdicts("add", 1, 0))
+    record = begun(tmp_path / "run")
     watch.step()
-    row = only(watch)
-    assert (row["state"], row["cost"], row["counts"]) == (
-        "incomplete",
-        "0.0123 USD",
-        {"Correct": "7", "Wrong": "3", "Errors": "0"},
-    )
-    assert [(part["accuracy"], part["interval"]) for part in row["parts"]] == [("70.0%", "34.8 to 93.3")]
-    assert row["remarks"] == ["incomplete: 10 of 12 cases have a verdict", "one note"]
-
-
-def test_an_accuracy_over_several_tasks_gets_its_interval_later(tmp_path: Path) -> None:
-    """Such an interval needs the verdicts; until it is known, the accuracy is shown without one."""
-    run = recorded(tmp_path / "run", [*verdicts("add", 7, 3), *verdicts("take", 1, 9)])
-    watch = Watch([tmp_path])
+    before = watch.ended
+    assert before.keys() == {done}
+    (done / "run.json").write_text((done / "run.json").read_text() + " ")
     watch.step()
-    assert [(part["accuracy"], part["interval"]) for part in only(watch)["parts"]] == [("40.0%", "")]
-    [waiting] = watch.without_shares()
-    watch.add_shares(waiting, {Part("model", "sums"): Share(0.4, 0.19, 0.64, 20)})
-    [row] = watch.step().rows
-    assert [(part["accuracy"], part["interval"]) for part in row["parts"]] == [("40.0%", "19.0 to 64.0")]
-    assert watch.without_shares() == []
-    # The interval was that of another record.
-    (run / "run.json").write_text((run / "run.json").read_text() + " ")
+    assert watch.ended != before or watch.ended[done] is not before[done]
+    record.close()
     watch.step()
-    assert only(watch)["parts"][0]["interval"] == ""
+    assert watch.ended.keys() == {done, tmp_path / "run"}
 
 
-def test_hostile_names_are_spelled_out_and_cut(tmp_path: Path) -> None:
-    """Names and notes of a record cannot hide text or reorder the page."""
+def test_hostile_names_are_spelled_out_and_cut(tmp_path: Path, begun: Begin) -> None:
+    """Names and texts of a record cannot hide text or reorder the page."""
     hostile = "\x1b[2J\u202e<script>alert(1)</script>" + "x" * 500
-    recorded(tmp_path / "\u202eevil", [verdict("add", 0, model=hostile, benchmark=hostile)], notes=[hostile])
+    record = begun(tmp_path / "\u202eevil")
+    record.add(verdict("add", 0, model=hostile, benchmark=hostile))
     watch = Watch([tmp_path])
     watch.step()
     row = only(watch)
-    texts = [row["name"], *row["models"], *row["remarks"], row["parts"][0]["benchmark"]]
+    texts = [row["name"], *row["remarks"], row["parts"][0]["benchmark"], row["parts"][0]["model"]]
     assert row["name"] == "[U+202E]evil"
     assert not any(set("\x1b\u202e") & set(text) or len(text) > 400 for text in texts)
 
@@ -172,16 +156,15 @@ def test_a_record_that_cannot_be_read_names_its_problem(tmp_path: Path, begun: B
     """Neither a damaged run.json nor a folder in place of a file ends the page."""
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "run.json").write_text("{")
-    begun(tmp_path / "run").close()
+    begun(tmp_path / "run")
     (tmp_path / "run" / "requests.jsonl").mkdir()
     watch = Watch([tmp_path])
-    watch.step()
-    rows = {row["name"]: row for row in watch.rows.values()}
-    assert rows["bad"]["remarks"] == [
+    row = only(watch)
+    assert watch.ended[tmp_path / "bad"] == (
         f"{tmp_path}/bad/run.json: is damaged (not JSON); restore it or measure again"
-    ]
-    assert rows["run"]["state"] == "killed"
-    assert any("only regular files are read" in text for text in rows["run"]["remarks"])
+    )
+    assert row["state"] == "running"
+    assert any("only regular files are read" in text for text in row["remarks"])
 
 
 @pytest.mark.parametrize("expected", [None, 0])
@@ -206,17 +189,15 @@ def test_an_unknown_number_of_cases_has_no_share(tmp_path: Path, begun: Begin, e
     ],
 )  # fmt: skip
 def test_fields_of_other_types_hide_no_other_run(tmp_path: Path, change: dict[str, Any]) -> None:
-    """Every run has a row; the damaged one is shown as far as it can be, or says what is wrong."""
-    recorded(tmp_path / "good", verdicts("add", 1, 0))
-    damaged = recorded(tmp_path / "damaged", verdicts("add", 1, 0))
+    """Every run is listed; one that goes on keeps its row."""
+    good, damaged = Written(tmp_path / "good"), recorded(tmp_path / "damaged", verdicts("add", 1, 0))
     facts = json.loads((damaged / "run.json").read_text())
     (damaged / "run.json").write_text(json.dumps({**facts, **change}))
     watch = Watch([tmp_path])
     watch.step()
-    rows = {row["name"]: row for row in watch.rows.values()}
-    assert rows.keys() == {"good", "damaged"}
-    assert rows["good"]["state"] == "complete"
-    assert rows["damaged"]["state"] != "unreadable" or "run.json" in rows["damaged"]["remarks"][0]
+    assert {run.folder.name for run in watch.runs.values()} == {"good", "damaged"}
+    assert [row["state"] for row in watch.rows if row["name"] == "good"] == ["running"]
+    good.close()
 
 
 PRICES = {"small": PriceFacts(1.0, 10.0, "table"), "large": PriceFacts(5.0, 50.0, "table")}

@@ -153,7 +153,7 @@ function reviewMarks(data, changed) {
   function showCorrected() {
     const percent = (share) => `${(100 * share).toFixed(1)}%`;
     document.getElementById("corrected").replaceChildren(...corrected().map((group) => element("li", {},
-      `${words(data.benchmark[group.benchmark])}, ${data.series[group.series]}: corrected accuracy ${percent(group.value)} (${percent(group.low)} to ${percent(group.high)}), as read ${percent(group.asRead)}; `
+      `${words(data.benchmark[group.benchmark])}, ${data.series[group.series]}: corrected accuracy ${percent(group.value)} (${percent(group.low)} to ${percent(group.high)}, conservative), as read ${percent(group.asRead)}; `
       + `${group.misread} of ${group.n} marked replies of the sample are misread`
       + (group.unmarked ? `; ${group.unmarked.toLocaleString("en")} replies were read by rules without a mark` : ""))));
   }

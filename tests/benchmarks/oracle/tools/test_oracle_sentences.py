@@ -22,7 +22,7 @@ from pytest_llmprops.benchmarks.oracle.tools.sentences import (
     write_sentences,
 )
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Parse, Reply, Request

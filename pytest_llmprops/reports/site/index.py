@@ -1,0 +1,135 @@
+"""The page of a site: what changed, the leaderboard, accuracy over time, decisions, and all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.numbers import counted
+from pytest_llmprops.reports.kit.blocks import joined, visible, with_interval
+from pytest_llmprops.reports.kit.figures import SERIES, marker
+from pytest_llmprops.reports.page.html import ASSETS as PAGE_ASSETS
+from pytest_llmprops.reports.page.html import SHAPES, environment, script_hash, style
+from pytest_llmprops.reports.site.changes import headline, steps_of
+from pytest_llmprops.reports.site.contributions import Contributions
+from pytest_llmprops.reports.site.files import GENERATOR
+from pytest_llmprops.reports.site.leaderboard import Board, boards_of
+from pytest_llmprops.reports.site.measurements import SiteRun, decisions_of, measurements_of
+from pytest_llmprops.reports.site.over_time import Figure, figure_of
+from pytest_llmprops.runs.benchmark_metadata import title_of
+
+ASSETS = Path(__file__).parent / "assets"
+#: the last line of the page's script
+START = "start();"
+START_LIVE = "start(); follow();"
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What the page shows of one benchmark; the first table has the most models."""
+
+    title: str
+    boards: Sequence[Board]
+    figure: Figure | None
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The page, before it is written.
+
+    :param runs: newest first.
+    """
+
+    runs: Sequence[SiteRun]
+    values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, runs: Sequence[SiteRun], contributions: Contributions, heading: str = "") -> Index:
+        """Judge and sort what the page shows.
+
+        :param heading: replaces the finding.
+        """
+        counting = [run for run in runs if not run.problem]
+        by_benchmark = measurements_of(counting)
+        models = sorted({m.model for members in by_benchmark.values() for m in members})
+        numbers = {model: number for number, model in enumerate(models)}
+        steps = steps_of(by_benchmark, contributions.result)
+        benchmarks = []
+        for name, members in by_benchmark.items():
+            boards = boards_of(members, contributions.result, contributions.finding)
+            title = title_of(name, members[-1].facts)
+            benchmarks.append(Benchmark(title, boards, figure_of(members, numbers)))
+        values = {
+            "heading": heading or headline(steps, counting),
+            "steps": len(steps),
+            "changes": [step for step in steps if step.result.is_clear],
+            "benchmarks": benchmarks,
+            "numbers": numbers,
+            "decisions": decisions_of(runs),
+            "rows": list(map(_row, counting)),
+            "left_out": [run for run in runs if run.problem],
+            "summary": f"{counted(len(counting), 'run')} of {counted(len(models), 'model')}",
+        }
+        return cls(runs, values)
+
+    @property
+    def shown(self) -> set[str]:
+        """The keys of the runs that the leaderboard shows."""
+        boards = [board for one in self.values["benchmarks"] for board in one.boards]
+        return {row.measurement.run.key for board in boards for row in board.rows}
+
+    def html(self, links: Mapping[str, str], *, is_live: bool = False) -> bytes:
+        """Return the page.
+
+        :param links: the path of a run's own report by the key of the run.
+        :param is_live: ``llmprops view`` serves the page, which shows the runs that go on.
+        """
+        names = ("site", "live") if is_live else ("site",)
+        scripts = [PAGE_ASSETS / "page.js", *(ASSETS / f"{name}.js" for name in names)]
+        script = "".join(path.read_text(encoding="utf-8") for path in scripts)
+        styles = "".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in names)
+        start = START_LIVE if is_live else START
+        page: str = (
+            environment(ASSETS)
+            .get_template("index.html.jinja")
+            .render(
+                **self.values,
+                generator=GENERATOR,
+                style=style() + _markup(styles),
+                script=_markup(script),
+                start=_markup(start),
+                is_live=is_live,
+                script_hashes=[script_hash(script), script_hash(start)],
+                colours=len(SERIES),
+                shape=lambda index: SHAPES[marker(index)],
+                link=lambda run: links.get(run.key, ""),
+            )
+        )
+        return page.encode("utf-8", "replace")
+
+
+def _markup(text: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(text)  # noqa: S704 - files of the package
+
+
+def _row(run: SiteRun) -> dict[str, Any]:
+    """Return what the table of runs shows of one run that counts."""
+    facts = run.facts
+    assert facts is not None
+    results = []
+    for model, benchmark in dict.fromkeys((row.model, row.benchmark) for row in facts.summary):
+        share = run.shares.get((model, benchmark))
+        text = "" if share is None else with_interval(share.value, share.low, share.high)
+        results.append((facts.marked(visible(model)), title_of(benchmark, facts), text))
+    return {
+        "run": run,
+        "results": results,
+        "items": sum(row.items for row in facts.summary),
+        "cost": facts.cost_text,
+        "gate": "" if facts.gate is None else facts.gate.decision,
+        "copies": joined([visible(name) for name in run.copies]),
+    }
