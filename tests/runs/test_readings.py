@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -33,14 +33,20 @@ def read(number: int, status: RecordStatus, rule: str, alike: float = 1.0, **mor
     )
 
 
-def mark(record: VerdictRecord, status: ReviewStatus) -> Review:
+def mark(record: VerdictRecord, status: str) -> Review:
     """Return a person's mark on a verdict."""
     return Review(
-        "run", record.model, record.benchmark, record.source, record.id, record.sample, status=status
+        "run",
+        record.model,
+        record.benchmark,
+        record.source,
+        record.id,
+        record.sample,
+        status=cast("ReviewStatus", status),
     )
 
 
-def marks(pairs: Iterable[tuple[VerdictRecord, ReviewStatus]]) -> dict[VerdictKey, Review]:
+def marks(pairs: Iterable[tuple[VerdictRecord, str]]) -> dict[VerdictKey, Review]:
     return {record.key: mark(record, status) for record, status in pairs}
 
 
