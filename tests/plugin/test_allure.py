@@ -258,6 +258,7 @@ GATE = """
 [[rule]]
 benchmark = "sums"
 min_accuracy = 0.5
+min_items = 10
 """
 
 
