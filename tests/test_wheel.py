@@ -33,7 +33,7 @@ def record(folder: Path) -> dict[str, Any]:
 def project(installed: Environment) -> Path:
     """Return the folder of a new project, as `llmprops init` writes it."""
     folder = installed.folder / "project"
-    written = installed.llmprops("init", str(folder)).splitlines()
+    written = installed.llmprops("init", str(folder), "--size", "small").splitlines()
     files = {str(path) for path in folder.rglob("*") if path.is_file()}
     assert files == {line for line in written if line.startswith(str(folder))}
     return folder
@@ -126,7 +126,7 @@ def test_workflow_commands_run(
     assert (project / "model.txt").read_text(encoding="utf-8") == "gpt-4o\n"
     stub = start_stub(delay=0.0)
     env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": stub.url, "MODEL": ""}
-    env |= {"GITHUB_STEP_SUMMARY": str(project / "summary.md"), "PYTEST_ADDOPTS": "--llm-limit 10"}
+    env |= {"GITHUB_STEP_SUMMARY": str(project / "summary.md"), "PYTEST_ADDOPTS": "--llm-size small"}
     python = str(installed.python)
     baseline = ("suites/test_homophones.py", "suites/test_htest.py", "--llm-run", "reports/runs/old")
     installed.run(
