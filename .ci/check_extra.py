@@ -45,6 +45,7 @@ sizes = {'hidden_size': 8, 'intermediate_size': 8, 'num_hidden_layers': 1, 'num_
 BertModel(BertConfig(vocab_size=len(tokens), **sizes)).save_pretrained('base')
 """
 TRAIN = [
+    "lab",
     "eras",
     "train",
     "segmenter",
@@ -79,40 +80,34 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
     ],
     "anthropic": [("-c", "import anthropic; anthropic.AsyncAnthropic(api_key='none').messages.batches.results")],
     "litellm": [("-c", "from pytest_llmprops.models.api.litellm import load_litellm; load_litellm().acompletion")],
-    "generate": [(*LLMPROPS, "generate", "htest", "--task", "rhyme", "--n", "2", "--out", "new")],
     "zh": [
-        (*LLMPROPS, "generate", "homophones", "--lang", "zh", "--n", "2", "--out", "new"),
+        (*LLMPROPS, "lab", "homophones", "generate", "--lang", "zh", "--n", "2", "--out", "new"),
         (*PYTEST, "--pyargs", f"{SUITE}eras", "--model", "jieba", "--llm-limit", "1", "-k", "explicit"),
         ("-c", "import chinese_converter, opencc, spacy_pkuseg"),
     ],
-    "parse": [("-c", "import spacy, stanza; spacy.blank('en')('Two words.')")],
-    "align": [("-c", ALIGN)],
-    "oracle": [(*PYTEST, "--pyargs", f"{SUITE}oracle", *ECHO, "-k", "pair")],
-    "search": [("-c", SEARCH)],
-    "allure": [
-        (*PYTEST, "--pyargs", f"{SUITE}htest", *ECHO, "-k", "rhyme", "--alluredir", "results"),
-        ("-c", "import os; assert os.listdir('results')"),
+    "oracle": [
+        (*PYTEST, "--pyargs", f"{SUITE}oracle", *ECHO, "-k", "pair"),
+        ("-c", "import spacy, stanza; spacy.blank('en')('Two words.')"),
+        ("-c", SEARCH),
     ],
     "report": [
-        (*PYTEST, "--pyargs", f"{SUITE}htest", *ECHO, "-k", "rhyme"),
+        (*PYTEST, "--pyargs", f"{SUITE}htest", *ECHO, "-k", "rhyme", "--alluredir", "results"),
+        ("-c", "import os; assert os.listdir('results')"),
         (*LLMPROPS, "report", "run", "--out", "report"),
         (*LLMPROPS, "site", ".", "--out", "site"),
         (*LLMPROPS, "runs", "export", "run", "--parquet", "run.parquet"),
-    ],
-    "view": [("-c", VIEW)],
-    "completion": [(*LLMPROPS, "completion", "bash")],
-    "dotenv": [
-        ("-c", "open('.env', 'w').write('LLMPROPS_DATA=here')"),
-        ("-c", "from pytest_llmprops.models.dotenv_file import read_dotenv; assert read_dotenv()"),
+        ("-c", VIEW),
     ],
     "postgres": [("-c", POSTGRES)],
     "ray": [("-c", "import grpc, ray; ray.remote; ray.init")],
-    "train": [
+    "research": [
+        (*LLMPROPS, "lab", "htest", "generate", "--task", "rhyme", "--n", "2", "--out", "new"),
+        ("-c", ALIGN),
+        ("-c", "import stanza, spacy; spacy.blank('en')('Two words.')"),
         ("-c", SEGMENTED),
         (*LLMPROPS, *TRAIN),
         ("-c", "import peft"),
     ],
-    "docs": [("-m", "mkdocs", "--version"), ("-c", "import griffe_sphinx, material, mkdocstrings_handlers.python")],
     "all": [("-c", "import hypothesis, jinja2, litellm, torch")],
 }  # fmt: skip
 

@@ -37,7 +37,7 @@ class Scale:
     def __init__(self, folder: Path, pairs: int) -> None:
         self.folder, self.pairs, self._runs = folder, pairs, 0
         self.env = environment(folder)
-        command = ["-m", "pytest_llmprops.cli.main", "generate", "eras", "--total", str(pairs)]
+        command = ["-m", "pytest_llmprops.cli.main", "lab", "eras", "generate", "--total", str(pairs)]
         subprocess.run([sys.executable, *command, "--out", str(folder / "set")], check=True, env=self.env)
         (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         (folder / "test_trivial.py").write_text(TRIVIAL.format(n=pairs), encoding="utf-8")
@@ -56,7 +56,7 @@ class Scale:
         done = self._checked(
             [
                 sys.executable, "-m", "pytest", "test_eras.py", *QUIET, "-n", workers, "--tb=no",
-                "--model", "jieba", "--llm-source", "published", "--llm-data", str(self.folder / "set"),
+                "--model", "jieba", "--llm-data", str(self.folder / "set"),
                 "--llm-set", f"eras.case={case}", "--llm-run", str(run),
             ]
         )  # fmt: skip

@@ -375,7 +375,7 @@ def server_row(faults: Sequence[Fault], workers: int) -> Row:
             return ""
 
         with serving(plan, 0.0) as server:
-            options = against(server, workers, "--llm-retries", "1", "--llm-timeout", str(SERVER_TIMEOUT))
+            options = against(server, workers, "-o", "llm_retries=1", "--llm-timeout", str(SERVER_TIMEOUT))
             first = trial.run(*options, is_forked=True)
             trial.expect(
                 not (problem := check(first, is_last=False)), f"{problem}: {_last_lines(first.output)}"

@@ -44,7 +44,7 @@ def command(bench: Bench, url: str, model: str, data: Path, store: Path, run: Pa
     return [
         sys.executable, "-m", "pytest", "suites/test_oracle.py::test_oracle", *PLAIN, "-q", "-p", "no:cacheprovider",
         "--model", model, "--llm-base-url", url, "--llm-concurrency", str(CONCURRENCY),
-        "--llm-source", "published", "--llm-data", str(data), "--llm-protocol", "paper",
+        "--llm-data", str(data), "--llm-protocol", "paper",
         "--llm-set", "oracle.search=none", "--llm-store", str(store), "--llm-run", str(run),
     ]  # fmt: skip
 

@@ -36,7 +36,7 @@ from pytest_llmprops.runs.export import table
 from pytest_llmprops.runs.gate import decide as deciding
 from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, read_gate
 from pytest_llmprops.runs.record import new_run_folder, remove_record
-from pytest_llmprops.runs.recorded_command import retry_command
+from pytest_llmprops.runs.recorded_command import resume_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -196,8 +196,16 @@ def decide(gate: str | PathLike[str], run: reader.Run, baseline: reader.Run | No
     """Decide by a gate file whether a run passes.
 
     :param gate: the gate file. :param baseline: the run to compare with, if a rule compares.
-    :raises UsageError: if the gate file is invalid, or a rule compares and there is no baseline.
+    :raises UsageError: if the gate file is invalid, an argument is not a path or a run, or a rule compares and there
+        is no baseline.
     """
+    if not isinstance(gate, str | PathLike):
+        raise UsageError(
+            f"decide: the gate is the path of a file, not {type(gate).__name__}: write its rules to gate.toml"
+        )
+    for what, value in (("run", run), ("baseline", baseline)):
+        if not isinstance(value, reader.Run) and (value is not None or what == "run"):
+            raise UsageError(f"decide: {what} is {type(value).__name__}; read a run with read_run(path)")
     rules = read_gate(Path(gate))
     if baseline is None and rules.needs_baseline:
         raise UsageError(f"{os.fspath(gate)}: {NEEDS_BASELINE} decide(gate, run, baseline)")
@@ -233,7 +241,7 @@ def measure(
     """Measure models with pytest in a process of its own, and return the recorded run.
 
     Ctrl-C, or the button that interrupts a notebook's kernel, ends the run: pytest completes the record of what was
-    measured, and KeyboardInterrupt is raised. A run above the limits of ``--llm-confirm`` is refused without
+    measured, and KeyboardInterrupt is raised. A run above the limits of ``llm_confirm`` is refused without
     ``options=["--llm-yes"]``.
 
     :param model: one specification or several, as for ``--model``.
@@ -242,7 +250,7 @@ def measure(
     :param size: ``small``, ``standard`` or ``full`` (``--llm-size``).
     :param protocol: ``quick`` or ``paper`` (``--llm-protocol``).
     :param settings: changes of the protocol (``--llm-set``): ``{"htest.k": 4}``.
-    :param source: ``builtin``, ``published`` or ``all`` (``--llm-source``). :param data: its folder (``--llm-data``).
+    :param source: ``builtin``, ``published`` or ``all`` (``llm_source``). :param data: its folder (``--llm-data``).
     :param workers: number of processes of pytest-xdist (``-n``).
     :param folder: new folder for the record (``--llm-run``); by default under ``reports/runs`` in the current folder.
     :param store: file or URL of the reply store (``--llm-store``).
@@ -255,12 +263,13 @@ def measure(
     paths = _suite_paths(_words(suites))
     target = Path(folder).expanduser() if folder is not None else _new_folder(models)
     values = {
-        "--llm-limit": limit, "--llm-size": size, "--llm-protocol": protocol, "--llm-source": source,
+        "--llm-limit": limit, "--llm-size": size, "--llm-protocol": protocol,
         "--llm-data": data, "--llm-store": store, "-n": workers, "--llm-run": target.absolute(),
     }  # fmt: skip
     command = [sys.executable, "-m", "pytest", "--color=no", "--pyargs", *paths]
     command += [word for name in models for word in ("--model", name)]
     command += [word for name, value in values.items() if value is not None for word in (name, str(value))]
+    command += [] if source is None else ["-o", f"llm_source={source}"]
     command += [word for name, value in (settings or {}).items() for word in ("--llm-set", f"{name}={value}")]
     try:
         status, output = _run([*command, *_words(options)], quiet=quiet)
@@ -373,7 +382,7 @@ def _left(folder: Path) -> str:
     """Return what a run that ended early has left, and how it goes on; empty without a record."""
     if not _has_record(folder):
         return ""
-    return f"; the verdicts so far are in {folder}, and '{retry_command(folder)}' measures the others"
+    return f"; the verdicts so far are in {folder}, and '{resume_command(folder)}' measures the others"
 
 
 # ---- HTML

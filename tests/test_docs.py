@@ -41,8 +41,10 @@ HTEST = (
 
 PAGES = [
     ROOT / "README.md",
+    ROOT / "AGENTS.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "pytest_llmprops" / "cli" / "project" / "AGENTS.md",
     ROOT / "pytest_llmprops" / "cli" / "project" / "model-upgrade.yml",
 ]
 
@@ -73,13 +75,15 @@ def _gates() -> Iterator[tuple[str, str]]:
 def test_options_exist(page: Path) -> None:
     """Every --llm option on a page is one of the plugin's."""
     named = set(re.findall(r"--(llm-[a-z-]+[a-z])", page.read_text("utf-8")))
-    assert named <= {option.name for option in OPTIONS}
+    assert named <= {option.name for option in OPTIONS if not option.is_ini_only}
 
 
 def test_the_page_of_options_has_all() -> None:
     """Every option of the plugin has its row."""
-    named = set(re.findall(r"--([a-z-]+)", (ROOT / "docs" / "options.md").read_text("utf-8")))
-    assert {option.name for option in OPTIONS} - {"llm-model"} <= named
+    page = (ROOT / "docs" / "options.md").read_text("utf-8")
+    named = set(re.findall(r"--(llm-[a-z-]+)|`(llm_[a-z_]+) = ", page))
+    expected = {("", o.dest) if o.is_ini_only else (o.name, "") for o in OPTIONS if o.name != "llm-model"}
+    assert expected <= named
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -174,7 +178,7 @@ def test_documented_gates_decide_on_candidates(name: str, candidate: str, tmp_pa
 def _commands(page: Path) -> Iterator[list[str]]:
     """Yield the arguments of every llmprops command on a page, on separate lines and inside sentences."""
     text = page.read_text("utf-8")
-    lines = re.findall(r"^ *(?:\$ )?(llmprops [a-z][^#\n]*)", text, re.M)
+    lines = re.findall(r"^ *(?:\$ |\.venv/bin/)?(llmprops [a-z][^#\n]*)", text, re.M)
     for line in lines + re.findall(r"`(llmprops [a-z][^`\n]*)`", text):
         yield shlex.split(re.sub(r"\[.*?\]|\|\|.*", "", line))[1:]
 

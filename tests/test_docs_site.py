@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -50,3 +52,13 @@ def test_every_page_of_the_site_is_accessible(site: str, browser_page: Any, part
                 problems[f"{page} {scheme}"] = found
     assert problems == {}
     assert all(url.startswith(site) for url in browser_page.requests_seen)
+
+
+def test_llms_txt_lists_every_page(site: str) -> None:
+    """The list for language models has every page of the site, and each of its links is served."""
+    text = urlopen(f"{site}/llms.txt").read().decode("utf-8")
+    assert text.startswith("# pytest-llmprops\n\n> ")
+    links = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)", text, re.M)
+    assert {f"{name}.html" for name in PAGES if name not in ("404", "index")} < set(links)
+    assert {"index.html", "AGENTS.html"} < set(links)
+    assert [link for link in links if urlopen(f"{site}/{link}").status != 200] == []

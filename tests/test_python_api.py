@@ -123,7 +123,7 @@ def test_frames_without_pandas_say_what_to_install(tmp_path: Path, monkeypatch: 
         ("fake:echo", "test_broken.py", [], RunStopped, r"ModuleNotFoundError: No module named 'nosuch'$"),
         (
             "fake:call?file=broken.py", "test_sums.py", [], RunStopped,
-            r"RuntimeError: no reply; the verdicts so far are in run, and 'llmprops retry run' measures the others$",
+            r"RuntimeError: no reply; the verdicts so far are in run, and 'llmprops run --resume run' measures .*s$",
         ),
     ],
     ids=["usage", "selection", "collection", "stopped"],
@@ -227,6 +227,15 @@ def test_gate_that_compares_needs_a_baseline(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "run", verdicts("c" * 40)))
     with pytest.raises(UsageError, match=r"needs a baseline; give one with decide\(gate, run, baseline\)$"):
         decide(gate, run)
+
+
+def test_arguments_of_decide_are_a_path_and_runs(tmp_path: Path) -> None:
+    """A gate as a dict and the path of a run are each answered in one line."""
+    wrong: Any = {"rule": []}
+    with pytest.raises(UsageError, match="the gate is the path of a file, not dict"):
+        decide(wrong, wrong)
+    with pytest.raises(UsageError, match=r"run is dict; read a run with read_run\(path\)"):
+        decide(tmp_path / "gate.toml", wrong)
 
 
 DEFAULTS: NamedSettings = NamedSettings(NoSettings())

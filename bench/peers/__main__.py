@@ -35,7 +35,16 @@ def write_prompts(count: int, folder: Path, env: Mapping[str, str]) -> tuple[Pro
     :return: the prompts, and the counts that every tool must report with the stub server's answers.
     """
     items, run = folder / "items", folder / "run"
-    generate = [sys.executable, "-m", "pytest_llmprops.cli.main", "generate", "htest", "--out", str(items)]
+    generate = [
+        sys.executable,
+        "-m",
+        "pytest_llmprops.cli.main",
+        "lab",
+        "htest",
+        "generate",
+        "--out",
+        str(items),
+    ]
     command = [*generate, "--n", str(count // TASKS)]
     subprocess.run(command, check=True, cwd=ROOT, env=dict(env), stdout=subprocess.DEVNULL)
     prompts = Prompts(items, folder / "prompts.jsonl")

@@ -90,7 +90,7 @@ class Ours(Tool):
         return [
             str(self.home / "bin" / "pytest"), *self._arguments, "-q", "-o", f"cache_dir={folder / 'cache'}",
             "--model", f"openai:{MODEL}", "--llm-base-url", url, "--llm-concurrency", str(in_flight),
-            "--llm-source", "published", "--llm-data", str(prompts.items),
+            "--llm-data", str(prompts.items),
             "--llm-store", str(folder / "store"), "--llm-run", str(folder / "run"),
         ]  # fmt: skip
 

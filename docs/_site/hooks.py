@@ -1,4 +1,4 @@
-"""MkDocs hooks: pages of the site that are files outside of docs/, links to them, and names for screen readers."""
+"""MkDocs hooks: pages that are files outside of docs/, links to them, llms.txt, and names for screen readers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation, Section
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 #: repository files that are also pages of the site, under the same path
 PAGES = (
+    "AGENTS.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "action.yml",
@@ -25,6 +28,27 @@ def on_files(files: Files, *, config: Any) -> Files:
     for name in PAGES:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     return files
+
+
+def on_nav(nav: Navigation, *, config: Any, files: Files) -> Navigation:
+    """Add llms.txt, the list of all pages for language models (https://llmstxt.org)."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    for item in nav.items:
+        is_section = isinstance(item, Section)
+        lines += ["", f"## {item.title}", ""] if is_section else [""]
+        lines += [
+            _entry(page) for page in (item.children if is_section else [item]) if isinstance(page, Page)
+        ]
+    files.append(File.generated(config, "llms.txt", content="\n".join(lines) + "\n"))
+    return nav
+
+
+def _entry(page: Page) -> str:
+    """Return the link to a page, with the first sentence of its text, if the page begins with text."""
+    paragraphs = page.file.content_string.split("\n\n")
+    text = next((one for one in paragraphs if not one.startswith("#")), "")
+    first = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(text.split())).partition(". ")[0].rstrip(".:")
+    return f"- [{page.title}]({page.url})" + (f": {first}" if re.match(r"\w", first) else "")
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmprops.cli.kit import Groups, add_group
+from pytest_llmprops.cli.kit import Groups
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.texts import terminal_line
 
@@ -19,28 +19,27 @@ if TYPE_CHECKING:
 
 
 def add_batch(groups: Groups) -> None:
-    """Add ``batch status`` and ``cancel``."""
-    commands = add_group(groups, "batch", "show or cancel the batches that runs submitted")
-    for name, about in (
-        ("status", "show the open batches"),
-        (
-            "cancel",
-            "cancel the open batches; lines that were run are paid for, and the next run collects them",
-        ),
-    ):
-        command = commands.add_parser(name, help=about, description=about)
-        command.add_argument(
-            "--llm-store",
-            metavar="FILE",
-            help="file of the reply store (default: in the user's cache directory)",
-        )
-        command.add_argument(
-            "--llm-base-url",
-            default="",
-            metavar="URL",
-            help="the models' server, if its address has a user and a password, which no file has",
-        )
-        command.set_defaults(command=_run, name=name)
+    """Add ``batch``."""
+    batch = groups.add_parser(
+        "batch",
+        help="show or cancel the batches that runs submitted",
+        description="Show the open batches that runs submitted.",
+    )
+    batch.add_argument(
+        "--cancel",
+        action="store_true",
+        help="cancel the open batches; lines that were run are paid for, and the next run collects them",
+    )
+    batch.add_argument(
+        "--llm-store", metavar="FILE", help="file of the reply store (default: in the user's cache directory)"
+    )
+    batch.add_argument(
+        "--llm-base-url",
+        default="",
+        metavar="URL",
+        help="the models' server, if its address has a user and a password, which no file has",
+    )
+    batch.set_defaults(command=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -52,12 +51,12 @@ def _run(options: argparse.Namespace) -> int:
     if not (is_url(location) or Path(location).is_file() or ledger_path(location).is_file()):
         raise UsageError(f"{location}: no such file; name the reply store of the runs with --llm-store FILE")
     with closing(Ledger(ledger_path(location))) as ledger:
-        lines = asyncio.run(_lines(options.name, options.llm_base_url, ledger))
+        lines = asyncio.run(_lines(options.llm_base_url, ledger, cancels=options.cancel))
     print("\n".join(map(terminal_line, lines or ["no open batches"])))
     return 0
 
 
-async def _lines(name: str, base_url: str, ledger: Ledger) -> list[str]:
+async def _lines(base_url: str, ledger: Ledger, *, cancels: bool) -> list[str]:
     """Ask for the state of each open batch, or cancel it; return a line for each."""
     from pytest_llmprops.models.secrets import Secrets
 
@@ -66,15 +65,15 @@ async def _lines(name: str, base_url: str, ledger: Ledger) -> list[str]:
     for entry in ledger.open_batches():
         if entry.state == "submitted":
             try:
-                entry = await _looked_at(name, base_url, ledger, entry)
+                entry = await _looked_at(base_url, ledger, entry, cancels=cancels)
             except BackendError as error:
-                if name == "cancel":
+                if cancels:
                     raise secrets.error(error) from None
         lines.append(_line(entry))
     return lines
 
 
-async def _looked_at(name: str, base_url: str, ledger: Ledger, entry: Entry) -> Entry:
+async def _looked_at(base_url: str, ledger: Ledger, entry: Entry, *, cancels: bool) -> Entry:
     """Return an open batch with its new state.
 
     :raises BackendError: if the provider does not answer, or the key is missing or wrong.
@@ -88,7 +87,7 @@ async def _looked_at(name: str, base_url: str, ledger: Ledger, entry: Entry) -> 
     model: Any = find_backend(spec.backend).factory(spec, CallOptions(address or None))
     try:
         api: BatchApi = model.batches()
-        state = await (api.cancel if name == "cancel" else api.state)(entry.batch)
+        state = await (api.cancel if cancels else api.state)(entry.batch)
     finally:
         await model.aclose()
     ledger.progress(entry.mark, state.status, state.done, state.expires)

@@ -43,13 +43,6 @@ def add_registered(groups: Groups, name: str, command: registration.Command) -> 
     registration.load_reference(command.add, f"command {name}")(parser)
 
 
-class Suggested(tuple[str, ...]):
-    """Values that a shell completes. As ``choices`` of an argument, it accepts all other values, too."""
-
-    def __contains__(self, value: object) -> bool:
-        return True
-
-
 def add_seed_and_number(command: argparse.ArgumentParser, *, number: int) -> None:
     """Add ``--n``, ``--seed`` and ``--out`` to a command that generates items."""
     command.add_argument(

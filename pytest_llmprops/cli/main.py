@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import io
 import re
 import sys
@@ -13,9 +11,9 @@ from typing import NoReturn
 
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import registrations
-from pytest_llmprops.cli import batch, demo, models, papers, reports, run, runs, store
-from pytest_llmprops.cli.kit import Command, add_registered
-from pytest_llmprops.core.errors import LLMPropsError, MissingExtra
+from pytest_llmprops.cli import batch, demo, listing, papers, reports, run, runs, store
+from pytest_llmprops.cli.kit import Command, add_group, add_registered
+from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.texts import did_you_mean, terminal_line
 from pytest_llmprops.models.dotenv_file import read_dotenv
 
@@ -30,11 +28,11 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
 
-def parser(command: str | None = None) -> argparse.ArgumentParser:
+def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the command line of ``llmprops``, with the commands of all registered benchmarks.
 
-    :param command: the command that will be parsed, so that other commands of benchmarks get no arguments: adding
-        them takes longer than all else here. By default, all commands get theirs.
+    :param words: the words that will be parsed, so that other commands of benchmarks get no arguments: adding them
+        takes longer than all else here. By default, all commands get theirs.
     :raises UsageError: if a benchmark's registration or command cannot be imported.
     """
     top: argparse.ArgumentParser = Parser(
@@ -44,37 +42,20 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"pytest-llmprops {__version__}")
     groups = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for add in (
-        demo.add_demo, run.add_init, run.add_run, run.add_suites, papers.add_papers, models.add_models, run.add_data,
-        run.add_generate,
+        demo.add_demo, run.add_init, run.add_run, listing.add_list, papers.add_papers, run.add_data, batch.add_batch,
+        runs.add_runs, runs.add_gate, runs.add_compare, reports.add_readings, reports.add_report, reports.add_view,
+        reports.add_site, store.add_store,
     ):  # fmt: skip
         add(groups)
+    lab = add_group(groups, "lab", "research with a benchmark: generate and annotate items, train models")
+    chosen = [word for word in words or () if not word.startswith("-")][:2]
     for registration in registrations():
         name, registered = registration.name, registration.commands
-        if registered is not None and command in (None, name):
-            add_registered(groups, name, registered)
+        if registered is not None and (words is None or chosen == ["lab", name]):
+            add_registered(lab, name, registered)
         elif registered is not None:
-            groups.add_parser(name, help=registered.help)
-    for add in (
-        models.add_segment, batch.add_batch, runs.add_runs, runs.add_gate, runs.add_compare, reports.add_readings,
-        reports.add_report, reports.add_view, reports.add_site, store.add_store,
-    ):  # fmt: skip
-        add(groups)
-    completion = groups.add_parser(
-        "completion",
-        help="print a script that completes commands and options in a shell",
-        description="Print the script. For bash: llmprops completion bash >"
-        " ~/.local/share/bash-completion/completions/llmprops",
-    )
-    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    completion.set_defaults(command=_completion)
+            lab.add_parser(name, help=registered.help)
     return top
-
-
-def _completion(options: argparse.Namespace) -> int:
-    if importlib.util.find_spec("shtab") is None:
-        raise MissingExtra("llmprops completion", package="shtab", extra="completion")
-    print(importlib.import_module("shtab").complete(parser(), shell=options.shell))
-    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,8 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         words = sys.argv[1:] if arguments is None else arguments
-        command_name = next((word for word in words if not word.startswith("-")), "")
-        options = parser(command_name).parse_args(words)
+        options = parser(words).parse_args(words)
         read_dotenv()
         command: Command = options.command
         status = command(options)

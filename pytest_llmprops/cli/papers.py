@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_llmprops import NEEDS_MODEL
-from pytest_llmprops.benchmark_registry import benchmark_names
-from pytest_llmprops.cli.kit import Groups, Suggested, print_table, recorded, wrote
+from pytest_llmprops.cli.kit import Groups, print_table, recorded, wrote
 from pytest_llmprops.cli.run import Words, pytest_arguments
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.published_results import TABLE_COLUMNS, PaperTable, PublishedResult, load_tables
@@ -66,7 +65,6 @@ def add_papers(groups: Groups) -> None:
         nargs="*",
         action=Words,
         metavar="NAME",
-        choices=Suggested(benchmark_names()),
         help="a paper, or a table such as htest/table-6",
     )
     papers.set_defaults(command=_papers)
@@ -243,21 +241,20 @@ def _measure(
 
     runs_of_suites = suite_runs(table)
     given = {word.partition("=")[0] for word in others}
-    has_data = given & {"--llm-source", "--llm-data"} or os.environ.get("LLMPROPS_DATA")
-    if not has_data and any("builtin" not in words for words in runs_of_suites):
+    has_source = any("llm_source=" in word for word in others)
+    has_data = has_source or "--llm-data" in given or os.environ.get("LLMPROPS_DATA")
+    if not has_data and any("llm_source=builtin" not in words for words in runs_of_suites):
         raise UsageError(
             f"{table.id}: the paper's items are not here; download them with `llmprops data pull --dest DIR` and pass"
-            " --llm-data DIR, or pass --llm-source builtin for this project's items"
+            " --llm-data DIR, or pass -o llm_source=builtin for this project's items"
         )
     for word in ("--llm-run", "--llm-resume"):
         if word in given:
             raise UsageError(f"papers: {word} is set by this command; repeat the command to resume")
     for words in runs_of_suites:
-        if "--llm-source" not in words:
-            words += ["--llm-source", "published"]
-        if "--llm-source" in given:
-            place = words.index("--llm-source")
-            del words[place : place + 2]
+        if not any(word.startswith("llm_source=") for word in words):
+            # The user's own value, which follows, takes precedence.
+            words += ["-o", "llm_source=published"]
     filled, missing = _filled(runs_of_suites, models, others)
     if not filled:
         raise UsageError(f"{table.id}: {missing[0]}")

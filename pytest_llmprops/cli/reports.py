@@ -130,7 +130,7 @@ def add_view(groups: Groups) -> None:
 
 def _view(options: argparse.Namespace) -> int:
     if package := missing_package():
-        raise MissingExtra("llmprops view", package=package, extra="view")
+        raise MissingExtra("llmprops view", package=package, extra="report")
     from pytest_llmprops.reports.page.build import check_packages
 
     check_packages("llmprops view")

@@ -1,40 +1,39 @@
-"""Before and during a run: ``init``, ``suites``, ``data``, ``generate``, ``run`` and ``retry``."""
+"""Before and during a run: ``init``, ``data`` and ``run``."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.metadata import distribution
 from importlib.resources import files
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from pytest_llmprops import NEEDS_MODEL, __version__
-from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations, suites_of
-from pytest_llmprops.cli.kit import RUN, Groups, Suggested, add_group, add_registered, print_table, wrote
-from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.contracts import loaded
+from pytest_llmprops.benchmark_registry import suites_of
+from pytest_llmprops.cli.kit import RUN, Groups, add_group, wrote
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.items import sized
-from pytest_llmprops.core.protocols import resolve
-from pytest_llmprops.core.registration import Registration
-from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.core.texts import shell_line
-from pytest_llmprops.data.files import DataFolder, data_folder
-from pytest_llmprops.engine.evaluator import Case
-from pytest_llmprops.engine.planning import plan
-from pytest_llmprops.runs.recorded_command import FROM_RECORD
+from pytest_llmprops.runs.recorded_command import FROM_RECORD, resume_command
 
+#: instructions for coding agents; a project's own are kept
+AGENTS = "AGENTS.md"
 #: path in the new project -> file in ``project/``; .txt, because tools read a .py file as part of this package
 FILES = {
     "pytest.ini": "pytest.ini",
     "gate.toml": "gate.toml",
     "model.txt": "model.txt",
     ".github/workflows/model-upgrade.yml": "model-upgrade.yml",
+    # Folders of their own, because the project may have a .gitignore.
+    "reports/.gitignore": "gitignore.txt",
+    ".llmprops/.gitignore": "gitignore.txt",
+    AGENTS: "AGENTS.md",
     "example/test_capitals.py": "test_capitals.py.txt",
     "example/capitals.jsonl": "capitals.jsonl",
 }
@@ -44,11 +43,14 @@ MARGINS: Mapping[str, Mapping[str, tuple[int, str]]] = {
     "standard": {"homophones": (300, "0.08"), "htest": (1000, "0.05")},
     "full": {"homophones": (633, "0.05"), "htest": (2000, "0.05")},
 }
+REPOSITORY = "git+https://github.com/pytest-llmprops/pytest-llmprops"
+#: what to do after ``init``; the suites and the size are those of the gate
 NEXT = """\
-Try the files without a key:  pytest suites/ example/ --model fake:echo --llm-limit 2
-Measure a model:              pytest suites/ --model gpt-4o -n 8
-Keep it as the baseline:      llmprops runs promote RUN current
-Let CI decide on another one: change model.txt in a pull request"""
+See a decision, without a key:   llmprops demo
+Count the calls and their cost:  {measure} --model gpt-4o --llm-plan
+Measure the model in use:        {measure} --model gpt-4o -n 8 --llm-max-cost 10 --llm-run reports/runs/first
+Keep the run as the baseline:    llmprops runs promote first current
+Let CI decide on another model:  commit, and change model.txt in a pull request"""
 
 
 def add_init(groups: Groups) -> None:
@@ -57,7 +59,8 @@ def add_init(groups: Groups) -> None:
         "init",
         help="write suites, pytest.ini, a gate, a CI workflow and an example benchmark",
         description="Write the suites of this package, a pytest.ini, a gate file, a file that names the model, a GitHub"
-        " Actions workflow that gates a change of it, and a small benchmark to start from.",
+        " Actions workflow that gates a change of it and measures the model in use each week, files that keep prompts"
+        " and replies out of git, instructions for coding agents, and a small benchmark to start from.",
     )
     init.add_argument(
         "folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder"
@@ -74,6 +77,9 @@ def add_init(groups: Groups) -> None:
 
 def _init(options: argparse.Namespace) -> int:
     paths = {options.folder / name: content for name, content in project_files(options.size).items()}
+    agents = options.folder / AGENTS
+    if agents.is_file() and agents.read_bytes() != paths[agents]:
+        del paths[agents]
     differing = [
         str(path)
         for path, content in paths.items()
@@ -87,8 +93,29 @@ def _init(options: argparse.Namespace) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     wrote(paths)
-    print(NEXT)
+    print(NEXT.format(measure=_measure(options.size)))
     return 0
+
+
+def _measure(size: str) -> str:
+    """Return the command that measures what a gate of ``init`` decides on, without its model."""
+    suites = " ".join(f"suites/test_{suite}.py" for suite in MARGINS[size])
+    return f"pytest {suites}" + (f" --llm-size {size}" if size != "full" else "")
+
+
+def _requirement() -> str:
+    """Return what pip needs to install this package as it is installed here, with the extras of the workflow.
+
+    PyPI has released versions only. PEP 610: what was installed from elsewhere says where it is from.
+    """
+    package = "pytest-llmprops[report]"
+    origin = json.loads(distribution("pytest-llmprops").read_text("direct_url.json") or "{}")
+    if not origin:
+        return f"{package}=={__version__}"
+    if "vcs_info" in origin:
+        return f"{package} @ {origin['vcs_info']['vcs']}+{origin['url']}@{origin['vcs_info']['commit_id']}"
+    # CI cannot reach a folder or a file of this machine.
+    return f"{package} @ {REPOSITORY}"
 
 
 def project_files(size: str = "full") -> dict[str, bytes]:
@@ -96,11 +123,11 @@ def project_files(size: str = "full") -> dict[str, bytes]:
 
     :param size: the ``--llm-size`` that the margins of ``gate.toml`` fit.
 
-    The workflow installs the version of this package, so that an upgrade of the package is a change of the project.
+    The workflow installs this version of the package, so that an upgrade of the package is a change of the project.
     """
     suites, project = files("pytest_llmprops.suites"), files("pytest_llmprops.cli") / "project"
     copied = sorted(file.name for file in suites.iterdir() if re.fullmatch(r"test_\w+\.py", file.name))
-    values = {"version": __version__, "size": size}
+    values = {"requirement": _requirement(), "size": size, "measure": _measure(size)}
     for suite, (items, margin) in MARGINS[size].items():
         values |= {suite: margin, f"{suite}_items": f"{items:,}"}
 
@@ -112,78 +139,6 @@ def project_files(size: str = "full") -> dict[str, bytes]:
     return {f"suites/{name}": (suites / name).read_bytes() for name in copied} | {
         path: filled((project / name).read_bytes()) for path, name in FILES.items()
     }
-
-
-_MODEL = "model"
-_CHAT: frozenset[Kind] = frozenset({"chat"})
-
-
-def add_suites(groups: Groups) -> None:
-    """Add ``suites``."""
-    suites = groups.add_parser(
-        "suites",
-        help="the installed benchmarks, their items and calls",
-        description="List the installed benchmarks: their built-in items, and the calls that a chat model gets for all"
-        " of them with the protocol quick, and with --llm-size small and standard, without stored replies; for"
-        " benchmarks that are named, also those with the protocol paper. pytest --llm-plan counts the calls of one"
-        " selection.",
-    )
-    suites.add_argument(
-        "benchmarks",
-        nargs="*",
-        metavar="BENCHMARK",
-        choices=Suggested(benchmark_names()),
-        help="name of an installed benchmark (default: all)",
-    )
-    suites.set_defaults(command=_suites)
-
-
-def _suites(options: argparse.Namespace) -> int:
-    chosen = [find_registration(name) for name in options.benchmarks] or registrations()
-    # The calls of paper take three times as long to count as the others.
-    protocols = ("quick", "paper") if options.benchmarks else ("quick",)
-    columns = [f"calls {name}" for name in protocols]
-    table: list[tuple[str, ...]] = [("benchmark", "items", *columns, "small", "standard", "what it measures")]
-    for registration in chosen:
-        benchmark = registration.load_class()()
-        quick, *others = (_cases(registration, benchmark, name) for name in protocols)
-        for size in ("small", "standard"):
-            kept = {item.id for item in sized([case.item for case in quick], benchmark.sizes.get(size, {}))}
-            others.append([case for case in quick if case.item.id in kept])
-        calls = (f"{_calls(cases):,}" for cases in (quick, *others))
-        table.append((benchmark.name, f"{len(quick):,}", *calls, benchmark.about))
-    return print_table(table)
-
-
-def _cases(registration: Registration, benchmark: Benchmark, name: str) -> list[Case]:
-    """Return the cases of a chat model, with a helper for every role."""
-    folder = DataFolder(data_folder(registration), "builtin", registration.tools)
-    protocol = resolve(benchmark.name, benchmark.protocols, name, {}, seed=0)
-    part = benchmark.prepared(loaded(benchmark, folder), folder, protocol.settings)
-    roles = {role for item in part.items for role in benchmark.roles_of(item.task)}
-    helpers = {role: role for role in roles | set(benchmark.helpers(protocol.settings))}
-    return [
-        Case(benchmark, item, part.context, protocol, _MODEL, helpers=helpers, kinds=_CHAT)
-        for item in part.items
-        if _CHAT & benchmark.kinds_of(item.task, protocol.settings)
-    ]
-
-
-def _calls(cases: list[Case]) -> int:
-    """Return the number of different requests to the model under test, if every reply is empty."""
-    labels: list[str] = []
-    plan(cases, lambda label, request: labels.append(label))
-    return labels.count(_MODEL)
-
-
-def add_generate(groups: Groups) -> None:
-    """Add ``generate NAME`` for each benchmark whose registration has ``generate``."""
-    commands = add_group(
-        groups, "generate", "generate new items; use them with --llm-source published --llm-data DIR"
-    )
-    for registration in registrations():
-        if registration.generate is not None:
-            add_registered(commands, registration.name, registration.generate)
 
 
 def add_data(groups: Groups) -> None:
@@ -222,50 +177,47 @@ class Words(argparse.Action):
 
 
 def add_run(groups: Groups) -> None:
-    """Add ``run`` and ``retry``."""
+    """Add ``run``."""
     run = groups.add_parser(
         "run",
-        help="measure a model: run the suites of benchmarks with pytest",
+        help="measure a model: run the suites of benchmarks with pytest, or resume a run",
         description="Run the suites of these benchmarks, or of all installed ones, with pytest. Prints the command."
         " Every other option is pytest's, and so is the exit status.",
-        usage="llmprops run [BENCHMARK ...] --model SPEC [PYTEST OPTION ...]",
+        epilog="--resume RUN repeats the pytest command of a run with --llm-resume: only cases without a verdict and"
+        " errors are measured, and the record of the run is completed. Run it in the folder of the first command. Only"
+        " the selection, the options of this package and options of the display are repeated. If the record names an"
+        " address that would get a key, or files outside of this folder, and your own settings do not, it asks first.",
+        usage=f"llmprops run [BENCHMARK ...] --model SPEC [PYTEST OPTION ...]\n       {_USAGE_OF_RESUME}",
         # pytest's options are unknown here, so that none of them may be read as an option of this command.
         prefix_chars="\0",
         add_help=False,
     )
     run.add_argument(
-        "words",
-        nargs="*",
-        action=Words,
-        metavar="BENCHMARK",
-        choices=Suggested(benchmark_names()),
-        help="name of an installed benchmark",
+        "words", nargs="*", action=Words, metavar="BENCHMARK", help="name of an installed benchmark"
     )
     run.set_defaults(command=_run)
-    retry = groups.add_parser(
-        "retry",
-        help="measure again what has no verdict in a run, and what ended in an error",
-        description="Repeat the pytest command of a run with --llm-resume: only cases without a verdict and errors are"
-        " measured, and the record of the run is completed. Run it in the folder of the first command. Only the"
-        " selection, the options of this package and options of the display are repeated. If the record names an"
-        " address that would get a key, or files outside of this folder, and your own settings do not, it asks first."
-        " Prints the command. The exit status is pytest's.",
-        usage="llmprops retry RUN [PYTEST OPTION ...]",
-        prefix_chars="\0",
-        add_help=False,
-    )
-    retry.add_argument("words", nargs="*", action=Words, metavar="RUN", help=RUN)
-    retry.set_defaults(command=_retry)
 
 
-def _retry(options: argparse.Namespace) -> int:
-    arguments, recorded = retry_arguments(options.words)
-    # Only pytest knows the ini file and the keys of a .env file.
-    os.environ[FROM_RECORD] = recorded
-    return _pytest(arguments)
+_RESUME = "--resume"
+_USAGE_OF_RESUME = f"llmprops run {_RESUME} RUN [PYTEST OPTION ...]"
 
 
-def retry_arguments(words: Sequence[str]) -> tuple[list[str], str]:
+def _run(options: argparse.Namespace) -> int:
+    words: list[str] = options.words
+    if any(word.partition("=")[0] == _RESUME for word in words):
+        name, equals, value = words[0].partition("=")
+        if name != _RESUME:
+            raise UsageError(f"run: {_RESUME} comes first, and no benchmark: {_USAGE_OF_RESUME}")
+        arguments, recorded = resume_arguments([value, *words[1:]] if equals else words[1:])
+        # Only pytest knows the ini file and the keys of a .env file.
+        os.environ[FROM_RECORD] = recorded
+        return _pytest(arguments)
+    # Only pytest knows whether its ini file names a model.
+    os.environ[NEEDS_MODEL] = "1"
+    return _pytest(["--pyargs", *pytest_arguments(words)])
+
+
+def resume_arguments(words: Sequence[str]) -> tuple[list[str], str]:
     """Return the arguments of pytest that resume the run in the first of ``words``; the others are added.
 
     :return: the arguments, and the value of the variable ``FROM_RECORD``.
@@ -279,7 +231,7 @@ def retry_arguments(words: Sequence[str]) -> tuple[list[str], str]:
     from pytest_llmprops.runs.recorded_command import repeated_words
 
     if not words or words[0].startswith("-"):
-        raise UsageError(f"retry: name the run first: llmprops retry RUN ({RUN})")
+        raise UsageError(f"run: name the run after {_RESUME}: {_USAGE_OF_RESUME} ({RUN})")
     folder, own = find_run(words[0]), words[1:]
     facts = read_facts(folder)
     if is_merged(facts):
@@ -294,7 +246,7 @@ def retry_arguments(words: Sequence[str]) -> tuple[list[str], str]:
     if known != repeated:
         _note(
             "the password of the reply store is not recorded; set PGPASSWORD or PGPASSFILE, or name the store"
-            f" again: {shell_line('llmprops', 'retry', words[0])} --llm-store URL"
+            f" again: {resume_command(words[0])} --llm-store URL"
         )
     if parts.left_out:
         _note(
@@ -306,13 +258,6 @@ def retry_arguments(words: Sequence[str]) -> tuple[list[str], str]:
 
 def _note(text: str) -> None:
     print(f"note: {text}", file=sys.stderr)
-
-
-def _run(options: argparse.Namespace) -> int:
-    arguments = ["--pyargs", *pytest_arguments(options.words)]
-    # Only pytest knows whether its ini file names a model.
-    os.environ[NEEDS_MODEL] = "1"
-    return _pytest(arguments)
 
 
 def _pytest(arguments: Sequence[str]) -> int:

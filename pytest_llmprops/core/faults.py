@@ -46,7 +46,9 @@ def fault_text(fault: BaseException) -> str:
     if isinstance(fault, LLMPropsError) and text:
         return text
     name = type(fault).__name__
-    return shortened(f"{name}: {text}", _MOST) if text else name
+    line = shortened(f"{name}: {text}", _MOST) if text else name
+    is_unawaited = isinstance(fault, AttributeError | TypeError) and "'coroutine'" in text
+    return f"{line}; write 'await' before the call" if is_unawaited else line
 
 
 def own_traceback(fault: BaseException) -> TracebackType | None:

@@ -282,6 +282,9 @@ class SearchCounts:
     errors: Count = 0
 
 
+ReviewStatus = Literal["", "correct", "wrong", "refused", "unparsed"]
+
+
 @dataclass(frozen=True, slots=True)
 class Review:
     """One line of ``review.jsonl``: what a person says about one verdict.
@@ -301,7 +304,7 @@ class Review:
     judged_wrongly: Flag = False
     note: Text = ""
     time: Name = ""
-    status: Literal["", "correct", "wrong", "refused", "unparsed"] = ""
+    status: ReviewStatus = ""
 
     @property
     def says_status(self) -> bool:

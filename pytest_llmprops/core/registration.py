@@ -142,10 +142,11 @@ class Registration:
     :param section: function from ``pytest_llmprops.report_kit.Measured`` to the benchmark's ``Section`` of the report;
         default: a section with accuracies, counts, metrics and the protocol.
     :param suite: the module or package of its test functions, which ``llmprops run NAME`` runs.
-    :param commands: the group of commands ``llmprops NAME``.
-    :param generate: the command ``llmprops generate NAME``.
+    :param commands: the group of commands ``llmprops lab NAME``.
     :param default_helpers: model specifications by role, for roles without ``--llm-helper``. Those whose files are on
         this machine are used: the first one of each backend.
+    :param helper_requirement: what ``pip install`` needs to install the default helpers, for the message of a run
+        without them.
     :param data: function that returns the folder of the benchmark's own data. Default: the folder of the file that
         defines the class.
     :param manifest: path of the manifest of published files, in ``data``.
@@ -158,8 +159,8 @@ class Registration:
     section: Reference = ""
     suite: str = ""
     commands: Command | None = None
-    generate: Command | None = None
     default_helpers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    helper_requirement: str = ""
     data: Reference = ""
     manifest: str = ""
     printed_results: str = ""

@@ -16,7 +16,7 @@ from pytest_llmprops.core.field_types import Count, Flag
 Kind = Literal[
     "chat", "completion", "likelihood", "segment", "sentiment", "translate", "fill-mask", "embed", "parse"
 ]
-#: default of ``--llm-max-thinking``, in tokens
+#: default of ``llm_max_thinking``, in tokens
 MAX_THINKING = 32_768
 #: ``Reply.key`` of the empty replies that ``--llm-plan`` uses to count requests
 PLANNED = "planned"

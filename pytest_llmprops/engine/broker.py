@@ -254,7 +254,7 @@ class LocalBroker:
                 self._stop_without_log(error)
 
     def _stop_without_store(self, error: Exception) -> RunStopped:
-        return self._stop(f"{error}; the replies so far are kept; llmprops retry resumes the run")
+        return self._stop(f"{error}; the replies so far are kept; llmprops run --resume RUN resumes the run")
 
     def _stop_without_log(self, error: OSError) -> RunStopped:
         return self._stop(f"requests.jsonl cannot be written: {error.strerror}")

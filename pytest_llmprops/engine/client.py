@@ -100,7 +100,7 @@ CONNECT_SECONDS = 60.0
 REFUSED_SECONDS = 1.0
 #: A process that is being killed may accept another connection before it closes its socket.
 MOST_RECONNECTS = 3
-GONE = "the broker process ended; the summary says why, and llmprops retry resumes the run"
+GONE = "the broker process ended; the summary says why, and llmprops run --resume RUN resumes the run"
 
 
 def _disconnected(reason: str) -> str:

@@ -390,7 +390,7 @@ class Limiter:
         notes = []
         if self.refused:
             found = self._found()
-            pace = f"; about {count(found)} calls a minute were served (--llm-rpm {found})" if found else ""
+            pace = f"; about {count(found)} calls a minute were served (llm_rpm = {found})" if found else ""
             notes.append(f"{self._name}: the rate limit refused {counted(self.refused, 'call')}{pace}")
         if self.away >= 1:
             notes.append(f"{self._name}: the server did not answer for {duration(self.away)}; the run waited")

@@ -1,7 +1,7 @@
 """Models that think before they answer: their thoughts are split off, and get tokens of their own.
 
 A reply that its token limit cut before any answer is not an answer. The limit of the model is then raised, in steps and
-for all later calls, up to ``--llm-max-thinking``. What is cut there, too, is an error of its item.
+for all later calls, up to ``llm_max_thinking``. What is cut there, too, is an error of its item.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pytest_llmprops.core.requests import Chat, Reply, Request
 
 #: the kind of the error of a reply that was cut before its answer
 KIND = "thinking"
-#: tokens added to the limits of a model's requests, one step after the other; the last step is ``--llm-max-thinking``
+#: tokens added to the limits of a model's requests, one step after the other; the last step is ``llm_max_thinking``
 STEPS = (4096, 16_384)
 #: tokens of a request without a limit that is sent with one
 _UNLIMITED = 4096
@@ -34,7 +34,7 @@ Send = Callable[[Sequence[Request]], Awaitable[Sequence[Reply] | BackendError]]
 class ThinkingBudget:
     """The tokens that one model gets beyond the limit of a request.
 
-    :param most: the value of ``--llm-max-thinking``.
+    :param most: the value of ``llm_max_thinking``.
     :param probes: a reply that was cut, and looks like any text, may be a thought without tags: find out with one
         longer call. For models in this process, it would take minutes; their templates say it.
     :param discard: called with the replies that are paid for and not used.
@@ -86,7 +86,7 @@ class ThinkingBudget:
         if self.extra < self._option:
             more = "the server accepts no higher limit; choose a server with a longer context instead of raising it"
         return BackendError(
-            f"the reply was cut while the model was thinking, before any answer; {more} (--llm-max-thinking)",
+            f"the reply was cut while the model was thinking, before any answer; {more} (llm_max_thinking)",
             kind=KIND,
         )
 

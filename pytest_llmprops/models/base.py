@@ -185,7 +185,7 @@ class CallOptions:
     :param base_url: the value of ``--llm-base-url``.
     :param timeout: timeout of one call, in seconds.
     :param concurrency: maximum number of calls in flight, over all models.
-    :param prices: the file of ``--llm-prices``.
+    :param prices: the file of ``llm_prices``.
     :param device: ``cuda`` or ``cpu`` for models that have the choice and do not state it, because they run on other
         machines; empty to choose by this machine.
     :param cpus: number of CPU cores that a model may use; 0 for the model's own default.

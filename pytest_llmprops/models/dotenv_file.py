@@ -1,8 +1,7 @@
-"""Environment variables from a ``.env`` file, if the package python-dotenv is installed."""
+"""Environment variables from a ``.env`` file."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 
@@ -16,7 +15,7 @@ def read_dotenv() -> str:
     folders = (Path.cwd(), *Path.cwd().parents)
     path = next((folder / ".env" for folder in folders if (folder / ".env").is_file()), None)
     # Importing the package takes longer than looking for the file.
-    if path is None or importlib.util.find_spec("dotenv") is None:
+    if path is None:
         return ""
     from dotenv import load_dotenv
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -311,6 +312,11 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
         )
     if "/" in name or _known_to_litellm(name):
         return ModelSpec(text, "litellm", name, params)
+    if os.environ.get("OPENAI_BASE_URL", "").strip():
+        raise UsageError(
+            f"--model {text}: unknown model; write openai:{name} for the server of OPENAI_BASE_URL, which a name alone"
+            " does not use"
+        )
     if suggestion := suggested(name):
         raise UsageError(f"--model {text}: unknown model; write {suggestion}")
     from pytest_llmprops.models.api.prices import shipped_names
@@ -318,7 +324,7 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     raise UsageError(
         f"--model {text}: unknown model; write openai:{name} with --llm-base-url URL for an"
         f" OpenAI-compatible server, litellm:PROVIDER/{name}, hf:{name}, llamacpp:FILE.gguf,"
-        f" or one of {', '.join(backend_names())}; 'llmprops models' lists what each needs"
+        f" or one of {', '.join(backend_names())}; 'llmprops list models' lists what each needs"
         + did_you_mean(name, (*backend_names(), *shipped_names()))
     )
 

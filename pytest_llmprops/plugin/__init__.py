@@ -40,19 +40,26 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
     """
     from pytest_llmprops.plugin.options import OPTIONS
 
-    own = ("--model", *(f"--{option.name}" for option in OPTIONS))
+    own = {"--model", *(f"--{option.name}" for option in OPTIONS if not option.is_ini_only)}
+    names = {word.partition("=")[0]: None for word in args if word.startswith("--")}
     similar = [
         name
-        for word in args
-        if word.startswith(("--l", "--m")) and (name := word.partition("=")[0]) not in own
+        for name in names
+        if name not in own and (name.startswith(("--l", "--m")) or f"--llm-{name[2:]}" in own)
     ]
     if not similar:
         return
     from pytest_llmprops.core.texts import did_you_mean
 
     unknown = {word.partition("=")[0] for word in parser.parse_known_and_unknown_args(args)[1]}
-    for name in similar:
-        if name in unknown and (near := did_you_mean(name, own)):
+    keys = {f"--{option.name}": option.dest for option in OPTIONS if option.is_ini_only}
+    for name in filter(unknown.__contains__, similar):
+        if key := keys.get(name):
+            raise pytest.UsageError(
+                f"{name}: is only an ini key: write {key} = VALUE in pytest.ini, or pass -o {key}=VALUE"
+            )
+        longer = f"--llm-{name[2:]}"
+        if near := f"; did you mean {longer}?" if longer in own else did_you_mean(name, own):
             raise pytest.UsageError(f"{name}: unknown option{near}")
 
 

@@ -49,7 +49,7 @@ def select_as_baseline(config: pytest.Config) -> None:
             continue
         setattr(config.option, option.dest, str(value))
         # The record has them in its command, so that the run can be resumed without the baseline.
-        config.stash.setdefault(FROM_BASELINE, []).append(f"--{option.name}={value}")
+        config.stash.setdefault(FROM_BASELINE, []).append(option.word(value))
 
 
 def _is_value(option: Option, value: object) -> bool:
@@ -119,4 +119,5 @@ def _arguments(argument: str, value: object) -> Iterator[tuple[str, str]]:
         for part in value:
             yield f"{argument} {part}", f"{argument} {shlex.quote(str(part))}"
     elif value not in (None, ""):
-        yield argument, f"{argument} {shlex.quote(str(value))}"
+        text = shlex.quote(str(value))
+        yield argument, f"{argument}={text}" if argument.startswith("-o ") else f"{argument} {text}"

@@ -209,7 +209,7 @@ class Cases:
         if source != "builtin" and (data is None or not data.is_dir()):
             missing = "" if data is None else f"{data}: no such file or folder; "
             raise UsageError(
-                f"--llm-source {source}: {missing}give the folder of the data with --llm-data DIR or"
+                f"llm_source = {source}: {missing}give the folder of the data with --llm-data DIR or"
                 " LLMPROPS_DATA; 'llmprops data pull --dest DIR' downloads it"
             )
 
@@ -338,6 +338,9 @@ class Cases:
             needing = [task for task in tasks if not roles.isdisjoint(benchmark.roles_of(task))]
             refused |= set(needing)
             how = " ".join(f"--llm-helper {role}=SPEC" for role in sorted(roles))
+            requirement = registration_of(type(benchmark)).helper_requirement
+            if requirement:
+                how = f"pip install '{requirement}', or {how}"
             self._note(f"{benchmark.name}: items of {', '.join(needing)} are not served; they need {how}")
         selection.available += [item for item in part.items if item.task not in refused]
         if not refused:
@@ -365,7 +368,7 @@ class Cases:
         }
 
     def _parts(self, benchmark: Benchmark, protocol: Protocol[Any]) -> list[Loaded]:
-        """Load the benchmark's items from its own data, from ``--llm-data DIR`` or from both, by ``--llm-source``."""
+        """Load the benchmark's items from its own data, from ``--llm-data DIR`` or from both, by ``llm_source``."""
         registration = registration_of(type(benchmark))
         folders = self._folders(registration)
         parts: list[Loaded] = []
@@ -385,7 +388,7 @@ class Cases:
                 raise DataError(f"{folder.root}: no items of {benchmark.name}")
             if folder.source == "published" and not folder.read:
                 self.notes.append(
-                    f"{benchmark.name} reads no data files, so --llm-source does not change its items"
+                    f"{benchmark.name} reads no data files, so --llm-data does not change its items"
                 )
                 if parts:
                     continue

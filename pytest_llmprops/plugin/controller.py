@@ -390,8 +390,12 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> Iterator[None]:
-        with self.terminal.failures_of_cases_hidden(terminalreporter.stats):
+        self.terminal.hide_failures_of_cases(terminalreporter.stats)
+        try:
             yield
+        finally:
+            # pytest counts them in its last line.
+            self.terminal.show_failures_of_cases(terminalreporter.stats)
         if self.recording.collection.ordinary:
             terminalreporter.write_line(f"llmprops: {terminal_line(self.recording.collection.ordinary)}")
         if self._refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import re
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.strict_json import is_unicode
 from pytest_llmprops.core.texts import terminal_line
@@ -173,6 +175,7 @@ def start(config: pytest.Config) -> LLMSession:
         except LLMPropsError as error:
             raise pytest.UsageError(str(error)) from None
     settings = resolve_options(config)
+    _check_markers(config)
     if FROM_RECORD in os.environ:
         from pytest_llmprops.plugin.recorded_settings import confirm_recorded
 
@@ -217,11 +220,22 @@ def start(config: pytest.Config) -> LLMSession:
         # Before the controller, which opens the record.
         register(preflight, "llmprops-preflight")
         register(controller, "llmprops-controller")
+        register(controller.terminal, "llmprops-terminal")
     if config.getoption("allure_report_dir", None):
         from pytest_llmprops.plugin.allure import register_allure
 
         register_allure(config, session, controller)
     return session
+
+
+def _check_markers(config: pytest.Config) -> None:
+    """Check that ``-m`` does not name a benchmark, which is no marker unless the user declares one of this name."""
+    declared = {re.split(r"[:(]", line)[0].strip() for line in config.getini("markers")}
+    named = set(re.findall(r"\w+", config.option.markexpr or "")) - declared
+    for name in sorted(named & set(benchmark_names())):
+        raise pytest.UsageError(
+            f"-m {config.option.markexpr}: {name} is a benchmark, not a marker; select it with -k {name}"
+        )
 
 
 def _check_workers(config: pytest.Config) -> None:

@@ -255,13 +255,21 @@ def models(values: Sequence[str]) -> tuple[str, ...]:
         raise ValueError("must name a model, for example --model smollm2")
     if len(set(values)) < len(values):
         raise ValueError("names a model twice")
+    for name in (value.partition("?")[0] for value in values):
+        # A file's name may have a comma, and so has the list of parsers of one helper.
+        is_list = "," in name and not name.startswith("first-of:")
+        if is_list and not Path(name.partition(":")[2] or name).exists():
+            repeated = " ".join(f"--model {one.strip()}" for one in name.split(","))
+            raise ValueError(f"each model needs its own option: {repeated}")
     return tuple(values)
 
 
-# The table of all command-line options; each is also an ini key, which is the name with underscores.
+# The table of all settings: each is an ini key, and most are also options, whose names have hyphens.
 
 SOURCES = ("builtin", "published", "all")
 SIZES = (*LIMITED_SIZES, "full")
+#: calls of all suites with ``--llm-size small``, the built-in items and the default helpers, if nothing is stored
+SMALL_CALLS = 1_508
 CACHE_MODES = ("reuse", "refresh", "off", "only")
 ATTACH = ("all", "failures", "none")
 ALLURE_IDENTITIES = ("model", "item")
@@ -269,9 +277,10 @@ ALLURE_IDENTITIES = ("model", "item")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option.
+    """One option, or a setting that is only an ini key.
 
     :param parse: returns the value of the option's text, or of its list of texts; raises ValueError.
+    :param is_ini_only: the command line sets it with ``-o KEY=VALUE``.
     """
 
     name: str
@@ -282,10 +291,15 @@ class Option:
     repeatable: bool = False
     flag: bool = False
     choices: tuple[str, ...] = ()
+    is_ini_only: bool = False
 
     @property
     def dest(self) -> str:
         return self.name.replace("-", "_")
+
+    def word(self, value: object) -> str:
+        """Return the word of a command that gives the value."""
+        return f"--override-ini={self.dest}={value}" if self.is_ini_only else f"--{self.name}={value}"
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -322,6 +336,7 @@ OPTIONS: tuple[Option, ...] = (
         MAX_THINKING,
         "tokens that a model may get for thoughts beyond the limit of a request (default: 32768)",
         "TOKENS",
+        is_ini_only=True,
     ),
     Option(
         "llm-concurrency",
@@ -345,6 +360,7 @@ OPTIONS: tuple[Option, ...] = (
         "how long to wait for batches (default: until all are done); then the run ends with status 2, and the same"
         " command goes on",
         "SECONDS",
+        is_ini_only=True,
     ),
     Option(
         "llm-rpm",
@@ -352,9 +368,12 @@ OPTIONS: tuple[Option, ...] = (
         None,
         "maximum number of calls per minute and model (default: as many as the server serves)",
         "N",
+        is_ini_only=True,
     ),
     Option("llm-timeout", amount, 120.0, "timeout of one call, in seconds (default: 120)", "SECONDS"),
-    Option("llm-retries", count, 4, "number of retries after a failed call (default: 4)", "N"),
+    Option(
+        "llm-retries", count, 4, "number of retries after a failed call (default: 4)", "N", is_ini_only=True
+    ),
     Option(
         "llm-param",
         params,
@@ -374,7 +393,7 @@ OPTIONS: tuple[Option, ...] = (
         "llm-size",
         text,
         "full",
-        "number of items: small, standard or full (default); small is about 1,500 calls in all suites",
+        f"number of items: small, standard or full (default); small is {SMALL_CALLS:,} calls in all suites",
         "SIZE",
         choices=SIZES,
     ),
@@ -397,11 +416,12 @@ OPTIONS: tuple[Option, ...] = (
         "llm-source",
         text,
         "builtin",
-        "source of the items: builtin (default), published or all",
+        "source of the items: builtin (default), published (default with --llm-data) or all",
         "SOURCE",
         choices=SOURCES,
+        is_ini_only=True,
     ),
-    Option("llm-data", Path, None, "folder of published or generated data (default: $LLMPROPS_DATA)", "DIR"),
+    Option("llm-data", Path, None, "folder of published or generated data, whose items are measured", "DIR"),
     Option(
         "llm-protocol", text, "quick", "named settings of each benchmark: quick (default) or paper", "NAME"
     ),
@@ -427,6 +447,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         "maximum age of a stored reply of an unpinned model: 24h, 7d (default: 24h with a gate, otherwise no limit)",
         "TIME",
+        is_ini_only=True,
     ),
     Option(
         "llm-store",
@@ -450,6 +471,7 @@ OPTIONS: tuple[Option, ...] = (
         "prompts and replies in Allure results: failures (default, with a sample of passes), all or none",
         "CASES",
         choices=ATTACH,
+        is_ini_only=True,
     ),
     Option(
         "llm-allure-identity",
@@ -459,6 +481,7 @@ OPTIONS: tuple[Option, ...] = (
         " upgrade shows new failures and fixed cases (item)",
         "NAME",
         choices=ALLURE_IDENTITIES,
+        is_ini_only=True,
     ),
     Option("llm-gate", Path, None, "gate file: rules that decide whether the run passes", "FILE"),
     Option(
@@ -489,6 +512,7 @@ OPTIONS: tuple[Option, ...] = (
         Confirm(5.0, 20_000),
         'calls and cost above which a run needs a confirmation (default: "5 USD, 20000 calls"; off: never)',
         "LIMITS",
+        is_ini_only=True,
     ),
     Option(
         "llm-yes",
@@ -503,12 +527,14 @@ OPTIONS: tuple[Option, ...] = (
         None,
         "file of prices, which takes precedence over the tables (default: $LLMPROPS_PRICES)",
         "FILE",
+        is_ini_only=True,
     ),
     Option(
         "llm-plan", bool, False, "print the planned calls, tokens, cost and time; send nothing", flag=True
     ),
 )
 
+_SOURCE = next(option for option in OPTIONS if option.name == "llm-source")
 
 GROUP = "llmprops: measure a language model"
 
@@ -626,7 +652,7 @@ def plain_option(value: Any) -> Any:
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Add every option and its ini key, which is the name with underscores."""
+    """Add every ini key, and the options of those that have one."""
     group = parser.getgroup("llmprops", GROUP)
     for option in OPTIONS:
         names = [f"--{option.name}"]
@@ -638,7 +664,10 @@ def add_options(parser: pytest.Parser) -> None:
             action, kind = "store_true", "bool"
         elif option.repeatable:
             action, kind = "append", "linelist"
-        group.addoption(*names, dest=option.dest, action=action, default=None, help=option.help, **details)
+        if not option.is_ini_only:
+            group.addoption(
+                *names, dest=option.dest, action=action, default=None, help=option.help, **details
+            )
         parser.addini(option.dest, option.help, type=kind, default=None)  # type: ignore[arg-type]
 
 
@@ -653,11 +682,8 @@ def resolve_options(config: pytest.Config) -> RunOptions:
     values["params"] = values.pop("param")
     values["sets"] = values.pop("set")
     values["headers"] = values.pop("header")
-    if values["data"] is not None and not (config.getoption("llm_source") or config.getini("llm_source")):
-        raise pytest.UsageError(
-            f"--llm-data {values['data']}: the items are the built-in ones without --llm-source; add"
-            " --llm-source published to measure those of the folder, or --llm-source all to measure both"
-        )
+    if values["data"] is not None and not is_given(config, _SOURCE):
+        values["source"] = "published"
     if values["shard"] is not None and values["gate"] is not None:
         raise pytest.UsageError(
             f"--llm-shard {values['shard']}: a gate does not judge one shard; leave out --llm-gate, merge the"
@@ -665,7 +691,7 @@ def resolve_options(config: pytest.Config) -> RunOptions:
         )
     if values["allure_identity"] == "item" and len(values["models"]) > 1:
         raise pytest.UsageError(
-            "--llm-allure-identity item: Allure would take the models' cases for retries of one case; give one --model"
+            "llm_allure_identity = item: Allure would take the models' cases for retries of one case; give one --model"
         )
     if values["data"] is None and os.environ.get("LLMPROPS_DATA"):
         values["data"] = Path(os.environ["LLMPROPS_DATA"])
@@ -714,7 +740,8 @@ def selected_tests(option: Any) -> dict[str, Any]:
 
 def _text_of(config: pytest.Config, option: Option) -> tuple[Any, str]:
     """Return the text of an option, or its texts, and where it is from; None if it is not given."""
-    value, origin = config.getoption(option.dest), f"--{option.name}"
+    # A baseline sets ini keys among the options.
+    value, origin = config.getoption(option.dest, None), f"--{option.name}"
     if value is None:
         value, origin = config.getini(option.dest), f"ini key {option.dest}"
     return (None if value == [] or (value == "" and not option.flag) else value), origin

@@ -57,13 +57,21 @@ class Preflight:
             raise pytest.UsageError(str(error)) from None
 
     def _check_prices(self) -> None:
-        prices = prices_of(self._session.cases)
-        for label in self._chosen:
-            if label not in prices and label not in self._session.evaluation.in_process_labels:
-                raise UsageError(
-                    f"--llm-max-cost needs a price, and {label} has none; add ?price_in=X&price_out=Y (USD per million"
-                    " tokens) to the model, or name a file with --llm-prices"
-                )
+        known = prices_of(self._session.cases).keys() | self._session.evaluation.in_process_labels
+        unpriced = [label for label in self._chosen if label not in known]
+        if not unpriced:
+            return
+        names = ", ".join(unpriced)
+        how = "add ?price_in=X&price_out=Y (USD per million tokens) to the model, or name a file: -o llm_prices=FILE"
+        max_calls = self._session.settings.max_calls
+        if max_calls is None:
+            raise UsageError(
+                f"--llm-max-cost needs a price, and {names} has none; {how}, or limit the calls with --llm-max-calls N"
+            )
+        self._controller.recording.notes.append(
+            f"{names} has no price, so --llm-max-cost leaves out its calls; --llm-max-calls {max_calls} limits them;"
+            f" for a limit in USD, {how}"
+        )
 
     def _check_keys(self) -> None:
         evaluation, cache = self._session.evaluation, self._session.settings.cache

@@ -26,6 +26,8 @@ from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.plugin.terminal import answer_of
 from pytest_llmprops.runs.recorded_command import (
     FROM_RECORD,
+    INI_ONLY,
+    Part,
     is_in_record,
     is_outside,
     read_from_record,
@@ -101,7 +103,8 @@ class _Recorded:
 
     def _values(self, option: str) -> list[str]:
         """Return the values that only the record names."""
-        own = self._own(option)
+        # The record's value replaces that of the ini file.
+        own = [] if option in INI_ONLY else self._own(option)
         return [value for value in self._recorded.get(option, ()) if value not in own]
 
     def _keys(self, specs: Iterable[ModelSpec]) -> str:
@@ -194,7 +197,7 @@ class _Recorded:
             for value in self._values(option):
                 if is_in_record(Path(value), self._folder):
                     yield Doubt(
-                        f"{value} would be read, which is in the folder of a record", f"--{option}={value}"
+                        f"{value} would be read, which is in the folder of a record", Part(option, value).word
                     )
 
     def _limits(self) -> Iterator[Doubt]:

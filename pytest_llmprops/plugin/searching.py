@@ -280,7 +280,7 @@ class Searching:
         elif self._why_not:
             reason = f"not searched: {self._why_not}"
         elif find_spec("hypothesis") is None:
-            reason = f"not searched: {MissingExtra('a search', package='hypothesis', extra='search')}"
+            reason = f"not searched: {MissingExtra('a search', package='hypothesis', extra='oracle')}"
         if reason:
             parametrize_skipped(metafunc, "search", "not-searched", reason)
             return

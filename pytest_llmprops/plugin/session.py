@@ -168,7 +168,7 @@ def check_engine(settings: RunOptions) -> None:
     if is_limited and settings.batch_wait is not None and not settings.run:
         raise UsageError(
             "--llm-engine batch: a gate uses replies since the day before its run began, so the next command must know"
-            " the run; add --llm-run DIR, or give a maximum age with --llm-cache-age"
+            " the run; add --llm-run DIR, or give a maximum age with -o llm_cache_age=24h"
         )
     if settings.cache in ("refresh", "off"):
         raise UsageError(

@@ -183,6 +183,8 @@ def _standard_input(config: pytest.Config) -> Iterator[Any]:
 
 
 _LETTERS = {"correct": ".", "refused": "r", "unparsed": "u", "untested": "-"}
+#: pytest's default of ``-r``
+_DEFAULT_R = "fE"
 _GREEN, _RED = {"green": True}, {"red": True}
 #: category, letter, and word (with its markup) that pytest shows for a report
 Shown = tuple[str, str, str | tuple[str, dict[str, bool]]]
@@ -199,6 +201,8 @@ class Terminal:
         self._searches: dict[str, bool] = {}
         #: node ids of items that cannot be searched
         self._not_searched: set[str] = set()
+        #: the failures of pytest's summary while those of cases are hidden
+        self._hidden: list[Any] = []
 
     def add(self, report: pytest.TestReport, message: CaseReport) -> None:
         """Store the end of a case, and count it in the progress line."""
@@ -249,22 +253,24 @@ class Terminal:
             return "error", "E", "ERROR"
         return (report.outcome, ".", "PASSED") if report.passed else (report.outcome, "F", "COUNTEREXAMPLE")
 
-    @contextmanager
-    def failures_of_cases_hidden(self, stats: dict[str, list[Any]]) -> Iterator[None]:
-        """Hide failed cases from pytest's summary, which would print a section for each.
-
-        They are restored before pytest counts the failures.
-        """
+    def hide_failures_of_cases(self, stats: dict[str, list[Any]]) -> None:
+        """Hide failed cases from pytest's summary, which would print a section for each, and a line without ``-r``."""
         failed = stats.get("failed", [])
         cases = self._statuses.keys() | self._searches.keys()
         others = [r for r in failed if r.when != "call" or r.nodeid not in cases]
         if len(others) < len(failed):
-            stats["failed"] = others
-        try:
-            yield
-        finally:
-            if failed:
-                stats["failed"] = failed
+            stats["failed"], self._hidden = others, failed
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
+        # pytest has written the sections of failures, but not yet the lines of -r.
+        if config.option.reportchars != _DEFAULT_R and terminalreporter.hasopt("f"):
+            self.show_failures_of_cases(terminalreporter.stats)
+
+    def show_failures_of_cases(self, stats: dict[str, list[Any]]) -> None:
+        """Restore the failures that are hidden."""
+        if self._hidden:
+            stats["failed"], self._hidden = self._hidden, []
 
 
 def header_lines(session: LLMSession) -> list[str]:
@@ -318,7 +324,10 @@ def write_summary(reporter: Any, recording: Recording) -> None:
     reporter.section("llmprops", sep="=")
     searches = recording.searches.records if recording.searches else ()
     width = terminal_width()
-    for line in summary_lines(facts, recording.in_order, folder, recording.notes, width):
+    details = reporter.verbosity > 0
+    for line in summary_lines(
+        facts, recording.in_order, folder, recording.notes, width, with_metrics=details
+    ):
         reporter.write_line(line)
     for line in search_lines(facts.searches, searches):
         for part in wrapped(line, width):
@@ -326,7 +335,7 @@ def write_summary(reporter: Any, recording: Recording) -> None:
     if facts.gate is not None:
         from pytest_llmprops.reports.gate import gate_lines
 
-        decision, *rest = gate_lines(facts.gate, width, details=reporter.verbosity > 0)
+        decision, *rest = gate_lines(facts.gate, width, details=details)
         reporter.write_line("")
         reporter.write_line(decision, bold=True, **(_GREEN if facts.gate.passed else _RED))
         for line in rest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,12 +14,13 @@ from pytest_llmprops.core.run_metadata import OldReplies, ProtocolMetadata, RunM
 from pytest_llmprops.core.texts import one_line, shell_line, terminal_line
 from pytest_llmprops.data.published_results import beside
 from pytest_llmprops.reports.columns import columns_of
+from pytest_llmprops.reports.page import PACKAGES
 from pytest_llmprops.reports.tables import UNLIMITED, Table, aligned_table, fitted, without, wrapped
 from pytest_llmprops.reports.view import missing_package
 from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.record import FILE, counterexample_text
-from pytest_llmprops.runs.recorded_command import retry_command
+from pytest_llmprops.runs.recorded_command import resume_command
 
 
 def metric_lines(facts: RunMetadata, model: str, benchmark: str, width: int) -> list[str]:
@@ -71,6 +73,8 @@ def _table(
 
 #: maximum number of counterexamples per model, benchmark and property
 SHOWN = 5
+#: maximum number of items that are not correct, per model and benchmark
+ITEMS_SHOWN = 10
 
 
 def search_lines(searched: Sequence[SearchCounts], rows: Sequence[SearchRecord]) -> list[str]:
@@ -114,24 +118,27 @@ def summary_lines(
     folder: Path,
     notes: Iterable[str],
     width: int = UNLIMITED,
+    *,
+    with_metrics: bool = True,
 ) -> list[str]:
     """Return the lines of the summary of a run; ``facts`` is its ``run.json``.
 
-    :param width: columns to wrap to.
+    The tables of all benchmarks come first, then the items that are not correct, and the calls.
+
+    :param width: columns to wrap to. :param with_metrics: add each benchmark's metrics to its table.
     """
+    notes = list(notes)
+    measured = dict.fromkeys(
+        (r.model, r.benchmark) for m in facts.models for r in facts.summary if r.model == m
+    )
     lines: list[str] = []
-    for model in facts.models:
-        for benchmark in dict.fromkeys(r.benchmark for r in facts.summary if r.model == model):
-            lines += _benchmark(facts, records, model, benchmark, width)
-    for benchmark, models in facts.not_served.items():
-        reason = "cannot answer this kind of request; give a helper with --llm-helper"
-        if facts.protocols.get(benchmark, ProtocolMetadata()).is_by_likelihood:
-            reason = f"does not score likelihoods; leave out --llm-set {benchmark}.answer=likelihood"
-        lines += [
-            f"not served: {count(n)} {benchmark} items ({model} {reason})" for model, n in models.items()
-        ]
+    for model, benchmark in measured:
+        lines += _benchmark(facts, model, benchmark, width, with_metrics=with_metrics)
+    lines += _not_served(facts, notes)
     if not facts.summary:
         lines.append("no case has a verdict, so there is no score")
+    for model, benchmark in measured:
+        lines += _not_correct(facts, records, model, benchmark)
     lines += _calls(facts)
     lines += _stored_samples(facts)
     lines += [f"note: {note}" for note in notes]
@@ -142,7 +149,7 @@ def summary_lines(
     if not facts.complete:
         # A merged run without all shards does not know the number.
         missing = f"{count(expected - len(records))} of {counted(expected, unit)}" if expected else "cases"
-        steps = shard_steps(facts) or retry_command(folder)
+        steps = shard_steps(facts) or resume_command(folder)
         lines.append(f"INCOMPLETE: {missing} have no verdict; complete it: {steps}")
     lines.append(f"run record: {folder}")
     return [part for line in lines for part in wrapped(terminal_line(line), width)]
@@ -155,14 +162,30 @@ def next_command(folder: Path, *, resumes: bool = False) -> str:
     """
     words: tuple[str, ...] = ("view", str(folder))
     if resumes:
-        words = ("retry", str(folder))
+        words = ("run", "--resume", str(folder))
     elif missing_package():
-        words = ("report", str(folder), "--out", "report")
+        has_report = all(importlib.util.find_spec(name) for name in PACKAGES)
+        words = ("report", str(folder), "--out", "report") if has_report else ("readings", str(folder))
     return f"next: {shell_line('llmprops', *words)}"
 
 
+def _not_served(facts: RunMetadata, notes: Sequence[str]) -> list[str]:
+    lines = []
+    for benchmark, models in facts.not_served.items():
+        reason = " cannot answer this kind of request"
+        if facts.protocols.get(benchmark, ProtocolMetadata()).is_by_likelihood:
+            reason = f" does not score likelihoods; leave out --llm-set {benchmark}.answer=likelihood"
+        elif any(note.startswith(f"{benchmark}: ") and "not served" in note for note in notes):
+            # The note says which helper is missing, and how to get it.
+            reason = ": see the note on helpers"
+        lines += [
+            f"not served: {count(n)} {benchmark} items ({model}{reason})" for model, n in models.items()
+        ]
+    return lines
+
+
 def _benchmark(
-    facts: RunMetadata, records: Sequence[VerdictRecord], model: str, benchmark: str, width: int
+    facts: RunMetadata, model: str, benchmark: str, width: int, *, with_metrics: bool
 ) -> list[str]:
     rows = [r for r in facts.summary if (r.model, r.benchmark) == (model, benchmark)]
     protocol = facts.protocols.get(benchmark, ProtocolMetadata())
@@ -190,7 +213,8 @@ def _benchmark(
         lines.append(
             "  published: the papers' figures, on the authors' items; items of another source are this project's"
         )
-    lines += metric_lines(facts, model, benchmark, width)
+    if with_metrics:
+        lines += metric_lines(facts, model, benchmark, width)
     lines += [f"  {model}: {row.text}" for row in remarks if not row.warning]
     if protocol.is_by_likelihood:
         lines.append(
@@ -200,8 +224,7 @@ def _benchmark(
         lines.append(f"  * the API forced: {'; '.join(facts.deviations[model])}")
     if protocol.gives_up:
         lines.append(f"  {protocol.name} gives up {protocol.gives_up}")
-    lines += [f"  assumed: {text}" for text in protocol.assumed]
-    return lines + _failures(records, model, benchmark)
+    return [*lines, *(f"  assumed: {text}" for text in protocol.assumed)]
 
 
 def _fitted(table: Table, published: Sequence[str], width: int) -> list[str]:
@@ -259,22 +282,32 @@ def _accuracy(row: SummaryRow) -> tuple[str, str]:
     return percent(value), interval(low, high) + (_BY_CLUSTERS if is_by_clusters else "")
 
 
-def _failures(records: Sequence[VerdictRecord], model: str, benchmark: str) -> list[str]:
-    own = [r for r in records if (r.model, r.benchmark) == (model, benchmark)]
+def _not_correct(
+    facts: RunMetadata, records: Sequence[VerdictRecord], model: str, benchmark: str
+) -> list[str]:
+    """Return some items that are not correct, with a heading; controls, which must not be solved, are left out."""
+    known = facts_of(benchmark, facts)
+    controls = known.controls if known is not None else ()
+    own = [r for r in records if (r.model, r.benchmark) == (model, benchmark) and r.task not in controls]
     samples = Counter(r.id for r in own)
     not_correct = Counter(r.id for r in own if r.status != "correct")
     #: the first sample of each item that is not correct
     bad = list({r.id: r for r in reversed(own) if r.status != "correct"}.values())[::-1]
-    lines = []
-    for record in bad[:SHOWN]:
+    if not bad:
+        return []
+    lines = ["", f"not correct: {counted(len(bad), 'item')} of {benchmark} · {model}"]
+    # Evenly spaced, so that they are of many tasks.
+    step = max(1, len(bad) / ITEMS_SHOWN)
+    for record in (bad[int(n * step)] for n in range(min(len(bad), ITEMS_SHOWN))):
         given = f", given {one_line(record.given, 90)!r}" if record.given else ""
         expected = f": expected {one_line(record.expected, 90)!r}{given}" if record.expected else ""
         of = f" ({not_correct[record.id]} of {samples[record.id]} samples not correct)"
         which = f"{record.id}{of if samples[record.id] > 1 else ''}"
         lines.append(f"  {record.status} {which}{expected} ({one_line(record.reason, 90)})")
-    if len(bad) > SHOWN:
-        items = " items" if samples.total() > len(samples) else ""
-        lines.append(f"  … and {count(len(bad) - SHOWN)} more{items} in verdicts.jsonl")
+    if len(bad) > ITEMS_SHOWN:
+        lines.append(
+            f"  … and {count(len(bad) - ITEMS_SHOWN)} more in verdicts.jsonl (pytest -rfx lists all)"
+        )
     return lines
 
 

@@ -68,6 +68,8 @@ def find_run(text: str, root: Path = Path()) -> Path:
     if text and _is_run(path):
         return path
     newest = [f.name for f in _folders(root)][:NEWEST]
+    if newest and text.casefold() in ("latest", "last", "newest"):
+        raise UsageError(f"no run '{text}': a run is named by its folder; the newest is {newest[0]}")
     known = f"the newest are {', '.join(newest)}" if newest else "no run is recorded here yet"
     raise UsageError(
         f"no run '{text}': RUN is a folder with a run.json, or a name under {DEFAULT_ROOT} or {BASELINES}; {known}"

@@ -44,7 +44,7 @@ def shard_steps(facts: RunMetadata) -> str:
     if missing := _texts(merged.get("measure")):
         steps.append(f"measure the missing shards with --llm-shard ({first_names(missing)})")
     if unfinished := _texts(merged.get("retry")):
-        steps.append(f"complete the others with 'llmprops retry' ({first_names(unfinished)})")
+        steps.append(f"complete the others with 'llmprops run --resume RUN' ({first_names(unfinished)})")
     return f"{', '.join(steps)}, then merge all shards again with 'llmprops runs merge'"
 
 
@@ -63,7 +63,7 @@ SAME_OPTIONS: Mapping[str, str] = {
     "protocol": "--llm-protocol",
     "sets": "--llm-set",
     "params": "--llm-param",
-    "source": "--llm-source",
+    "source": "-o llm_source",
     "seed": "--llm-seed",
     "limit": "--llm-limit",
     "size": "--llm-size",

@@ -21,7 +21,7 @@ from pytest_llmprops.core.texts import shell_line
 
 #: the variable with which the options of a record reach pytest, which asks about some of them
 FROM_RECORD = "LLMPROPS_FROM_RECORD"
-#: options of the plugin that are repeated
+#: options and ini keys of the plugin that are repeated
 REPEATED = frozenset(
     {
         "llm-allure-identity", "llm-attach", "llm-base-url", "llm-baseline", "llm-batch-wait", "llm-cache",
@@ -33,6 +33,15 @@ REPEATED = frozenset(
 )  # fmt: skip
 #: the others: the folder is that of the record, and a confirmation is for one session
 NOT_REPEATED = frozenset({"llm-confirm", "llm-plan", "llm-resume", "llm-run", "llm-yes"})
+#: of all these, the ini keys that are no options; a command has them after ``-o``
+INI_ONLY = frozenset(
+    {
+        "llm-allure-identity", "llm-attach", "llm-batch-wait", "llm-cache-age", "llm-confirm", "llm-max-thinking",
+        "llm-prices", "llm-retries", "llm-rpm", "llm-source",
+    }
+)  # fmt: skip
+_OPTIONS = REPEATED - INI_ONLY
+_SETTING = re.compile(r"(?:-o|--override-ini)[ =]?(llm_[a-z_]+)=(.+)", re.DOTALL)
 #: options whose values are NAME=VALUE: a value replaces the recorded one of the same name
 _NAMED = ("llm-header", "llm-helper", "llm-param", "llm-set")
 #: options whose values are added to the recorded ones
@@ -79,6 +88,8 @@ class Part(NamedTuple):
         """The word of the command."""
         if not self.value or not self.name:
             return self.name or self.value
+        if self.name in INI_ONLY:
+            return f"--override-ini={self.name.replace('-', '_')}={self.value}"
         if self.name in REPEATED:
             return f"--{'model' if self.name == 'llm-model' else self.name}={self.value}"
         return self.name + ("=" if self.name.startswith("--") else "") + self.value
@@ -127,9 +138,9 @@ def _key(part: Part) -> str:
     return part.value.partition("=")[0] if part.name in _NAMED else ""
 
 
-def retry_command(run: str | Path) -> str:
+def resume_command(run: str | Path) -> str:
     """Return the command that resumes a run, to copy into a shell."""
-    return shell_line("llmprops", "retry", str(run))
+    return shell_line("llmprops", "run", "--resume", str(run))
 
 
 def parts_of(words: Sequence[str], suites: Collection[str] = ()) -> Parts:
@@ -143,12 +154,19 @@ def parts_of(words: Sequence[str], suites: Collection[str] = ()) -> Parts:
         word = rest.pop()
         name, equals, value = word.partition("=")
         option = "llm-model" if name == "--model" else name.removeprefix("--")
+        has_more = word in ("-o", "--override-ini") and rest
+        setting = _SETTING.fullmatch(f"{word} {rest[-1]}" if has_more else word)
         if word and not word.startswith(("-", "@")):
             found.parts.append(Part("", word))
-        elif name.startswith("--") and (option in REPEATED or name in _VALUES):
+        elif setting is not None and (key := setting[1].replace("_", "-")) in INI_ONLY:
+            if has_more:
+                rest.pop()
+            if key in REPEATED:
+                found.parts.append(Part(key, setting[2]))
+        elif name.startswith("--") and (option in _OPTIONS or name in _VALUES):
             value = value if equals else rest.pop() if rest else ""
-            part = Part(option if option in REPEATED else name, value)
-            is_valid = bool(value) if option in REPEATED else _VALUES[name].fullmatch(value)
+            part = Part(option if option in _OPTIONS else name, value)
+            is_valid = bool(value) if option in _OPTIONS else _VALUES[name].fullmatch(value)
             found.parts.append(part) if is_valid else found.left_out.append(part.word)
         elif _FLAGS.fullmatch(word):
             found.parts.append(Part(word, ""))
@@ -159,7 +177,7 @@ def parts_of(words: Sequence[str], suites: Collection[str] = ()) -> Parts:
                 part.word
             )
         elif option in NOT_REPEATED:
-            if option in ("llm-run", "llm-confirm") and not equals and rest:
+            if option == "llm-run" and not equals and rest:
                 rest.pop()
         elif word != "--pyargs":
             found.left_out.append(word)
@@ -208,7 +226,7 @@ def repeated_words(
         if problem := "" if is_module else _suite_problem(suite, folder):
             raise UsageError(
                 f"{folder}: its suite {suite} {problem}, so it is not run; start in the folder of the first command, or"
-                " name the suites to run after the run: llmprops retry RUN suites/"
+                " name the suites to run after the run: llmprops run --resume RUN suites/"
             )
     words = ["--pyargs"] if has_modules else []
     for part in kept.parts:

@@ -127,7 +127,7 @@ def _draw(history: Sequence[Mapping[str, float]], metric: str, file: Path) -> No
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtra("the learning curve", package="matplotlib", extra="train") from None
+        raise MissingExtra("the learning curve", package="matplotlib", extra="research") from None
     # The same history gives the same file.
     with mpl.rc_context({"svg.hashsalt": "curve", "svg.fonttype": "none"}):
         figure: Any = Figure(figsize=(7, 3.5), layout="constrained")

@@ -172,7 +172,7 @@ def require_packages(command: str, *more: str) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for package in (*_PACKAGES, *more):
         if importlib.util.find_spec(package) is None:
-            raise MissingExtra(command, package=package, extra="train")
+            raise MissingExtra(command, package=package, extra="research")
 
 
 class Task(Protocol):

@@ -96,7 +96,7 @@ def test_published_masks_hide_the_word(published: Path) -> None:
 
 @pytest.mark.parametrize("benchmark", [HTest(), Homophones()], ids=lambda b: b.name)
 def test_ids_are_unique_over_all_sources(benchmark: Benchmark, published: Path) -> None:
-    """With `--llm-source all` no published item has a built-in item's id."""
+    """With `llm_source = all` no published item has a built-in item's id."""
     both = [*items_of(benchmark, builtin_data(), "builtin"), *items_of(benchmark, published)]
     check_unique(both, benchmark.name)
     assert {i.source for i in both} == {"builtin", "published"}
@@ -198,7 +198,7 @@ def test_benchmark_loads_all_shapes(name: str, shapes: DataFolder) -> None:
 def test_training_files_exclude_every_published_text(shapes: DataFolder, tmp_path: Path) -> None:
     """`htest export-train --data` reads all published H-TEST files, whatever their key of the text."""
     out = str(tmp_path / "train")
-    assert main(["htest", "export-train", "--n", "2", "--out", out, "--data", str(shapes.root)]) == 0
+    assert main(["lab", "htest", "export-train", "--n", "2", "--out", out, "--data", str(shapes.root)]) == 0
 
 
 @pytest.mark.parametrize("file", SHAPES)

@@ -23,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def generated(benchmark: HTest | Homophones, root: Path) -> Loaded:
-    """Load a folder as `--llm-source published --llm-data` does, and check its files against the manifest."""
+    """Load a folder as `--llm-data` does, and check its files against the manifest."""
     source = DataFolder(root, "published").source_for(benchmark.name)
     folder = DataFolder(root, source)
     loaded = benchmark.load(folder)
@@ -42,7 +42,7 @@ def htest_texts(root: Path, tasks: Iterable[str] = TASKS) -> set[str]:
 
 def test_generated_htest_can_be_loaded(tmp_path: Path, capsys: Capture) -> None:
     """`generate htest` names the files it wrote, and they load as a generated set of all tasks."""
-    assert main(["generate", "htest", "--n", "4", "--seed", "3", "--out", str(tmp_path)]) == 0
+    assert main(["lab", "htest", "generate", "--n", "4", "--seed", "3", "--out", str(tmp_path)]) == 0
     files = {Path(line) for line in capsys.readouterr().out.splitlines()}
     assert files == {path for path in tmp_path.rglob("*") if path.is_file()}
     loaded = generated(HTest(), tmp_path)
@@ -55,7 +55,7 @@ def test_generated_htest_can_be_loaded(tmp_path: Path, capsys: Capture) -> None:
 
 def test_generate_htest_excludes_other_folders(tmp_path: Path, capsys: Capture) -> None:
     """`--task` chooses tasks. `--data`, repeated, excludes other sets: the same seed then writes other items."""
-    words = ("generate", "htest", "--task", "palindrome", "--task", "rhyme", "--n", 20, "--seed", 1)
+    words = ("lab", "htest", "generate", "--task", "palindrome", "--task", "rhyme", "--n", 20, "--seed", 1)
     texts: list[set[str]] = []
     excluded: list[object] = []
     for name in ("one", "two", "three"):
@@ -76,7 +76,7 @@ def test_generated_homophones_can_be_loaded(language: str, tmp_path: Path, capsy
     if language == "zh":
         pytest.importorskip("pypinyin", reason="needs pytest-llmprops[zh]")
         pytest.importorskip("jieba", reason="needs pytest-llmprops[zh]")
-    words = ("generate", "homophones", "--lang", language, "--n", 5, "--seed", 2, "--out", tmp_path)
+    words = ("lab", "homophones", "generate", "--lang", language, "--n", 5, "--seed", 2, "--out", tmp_path)
     (line,) = output(capsys, *words).splitlines()
     assert Path(line).is_file()
     items = generated(Homophones(), tmp_path).items
@@ -91,7 +91,9 @@ def test_homophones_from_own_sentences(tmp_path: Path, capsys: Capture) -> None:
     own, sentences = tmp_path / "own.txt", ["The farmer carried a bucket.", "My cat had a kitten."]
     own.write_text(f"{sentences[0]}\tfarmer\n\n{sentences[1]}\tkitten\n", encoding="utf-8")
     out = tmp_path / "set"
-    output(capsys, "generate", "homophones", "--lang", "en", "--n", 2, "--sentences", own, "--out", out)
+    output(
+        capsys, "lab", "homophones", "generate", "--lang", "en", "--n", 2, "--sentences", own, "--out", out
+    )
     asked = [i for i in generated(Homophones(), out).items if i.task == "asked"]
     restored = {str(masked(i["sentence"], i["word"])).replace("____", i["answers"][0]) for i in asked}
     assert restored == set(sentences)
@@ -100,17 +102,17 @@ def test_homophones_from_own_sentences(tmp_path: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("generate htest --task smell --out new", "smell"),
-        ("generate htest --n 5 --out new", "5"),
-        ("generate htest --n 0 --out new", "0"),
-        ("generate htest --n -2 --out new", "-2"),
-        ("generate htest --task rhyme --n 2 --out few.txt", "few.txt"),
-        ("generate homophones --lang en --n 50 --out new --sentences none.txt", "none.txt"),
+        ("lab htest generate --task smell --out new", "smell"),
+        ("lab htest generate --n 5 --out new", "5"),
+        ("lab htest generate --n 0 --out new", "0"),
+        ("lab htest generate --n -2 --out new", "-2"),
+        ("lab htest generate --task rhyme --n 2 --out few.txt", "few.txt"),
+        ("lab homophones generate --lang en --n 50 --out new --sentences none.txt", "none.txt"),
         (
-            "generate homophones --lang en --n 50 --out new --sentences few.txt",
+            "lab homophones generate --lang en --n 50 --out new --sentences few.txt",
             "line 1: write sentence<TAB>answer",
         ),
-        ("htest export-train --data empty --out new", "empty"),
+        ("lab htest export-train --data empty --out new", "empty"),
         ("runs import none.csv --model m", "none.csv: no such file"),
     ],
 )
@@ -146,7 +148,7 @@ def trained_on(folder: Path) -> dict[str, list[tuple[str, str]]]:
 
 def test_training_rows_differ_from_builtin_items(tmp_path: Path, capsys: Capture) -> None:
     """`htest export-train` writes each label equally often per task, and no text of a built-in item."""
-    output(capsys, "htest", "export-train", "--n", 20, "--seed", 7, "--out", tmp_path)
+    output(capsys, "lab", "htest", "export-train", "--n", 20, "--seed", 7, "--out", tmp_path)
     trained = trained_on(tmp_path)
     assert set(trained) == set(TASKS)
     for pairs in trained.values():
@@ -158,10 +160,10 @@ def test_training_rows_differ_from_builtin_items(tmp_path: Path, capsys: Capture
 def test_training_rows_leave_out_another_set(tmp_path: Path, capsys: Capture) -> None:
     """`--data` leaves out the items of another set, which the same seed would generate again."""
     words = ("--n", 20, "--seed", 7, "--out")
-    output(capsys, "generate", "htest", *words, tmp_path / "set")
+    output(capsys, "lab", "htest", "generate", *words, tmp_path / "set")
     overlaps = []
     for name, more in (("all", ()), ("rest", ("--data", tmp_path / "set"))):
-        output(capsys, "htest", "export-train", *words, tmp_path / name, *more)
+        output(capsys, "lab", "htest", "export-train", *words, tmp_path / name, *more)
         texts = {text for pairs in trained_on(tmp_path / name).values() for text, _ in pairs}
         overlaps.append(len(texts & htest_texts(tmp_path / "set")))
     assert overlaps[0] > 0
@@ -202,7 +204,7 @@ def test_pull_refuses_in_one_line(words: tuple[str, ...], tmp_path: Path, capsys
 # usage and interrupts
 
 
-@pytest.mark.parametrize("words", ["", "smell", "generate", "generate htest", "data pull", "runs import x"])
+@pytest.mark.parametrize("words", ["", "smell", "lab", "lab htest", "data pull", "runs import x"])
 def test_wrong_usage_has_status_2(words: str, capsys: Capture) -> None:
     """A missing or unknown command or option is argparse's usage error."""
     with pytest.raises(SystemExit) as caught:

@@ -188,7 +188,7 @@ def test_table_8_is_shown(capsys: Capture) -> None:
     """The fine-tuning matrix has its 11 rows and 11 columns, with the paper's figures and the command."""
     text = output(capsys, "papers", "htest/table-8")
     assert "runs" in text.splitlines()[0]
-    assert "Measure it: llmprops htest train --model SPEC --out DIR" in text
+    assert "Measure it: llmprops lab htest train --model SPEC --out DIR" in text
     rows = cells(output(capsys, "papers", "htest/table-8", "--csv"))
     assert len(rows) == 12
     assert {len(row) for row in rows} == {12}
@@ -205,8 +205,8 @@ def test_printed_digits_are_kept(capsys: Capture) -> None:
 # Measuring
 
 HTEST = (
-    "--llm-source",
-    "builtin",
+    "-o",
+    "llm_source=builtin",
     "--llm-limit",
     "2",
     "--llm-store",
@@ -298,7 +298,7 @@ def test_every_htest_table_is_measured_and_resumed(
     (tmp_path / "a.py").write_text(FAILING, "utf-8")
     (tmp_path / "failing").touch()
     model = f"fake:call?file={tmp_path / 'a.py'}"
-    words = ["papers", table.id, "--model", model, *HTEST, "--llm-limit", "6", "--llm-retries", "0"]
+    words = ["papers", table.id, "--model", model, *HTEST, "--llm-limit", "6", "-o", "llm_retries=0"]
     words += ["--llm-cache", "off"]
     words += ["--llm-helper", "reader=fake:constant?text=A"] if "cot=true" in table.command else []
     assert main(words) == 0
@@ -411,13 +411,13 @@ def test_plan_only(capfd: Capture, tmp_path: Path) -> None:
             ["htest/table-8", "--model", "fake:echo"],
             "gpt-3.5-turbo-0613 is retired. The command trains an adapter of a local model",
         ),
-        (["dtails/table-3", "--model", "fake:echo"], "use llmprops dtails rules"),
+        (["dtails/table-3", "--model", "fake:echo"], "use llmprops lab dtails rules"),
         (["htest", "--model", "fake:echo"], "name one table"),
         (["htest/table-6", "--llm-limit", "2"], "--llm-limit: needs --model SPEC"),
         (["htest/table-6", "--model", "fake:echo", "--run", "x"], "not both"),
         (["htest/table-6", "--run", "nosuch"], "nosuch"),
         (
-            ["htest/table-6", "--model", "m", "--llm-source", "builtin", "--llm-run", "x"],
+            ["htest/table-6", "--model", "m", "-o", "llm_source=builtin", "--llm-run", "x"],
             "--llm-run is set by",
         ),
     ],

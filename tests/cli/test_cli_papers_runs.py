@@ -31,7 +31,7 @@ OTHERS = [
     if table.report and table not in RUNS and "htest train" not in table.command
 ]
 _FAKES = ROOT / "tests" / "support" / "oracle_fakes.py"
-_COMMON = ("--llm-source", "builtin", "-p", "no:cacheprovider", "--llm-store", "store.sqlite")
+_COMMON = ("-o", "llm_source=builtin", "-p", "no:cacheprovider", "--llm-store", "store.sqlite")
 #: With fewer sentences and tests, some causes of a rejection have no example.
 OPTIONS = {
     "oracle": (
@@ -169,7 +169,9 @@ def test_names_of_the_report_exist(table: PaperTable, measure: Measure, tmp_path
     if table.id == "eras/figure-5":
         # Accuracies on sentiment data are measured by another command.
         (tmp_path / "reviews.csv").write_text("label,review\n1,很好\n0,很差\n", "utf-8")
-        assert main(["eras", "sentiment-accuracy", str(tmp_path / "reviews.csv"), "--run", runs[1]]) == 0
+        assert (
+            main(["lab", "eras", "sentiment-accuracy", str(tmp_path / "reviews.csv"), "--run", runs[1]]) == 0
+        )
     assert main(["papers", table.id, *runs, "--out", str(tmp_path)]) == 0
     parts = found(table, tmp_path)
     assert all(parts.values()), parts

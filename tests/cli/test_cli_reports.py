@@ -130,17 +130,19 @@ def test_wrong_arguments_are_one_line(project: Path, capsys: Capture) -> None:
 def test_the_next_command_after_a_run_is_one_that_works(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """Without the extra, `view` says how to install it, and a run ends with the report's command."""
+    """Without the extra, `view` says how to install it; a run ends with another command, which its packages allow."""
     assert next_command(Path("runs/one")) == "next: llmprops view runs/one"
-    real = importlib.util.find_spec
+    real, absent = importlib.util.find_spec, {"uvicorn"}
 
     def without(name: str, *more: Any) -> Any:
-        return None if name == "uvicorn" else real(name, *more)
+        return None if name in absent else real(name, *more)
 
     monkeypatch.setattr(importlib.util, "find_spec", without)
     assert next_command(Path("runs/one")) == "next: llmprops report runs/one --out report"
-    said = "llmprops: llmprops view needs the package 'uvicorn': pip install 'pytest-llmprops[view]'"
+    said = "llmprops: llmprops view needs the package 'uvicorn': pip install 'pytest-llmprops[report]'"
     assert one_error(capsys, "view") == said
+    absent.add("jinja2")
+    assert next_command(Path("runs/one")) == "next: llmprops readings runs/one"
 
 
 @pytest.fixture

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ import pytest
 from pytest_llmprops import NEEDS_MODEL, Benchmark, Registration, __version__, benchmark_registry
 from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark, find_registration
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.cli.run import MARGINS, project_files
+from pytest_llmprops.cli.run import MARGINS, REPOSITORY, project_files
 from pytest_llmprops.core.items import ItemPlace
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.models import registry
@@ -25,7 +27,8 @@ from pytest_llmprops.reports.allure.site import VERSION
 from pytest_llmprops.runs.gate.file import read_gate
 from pytest_llmprops.runs.gate.forecast import builtin_items, forecast
 from tests.support.commands import one_error, output
-from tests.support.runs import ROOT
+from tests.support.gated_runs import command
+from tests.support.runs import ROOT, Runner
 
 SUITES = "pytest_llmprops.suites.test_"
 Capture = pytest.CaptureFixture[str]
@@ -84,6 +87,29 @@ def test_run_without_a_model_is_a_usage_error() -> None:
     assert "ERROR: no model chosen: pass --model SPEC" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["htest", "--resume", "x"], "--resume comes first, and no benchmark: llmprops run --resume RUN"),
+        (["--resume"], "name the run after --resume"),
+        (["--resume", "-q"], "name the run after --resume"),
+        (["--resume=nosuch"], "no run 'nosuch'"),
+    ],
+)
+def test_a_run_to_resume_is_named_first(words: list[str], said: str, capsys: Capture) -> None:
+    """A run is resumed with its own benchmarks, and pytest's options follow its name."""
+    assert said in one_error(capsys, "run", *words)
+
+
+def test_list_has_benchmarks_and_models(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """Without names, both are listed."""
+    monkeypatch.setattr("pytest_llmprops.cli.listing.registrations", lambda: [find_registration("htest")])
+    lines = output(capsys, "list").splitlines()
+    assert lines[1].startswith("htest")
+    assert lines[2] == ""
+    assert {"openai", "anthropic"} <= {line.split()[0] for line in lines[3:]}
+
+
 def test_run_of_a_benchmark_without_a_suite_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -114,6 +140,66 @@ def test_init_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert main(["init", "--overwrite"]) == 0
     assert gate.read_bytes() == names["gate.toml"]
     assert suite.read_bytes() == names["suites/test_htest.py"]
+
+
+def test_init_keeps_instructions_for_agents_and_hides_replies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """A project's own AGENTS.md is kept, and git sees neither prompts nor replies."""
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "AGENTS.md"
+    own.write_text("# Ours\n", encoding="utf-8")
+    for options in ([], ["--overwrite"]):
+        assert main(["init", *options]) == 0
+        assert own.read_text(encoding="utf-8") == "# Ours\n"
+        assert "AGENTS.md" not in capsys.readouterr().out.splitlines()
+    for name in ("reports/runs/one/requests.jsonl", ".llmprops/store.sqlite"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("a reply", encoding="utf-8")
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    subprocess.run(["git", "add", "."], check=True)
+    staged = subprocess.run(
+        ["git", "diff", "--cached", "--name-only"], capture_output=True, text=True, check=True
+    )
+    assert set(staged.stdout.split()) == {*project_files()}
+
+
+def test_commands_of_init_work(run: Runner) -> None:
+    """The commands that `init` prints and that AGENTS.md names: the plan sends nothing, and the example passes."""
+    done = command(run, "init", "--size", "small", "--overwrite")
+    printed = done.output.splitlines()
+    [plan] = [line.partition(":  ")[2] for line in printed if "--llm-plan" in line]
+    assert "test_homophones.py suites/test_htest.py --llm-size small --model gpt-4o" in plan
+    planned = run(*shlex.split(plan)[1:])
+    assert "llmprops plan: no call is made" in planned.output
+    [example] = re.findall(
+        "^    pytest (example/ .*)", (run.folder / "AGENTS.md").read_text(encoding="utf-8"), re.M
+    )
+    assert run(*shlex.split(example), "-q").output.splitlines()[-1].startswith("3 passed")
+
+
+@pytest.mark.parametrize(
+    ("origin", "requirement"),
+    [
+        (None, f"=={__version__}"),
+        (
+            {"url": "https://example.org/a.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            " @ git+https://example.org/a.git@abc",
+        ),
+        ({"url": "file:///a", "dir_info": {"editable": True}}, f" @ {REPOSITORY}"),
+    ],
+    ids=["index", "git", "folder"],
+)
+def test_the_workflow_installs_what_is_installed_here(
+    origin: dict[str, Any] | None, requirement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From where pip got the package, as PEP 610 records it; CI cannot reach a folder of this machine."""
+    text = None if origin is None else json.dumps(origin)
+    installed = SimpleNamespace(read_text=lambda name: text)
+    monkeypatch.setattr("pytest_llmprops.cli.run.distribution", lambda name: installed)
+    workflow = project_files()[".github/workflows/model-upgrade.yml"].decode("utf-8")
+    assert f"run: pip install 'pytest-llmprops[report]{requirement}'\n" in workflow
 
 
 @pytest.mark.parametrize("size", ["small", "standard", "full"])
@@ -157,7 +243,7 @@ def test_models_lists_every_provider_without_values(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(importlib.util, "find_spec", without_litellm)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
-    printed = output(capsys, "models")
+    printed = output(capsys, "list", "models")
     lines = {line.split()[0]: line for line in printed.splitlines()[1:]}
     assert set(lines) == {*backend_names(), *ALIASES}
     assert lines["openai"].endswith("OPENAI_API_KEY (set)")
@@ -174,7 +260,7 @@ def test_models_lists_a_broken_package(monkeypatch: pytest.MonkeyPatch, capsys: 
         raise ImportError("no module named absent")
 
     monkeypatch.setattr(registry, "entries", {"broken": load})
-    lines = {line.split()[0]: line for line in output(capsys, "models").splitlines()[1:]}
+    lines = {line.split()[0]: line for line in output(capsys, "list", "models").splitlines()[1:]}
     assert set(lines) == {*backend_names(), *ALIASES}
     assert lines["broken"].endswith("does not work: ImportError: no module named absent")
 
@@ -184,31 +270,31 @@ def test_models_lists_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     file = tmp_path / "mine.json"
     file.write_text('{"date": "2026-01-02", "usd_per_million_tokens": {"mine": [1, 2.5]}}', encoding="utf-8")
     monkeypatch.setenv("LLMPROPS_PRICES", str(file))
-    _, *lines, origin = output(capsys, "models", "--prices").splitlines()
+    _, *lines, origin = output(capsys, "list", "--prices").splitlines()
     rows = {line.split()[0]: line.split(maxsplit=4)[1:] for line in lines}
     assert rows["mine"] == ["1", "unknown", "2.5", "mine.json, 2026-01-02"]
     assert rows["gpt-4o"][3].startswith(("table of 20", "litellm "))
     assert "MIT license" in origin
-    assert "add --prices" in one_error(capsys, "models", "--out", file)
+    assert "add --prices" in one_error(capsys, "list", "--out", file)
 
 
 def test_suites_counts_items_and_calls(capsys: Capture) -> None:
     """DTAiLS asks a chat model to select and to translate: 3 calls per 2 items with quick."""
-    header, *lines = (line.split() for line in output(capsys, "suites", "dtails", "htest").splitlines())
+    header, *lines = (line.split() for line in output(capsys, "list", "dtails", "htest").splitlines())
     assert header[:2] == ["benchmark", "items"]
     assert [line[:6] for line in lines] == [
         ["dtails", "624", "936", "2,184", "216", "936"],
         ["htest", "2,104", "2,104", "2,104", "330", "1,100"],
     ]
-    assert "unknown benchmark 'nosuch'" in one_error(capsys, "suites", "nosuch")
+    assert "unknown benchmark 'nosuch'" in one_error(capsys, "list", "nosuch")
 
 
 def test_suites_counts_paper_only_for_named_benchmarks(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without names, the command leaves out the calls of ``paper``, which take longest to count."""
-    monkeypatch.setattr("pytest_llmprops.cli.run.registrations", lambda: [find_registration("htest")])
-    header, line = output(capsys, "suites").splitlines()
+    monkeypatch.setattr("pytest_llmprops.cli.listing.registrations", lambda: [find_registration("htest")])
+    header, line = output(capsys, "list", "suites").splitlines()
     assert "paper" not in header
     assert line.split()[:5] == ["htest", "2,104", "2,104", "330", "1,100"]
 
@@ -230,7 +316,7 @@ def test_version_and_help(words: list[str], printed: str, capsys: Capture) -> No
 
 @pytest.mark.parametrize(
     ("words", "near"),
-    [("comapre a", "compare"), ("runs lst", "list"), ("generate htst", "htest"), ("xyzzy", "")],
+    [("comapre a", "compare"), ("runs lst", "list"), ("lab htst", "htest"), ("xyzzy", "")],
 )
 def test_a_misspelled_command_is_answered_with_the_nearest(words: str, near: str, capsys: Capture) -> None:
     """Commands of commands, too."""
@@ -239,21 +325,4 @@ def test_a_misspelled_command_is_answered_with_the_nearest(words: str, near: str
     assert ended.value.code == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert said.endswith(f"); did you mean {near}?" if near else ")")
-    assert "did you mean htest?" in one_error(capsys, "suites", "htst")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_completion_has_commands_and_benchmarks(shell: str, capsys: Capture) -> None:
-    """The script knows commands, options and the names of benchmarks."""
-    pytest.importorskip("shtab")
-    script = output(capsys, "completion", shell)
-    assert all(word in script for word in ("export-train", "baseline", "homophones"))
-
-
-def test_completion_without_its_package_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    """One line says what to install."""
-    monkeypatch.setitem(sys.modules, "shtab", None)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
-    assert "pip install 'pytest-llmprops[completion]'" in one_error(capsys, "completion", "bash")
+    assert "did you mean htest?" in one_error(capsys, "list", "htst")

@@ -70,7 +70,7 @@ def test_cp1252_console_shows_escapes(run: Runner, monkeypatch: pytest.MonkeyPat
     assert json.loads(printed)["rules"][0]["name"] == "𠮷词"
 
 
-@pytest.mark.parametrize("words", [["suites", "dtails", "homophones"], ["models"]])
+@pytest.mark.parametrize("words", [["list", "dtails", "homophones"], ["list", "models"]])
 def test_tables_fit_80_columns(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

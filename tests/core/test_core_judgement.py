@@ -65,7 +65,8 @@ def test_pairs_count_what_changed() -> None:
     assert pairs.binary
     assert pairs.clustered
     assert pairs.by_cluster() == [[0, 1], [-1, 0], [-1]]
-    assert (pairs.differing, pairs.exchanged().difference) == (3, pytest.approx(0.2))
+    assert pairs.differing == 3
+    assert pairs.exchanged().difference == pytest.approx(0.2)
     # Averaged repeats count by the sign of their difference, and a rounding error is not a difference.
     pairs = Pairs((0.5, 0.1 + 0.2, 1.0), (0.75, 0.3, 0.0), ("a", "b", "c"))
     assert (pairs.losses, pairs.gains, pairs.binary, pairs.clustered) == (1, 1, False, False)

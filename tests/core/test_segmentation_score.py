@@ -1,4 +1,4 @@
-"""Word boundaries, the SIGHAN scorer and `llmprops segment score`."""
+"""Word boundaries, the SIGHAN scorer and `llmprops lab eras segment-score`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.cli.models import add_segment
+from pytest_llmprops.cli.segmentation import add_segment_score
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.segmentation import boundaries, score, with_whitespace
 from pytest_llmprops.core.texts import utf8
@@ -19,10 +19,10 @@ def lines_of(file: Path) -> list[list[str]]:
 
 
 def command(*words: str) -> int:
-    """Run `llmprops segment ...` whether or not the command is registered."""
+    """Run `segment-score` whether or not the command is registered."""
     parser = argparse.ArgumentParser()
-    add_segment(parser.add_subparsers())
-    options = parser.parse_args(["segment", *words])
+    add_segment_score(parser.add_subparsers())
+    options = parser.parse_args(["segment-score", *words])
     return int(options.command(options))
 
 
@@ -159,13 +159,13 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pred").write_text("今天 天 气\u3000好\r\n\r\n我 去 北京\r\n", encoding="utf-8")
     (tmp_path / "words").write_text("今天 天气\n我 去\n", encoding="utf-8")
     files = ["--gold", str(tmp_path / "gold"), "--pred", str(tmp_path / "pred")]
-    assert command("score", *files) == 0
+    assert command(*files) == 0
     printed = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert printed == {
         "gold words": "6", "predicted words": "7", "correct words": "5", "precision": "0.7143",
         "recall": "0.8333", "F1": "0.7692",
     }  # fmt: skip
-    assert command("score", *files, "--train-words", str(tmp_path / "words")) == 0
+    assert command(*files, "--train-words", str(tmp_path / "words")) == 0
     printed = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert (printed["OOV rate"], printed["OOV recall"], printed["IV recall"]) == (
         "0.3333",
@@ -188,6 +188,6 @@ def test_bad_files(raw: bytes, said: str, tmp_path: Path) -> None:
     (tmp_path / "gold").write_text("今天 天气\n", encoding="utf-8")
     (tmp_path / "bad").write_bytes(raw)
     with pytest.raises(DataError, match=said) as raised:
-        command("score", "--gold", str(tmp_path / "gold"), "--pred", str(tmp_path / "bad"))
+        command("--gold", str(tmp_path / "gold"), "--pred", str(tmp_path / "bad"))
     assert str(tmp_path / "bad") in str(raised.value)
     assert "\n" not in str(raised.value)

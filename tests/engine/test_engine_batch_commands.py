@@ -27,20 +27,20 @@ def server(
     return server
 
 
-def batch(tmp_path: Path, name: str, *args: str) -> int:
-    """Run a command on the store."""
-    return main(["batch", name, "--llm-store", str(tmp_path / "replies.sqlite"), *args])
+def batch(tmp_path: Path, *options: str) -> int:
+    """Run the command on the store."""
+    return main(["batch", "--llm-store", str(tmp_path / "replies.sqlite"), *options])
 
 
 def test_open_batches_are_shown(
     server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``status`` shows how far the open batches are; the next run collects them."""
-    assert batch(tmp_path, "status") == 0
+    """The command shows how far the open batches are; the next run collects them."""
+    assert batch(tmp_path) == 0
     assert "m: in_progress, 0 of 7 lines done, expires 2" in capsys.readouterr().out
     server.polls = 0
     assert len(BatchRun(server, tmp_path, sums(8)).texts) == 8
-    assert batch(tmp_path, "status") == 0
+    assert batch(tmp_path) == 0
     assert capsys.readouterr().out == "no open batches\n"
     assert len(server.batches) == 1
 
@@ -49,7 +49,7 @@ def test_cancelled_batches_are_submitted_again_by_the_run(
     server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``cancel`` cancels open batches; the next run collects what was run, and the run after it submits the rest."""
-    assert batch(tmp_path, "cancel") == 0
+    assert batch(tmp_path, "--cancel") == 0
     assert "m: cancelled, 0 of 7 lines done" in capsys.readouterr().out
     server.polls = 0
     assert "was cancelled; run the same command to submit" in BatchRun(server, tmp_path, sums(8)).stopped
@@ -77,18 +77,18 @@ def test_an_address_with_a_password_is_given_again(
     BatchRun(server, tmp_path, sums(8), batch_wait=0)
     assert b"secret" not in (tmp_path / "replies.sqlite.batches").read_bytes()
     for address in ((), ("--llm-base-url", plain)):
-        assert batch(tmp_path, "cancel", *address) == 2
+        assert batch(tmp_path, "--cancel", *address) == 2
         assert "the API refuses the key (status 401)" in capsys.readouterr().err
-    assert batch(tmp_path, "cancel", "--llm-base-url", server.url) == 0
+    assert batch(tmp_path, "--cancel", "--llm-base-url", server.url) == 0
     assert "m: cancelled, 0 of 7 lines done" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["status", "cancel"])
+@pytest.mark.parametrize("options", [(), ("--cancel",)])
 def test_a_missing_store_is_not_created(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
     """A mistyped store is one line, and no file; so that nobody believes that it has no open batch."""
-    assert batch(tmp_path, name) == 2
+    assert batch(tmp_path, *options) == 2
     assert f"{tmp_path / 'replies.sqlite'}: no such file; name the reply store" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -100,5 +100,5 @@ def test_the_batches_of_a_removed_store_are_shown(
     for path in tmp_path.glob("replies.sqlite*"):
         if not path.name.endswith(".batches"):
             path.unlink()
-    assert batch(tmp_path, "status") == 0
+    assert batch(tmp_path) == 0
     assert "m: in_progress, 0 of 7 lines done" in capsys.readouterr().out

@@ -530,7 +530,7 @@ def test_a_batch_is_being_prepared_while_its_process_lives(tmp_path: Path) -> No
 def test_a_run_does_not_leave_while_a_batch_is_undecided(
     start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With ``--llm-batch-wait 0``, a run polls on until it is known whether a killed run has created a batch."""
+    """With ``llm_batch_wait = 0``, a run polls on until it is known whether a killed run has created a batch."""
     server = start_batch_server(polls=-1)
     with monkeypatch.context() as patched:
         patched.setattr(OpenAIBatches, "create", failing_create)

@@ -136,7 +136,7 @@ def test_errors_are_retried(make_broker: MakeBroker) -> None:
 
 
 def test_a_rate_spaces_the_calls(make_broker: MakeBroker) -> None:
-    """``--llm-rpm`` also holds for a model that replies at once."""
+    """``llm_rpm`` also holds for a model that replies at once."""
     start = time.monotonic()
     ask_all(make_broker(FakeModel({"": "x"}), rpm=1200), ["a", "b", "c"])
     assert time.monotonic() - start >= 0.1
@@ -150,7 +150,9 @@ def test_a_store_that_takes_no_reply_stops_the_run(make_broker: MakeBroker, tmp_
     async def work() -> list[str]:
         await asyncio.gather(*(broker.ask("m", "subject", Chat.user(text)) for text in "ab"))
         await broker.settled()
-        with pytest.raises(RunStopped, match="disk is full; the replies so far are kept; llmprops retry"):
+        with pytest.raises(
+            RunStopped, match="disk is full; the replies so far are kept; llmprops run --resume"
+        ):
             await broker.ask("m", "subject", Chat.user("c"))
         await broker.close()
         return broker.notes()

@@ -132,12 +132,12 @@ def test_a_limit_is_found_and_kept(
 
 
 def test_the_summary_names_the_limit() -> None:
-    """The summary says how many calls were refused and what is served, as a number for --llm-rpm."""
+    """The summary says how many calls were refused and what is served, as a number for llm_rpm."""
     costs = [200] * 680
     result = run(serve(TokenBucket(30_000, 30_000).refusal, 1, costs), 680)
     [note] = [note for note in result.broker.notes() if "rate limit" in note]
     assert note.startswith(f"m: the rate limit refused {result.refused} calls; about ")
-    found = int(note.split("--llm-rpm ")[1].rstrip(")"))
+    found = int(note.split("llm_rpm = ")[1].rstrip(")"))
     assert 130 <= found <= 165
     assert result.broker.counters.refused == result.refused
     assert result.broker.counters.retries == 0
@@ -301,7 +301,7 @@ def test_one_of_several_servers_with_a_limit_does_not_stop_the_run() -> None:
 
 
 def test_calls_are_evenly_spaced_by_the_users_own_limit() -> None:
-    """With --llm-rpm, no call starts before its turn, and none is refused by a server with that limit."""
+    """With llm_rpm, no call starts before its turn, and none is refused by a server with that limit."""
     result = run(serve(EvenlySpaced(20, 429).refusal, 1, [1] * 100), 100, rpm=1080)
     assert result.refused == 0
     assert result.seconds == pytest.approx(99 / 18, abs=1)

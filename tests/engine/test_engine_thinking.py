@@ -82,7 +82,7 @@ def test_a_longer_thought_is_an_error(make_broker: MakeBroker, form: str | None)
     model = Thinker(3_000, form)
     [error] = ask_all(make_broker(model, max_thinking=2_000), [SHORT]).results
     assert isinstance(error, BackendError)
-    assert (error.kind, "--llm-max-thinking" in error.message) == ("thinking", True)
+    assert (error.kind, "llm_max_thinking" in error.message) == ("thinking", True)
     assert set(model.limits) == {5, 2_005}
 
 

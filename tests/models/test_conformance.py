@@ -72,7 +72,7 @@ PRICES = (1.0, 10.0, 0.1, 1.25)
 def priced(run: Runner, names: Iterable[str]) -> tuple[str, str]:
     """Return the option that gives these models their prices."""
     table = {"usd_per_million_tokens": dict.fromkeys(names, PRICES)}
-    return "--llm-prices", str(run.write("prices.json", json.dumps(table)))
+    return "-o", f"llm_prices={run.write('prices.json', json.dumps(table))}"
 
 
 def measured_together(
@@ -130,15 +130,15 @@ def test_verdicts_do_not_depend_on_thoughts(run: Runner, expected: dict[bool, di
 
 @pytest.mark.parametrize("form", ["field", "<think>"])
 def test_longer_thoughts_are_errors(run: Runner, form: str) -> None:
-    """What --llm-max-thinking does not allow is an error of each item, never a wrong or an unread answer."""
+    """What llm_max_thinking does not allow is an error of each item, never a wrong or an unread answer."""
     write_benchmark(run)
     with serving(thinking(THINKING[form], 9_000)) as url:
         # Benchmarks that set no limit, or a long one, have room for such a thought. More items would stop the run.
-        few = ("--llm-max-thinking", "50", "-k", "htest/rhyme")
+        few = ("-o", "llm_max_thinking=50", "-k", "htest/rhyme")
         model = ("--model", "openai:m", "--llm-base-url", f"{url}/v1")
         done = measured(run, *model, *few, env={"OPENAI_API_KEY": KEY})
     assert set(statuses(done).values()) == {"error"}, done.output
-    assert "--llm-max-thinking" in done.output
+    assert "llm_max_thinking" in done.output
 
 
 def paid(done: Finished, model: str = "") -> float:
@@ -360,7 +360,7 @@ def test_gateway_that_blocks_one_prompt_costs_only_its_item(run: Runner, block: 
         return BLOCKS[block] if blocked else adds(call)
 
     with serving(gateway) as url:
-        options = ("--model", "openai:m", "--llm-base-url", f"{url}/v1", "--llm-retries", "1")
+        options = ("--model", "openai:m", "--llm-base-url", f"{url}/v1", "-o", "llm_retries=1")
         first = run(*options, "--llm-gate", str(gate))
         assert asked > 1
         assert [name for name, status in statuses(first).items() if status == "error"] == ["sums/0003"]

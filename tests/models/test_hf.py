@@ -532,7 +532,7 @@ def save_adapter(base: Path, folder: Path) -> list[str]:
 TEMPLATE_TEXT = "<s>user: {}\nassistant: "
 
 
-@needs("peft", extra="train")
+@needs("peft", extra="research")
 def test_a_folder_with_an_adapter(folder: Path, tmp_path: Path, model: Any) -> None:
     """The base with its adapter replies as peft's own network does; its identity has the files of both."""
     expected = save_adapter(folder, tmp_path / "adapter")

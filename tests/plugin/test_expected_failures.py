@@ -86,3 +86,44 @@ def test_controls_are_expected_failures(run: Runner, workers: str) -> None:
     assert f"{ITEMS - 3} passed, 3 xfailed" in done.output
     assert done.code == 0
     assert [v["status"] for v in done.verdicts.values()].count("wrong") == 3
+
+
+def _lines_of(done: Finished, start: str) -> list[str]:
+    return [line for line in done.output.splitlines() if line.startswith(start)]
+
+
+def test_ten_wrong_items_follow_the_tables(run: Runner, workers: str) -> None:
+    """A run ends with all tables, then ten wrong items of each benchmark, then one line with what to do next."""
+    run.sums(ITEMS)
+    run.write("test_more.py", (run.folder / "test_sums.py").read_text(encoding="utf-8"))
+    run.change("test_more.py", 'name = "sums"\n', 'name = "more"\n')
+    run.change("test_more.py", "sums/", "more/")
+    done = run("--model", model(run, range(12)), "-n", workers)
+    for name in ("sums", "more"):
+        shown = _lines_of(done, f"  wrong {name}/")
+        assert len(shown) == len(set(shown)) == 10
+    lines = done.output.splitlines()
+    first = lines.index(next(line for line in lines if line.startswith("  wrong ")))
+    assert max(n for n, line in enumerate(lines) if line.startswith("  task ")) < first
+    assert done.output.count("\n  … and 2 more in verdicts.jsonl (pytest -rfx lists all)\n") == 2
+    assert [line for line in lines if line.startswith("next: ")] == lines[-2:-1]
+    assert not _lines_of(done, "WRONG ")
+
+
+@pytest.mark.parametrize("option", ["-rf", "-ra"])
+def test_pytest_lists_all_wrong_items_if_it_is_asked(run: Runner, option: str) -> None:
+    """-rf lists each wrong item, without a section for each."""
+    run.sums(ITEMS)
+    done = run("--model", model(run, range(12)), option)
+    listed = _lines_of(done, "WRONG ")
+    assert len(listed) == 12
+    assert "sums/0000]" in listed[0]
+    assert "= FAILURES =" not in done.output
+    assert "12 failed, 28 passed" in done.output
+
+
+def test_wrong_controls_are_not_listed(run: Runner) -> None:
+    """A control must not be solved, so its wrong answers are in the table only."""
+    run.sums(ITEMS)
+    run.change("test_sums.py", 'name = "sums"\n', 'name = "sums"\n    controls = frozenset({"add"})\n')
+    assert not _lines_of(run("--model", model(run, WRONG)), "  wrong ")

@@ -44,7 +44,7 @@ def test_items_that_always_fail_are_errors_not_answers(run: Runner, start_stub: 
     """Items whose calls always fail are errors and do not count in the accuracy."""
     run.sums(60)
     stub = start_stub(delay=0.01, always_500="7 + 1 =|23 + 1 =|41 + 1 =")
-    done = run(*_against(stub), "--llm-retries", "2", "-n", "2")
+    done = run(*_against(stub), "-o", "llm_retries=2", "-n", "2")
     assert done.code == 1
     failed = {n for n, s in _statuses(done).items() if s == "error"}
     assert {"sums/0007", "sums/0023", "sums/0041"} <= failed
@@ -271,12 +271,12 @@ def test_deviations_of_a_reasoning_model_are_recorded(run: Runner, start_stub: S
 
 
 def test_thoughts_without_tokens_are_errors(run: Runner, start_stub: Stub) -> None:
-    """A model that thinks has no verdicts with --llm-max-thinking 0, and all of them in the next run."""
+    """A model that thinks has no verdicts with ``llm_max_thinking = 0``, and all of them in the next run."""
     run.sums(3)
     model = ("--model", "openai:reasoner-1", "--llm-base-url", start_stub(delay=0.0, answer="sum").url)
-    done = run(*model, "--llm-max-thinking", "0")
+    done = run(*model, "-o", "llm_max_thinking=0")
     assert set(_statuses(done).values()) == {"error"}
-    assert "(--llm-max-thinking)" in done.output
+    assert "(llm_max_thinking)" in done.output
     assert sorted(_statuses(run(*model)).values()) == ["correct", "correct", "wrong"]
 
 
@@ -307,10 +307,10 @@ def test_failures_of_the_provider_are_retried_and_not_stored(run: Runner, start_
     ]
     models = [word for name in names for word in ("--model", f"openai:{name}")]
     options = (*models, "--llm-base-url", start_stub(delay=0.0, answer="sum").url)
-    done = run(*options, "--llm-retries", "1")
+    done = run(*options, "-o", "llm_retries=1")
     assert [(row["model"], row["errors"]) for row in done.run["summary"]] == [(name, 2) for name in names]
     assert done.run["calls"]["retries"] == 8
-    assert run(*options, "--llm-retries", "0").run["calls"]["cache_hits"] == 0
+    assert run(*options, "-o", "llm_retries=0").run["calls"]["cache_hits"] == 0
 
 
 def test_broker_that_dies_ends_the_run(run: Runner) -> None:

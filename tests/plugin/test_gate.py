@@ -591,7 +591,7 @@ def test_baseline_with_another_protocol_is_refused(run: Runner) -> None:
 
 
 def test_gate_asks_again_for_replies_older_than_a_day(run: Runner) -> None:
-    """Under a gate, stored replies of an unpinned model expire after 24 hours, or --llm-cache-age."""
+    """Under a gate, stored replies of an unpinned model expire after 24 hours, or ``llm_cache_age``."""
     run.sums(35)
     run.write(
         "conftest.py",
@@ -610,7 +610,7 @@ def test_gate_asks_again_for_replies_older_than_a_day(run: Runner) -> None:
     assert run(*args, *gated).run["calls"]["sent"] == 0
     _make_older(run, hours=2)
     assert run(*args).run["calls"]["sent"] == 0
-    assert run(*args, *gated, "--llm-cache-age", "7d").run["calls"]["sent"] == 0
+    assert run(*args, *gated, "-o", "llm_cache_age=7d").run["calls"]["sent"] == 0
     assert run(*args, *gated).run["calls"]["sent"] == 35
 
 

@@ -42,7 +42,7 @@ def test_a_rate_limit_costs_no_verdict(run: Runner, start_stub: Stub, workers: s
     assert calls["refused"] == stub.stats()["requests"] - ITEMS > 0
     assert "refused by a rate limit" in done.output
     assert f"stub: the rate limit refused {calls['refused']} calls; about " in done.output
-    assert "--llm-rpm" in done.output
+    assert "llm_rpm = " in done.output
 
 
 def test_a_server_that_restarts_costs_no_verdict(run: Runner, workers: str) -> None:

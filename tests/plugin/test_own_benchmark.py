@@ -49,13 +49,13 @@ def rows(folder: Path, mark: str) -> None:
 
 
 def test_source_selects_the_items(run: Runner) -> None:
-    """--llm-source selects the items next to the class, those of --llm-data, or both."""
+    """``llm_source`` selects the items next to the class, those of --llm-data, or both."""
     run.write("test_cities.py", CITIES)
     rows(run.folder, "b")
     rows(run.folder / "pulled", "p")
     options = ("test_cities.py", "--model", "fake:constant?text=yes", "--llm-data", "pulled", "-n", "2")
     for source, marks in (("builtin", "b"), ("published", "p"), ("all", "bp")):
-        done = run(*options, "--llm-source", source)
+        done = run(*options, "-o", f"llm_source={source}")
         assert done.code == 0, done.output
         assert sorted(done.verdicts) == [f"cities/{mark}{n}" for mark in marks for n in range(3)]
         sources = {{"b": "builtin", "p": "published"}[mark] for mark in marks}
@@ -87,9 +87,9 @@ def test_source_is_ignored_without_data_files(run: Runner) -> None:
     """Items that need no file are measured once, and the summary says that the source changes nothing."""
     run.sums(3)
     (run.folder / "pulled").mkdir()
-    done = run("test_sums.py", "--model", run.adder, "--llm-source", "all", "--llm-data", "pulled")
+    done = run("test_sums.py", "--model", run.adder, "-o", "llm_source=all", "--llm-data", "pulled")
     assert len(done.verdicts) == 3
-    assert "sums reads no data files, so --llm-source does not change its items" in done.output
+    assert "sums reads no data files, so --llm-data does not change its items" in done.output
 
 
 def test_gate_refuses_a_minimum_where_accuracy_has_a_target(run: Runner) -> None:

@@ -70,7 +70,7 @@ def test_headers_and_queries_are_sent_and_never_written(
 ) -> None:
     """Each call has them; record, store, report, error lines and output do not, wherever the option stands."""
     run.sums(3)
-    first = ("--model", "gpt-x", "--llm-base-url", gateway.url, "-n", workers, "-v", "--llm-retries", "0")
+    first = ("--model", "gpt-x", "--llm-base-url", gateway.url, "-n", workers, "-v", "-o", "llm_retries=0")
     inis = ("-o", f"llm_header=api-key={HEADER}\nx-org={ORG}")
     words = ("--llm-header", "api-key=$GATEWAY_KEY", f"--llm-header=x-org={ORG}")
     for options in (words, inis):
@@ -192,7 +192,7 @@ def test_twelve_secrets_are_in_no_byte_of_any_output(
     with serving(echo.handler) as address:
         own = address.replace("http://", f"http://user:{url['url_password']}@") + f"?code={url['url_query']}"
         helper = address.replace("http://", f"http://user:{url['helper_url_password']}@")
-        words = ["--llm-base-url", own, "--llm-header", f"x-org={SECRETS['header']}", "--llm-retries", "0"]
+        words = ["--llm-base-url", own, "--llm-header", f"x-org={SECRETS['header']}", "-o", "llm_retries=0"]
         words += ["--llm-header", "x-variable=$HEADER_TOKEN", "--llm-header", "x-dotenv=$DOTENV_TOKEN"]
         words += [
             "--llm-helper",

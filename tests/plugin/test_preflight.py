@@ -74,9 +74,12 @@ def _plan(done: Finished) -> str:
     ("args", "said"),
     [
         (("--model", "gpt-4o"), ("gpt-4o needs a key", "OPENAI_API_KEY")),
-        (("--model", "api:m", "--llm-max-cost", "1"), ("needs a price", "and m has none", "price_in")),
         (
-            ("--model", "api:m", "--llm-source", "published", "--llm-data", "nosuch"),
+            ("--model", "api:m", "--llm-max-cost", "1"),
+            ("needs a price", "and m has none", "price_in", "limit the calls with --llm-max-calls N"),
+        ),
+        (
+            ("--model", "api:m", "--llm-data", "nosuch"),
             ("nosuch: no such file", "--llm-data DIR"),
         ),
         (("--model", "api:m", "--llm-run", "taken"), ("taken", "already holds a run")),
@@ -94,6 +97,18 @@ def test_what_is_missing_ends_a_run_before_collection(
     _refused(done := project(*args, "-n", "2"), *said)
     assert "collected" not in done.output
     assert [path.name for path in (project.folder / "taken").iterdir()] == ["run.json"]
+
+
+def test_calls_limit_a_model_without_a_price(project: Runner) -> None:
+    """With both limits, as in CI, --llm-max-calls alone limits a model without a price, and a note says so."""
+    limits = ("--llm-max-cost", "1", "--llm-max-calls")
+    done = project("--model", "api:m", *limits, "20")
+    assert len(done.verdicts) == 12
+    assert (
+        "m has no price, so --llm-max-cost leaves out its calls; --llm-max-calls 20 limits them"
+        in " ".join(done.output.split())
+    )
+    assert "the plan needs 12 calls" in project("--model", "api:m", *limits, "5", "--llm-cache", "off").output
 
 
 def test_a_plan_needs_no_key(run: Runner) -> None:
@@ -138,7 +153,7 @@ def test_a_model_that_cannot_be_called_ends_a_run(
     project: Runner, workers: str, fault: str, calls: int
 ) -> None:
     """A refused first call, or a server that no retry reaches, ends the run in one line without workers."""
-    done = project("--model", "api:m", "-n", workers, "--llm-retries", "1", env={"API": fault})
+    done = project("--model", "api:m", "-n", workers, "-o", "llm_retries=1", env={"API": fault})
     _refused(done, "m: " + {"refused": "the API refuses", "unreachable": "cannot reach api"}[fault])
     assert _calls(project) == ["0 + 1 ="] * calls
     with closing(sqlite3.connect(project.store)) as db:
@@ -172,13 +187,13 @@ def test_stored_replies_need_no_first_call(project: Runner, workers: str) -> Non
 
 def test_local_models_need_no_first_call(project: Runner) -> None:
     """A fake model is neither planned nor called before the run, and needs no confirmation."""
-    done = project("--model", project.adder, "--llm-confirm", "1 calls")
+    done = project("--model", project.adder, "-o", "llm_confirm=1 calls")
     assert "llmprops: plan:" not in done.output
     assert len(done.verdicts) == 12
 
 
 #: needs a confirmation
-ASKED = ("--llm-confirm", "5 calls")
+ASKED = ("-o", "llm_confirm=5 calls")
 
 
 # ---- resumed runs and collection errors
@@ -225,8 +240,8 @@ def test_a_run_with_collection_errors_is_planned(project: Runner) -> None:
         (("--llm-yes",), True),
         (("--llm-max-calls", "20"), True),
         (("--llm-max-cost", "20"), False),
-        (("--llm-confirm", "0.001 USD", "--llm-max-cost", "20"), True),
-        (("--llm-confirm", "off"), True),
+        (("-o", "llm_confirm=0.001 USD", "--llm-max-cost", "20"), True),
+        (("-o", "llm_confirm=off"), True),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
@@ -235,7 +250,7 @@ def test_a_script_confirms_a_costly_run(project: Runner, args: tuple[str, ...], 
     project.write("pytest.ini", "[pytest]\nllm_confirm = 5 calls\n")
     prices = '{"usd_per_million_tokens": {"m": [100, 200]}, "date": "2026-01-01", "source": "us"}'
     project.write("prices.json", prices)
-    done = project("--model", "api:m", "--llm-prices", "prices.json", *args)
+    done = project("--model", "api:m", "-o", "llm_prices=prices.json", *args)
     if confirmed:
         assert len(done.verdicts) == 12
         return
@@ -266,7 +281,7 @@ def test_a_terminal_is_asked(project: Runner, answer: str, n: str, code: int) ->
     [
         (0.12, (), True),
         (0.12, ("--llm-yes",), False),
-        (0.12, ("--llm-confirm", "off"), False),
+        (0.12, ("-o", "llm_confirm=off"), False),
         (0.5, (), False),
     ],
 )

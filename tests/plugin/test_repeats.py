@@ -14,7 +14,7 @@ import pytest
 from bench.stub_server import RunningStub
 from pytest_llmprops.core.requests import REPEAT_STRIDE
 from tests.support.cuts import write_cuts
-from tests.support.gated_runs import gate, recorded_gate
+from tests.support.gated_runs import command, gate, recorded_gate
 from tests.support.runs import Finished, Runner
 
 Stub = Callable[..., RunningStub]
@@ -64,7 +64,8 @@ def test_each_sample_has_its_own_call_and_verdict(run: Runner, workers: str) -> 
     table = [line.split() for line in done.output.splitlines() if line.startswith(("  task ", "  add "))]
     assert [table[0][3:5], table[0][-4:]] == [["items", "samples"], ["var", "items", "var", "samples"]]
     assert [table[1][3:5], table[1][-2:]] == [["6", "18"], ["0.078", "0.167"]]
-    assert re.search(r"^  metric +add/en/k=3\n  pass@k +1$", done.output, re.MULTILINE)
+    shown = command(run, "runs", "show", str(done.folder)).output
+    assert re.search(r"^  metric +add/en/k=3\n  pass@k +1$", shown, re.MULTILINE)
 
 
 def test_the_failure_of_a_case_counts_its_samples(run: Runner) -> None:

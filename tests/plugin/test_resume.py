@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.stub_server import RunningStub
-from pytest_llmprops.cli.run import retry_arguments
+from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata
@@ -68,7 +68,7 @@ def _change(done: Finished, **facts: object) -> None:
 def test_errors_are_measured_again_and_verdicts_stay(run: Runner, workers: str) -> None:
     """A resumed run asks only about the errors; its record is that of one run, complete and consistent."""
     _with_errors(run)
-    options = ("--model", run.adder, "--llm-cache", "off", "--llm-retries", "0", "-n", workers)
+    options = ("--model", run.adder, "--llm-cache", "off", "-o", "llm_retries=0", "-n", workers)
     first = run(*options)
     assert first.run["summary"][0]["errors"] == 3
     started, asked = first.run["started"], _asked(run)
@@ -106,7 +106,7 @@ DIFFERENT = {
 def test_another_run_is_refused(run: Runner, workers: str, difference: str) -> None:
     """Another model, protocol or selection is refused in one line; no verdict is lost and no call is made."""
     _with_errors(run)
-    model = ("--model", run.adder, "--llm-retries", "0")
+    model = ("--model", run.adder, "-o", "llm_retries=0")
     first = run(*model)
     _asked(run)
     before = {file.name: file.read_bytes() for file in first.folder.iterdir()}
@@ -237,34 +237,34 @@ def test_retry_says_that_the_password_of_the_store_is_missing(
     """A note comes first. The command has no ``***``, which is no password, and works if libpq finds the password."""
     _with_errors(run)
     url = postgres.url(postgres.new_database(), password="secret")
-    first = run("--model", run.adder, "--llm-retries", "0", "--llm-store", url)
+    first = run("--model", run.adder, "-o", "llm_retries=0", "--llm-store", url)
     run.write("failing.txt", "0")
-    named, _ = retry_arguments([str(first.folder), f"--llm-store={url}"])
+    named, _ = resume_arguments([str(first.folder), f"--llm-store={url}"])
     assert named[-1] == f"--llm-store={url}"
     assert sum(word.startswith("--llm-store") for word in named) == 1
     assert "password" not in capfd.readouterr().err
-    done = command(run, "retry", str(first.folder))
+    done = command(run, "run", "--resume", str(first.folder))
     repeated = next(line for line in done.output.splitlines() if "--llm-resume" in line)
     note = next(line for line in done.output.splitlines() if line.startswith("note: the password"))
     assert note == (
         "note: the password of the reply store is not recorded; set PGPASSWORD or PGPASSFILE, or name the store again:"
-        f" llmprops retry {first.folder} --llm-store URL"
+        f" llmprops run --resume {first.folder} --llm-store URL"
     )
     assert shlex.quote(f"--llm-store={url.replace(':secret', '')}") in repeated
     assert read_run(first.folder).facts.summary[0].errors == 0
 
 
 def test_retry_repeats_the_command_of_a_run(run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
-    """``llmprops retry RUN`` prints the run's own pytest command with --llm-resume, and completes the record."""
+    """``llmprops run --resume RUN`` prints the run's own pytest command with --llm-resume, and completes the record."""
     _with_errors(run)
-    first = run("--model", run.adder, "--llm-retries", "0", "--llm-limit", "10")
+    first = run("--model", run.adder, "-o", "llm_retries=0", "--llm-limit", "10")
     run.write("failing.txt", "0")
     _asked(run)
-    done = command(run, "retry", str(first.folder), "-q")
+    done = command(run, "run", "--resume", str(first.folder), "-q")
     assert f"--llm-limit=10 --llm-resume --llm-run={first.folder} -q\n" in done.output
     assert set(_asked(run)) <= {0, 1, 2}
     assert read_run(first.folder).facts.summary[0].errors == 0
-    assert "no run 'nosuch'" in one_error(capsys, "retry", "nosuch")
+    assert "no run 'nosuch'" in one_error(capsys, "run", "--resume", "nosuch")
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_retry_repeats_the_command_of_a_run(run: Runner, capsys: pytest.CaptureF
 def test_record_that_cannot_be_resumed(run: Runner, problem: str, said: str) -> None:
     """A record without errors, of a baseline, or that a process writes is refused in one line, and stays as it is."""
     _with_errors(run, failing=0 if problem == "whole" else 3)
-    first = run("--model", run.adder, "--llm-retries", "0")
+    first = run("--model", run.adder, "-o", "llm_retries=0")
     if problem == "baseline":
         _change(first, promoted_from="the-run")
     before = (first.folder / "run.json").read_bytes()
@@ -303,7 +303,7 @@ def test_a_run_is_not_resumed_on_other_data(run: Runner) -> None:
 def test_a_run_resumed_with_other_versions_says_so(run: Runner) -> None:
     """The summary names each package whose version differs from that of the first part."""
     _with_errors(run)
-    options = ("--model", run.adder, "--llm-retries", "0")
+    options = ("--model", run.adder, "-o", "llm_retries=0")
     first = run(*options)
     versions = first.run["versions"] | {"pytest": "0.1"}
     _change(first, complete=False, finished=None, files={}, versions=versions)

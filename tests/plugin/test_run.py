@@ -301,10 +301,10 @@ def test_local_model_runs_in_one_process(run: Runner) -> None:
 
 
 def test_cost_has_the_date_of_its_prices(run: Runner) -> None:
-    """Plan, refusal and summary name the file of --llm-prices and its date; the record has the price of the model."""
+    """Plan, refusal and summary name the file of ``llm_prices`` and its date; the record has the price of the model."""
     run.sums(2)
     table = '{"date": "2026-01-02", "usd_per_million_tokens": {"call": [1000, 1000]}}'
-    options = ("--model", run.adder, "--llm-prices", str(run.write("mine.json", table)))
+    options = ("--model", run.adder, "-o", f"llm_prices={run.write('mine.json', table)}")
     assert "  prices: mine.json, 2026-01-02" in run(*options, "--llm-plan").output
     refused = run(*options, "--llm-max-cost", "0.001").output
     assert "USD (prices: mine.json, 2026-01-02), above --llm-max-cost 0.001" in refused
@@ -312,7 +312,7 @@ def test_cost_has_the_date_of_its_prices(run: Runner) -> None:
     assert " USD (prices: mine.json, 2026-01-02)" in done.output
     [model] = done.run["models"].values()
     assert model["price"] == {"input": 1000.0, "output": 1000.0, "source": "mine.json, 2026-01-02"}
-    bad = run(*options[:2], "--llm-prices", str(run.folder / "none.json"))
+    bad = run(*options[:2], "-o", f"llm_prices={run.folder / 'none.json'}")
     assert (bad.code, bad.folder.exists()) == (4, False)
     assert "ERROR: prices: cannot read" in bad.output
 

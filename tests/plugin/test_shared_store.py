@@ -107,7 +107,7 @@ def test_a_server_that_stays_away_stops_the_run(
     assert (stopped.code, stopped.run["complete"]) == (2, False)
     assert "Traceback" not in stopped.output
     assert f"reply store {url}: " in stopped.run["stopped"]
-    assert "llmprops retry resumes the run" in stopped.run["stopped"]
+    assert "llmprops run --resume RUN resumes the run" in stopped.run["stopped"]
     assert stub.stats()["answered"] < 300
     server.start()
     done = run(*arguments, "--llm-run", str(stopped.folder), "--llm-resume")

@@ -1,4 +1,4 @@
-"""``llmprops retry`` on the record of someone else runs none of its code, and sends no key to its addresses."""
+"""``llmprops run --resume`` on the record of someone else runs none of its code, and sends no key to its addresses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.cli.run import retry_arguments
+from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.reports.terminal import next_command
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.recorded_command import FROM_RECORD
@@ -25,10 +25,10 @@ EVIL = "from pathlib import Path\nPath({file!r}).write_text('ran')\n"
 
 
 def retry(run: Runner, *words: str, env: Mapping[str, str] | None = None) -> Finished:
-    """Run ``llmprops retry`` with ``words`` in the user's folder, without a terminal."""
+    """Run ``llmprops run --resume`` with ``words`` in the user's folder, without a terminal."""
     code = "import sys; from pytest_llmprops.cli.main import main; sys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-c", code, "retry", *words],
+        [sys.executable, "-c", code, "run", "--resume", *words],
         cwd=run.folder,
         env=run.environment(env),
         stdin=subprocess.DEVNULL,
@@ -44,7 +44,7 @@ def recorded(run: Runner, *more: str, env: Mapping[str, str] | None = None) -> F
     """Return a run whose three cases ended in errors."""
     run.sums(3)
     run.write("adder.py", "def reply(chat):\n    return RuntimeError('overloaded')\n")
-    return run("--model", run.adder, "--llm-retries", "0", *more, env=env)
+    return run("--model", run.adder, "-o", "llm_retries=0", *more, env=env)
 
 
 def change_command(done: Finished, *words: str) -> None:
@@ -90,7 +90,7 @@ def stranger() -> Iterator[Stranger]:
 def failed_run(run: Runner, stranger: Stranger, *more: str) -> Finished:
     """Return a run with errors, whose command names the stranger's server; the server then answers."""
     run.sums(3)
-    done = run("--model", "openai:m", "--llm-base-url", stranger.url, "--llm-retries", "0", *more)
+    done = run("--model", "openai:m", "--llm-base-url", stranger.url, "-o", "llm_retries=0", *more)
     assert {row["status"] for row in done.verdicts.values()} == {"error"}, done.output
     stranger.is_failing = False
     stranger.calls.clear()
@@ -128,7 +128,7 @@ def test_code_of_a_record_is_not_run(
         (record / name).write_text("[pytest]\naddopts = -p evil\npythonpath = .\n")
     (record / "arguments").write_text("-p\nevil\n")
     command = [word.format(record=record) for word in words]
-    own = ("--model", run.adder, "--llm-retries=0")
+    own = ("--model", run.adder, "--override-ini=llm_retries=0")
     change_command(Finished(0, "", record), *command, *own)
     check_nothing_ran(run, record, mark)
     # Without these files the record is one, and what it names is next to it.
@@ -156,7 +156,7 @@ def test_model_that_is_a_file_of_a_stranger_is_not_loaded(
     file, mark = tmp_path_factory.mktemp("elsewhere") / "model.py", run.folder / "ran.txt"
     file.write_text("def reply(chat):\n    return RuntimeError('overloaded')\n")
     spec = f"fake:call?file={file}"
-    first = run("--model", spec, "--llm-retries", "0")
+    first = run("--model", spec, "-o", "llm_retries=0")
     file.write_text(EVIL.format(file=str(mark)) + "def reply(chat):\n    return '1'\n")
     done = retry(run, str(first.folder))
     assert (done.code, mark.exists()) == (4, False), done.output
@@ -221,11 +221,14 @@ def test_address_in_a_model_is_asked_about(run: Runner, stranger: Stranger, plac
             "the password in PGPASSWORD would go to postgresql://evil/db",
         ),
         (
-            ("--llm-prices", "{record}/prices.json"),
+            ("-o", "llm_prices={record}/prices.json"),
             "prices.json would be read, which is in the folder of a record",
         ),
         (("--llm-gate", "{record}/gate.toml"), "gate.toml would be read, which is in the folder of a record"),
-        (("--llm-data={record}", "--llm-source=all"), "would be read, which is in the folder of a record"),
+        (
+            ("--llm-data={record}", "--override-ini=llm_source=all"),
+            "would be read, which is in the folder of a record",
+        ),
         (("--llm-max-cost", "1000"), "the limit would be 1000"),
         (
             ("--llm-model", "litellm:x/y", "--llm-param", "api_base=http://e"),
@@ -255,7 +258,7 @@ def test_a_terminal_is_asked(
     """On a terminal, the question says which key would go where; only y goes on."""
     first = failed_run(run, stranger)
     monkeypatch.chdir(run.folder)
-    words, value = retry_arguments([str(first.folder)])
+    words, value = resume_arguments([str(first.folder)])
     question = "llmprops: continue? [y/N]"
     env = {"OPENAI_API_KEY": KEY, FROM_RECORD: value}
     status, shown = answering(run, *words, env=env, question=question, answer=answer)
@@ -279,5 +282,5 @@ def test_offered_commands_are_quoted(run: Runner) -> None:
     folder = run.folder / "x; touch ran"
     run.write("adder.py", "import os\ndef reply(chat):\n    os.kill(os.getpid(), 2)\n    return '1'\n")
     done = run("--model", run.adder, "--llm-run", str(folder))
-    assert f"complete it: llmprops retry '{folder}'" in " ".join(done.output.split())
+    assert f"complete it: llmprops run --resume '{folder}'" in " ".join(done.output.split())
     assert f" '{folder}'" in next_command(folder)

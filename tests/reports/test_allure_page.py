@@ -226,7 +226,7 @@ def test_new_failures_and_fixed_cases_of_an_upgrade(run: Runner, browser_page: P
     run.sums(4)
     results, out, history = run.folder / "results", run.folder / "report.html", run.folder / "history.jsonl"
     for name, wrong in (("old", (0, 1)), ("new", (1, 2))):
-        run("--model", adder_except(run, name, *wrong), "--llm-allure-identity", "item",
+        run("--model", adder_except(run, name, *wrong), "-o", "llm_allure_identity=item",
             "--alluredir", str(results), "--clean-alluredir")  # fmt: skip
         site.build(results, out, history, allure=command)
     Report(out.as_uri()).open(browser_page)

@@ -36,7 +36,7 @@ def test_no_output_has_control_characters(
     run.write("adder.py", ANSWER)
     outputs = ("--junitxml", "junit.xml", "--alluredir", str(run.folder / "allure"), "-v", "-rA")
     first, second = (
-        run("--model", run.adder, "--llm-retries", "0", *outputs, "--llm-attach", "all") for _ in range(2)
+        run("--model", run.adder, "-o", "llm_retries=0", *outputs, "-o", "llm_attach=all") for _ in range(2)
     )
     found = {"pytest": raw(first.output)}
     monkeypatch.chdir(run.folder)

@@ -66,7 +66,7 @@ def against(
         ),
         (
             {"complete": False},
-            "this run is incomplete: cases have no verdict; continue it with: llmprops retry run-new",
+            "this run is incomplete: cases have no verdict; continue it with: llmprops run --resume run-new",
         ),
         ({"complete": False, "stopped": "wrong key"}, "this run is incomplete: wrong key"),
     ],

@@ -55,7 +55,8 @@ def test_max_drop_at_its_limits() -> None:
     high = sample.upper_limit(0.025, most=1)
     for margin, wanted in ((high + 1e-9, "met"), (high - 1e-9, "inconclusive"), (0.0, "inconclusive")):
         check = check_of(judged(gate_of({"max_drop": margin}), *paired_runs(270, 12, 9, 9)), "max_drop")
-        assert (check.verdict, check.value) == (wanted, pytest.approx(-0.01))
+        assert check.verdict == wanted
+        assert check.value == pytest.approx(-0.01)
         assert (check.ci_low, check.ci_high) == pytest.approx((-high, -sample.lower_limit(0.025, least=-1)))
     worse, margin = paired_runs(1960, 28, 6, 6), flips(28, 6, 2000).upper_limit(0.025, most=1)
     for limit, decision in ((margin + 1e-9, "pass"), (margin - 1e-9, "fail")):
@@ -93,13 +94,15 @@ def test_advice_speaks_of_what_was_measured() -> None:
     reason = check_of(judged(gate, *paired_runs(90, 5, 3, 2)), "max_drop").reason
     assert reason.startswith("probably 2 points worse and within the margin; ")
     needed = int(reason.split("; ")[1].split()[0])
-    scaled = [round(needed * n / 100) for n in (5, 3)]
-    assert judged(gate, *paired_runs(needed - sum(scaled), *scaled, 0)).decision == "pass"
+    lost, gained = (round(needed * n / 100) for n in (5, 3))
+    assert judged(gate, *paired_runs(needed - lost - gained, lost, gained, 0)).decision == "pass"
     beyond = check_of(judged(gate, *paired_runs(90, 8, 2, 0)), "max_drop")
     assert beyond.verdict == "inconclusive"
     assert beyond.reason.startswith("probably 6 points worse; ")
-    more = [round(1.2 * int(beyond.reason.split("; ")[1].split()[0]) * n / 100) for n in (90, 8, 2)]
-    assert judged(gate, *paired_runs(*more, 0)).decision == "fail"
+    both, lost, gained = (
+        round(1.2 * int(beyond.reason.split("; ")[1].split()[0]) * n / 100) for n in (90, 8, 2)
+    )
+    assert judged(gate, *paired_runs(both, lost, gained, 0)).decision == "fail"
     for of, words in ((5000, "would decide"), (120, "the 120 pairs of the benchmark are too few to decide")):
         ours, theirs = paired_runs(90, 5, 3, 2)
         result = judged(gate, ours, theirs, selection={"sums": {"items": 100, "of": of}})
@@ -355,6 +358,8 @@ def test_a_metric_that_is_missing_is_invalid() -> None:
         result = judged(gate_of({**rule, "min": 0.1}), new("c" * 40), metrics=rows)
         assert result.decision == "invalid"
         assert "the run has no metric" in result.line
+        assert "it has none, rate" in result.line
+        assert ("did you mean rate?" in result.line) == (rule["metric"] == "rat")
     undefined = judged(gate_of({"metric": "none", "min": 0.1}), new("c" * 40), metrics=rows)
     assert "none is undefined in this run" in undefined.line
     assert judged(gate_of({"metric": "r*", "group": "l*", "min": 0.1}), new("c" * 40), metrics=rows).passed

@@ -19,7 +19,7 @@ CHANCE = 1e-3
 
 
 def _at_most(stated: float, found: float, of: int) -> bool:
-    return binomtest(round(found * of), of, stated, alternative="greater").pvalue > CHANCE
+    return bool(binomtest(round(found * of), of, stated, alternative="greater").pvalue > CHANCE)
 
 
 @pytest.mark.timeout(300)

@@ -164,6 +164,7 @@ PLACES = [verdict(task=task, language=language) for task in ("add", "mul") for l
     [
         ({"task": "sub"}, "task is one of add, mul"),
         ({"task": "add", "language": "e"}, "language is one of en, zh"),
+        ({"task": "add", "language": "english"}, "language is one of en, zh; write the code, not 'english'"),
         ({"task": "A*"}, "task is one of add, mul"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.numbers import point_range, points
 from pytest_llmprops.core.records import VerdictRecord
@@ -48,7 +49,7 @@ def pair_of_runs(rng: np.random.Generator, folder: Path, *, is_unchanged: bool) 
             for sample in range(repeats):
                 for model, right, into in zip(("old", "new"), (usual, after), records, strict=True):
                     is_right = right ^ (rng.random() < churn / 2)
-                    status = "correct" if is_right else "wrong"
+                    status: RecordStatus = "correct" if is_right else "wrong"
                     into.append(replace(first, model=model, status=status, sample=sample))
     old, new = (
         Run(folder, facts_of(model, summary=[plain(row) for row in summary_rows(rows)]), tuple(rows))

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.core.records import Review, VerdictKey, VerdictRecord
+from pytest_llmprops.core.records import Review, ReviewStatus, VerdictKey, VerdictRecord
 from pytest_llmprops.core.statistics import wilson
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.reports.page.build import write_report
@@ -36,7 +36,13 @@ def read(number: int, status: RecordStatus, rule: str, alike: float = 1.0, **mor
 def mark(record: VerdictRecord, status: str) -> Review:
     """Return a person's mark on a verdict."""
     return Review(
-        "run", record.model, record.benchmark, record.source, record.id, record.sample, status=status
+        "run",
+        record.model,
+        record.benchmark,
+        record.source,
+        record.id,
+        record.sample,
+        status=cast("ReviewStatus", status),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from pytest_llmprops.benchmark_registry import suites_of
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.plugin.options import OPTIONS
-from pytest_llmprops.runs.recorded_command import NOT_REPEATED, REPEATED, repeated_words
+from pytest_llmprops.runs.recorded_command import INI_ONLY, NOT_REPEATED, REPEATED, repeated_words
 
 SUITE = "pytest_llmprops.suites.test_htest"
 
@@ -38,6 +38,7 @@ def test_every_option_is_decided_about() -> None:
     """A new option is either repeated or not."""
     assert {option.name for option in OPTIONS} == REPEATED | NOT_REPEATED
     assert not REPEATED & NOT_REPEATED
+    assert {option.name for option in OPTIONS if option.is_ini_only} == INI_ONLY
 
 
 @pytest.mark.parametrize(
@@ -48,8 +49,10 @@ def test_every_option_is_decided_about() -> None:
         ([f"{SUITE}::test_htest[m-htest/rhyme/1]"], ["--pyargs", f"{SUITE}::test_htest[m-htest/rhyme/1]"]),
         (["suites/test_one.py::test_a[x]", "-k", "a or b"], ["suites/test_one.py::test_a[x]", "-ka or b"]),
         (["-qx", "-vv", "-ka", "-m", "@file", "--tb", "short"], ["-qx", "-vv", "-ka", "-m@file", "--tb=short"]),
-        (["--llm-run", "x", "--llm-resume", "--llm-yes", "--llm-confirm=off", "--llm-limit", "5"], ["--llm-limit=5"]),
+        (["--llm-run", "x", "--llm-resume", "--llm-yes", "-ollm_confirm=off", "--llm-limit", "5"], ["--llm-limit=5"]),
         (["--llm-header", "a=$A", "--llm-param", "stop=[1]"], ["--llm-header=a=$A", "--llm-param=stop=[1]"]),
+        (["-o", "llm_rpm=60", "-ollm_source=all"], ["--override-ini=llm_rpm=60", "--override-ini=llm_source=all"]),
+        (["--override-ini", "llm_rpm=6", "-o", "llm_confirm=off", "-x"], ["--override-ini=llm_rpm=6", "-x"]),
         (["--deselect", "suites/test_one.py", "--ignore=x"], ["--deselect=suites/test_one.py", "--ignore=x"]),
     ],
 )  # fmt: skip
@@ -67,6 +70,9 @@ def test_own_command_is_repeated(command: list[str], words: list[str]) -> None:
         ["-c", "evil.ini"],
         ["-o", "addopts=-p evil"],
         ["-oaddopts=-pevil"],
+        ["-o", "llm_store=/evil"],
+        ["--override-ini=llm_unknown=1"],
+        ["--llm-rpm=1"],
         ["--rootdir=/tmp"],
         ["--rootdir", "/tmp"],
         ["--confcutdir", "/"],
@@ -132,7 +138,7 @@ def test_suites_of_strangers_are_refused(
     (elsewhere / "test_evil.py").write_text("")
     (project / "link").symlink_to(elsewhere)
     with pytest.raises(
-        UsageError, match=r"^reports/runs/one: its suite .* is not run; .*llmprops retry RUN suites/$"
+        UsageError, match=r"^reports/runs/one: its suite .* is not run; .*llmprops run --resume RUN suites/$"
     ):
         repeated([*(["--pyargs"] if pyargs else []), suite])
     assert repeated([suite], "suites/")[0] == []

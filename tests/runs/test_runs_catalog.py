@@ -72,6 +72,10 @@ def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
     assert text.count("run6") == 1
     assert sum(f"run{n}" in text for n in range(7)) == catalog.NEWEST
     assert "\n" not in text
+    with pytest.raises(
+        UsageError, match=r"no run 'latest': a run is named by its folder; the newest is run\d$"
+    ):
+        find_run("latest", tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "none", "../x", "reports/runs"])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.cli.run import retry_arguments
+from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, Shard
 from pytest_llmprops.core.records import VerdictRecord
@@ -172,8 +172,8 @@ def test_an_incomplete_merged_run_names_the_shards(
     out = tmp_path / "merged"
     merge([read_run(folder) for folder in folders], out)
     steps = (
-        "measure the missing shards with --llm-shard (3/4, 4/4), complete the others with 'llmprops retry'"
-        f" ({folders[1]}), then merge all shards again with 'llmprops runs merge'"
+        "measure the missing shards with --llm-shard (3/4, 4/4), complete the others with 'llmprops run --resume"
+        f" RUN' ({folders[1]}), then merge all shards again with 'llmprops runs merge'"
     )
     gate = tmp_path / "gate.toml"
     gate.write_text("[[rule]]\nbenchmark = 'sums'\nmin_accuracy = 0.3\n")
@@ -181,7 +181,7 @@ def test_an_incomplete_merged_run_names_the_shards(
     assert f"this run is incomplete: cases have no verdict; {steps}" in " ".join(
         capsys.readouterr().out.split()
     )
-    assert main(["retry", str(out)]) == 2
+    assert main(["run", "--resume", str(out)]) == 2
     assert capsys.readouterr().err == f"llmprops: {out}: was merged from shards; {steps}\n"
     run = read_run(out)
     assert f"have no verdict; complete it: {steps}" in " ".join(
@@ -190,7 +190,7 @@ def test_an_incomplete_merged_run_names_the_shards(
 
 
 def test_a_merged_run_is_not_resumed(parts: tuple[Finished, list[Finished], Path]) -> None:
-    """``llmprops retry`` and ``--llm-resume`` say why, also if nothing is missing."""
+    """``llmprops run --resume`` and ``--llm-resume`` say why, also if nothing is missing."""
     *_, out = parts
     run = Runner(out.parent)
     done = run(str(ROOT / "suites"), *OPTIONS, "--llm-run", str(out), "--llm-resume")
@@ -198,7 +198,7 @@ def test_a_merged_run_is_not_resumed(parts: tuple[Finished, list[Finished], Path
     nothing = "was merged from shards; they are complete and have no errors, so there is nothing to run"
     assert f"--llm-resume {out}: {nothing}" in done.output
     with pytest.raises(UsageError, match=nothing):
-        retry_arguments([str(out)])
+        resume_arguments([str(out)])
 
 
 def test_an_incomplete_last_line_of_requests_is_left_out(tmp_path: Path) -> None:

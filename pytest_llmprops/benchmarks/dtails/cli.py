@@ -1,4 +1,4 @@
-"""``llmprops dtails``: make rules, extract concepts from a parallel corpus, run annotation studies."""
+"""``llmprops lab dtails``: make rules, extract concepts from a parallel corpus, run annotation studies."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _add_extract(commands: Groups) -> None:
         "extract",
         help="extract concepts with several translations, and a test set, from a parallel corpus",
         description="Find English words with several translations in a corpus of sentence pairs, and write them in"
-        " the authors' formats, for --llm-source published --llm-data DIR. The corpus is analysed in parts: an"
+        " the authors' formats, for --llm-data DIR. The corpus is analysed in parts: an"
         " interrupted run resumes after the last complete part. docs/dtails-extract.md explains every step.",
     )
     add = command.add_argument
@@ -232,7 +232,7 @@ def _extract(options: argparse.Namespace) -> int:
     wordnet, senses, notes = find_wordnet(), None, []
     if wordnet is None and options.senses not in (None, "none"):
         raise UsageError(
-            f"--senses {options.senses}: WordNet or NLTK is not installed; install the extra 'align', get WordNet's"
+            f"--senses {options.senses}: WordNet or NLTK is not installed; install the extra 'research', get WordNet's"
             " files (Debian: apt-get install wordnet-base; elsewhere: name them in WNSEARCHDIR), or use --senses none"
         )
     if wordnet is None and options.senses is None:
@@ -324,7 +324,7 @@ def _annotate(options: argparse.Namespace) -> int:
         if options.data is not None:
             raise UsageError("--data is only for --task selection; --task rules judges the file of --rules")
         if options.rules is None:
-            raise UsageError("--task rules needs --rules FILE; `llmprops dtails rules` makes one")
+            raise UsageError("--task rules needs --rules FILE; `llmprops lab dtails rules` makes one")
         study = rules_study(options.lang, options.rules)
     else:
         if options.rules is not None:

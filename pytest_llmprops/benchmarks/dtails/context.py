@@ -153,7 +153,7 @@ def check_rules(selected: Sequence[Item], context: Context) -> None:
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     raise UsageError(
         f"dtails.rules={setting}: no rules for {short(first['concept'])} with the variations {short(names)}{more};"
-        f" make them with `llmprops dtails rules --lang {first.language}`"
+        f" make them with `llmprops lab dtails rules --lang {first.language}`"
     )
 
 

@@ -50,7 +50,7 @@ from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
-#: Names of the files that ``llmprops dtails rules`` writes, without ``.json``.
+#: Names of the files that ``llmprops lab dtails rules`` writes, without ``.json``.
 _FILE = re.compile(r"rules-[a-z]{2,3}-(.+)")
 _GROUP = re.compile(r"([1-9][0-9]?)of([1-9][0-9]?)")
 #: The panels of figure 2, in the paper's order; the languages of figures 5 and 6; the figures by number of variations.

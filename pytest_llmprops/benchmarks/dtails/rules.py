@@ -161,7 +161,7 @@ def parse_rules_file(text: str, where: str) -> RulesFile:
             raise DataError(f"{place}: {short(own.concept)} is repeated; remove one")
         concepts.append(own)
     if not concepts:
-        raise DataError(f"{where}: there are no concepts; run `llmprops dtails rules` again")
+        raise DataError(f"{where}: there are no concepts; run `llmprops lab dtails rules` again")
     return RulesFile(data["language"], data["model"], tuple(concepts))
 
 

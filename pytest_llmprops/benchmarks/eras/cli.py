@@ -1,4 +1,4 @@
-"""``llmprops eras`` and ``generate eras``: pairs, the human evaluation, accuracy on reviews, and training."""
+"""``llmprops lab eras``: pairs, the human evaluation, accuracy on reviews, and training."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from pytest_llmprops.cli.kit import (
     wrote,
 )
 from pytest_llmprops.cli.papers import paper_rows
+from pytest_llmprops.cli.segmentation import add_segment_score
 from pytest_llmprops.cli.training import add_training_options, training_settings
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, UsageError
 from pytest_llmprops.data.published_results import PaperTable, PublishedResult, load_tables
@@ -43,8 +44,12 @@ _WINDOW = 512
 _PRINTED = {1: ("eras/table-1", "eras/footnote-6"), 2: ("eras/table-2",)}
 
 
-def add_generate(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``generate eras``."""
+def _add_generate(commands: Groups) -> None:
+    command = commands.add_parser(
+        "generate",
+        help="generate sentence pairs, with random slot words or those of a masked language model; use them with"
+        " --llm-data DIR",
+    )
     number = command.add_mutually_exclusive_group(required=True)
     number.add_argument("--pairs", type=int, metavar="N", help="up to N pairs per paradigm (maximum: 40,000)")
     number.add_argument("--total", type=int, metavar="N", help="N pairs in total (the paper: 203,944)")
@@ -96,8 +101,9 @@ def _generate(options: argparse.Namespace) -> int:
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add ``eras annotate``, ``score``, ``sentiment-accuracy`` and ``train``."""
+    """Add ``generate``, ``annotate``, ``score``, ``sentiment-accuracy``, ``segment-score`` and ``train``."""
     commands = subcommands(parser)
+    _add_generate(commands)
     annotate = commands.add_parser(
         "annotate",
         help="write blind ranking sheets for annotators",
@@ -115,7 +121,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         "--set",
         type=Path,
         metavar="DIR",
-        help="pairs of `llmprops generate eras --out DIR` (default: built-in)",
+        help="pairs of `llmprops lab eras generate --out DIR` (default: built-in)",
     )
     annotate.set_defaults(command=_annotate)
     score = commands.add_parser(
@@ -140,6 +146,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     accuracy.add_argument("--run", metavar="RUN", required=True, help="measure the models of this run")
     accuracy.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
     accuracy.set_defaults(command=_accuracy)
+    add_segment_score(commands)
     group = add_group(commands, "train", "train word segmenters and sentiment classifiers (tables 1 and 2)")
     _add_segmenter(group)
     _add_sentiment(group)
@@ -329,7 +336,7 @@ def _segmenter(options: argparse.Namespace) -> int:
 def _require_training() -> None:
     from pytest_llmprops.training.task import require_packages
 
-    require_packages("llmprops eras train")
+    require_packages("llmprops lab eras train")
 
 
 def _add_sentiment(group: Groups) -> None:

@@ -25,7 +25,7 @@ from pytest_llmprops.core.protocols import generator
 EXPLICIT, IMPLICIT = "explicit", "implicit"
 TASKS = (EXPLICIT, IMPLICIT)
 #: Pairs generated per paradigm, by source. Intervals resample paradigms, so a few pairs per paradigm are enough,
-#: and they keep chat models affordable. `llmprops generate eras` writes more.
+#: and they keep chat models affordable. `llmprops lab eras generate` writes more.
 PAIRS = {"builtin": 20, "published": 50}
 _SEED = 0
 #: Source of items from the authors' templates with this project's slot words; the authors' are not published.

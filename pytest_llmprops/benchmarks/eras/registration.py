@@ -13,12 +13,8 @@ REGISTRATION = Registration(
     manifest="manifest.tsv",
     printed_results="published_results/eras.csv",
     commands=Command(
-        "ERAS: human evaluation, accuracy on sentiment data, training",
+        "ERAS: generate pairs, human evaluation, accuracy on sentiment data, training",
         "pytest_llmprops.benchmarks.eras.cli:add_commands",
-    ),
-    generate=Command(
-        "generate ERAS sentence pairs, with random slot words or those of a masked language model",
-        "pytest_llmprops.benchmarks.eras.cli:add_generate",
     ),
     tools={"traditional": "pytest_llmprops.benchmarks.eras.tools.traditional:convert_sentence"},
 )

@@ -56,7 +56,7 @@ SCORED = {
 }
 #: The paper's two corpora, by a part of their files' names.
 CORPORA = {"asap": "ASAP", "chnsenticorp": "ChnSentiCorp"}
-#: The file in a run's folder with accuracies on labelled reviews (``llmprops eras sentiment-accuracy``).
+#: The file in a run's folder with accuracies on labelled reviews (``llmprops lab eras sentiment-accuracy``).
 ACCURACIES = "sentiment_accuracy.json"
 
 
@@ -255,7 +255,7 @@ def read_accuracies(folder: Path, model: str) -> dict[str, float]:
         files = {str(row["file"]): float(row["accuracy"]) for row in rows if row["model"] == model}
     except (ValueError, KeyError, TypeError):
         raise DataError(
-            f"{path}: not written by `llmprops eras sentiment-accuracy`; run the command again"
+            f"{path}: not written by `llmprops lab eras sentiment-accuracy`; run the command again"
         ) from None
     corpora = [corpus_of(file) for file in files]
     return {
@@ -295,7 +295,7 @@ def _sentiment(measured: Measured, places: list[Place], accuracies: Accuracies) 
         " nothing."
         " Diff.: control minus test probability of the positive class, best at 0. Intervals are over"
         " paradigms (95%). Humans: derived from the paper's ranking study (section 4.1). The last columns are"
-        " accuracies on labelled reviews (`llmprops eras sentiment-accuracy`).",
+        " accuracies on labelled reviews (`llmprops lab eras sentiment-accuracy`).",
     )
 
 

@@ -1,15 +1,18 @@
-"""``llmprops generate homophones``."""
+"""``llmprops lab homophones``: generated items."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import add_seed_and_number, wrote
+from pytest_llmprops.cli.kit import add_seed_and_number, subcommands, wrote
 
 
-def add_generate(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``generate homophones``."""
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add ``generate``."""
+    command = subcommands(parser).add_parser(
+        "generate", help="generate items from sentences; use them with --llm-data DIR"
+    )
     add_seed_and_number(command, number=100)
     command.add_argument("--lang", required=True, choices=("en", "es", "zh"))
     command.add_argument(

@@ -12,7 +12,5 @@ REGISTRATION = Registration(
     data="pytest_llmprops.data.files:builtin_data",
     manifest="manifest.tsv",
     printed_results="published_results/homophones.csv",
-    generate=Command(
-        "generate homophone items from sentences", "pytest_llmprops.benchmarks.homophones.cli:add_generate"
-    ),
+    commands=Command("homophones: generate items", "pytest_llmprops.benchmarks.homophones.cli:add_commands"),
 )

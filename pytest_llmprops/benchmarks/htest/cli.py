@@ -1,4 +1,4 @@
-"""``llmprops htest`` (people, fine-tuning) and ``llmprops generate htest``."""
+"""``llmprops lab htest``: generated items, the study with people, fine-tuning."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pytest_llmprops.reports.kit.blocks import Table
 
 
-def add_generate(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``generate htest``."""
+def _add_generate(commands: Groups) -> None:
+    command = commands.add_parser("generate", help="generate items; use them with --llm-data DIR")
     add_seed_and_number(command, number=200)
     command.add_argument(
         "--task", action="append", metavar="TASK", help="generate only this task; repeatable"
@@ -36,8 +36,9 @@ def add_generate(command: argparse.ArgumentParser) -> None:
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add ``htest annotate``, ``score``, ``train`` and ``export-train``."""
+    """Add ``generate``, ``annotate``, ``score``, ``train`` and ``export-train``."""
     commands = subcommands(parser)
+    _add_generate(commands)
     _add_people(commands)
     _add_train(commands)
     train = commands.add_parser(

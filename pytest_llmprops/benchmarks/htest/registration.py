@@ -12,6 +12,8 @@ REGISTRATION = Registration(
     data="pytest_llmprops.data.files:builtin_data",
     manifest="manifest.tsv",
     printed_results="published_results/htest.csv",
-    commands=Command("H-TEST", "pytest_llmprops.benchmarks.htest.cli:add_commands"),
-    generate=Command("generate H-TEST items", "pytest_llmprops.benchmarks.htest.cli:add_generate"),
+    commands=Command(
+        "H-TEST: generate items, the study with people, fine-tuning",
+        "pytest_llmprops.benchmarks.htest.cli:add_commands",
+    ),
 )

@@ -1,4 +1,4 @@
-"""The commands ``llmprops oracle``: your own sentences for the linearity test, and a measurement of the prover."""
+"""The commands ``llmprops lab oracle``: your own sentences for the linearity test, and a measurement of the prover."""
 
 from __future__ import annotations
 

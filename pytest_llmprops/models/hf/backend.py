@@ -217,7 +217,7 @@ def find_source(spec: ModelSpec) -> Source:
     folder = Path(spec.name).expanduser()
     gguf = spec.params.get("gguf_file")
     if (based := _adapted(spec, folder)) is not None:
-        _require(spec, ["peft"], extra="train")
+        _require(spec, ["peft"], extra="research")
         base, files = find_source(based), [*folder.glob("adapter_*")]
         pin = {"adapter_sha256": files_sha256(file for file in files if file.is_file())}
         return replace(base, adapter=str(folder), pin=lambda: {**base.pin(), **pin})

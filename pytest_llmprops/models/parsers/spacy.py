@@ -150,7 +150,7 @@ def _find(name: str) -> tuple[Path | str, Path, Mapping[str, Any]] | None:
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only()
     if importlib.util.find_spec("spacy") is None:
-        raise MissingExtra(f"--model {spec.text}", package="spacy", extra="parse")
+        raise MissingExtra(f"--model {spec.text}", package="spacy", extra="oracle")
     pipeline = _find(spec.name)
     if pipeline is None:
         raise UsageError(

@@ -323,7 +323,7 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     if spec.name != "stanza":
         raise UsageError(f"--model {spec.text}: write stanza or stanza?dir=FOLDER")
     if importlib.util.find_spec("stanza") is None:
-        raise MissingExtra(f"--model {spec.text}", package="stanza", extra="parse")
+        raise MissingExtra(f"--model {spec.text}", package="stanza", extra="oracle")
     folder = _folder(spec)
     try:
         _ = folder.resources  # for its messages

@@ -104,7 +104,7 @@ def description(
 
     :param doc: the test function's docstring. :param record: the verdict; None for a case of several items.
     :param request: the first request to the model; its end is the question, after examples and instructions. None
-        leaves out the question and the answer, of a case without calls or with ``--llm-attach none``.
+        leaves out the question and the answer, of a case without calls or with ``llm_attach = none``.
     """
     question = "" if request is None else prompt_text(request).strip()
     if len(question) > _QUESTION:

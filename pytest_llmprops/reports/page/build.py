@@ -12,6 +12,7 @@ from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold
+from pytest_llmprops.reports.page import PACKAGES
 from pytest_llmprops.runs.compare import with_baseline_first
 from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
 from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, read_gate
@@ -39,9 +40,6 @@ def with_decisions(runs: Sequence[Run], path: Path) -> list[Run]:
             run = replace(run, facts=replace(run.facts, gate=result))
         decided.append(run)
     return decided
-
-
-PACKAGES = ("jinja2", "matplotlib", "pandas")
 
 
 def write_report(

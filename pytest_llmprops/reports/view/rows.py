@@ -17,7 +17,7 @@ from pytest_llmprops.reports.view.following import Counts, Follower, Part
 from pytest_llmprops.runs.benchmark_metadata import facts_of, title_of
 from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.parts import shard_steps
-from pytest_llmprops.runs.recorded_command import retry_command
+from pytest_llmprops.runs.recorded_command import resume_command
 
 #: a run that makes no progress for this time says so
 STALLED_SECONDS = 30.0
@@ -56,7 +56,7 @@ def row_of(run: Listed, facts: RunMetadata, follower: Follower, now: float) -> R
         "cost": f"≈{spent}" if total.estimated and total.usd else spent,
         "gate": one_line(facts.gate.decision, 20) if facts.gate is not None else "",
         "remarks": [one_line(text, MOST_REMARK) for text in (*remarks, *facts.notes[:5])],
-        "command": retry_command(run.folder) if state in ("killed", "incomplete") and not steps else "",
+        "command": resume_command(run.folder) if state in ("killed", "incomplete") and not steps else "",
         "progress": {
             "done": count(total.done),
             "expected": _expected(facts),

@@ -73,7 +73,7 @@ class RuleData:
     :param units: what counts once in the accuracy: the answers, or clusters with the mean of their answers.
     :param noun: what a unit is, for messages: ``item`` or ``cluster``.
     :param pairs: items with an answer in both runs; empty if the rule does not compare.
-    :param metrics: the run's rows of the rule's metric.
+    :param metrics: the run's rows of the rule's metric. :param metric_names: of all metrics where the rule applies.
     :param items: number of items of the run.
     :param faults: items without all their answers in at least one run, by kind of fault.
     :param either: number of items that at least one run has.
@@ -92,6 +92,7 @@ class RuleData:
     noun: str
     pairs: Sequence[Pair]
     metrics: Sequence[MetricRow]
+    metric_names: Sequence[str]
     items: int
     faults: Mapping[str, Sequence[_Item]]
     either: int
@@ -132,10 +133,11 @@ class RuleData:
         shares = _largest(_error_shares(items), _error_shares(theirs))
         partly = {key: share for key, share in shares.items() if share and key not in whole}
         faults = {**faults, PARTLY: list(partly)}
-        rows = [row for row in metrics if rule.metric and _row_matches(rule, row)]
+        there = [row for row in metrics if rule.metric and rule.matches(row)]
+        rows = [row for row in there if _row_matches(rule, row)]
         return cls(
             rule, list(answers.values()), *_units(answers, terms.is_weighted), pairs, rows,
-            len(items), faults, len(items) + len(faults.get(ABSENT_HERE, ())),
+            sorted({row.name for row in there}), len(items), faults, len(items) + len(faults.get(ABSENT_HERE, ())),
             len(whole) + math.fsum(partly.values()),
             (_fewest(items), _fewest({key: theirs[key] for key in theirs.keys() & items.keys()})),
             terms.is_weighted, terms.weighs_clusters(rule, records), terms.spare(own),
@@ -221,7 +223,7 @@ def _units(answers: Mapping[_Item, Answer], is_weighted: IsWeighted) -> tuple[Se
 
 def _row_matches(rule: Rule, row: MetricRow) -> bool:
     group = rule.group is None or fnmatchcase(row.group, rule.group)
-    return group and fnmatchcase(row.name, rule.metric) and rule.matches(row)
+    return group and fnmatchcase(row.name, rule.metric)
 
 
 # Rules that compare count items that one run lacks (``max_errors``). ``min_accuracy`` alone would be met by a

@@ -23,7 +23,7 @@ from pytest_llmprops.core.numbers import percent, size_in_points
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import NOT_MEASURED, RunMetadata
 from pytest_llmprops.core.served_models import fallback_notes
-from pytest_llmprops.core.texts import first_names
+from pytest_llmprops.core.texts import did_you_mean, first_names
 from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, facts_of, unknown_benchmarks
 from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.gate import checks as gate_checks
@@ -48,7 +48,7 @@ from pytest_llmprops.runs.pairs import (
 )
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.reader import Run, computed_metrics
-from pytest_llmprops.runs.recorded_command import retry_command
+from pytest_llmprops.runs.recorded_command import resume_command
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.paired import Pairs
@@ -309,7 +309,7 @@ def _why_incomplete(facts: RunMetadata) -> str:
     lacking = next((note for note in facts.notes if NOT_MEASURED in note), None)
     if lacking is not None:
         return f"{lacking}; correct this and measure again"
-    steps = shard_steps(facts) or f"continue it with: {retry_command(facts.run_id)}"
+    steps = shard_steps(facts) or f"continue it with: {resume_command(facts.run_id)}"
     return facts.stopped or f"cases have no verdict; {steps}"
 
 
@@ -442,7 +442,11 @@ def _no_items(why: str) -> Check:
 def _metric_checks(data: RuleData) -> list[Check]:
     rule = data.rule
     if not data.metrics:
-        return [Check("metric", rule.metric, "none", "invalid", f"the run has no metric {rule.metric} there")]
+        known = ", ".join(data.metric_names) or "none"
+        is_known = rule.metric in data.metric_names
+        near = "" if is_known else did_you_mean(rule.metric, data.metric_names)
+        why = f"the run has no metric {rule.metric} there; it has {known}{near}"
+        return [Check("metric", rule.metric, "none", "invalid", why)]
     return [check for row in data.metrics for check in gate_checks.metric(rule, row)]
 
 

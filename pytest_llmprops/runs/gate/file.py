@@ -200,7 +200,10 @@ def _there(rule: Rule, places: Sequence[ItemPlace]) -> str:
     for name, pattern in rule.where.items():
         values = sorted({getattr(p, name) for p in places})
         if not any(fnmatchcase(v, pattern) for v in values):
-            return f"{name} is one of {', '.join(values) or '(nothing)'}{did_you_mean(pattern, values)}"
+            near = did_you_mean(pattern, values)
+            if name == "language" and pattern.isalpha() and not near:
+                near = f"; write the code, not '{pattern}'"
+            return f"{name} is one of {', '.join(values) or '(nothing)'}{near}"
     more = ", …" if len(places) > 12 else ""
     return "there are " + ", ".join("/".join(p[:4]) for p in places[:12]) + more
 

@@ -1,4 +1,4 @@
-"""The commands `llmprops dtails rules`, `annotate` and `agreement`: files, output and error messages."""
+"""The commands `llmprops lab dtails rules`, `annotate` and `agreement`: files, output and error messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRAIN = [
 
 
 def dtails(*words: object) -> int:
-    return main(["dtails", *map(str, words)])
+    return main(["lab", "dtails", *map(str, words)])
 
 
 def rules(*words: object) -> int:

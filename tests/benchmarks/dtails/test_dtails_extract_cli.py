@@ -1,4 +1,4 @@
-"""The command ``llmprops dtails extract``: a run that the suite can read, its output and its errors."""
+"""The command ``llmprops lab dtails extract``: a run that the suite can read, its output and its errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def extract(*words: object) -> int:
     models = ["--source-parser", "planted", "--target-parser", "words", "--aligner", "planted-encoder"]
-    return main(["dtails", "extract", *models, "--lang", "xx", *(str(word) for word in words)])
+    return main(["lab", "dtails", "extract", *models, "--lang", "xx", *(str(word) for word in words)])
 
 
 def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], run: Runner) -> None:
@@ -65,7 +65,7 @@ def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], run: Ru
     assert concepts == {word: (TAGS[word], set(forms)) for word, forms in PLANTED.items()}
     assert extract("--corpus", *files, "--out", out, "--seed", 1, "--senses", "none") == 0
     assert "word senses were not checked" not in capsys.readouterr().out
-    options = ("--llm-source", "published", "--llm-data", str(out), "--model", "fake:echo")
+    options = ("--llm-data", str(out), "--model", "fake:echo")
     done = run(DTAILS, *options, "--collect-only", "-q")
     assert done.code == 0, done.output
     for concept in PLANTED:

@@ -121,7 +121,7 @@ def test_rules_of_files(tmp_path: Path, data: tuple[str, ...], capfd: Capture) -
     """Files of rules are used by one of the commands only; without translation systems, that is said."""
     model = write_chooser(tmp_path)
     folder = data[1]
-    assert main(["dtails", "rules", "--model", model, "--data", folder, "--lang", "af", "hy"]) == 0
+    assert main(["lab", "dtails", "rules", "--model", model, "--data", folder, "--lang", "af", "hy"]) == 0
     files = ",".join(sorted(str(file.name) for file in tmp_path.glob("rules-*.json")))
     capfd.readouterr()
     settings = ("--llm-set", f"dtails.rules={files}", "--llm-set", "dtails.runs=1")
@@ -216,10 +216,10 @@ def test_every_other_entry(
         "RULES": ["rules.json"], "SHEETS": ["sheets"],
     }  # fmt: skip
     if "--rules FILE" in table.command and "dtails rules" not in table.command:
-        assert main(["dtails", "rules", "--model", model, "--lang", "af", "--out", "rules.json"]) == 0
+        assert main(["lab", "dtails", "rules", "--model", model, "--lang", "af", "--out", "rules.json"]) == 0
     for command in table.command.split(" && "):
         words = shlex.split(command)[1:]
-        if words[1] == "extract":
+        if words[2] == "extract":
             values |= {"EN": [corpus[0]], "TARGET": [corpus[1]]}
             words += [
                 "--source-parser",
@@ -231,8 +231,8 @@ def test_every_other_entry(
                 "--min-count",
                 "20",
             ]
-        if words[1] == "agreement":
-            for sheet in Path(values[words[2]][0]).glob("annotator_*.csv"):
+        if words[2] == "agreement":
+            for sheet in Path(values[words[3]][0]).glob("annotator_*.csv"):
                 fill(sheet, _answer)
         capfd.readouterr()
         assert main([part for word in words for part in values.get(word, [word])]) == 0, (

@@ -247,7 +247,7 @@ def test_languages_of_files(data: Path) -> None:
     both = f"{other},{write_rules(data / 'd.json', 'hy', concept='love')}"
     message = refusal(data, both)
     assert "no rules for 'live' with the variations 'leef/lewe, woon' and 1 more" in message
-    assert "`llmprops dtails rules --lang af`" in message
+    assert "`llmprops lab dtails rules --lang af`" in message
 
 
 def test_translations_need_no_rules(data: Path) -> None:

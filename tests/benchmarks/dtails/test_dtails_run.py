@@ -21,10 +21,11 @@ from tests.support.dtails import (
     write_chooser,
     write_language,
 )
+from tests.support.gated_runs import command
 from tests.support.runs import Runner
 
 #: options that run the data in the current folder
-DATA = ("--llm-source", "published", "--llm-data", ".")
+DATA = ("--llm-data", ".")
 
 
 @pytest.fixture
@@ -49,9 +50,8 @@ def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
     # The model takes the first variation of every list.
     first = metrics["select", "all", "position_rate", "1of2"]
     assert (first["value"], first["n"], first["direction"]) == (1.0, 5, "target:0.5")
-    assert re.search(
-        r"^  select/all +1of2 +2of2\n(  .*\n)*?  position_rate +1 +0$", done.output, re.MULTILINE
-    )
+    shown = command(run, "runs", "show", str(done.folder)).output
+    assert re.search(r"^  select/all +1of2 +2of2\n(  .*\n)*?  position_rate +1 +0$", shown, re.MULTILINE)
     verdict = done.verdicts["dtails/af/live/g02"]
     assert verdict["cluster"] == "dtails/af/live"
     assert verdict["values"]["run1_position"] == 1.0

@@ -55,7 +55,7 @@ def written(folder: Path) -> Path:
 
 
 def test_a_generated_set_is_read(tmp_path: Path) -> None:
-    """A folder of `llmprops generate eras` gives its pairs, marked as a generated set."""
+    """A folder of `llmprops lab eras generate` gives its pairs, marked as a generated set."""
     paradigms, words = load_templates()
     pairs = list(make_pairs(paradigms, words, seed=3, pairs=2))
     write_set(tmp_path, iter(pairs), paradigms, source={})

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.eras import cli as command
-from pytest_llmprops.benchmarks.eras.cli import add_generate
 from pytest_llmprops.benchmarks.eras.items import SentencePair
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
 from pytest_llmprops.benchmarks.eras.report import read_accuracies
@@ -36,11 +35,10 @@ from tests.support.training import needs_train, save_base, write_reviews
 
 
 def call(*arguments: str) -> int:
-    """Run one command of `llmprops eras` or `generate eras`."""
+    """Run one command of `llmprops lab eras`."""
     top = argparse.ArgumentParser()
-    groups = top.add_subparsers()
+    groups = top.add_subparsers().add_parser("lab").add_subparsers()
     command.add_commands(groups.add_parser("eras"))
-    add_generate(groups.add_parser("generate").add_subparsers().add_parser("eras"))
     options = top.parse_args(arguments)
     chosen: Command = options.command
     return chosen(options)
@@ -48,7 +46,7 @@ def call(*arguments: str) -> int:
 
 def test_a_set_is_written_and_read_back(tmp_path: Path) -> None:
     """--pairs N gives N pairs per paradigm; the folder is marked as generated and reads back the same."""
-    assert call("generate", "eras", "--pairs", "5", "--seed", "2", "--out", str(tmp_path)) == 0
+    assert call("lab", "eras", "generate", "--pairs", "5", "--seed", "2", "--out", str(tmp_path)) == 0
     pairs_read = read_set(tmp_path)
     assert Counter(pair.paradigm.id for pair in pairs_read) == {f"{n:02d}": 5 for n in range(1, 40)}
     assert pairs_read == list(make_pairs(*load_templates(), seed=2, pairs=5))
@@ -60,8 +58,8 @@ def test_a_set_is_written_and_read_back(tmp_path: Path) -> None:
 
 
 def test_published_templates_can_be_filled(published: Path, tmp_path: Path) -> None:
-    """`generate eras --templates DIR` fills the authors' templates."""
-    call("generate", "eras", "--pairs", "2", "--templates", str(published), "--out", str(tmp_path))
+    """`lab eras generate --templates DIR` fills the authors' templates."""
+    call("lab", "eras", "generate", "--pairs", "2", "--templates", str(published), "--out", str(tmp_path))
     pairs = read_set(tmp_path)
     assert len(pairs) == 78
     assert "信心机" in pairs[0].test
@@ -171,7 +169,7 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
     folder = save_masked_model(tmp_path / "model", paradigms, words)
     out = tmp_path / "set"
     model_spec = f"hf:{folder}?device=cpu&batch=64"
-    assert call("generate", "eras", "--pairs", "6", "--mlm", model_spec, "--out", str(out)) == 0
+    assert call("lab", "eras", "generate", "--pairs", "6", "--mlm", model_spec, "--out", str(out)) == 0
     pairs_read = read_set(out)
     assert {pair.paradigm.id for pair in pairs_read} == {"01", "02", "03"}
     facts = json.loads((out / "eras" / "SOURCE.json").read_text())
@@ -202,29 +200,32 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
 def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path) -> None:
     """--mlm with a model of another kind is a one-line error."""
     with pytest.raises(UsageError, match="not a fill-mask model"):
-        call("generate", "eras", "--pairs", "1", "--mlm", "fake:echo", "--out", str(tmp_path))
+        call("lab", "eras", "generate", "--pairs", "1", "--mlm", "fake:echo", "--out", str(tmp_path))
 
 
 def test_annotate_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The commands of `llmprops eras` write sheets and read filled ones."""
-    assert call("eras", "annotate", "--out", str(tmp_path), "--annotators", "2", "--per-paradigm", "1") == 0
+    """The commands of `llmprops lab eras` write sheets and read filled ones."""
+    assert (
+        call("lab", "eras", "annotate", "--out", str(tmp_path), "--annotators", "2", "--per-paradigm", "1")
+        == 0
+    )
     assert len(capsys.readouterr().out.splitlines()) == 3
     for file in tmp_path.glob("annotator_*.csv"):
         lines = file.read_text(encoding="utf-8-sig").splitlines()
         assert len(lines) == 53
         file.write_text("\n".join([lines[0], *(line[:-2] + "1,2,3" for line in lines[1:])]), encoding="utf-8")
-    assert call("eras", "score", str(tmp_path)) == 0
+    assert call("lab", "eras", "score", str(tmp_path)) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["pairs", "78"]
 
 
 def test_annotate_takes_a_generated_set(tmp_path: Path) -> None:
     """Sheets can use a generated set; a set with too few pairs is an error."""
-    call("generate", "eras", "--pairs", "2", "--out", str(tmp_path / "set"))
-    call("eras", "annotate", "--set", str(tmp_path / "set"), "--annotators", "2", "--per-paradigm", "1",
+    call("lab", "eras", "generate", "--pairs", "2", "--out", str(tmp_path / "set"))
+    call("lab", "eras", "annotate", "--set", str(tmp_path / "set"), "--annotators", "2", "--per-paradigm", "1",
          "--out", str(tmp_path / "sheets"))  # fmt: skip
     assert (tmp_path / "sheets" / "key.json").exists()
     with pytest.raises(UsageError, match="20 are needed"):
-        call("eras", "annotate", "--set", str(tmp_path / "set"), "--out", str(tmp_path / "other"))
+        call("lab", "eras", "annotate", "--set", str(tmp_path / "set"), "--out", str(tmp_path / "other"))
 
 
 def run(*words: object) -> int:
@@ -250,11 +251,11 @@ def test_sentiment_accuracy_of_a_run(
     """All models of a run are measured on the downloaded test files, and the report finds the rows."""
     folder = run_of(tmp_path, "fake:constant?text=A", "fake:constant?text=B")
     monkeypatch.delenv("LLMPROPS_DATA", raising=False)
-    assert run("eras", "sentiment-accuracy", "--run", folder) == 2
+    assert run("lab", "eras", "sentiment-accuracy", "--run", folder) == 2
     assert "`llmprops data pull training --dest DIR` and set LLMPROPS_DATA=DIR" in one_error(capsys)
     write_reviews(tmp_path / "training" / "chnsenticorp" / "test.tsv", ("很好", 1), ("不好", 0), ("不错", 1))
     monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path))
-    assert run("eras", "sentiment-accuracy", "--run", folder) == 0
+    assert run("lab", "eras", "sentiment-accuracy", "--run", folder) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(" [")[0].partition("text=")[2] for line in lines] == [
         "A, chnsenticorp/test.tsv: 66.7", "B, chnsenticorp/test.tsv: 33.3",
@@ -274,7 +275,7 @@ def test_long_reviews_are_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     network = BertForSequenceClassification.from_pretrained(folder, id2label=names)
     network.save_pretrained(folder)
     file = write_reviews(tmp_path / "reviews.tsv", ("老师有信心", 1), ("学生的书" * 9, 0), ("的" * 14, 0))
-    assert run("eras", "sentiment-accuracy", file, "--run", run_of(tmp_path, f"hf:{folder}")) == 0
+    assert run("lab", "eras", "sentiment-accuracy", file, "--run", run_of(tmp_path, f"hf:{folder}")) == 0
     assert "on 3 reviews, 1 cut to 512 tokens" in capsys.readouterr().out
 
 
@@ -285,7 +286,7 @@ def test_model_without_answers_is_an_error(tmp_path: Path, capsys: pytest.Captur
         ("fake:constant?text=嗯", "reviews.tsv: no text was scored: no answer was read"),
         ("maxmatch:words.txt", "neither a sentiment classifier nor a chat model"),
     ):
-        assert run("eras", "sentiment-accuracy", file, "--run", run_of(tmp_path, model)) == 2
+        assert run("lab", "eras", "sentiment-accuracy", file, "--run", run_of(tmp_path, model)) == 2
         assert said in one_error(capsys)
 
 
@@ -302,5 +303,5 @@ def test_options_of_a_training_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     """The options of `eras train` reach the training, which refuses a wrong one in one line."""
-    assert run("eras", "train", *words, "--batch", 0, "--out", tmp_path / "out") == 2
+    assert run("lab", "eras", "train", *words, "--batch", 0, "--out", tmp_path / "out") == 2
     assert "--batch must be at least 1, not 0" in one_error(capsys)

@@ -87,7 +87,7 @@ def test_maxmatch_through_pytest(published: Path, run: Runner, workers: str) -> 
     words = published / MSR
     done = run(
         str(ROOT / "suites" / "test_eras.py"), "--model", f"maxmatch:{words}", "-n", workers, "-q",
-        "--llm-source", "published", "--llm-data", str(published), "--llm-protocol", "paper",
+        "--llm-data", str(published), "--llm-protocol", "paper",
     )  # fmt: skip
     assert done.code == 1, done.output
     rows = {(m["name"], m["group"]): m["value"] for m in done.run["metrics"]}

@@ -93,7 +93,7 @@ class Project:
         data = str(self.folder / "data")
         model = f"fake:call?file={self.folder / 'extractor.py'}"
         return (
-            "--model", model, "--llm-source", "published", "--llm-data", data, "--llm-set", "oracle.tests=1",
+            "--model", model, "--llm-data", data, "--llm-set", "oracle.tests=1",
             "--llm-set", "oracle.samples=25", "-q",
         )  # fmt: skip
 
@@ -438,7 +438,7 @@ def test_without_hypothesis(project: Project) -> None:
     project = without_hypothesis(project, "import sys\nsys.modules['hypothesis'] = None\n")
     done = project("-rs")
     assert "4 passed, 1 skipped" in done.output
-    assert "pip install 'pytest-llmprops[search]'" in done.output
+    assert "pip install 'pytest-llmprops[oracle]'" in done.output
     assert done.run["complete"] is True
 
 

@@ -88,7 +88,7 @@ def test_a_store_that_takes_no_reply_stops_the_run(
     assert asked.texts == ["A"]
     why = "disk is full" if problem == "full" else "database is locked"
     assert broker.stopped == (
-        f"reply store {path}: {why}; the replies so far are kept; llmprops retry resumes the run"
+        f"reply store {path}: {why}; the replies so far are kept; llmprops run --resume RUN resumes the run"
     )
     assert broker.notes()[-1] == "1 replies are not stored; another run pays for them again"
 
@@ -103,7 +103,7 @@ def test_a_store_that_cannot_be_read_stops_the_run(make_broker: MakeBroker, tmp_
     assert {type(result) for result in asked.results} == {RunStopped}
     assert str(asked.results[0]) == (
         f"reply store {tmp_path / 'replies.sqlite'}: no such table: replies; the replies so far are kept;"
-        " llmprops retry resumes the run"
+        " llmprops run --resume RUN resumes the run"
     )
     assert model.requests == []
 

@@ -163,7 +163,7 @@ def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: 
         page.locator(
             ".run-card.killed", has_text="Ended without finishing (killed?): 2 of 4 cases"
         ).wait_for()
-        assert f"llmprops retry {folder}" in page.locator(".run-card").inner_text()
+        assert f"llmprops run --resume {folder}" in page.locator(".run-card").inner_text()
         shutil.rmtree(folder)
         page.locator(".run-card").wait_for(state="detached")
         server.stop()

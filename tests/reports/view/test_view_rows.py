@@ -90,7 +90,7 @@ def test_a_killed_run_says_so_and_how_to_go_on(tmp_path: Path, begun: Begin) -> 
     watch.step()
     record.close()
     row = only(watch)
-    assert (row["state"], row["command"]) == ("killed", f"llmprops retry {tmp_path / 'run'}")
+    assert (row["state"], row["command"]) == ("killed", f"llmprops run --resume {tmp_path / 'run'}")
     assert "Ended without finishing (killed?): 1 of 4 cases have a verdict." in row["remarks"]
 
 

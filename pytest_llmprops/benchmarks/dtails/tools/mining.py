@@ -1,8 +1,8 @@
 """Extract concepts and a test set from a parallel corpus (Barua et al., section 2.1, appendices A.2 and B.1).
 
 :func:`extract` analyses and aligns the corpus, counts translations and filters them, drops variations of other word
-senses, selects the test set, and writes the authors' files, which the suite and ``llmprops dtails rules`` read. Memory
-grows with the number of different words and of rows.
+senses, selects the test set, and writes the authors' files, which the suite and ``llmprops lab dtails rules`` read.
+Memory grows with the number of different words and of rows.
 """
 
 from __future__ import annotations

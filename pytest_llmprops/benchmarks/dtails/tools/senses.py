@@ -89,7 +89,7 @@ class GlossSenses:
             import nltk
             from nltk.corpus.reader.wordnet import WordNetCorpusReader
         except ImportError:
-            raise MissingExtra("--senses", package="nltk", extra="align") from None
+            raise MissingExtra("--senses", package="nltk", extra="research") from None
         files = self._files
 
         class Reader(WordNetCorpusReader):  # type: ignore[misc]  # NLTK has no types

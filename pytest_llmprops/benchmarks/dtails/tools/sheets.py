@@ -142,7 +142,7 @@ def rules_study(language: str, path: Path) -> Study:
 
     :raises DataError: See ``parse_rules_file``. :raises UsageError: The rules are for another language.
     """
-    file = parse_rules_file(text_of(path, "use a file by `llmprops dtails rules`"), str(path))
+    file = parse_rules_file(text_of(path, "use a file by `llmprops lab dtails rules`"), str(path))
     if file.language != language:
         raise UsageError(f"{path}: rules for '{file.language}'; use the file for '{language}'")
     questions = {}
@@ -227,7 +227,9 @@ def _read_key(where: Path) -> Study:
         if key.pop("sha256") != _digest(key):
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise DataError(f"{where}: not a key by `llmprops dtails annotate`, or changed; restore it") from None
+        raise DataError(
+            f"{where}: not a key by `llmprops lab dtails annotate`, or changed; restore it"
+        ) from None
     questions = {
         name: Question(**(fields | {"options": tuple(fields["options"])}))
         for name, fields in key["questions"].items()

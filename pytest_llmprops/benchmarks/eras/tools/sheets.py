@@ -174,7 +174,7 @@ def read_sheets(folder: Path) -> HumanResult:
             name: [[_text(pairs, m) for m in t] for t in triples] for name, (_, triples) in known.items()
         }
     except (KeyError, TypeError, AttributeError, IndexError):
-        _fail(folder / KEY, "not written by `llmprops eras annotate`; restore the original file")
+        _fail(folder / KEY, "not written by `llmprops lab eras annotate`; restore the original file")
     for name, (ids, triples) in known.items():
         ranks = _ranks(files, folder / name, name, expected[name])
         positions: dict[tuple[str, str], int] = {}

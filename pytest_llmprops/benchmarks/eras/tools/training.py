@@ -1,4 +1,4 @@
-"""``llmprops eras train``: word segmenters (section 3.1), sentiment classifiers (section 4.1), and tables of them.
+"""``llmprops lab eras train``: word segmenters (section 3.1), sentiment classifiers (section 4.1), and tables of them.
 
 Importing this module imports torch and transformers.
 """
@@ -611,7 +611,7 @@ class TableOptions:
     def arguments(self, name: str) -> list[str]:
         """Return the arguments of pytest that measure a model."""
         words = ["-k", EXPLICIT if self.table == 1 else IMPLICIT, "--llm-protocol", "paper"]
-        words += ["--llm-set", f"eras.script={TABLES[self.table][name]}", "--llm-source", self.source]
+        words += ["--llm-set", f"eras.script={TABLES[self.table][name]}", "-o", f"llm_source={self.source}"]
         return words if self.limit is None else [*words, "--llm-limit", str(self.limit)]
 
 
@@ -680,7 +680,7 @@ def run_table(
 
 
 def _write_accuracies(measured: Measured) -> None:
-    """Write the accuracies on reviews as ``llmprops eras sentiment-accuracy`` does."""
+    """Write the accuracies on reviews as ``llmprops lab eras sentiment-accuracy`` does."""
     label = parse_spec(f"hf:{measured.model.resolve()}").label
     rows = [
         {

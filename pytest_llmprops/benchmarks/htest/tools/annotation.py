@@ -127,7 +127,7 @@ def _judged(path: Path, tasks: Sequence[str]) -> dict[str, bool]:
     table = read_table(path, "question")
     rules: dict[str, bool] = {}
     if missing := [column for column in _COLUMNS if column not in table.columns]:
-        _fail(path, f"no column '{missing[0]}'; restore the header of `llmprops htest annotate`")
+        _fail(path, f"no column '{missing[0]}'; restore the header of `llmprops lab htest annotate`")
     for record in table.records:
         number, rule, correct = (record.cells[column].strip() for column in _COLUMNS)
         where = f"line {record.line}"

@@ -1,4 +1,4 @@
-"""``llmprops htest train``: fine-tune a language model on each task, and measure all tasks before and after.
+"""``llmprops lab htest train``: fine-tune a language model on each task, and measure all tasks before and after.
 
 Lee & Lim, section 5, analysis 1, and appendix F: 1,000 items of a task, three epochs, and all ten tasks with 50
 examples before and after (Table 8, Figure 6). The paper trains gpt-3.5-turbo-0613 on OpenAI's platform. This module
@@ -83,7 +83,7 @@ class FineTuning:
     def arguments(self) -> list[str]:
         """The arguments of pytest that choose the items and settings of the measurements."""
         words = ["--llm-protocol", "paper", "--llm-set", f"htest.k={self.k}", "-k", "not letter_geometry"]
-        words += ["--llm-source", *(("published", "--llm-data", self.data) if self.data else ("builtin",))]
+        words += ["--llm-data", self.data] if self.data else ["-o", "llm_source=builtin"]
         return words if self.limit is None else [*words, "--llm-limit", str(self.limit)]
 
 
@@ -209,7 +209,7 @@ def train_task(
 
     :raises UsageError: If the base cannot be trained, or there are too few items.
     """
-    require_packages("llmprops htest train", "peft")
+    require_packages("llmprops lab htest train", "peft")
     spec = base_of(options.model)
     rows = training_rows(task, n=options.items, seed=settings.seed, exclude=options.exclude)
     texts = [text for text, _ in rows]
@@ -271,7 +271,7 @@ def run_experiment(
     # Too many items must stop the experiment before its first measurement; generating them takes two seconds.
     for task in tasks:
         training_rows(task, n=options.items, seed=settings.seed, exclude=options.exclude)
-    require_packages("llmprops htest train", "peft")
+    require_packages("llmprops lab htest train", "peft")
     chosen = {"model": spec_text(base), "tasks": list(tasks)}
     description: dict[str, JSON] = {**asdict(options), **chosen, **asdict(settings)}
     # Texts of items: too long for a record.

@@ -299,7 +299,7 @@ def test_damaged_key_gives_one_line(sheets: list[Path]) -> None:
     for text in ("", "[]", "{", "{}", json.dumps(key)):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(
-            DataError, match=r"key\.json: not a key by `llmprops dtails annotate`, or changed"
+            DataError, match=r"key\.json: not a key by `llmprops lab dtails annotate`, or changed"
         ):
             read_study(path.parent)
     path.unlink()

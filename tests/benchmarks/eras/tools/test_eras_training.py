@@ -47,7 +47,7 @@ from tests.support.training import (
 
 # The two modules below import torch.
 for package in ("torch", "transformers", "accelerate"):
-    pytest.importorskip(package, reason="needs the extra 'train'")
+    pytest.importorskip(package, reason="needs the extra 'research'")
 
 from pytest_llmprops.benchmarks.eras.tools.training import (  # noqa: E402
     LABELS,
@@ -448,7 +448,7 @@ def test_table_goes_on_where_it_stopped(tmp_path: Path) -> None:
     def measure(benchmark: str, spec: str, run: Path, arguments: Sequence[str]) -> None:
         if len(measured) == 3:
             raise Interrupted
-        assert arguments[-4:] == ["--llm-source", "builtin", "--llm-limit", "4"]
+        assert arguments[-4:] == ["-o", "llm_source=builtin", "--llm-limit", "4"]
         write(run, [implicit(n, 0.2, 0.6) for n in (1, 2, 3)])
         measured.append(run.name)
 
@@ -489,7 +489,21 @@ def test_table_1_from_files(
     write_corpus(tmp_path / "pku_training.utf8", sentences(60))
     write_corpus(tmp_path / "pku_test_gold.utf8", sentences(66)[60:])
     base, out = save_base(tmp_path / "base"), tmp_path / "out"
-    words = ["eras", "train", "table", "1", "--data", tmp_path, "--base", base, "--out", out, "--only", "pku"]
+    words = [
+        "lab",
+        "eras",
+        "train",
+        "table",
+        "1",
+        "--data",
+        tmp_path,
+        "--base",
+        base,
+        "--out",
+        out,
+        "--only",
+        "pku",
+    ]
     words += ["--seeds", 2, "--limit", 1, "--epochs", 1, "--evaluations", 1, "--threads", 1, "--batch", 8]
     assert main([str(word) for word in words]) == 2
     assert "set LLMPROPS_DATA=DIR, or give --source builtin" in capsys.readouterr().err
@@ -519,7 +533,7 @@ def test_table_2_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ]
     characters = "".join(c for c in "".join((*known, *WORDS, "吗")) if not c.isascii())
     base, out = save_base(tmp_path / "base", vocabulary=characters), tmp_path / "out"
-    words = ["eras", "train", "table", "2", "--data", tmp_path / "data", "--base", base, "--out", out]
+    words = ["lab", "eras", "train", "table", "2", "--data", tmp_path / "data", "--base", base, "--out", out]
     words += ["--only", "sentiment-only", "--seeds", 1, "--limit", 1, "--epochs", 1, "--evaluations", 1]
     words += ["--threads", 1, "--batch", 8, "--source", "builtin"]
     assert main([str(word) for word in words]) == 0

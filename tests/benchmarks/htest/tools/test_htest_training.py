@@ -28,7 +28,7 @@ from tests.support.training import Stopped, resumed, silent
 
 needs_peft = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "transformers", "accelerate", "peft")),
-    reason="needs the extra 'train'",
+    reason="needs the extra 'research'",
 )
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 ROWS = [("a Bee", "A"), ("bees", "B"), ("Cee", "A"), ("dee", "B")]
@@ -165,7 +165,19 @@ def test_experiment_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest
 def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command measures, trains, measures again and writes table, CSV and figure; repeated, it only prints."""
     out = tmp_path / "out"
-    words = ["htest", "train", "--model", f"hf:{chat}", "--out", out, "--task", "uppercase", "--items", 8]
+    words = [
+        "lab",
+        "htest",
+        "train",
+        "--model",
+        f"hf:{chat}",
+        "--out",
+        out,
+        "--task",
+        "uppercase",
+        "--items",
+        8,
+    ]
     words += ["--k", 4, "--limit", 1, "--epochs", 1, "--threads", 1, "--rank", 2, "--seed", 2]
     assert main([str(word) for word in words]) == 0
     first = capsys.readouterr().out
@@ -211,7 +223,7 @@ def test_errors_are_one_line(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each is one line, and nothing is written."""
-    assert message in one_error(capsys, "htest", "train", "--out", tmp_path / "out", *words)
+    assert message in one_error(capsys, "lab", "htest", "train", "--out", tmp_path / "out", *words)
     assert not (tmp_path / "out").exists()
 
 
@@ -220,6 +232,6 @@ def test_without_its_package_the_command_is_one_line(
 ) -> None:
     """The line names the package and how to install it."""
     hide(monkeypatch, "peft")
-    line = one_error(capsys, "htest", "train", "--model", "hf:x", "--out", tmp_path / "out")
-    assert "needs the package 'peft': pip install 'pytest-llmprops[train]'" in line
+    line = one_error(capsys, "lab", "htest", "train", "--model", "hf:x", "--out", tmp_path / "out")
+    assert "needs the package 'peft': pip install 'pytest-llmprops[research]'" in line
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""`llmprops oracle`: a user's sentences as items, and the shares of alignments of the provers, without a model."""
+"""`llmprops lab oracle`: a user's sentences as items, and the shares of alignments of the provers, without a model."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def mine(tmp_path: Path, text: str = "One here.\n\nTwo here.\nOne  here.\n") -> 
 
 
 def one_error(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    """Run ``llmprops oracle``; return the only line on standard error."""
-    assert main(["oracle", *map(str, words)]) == 2
+    """Run ``llmprops lab oracle``; return the only line on standard error."""
+    assert main(["lab", "oracle", *map(str, words)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("llmprops: ")
     return line
@@ -47,7 +47,7 @@ def one_error(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 def test_sentences_can_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The folder is read as generated data, each sentence once; the mark has their number; the files are printed."""
     out = tmp_path / "out"
-    assert main(["oracle", "sentences", str(mine(tmp_path)), "--out", str(out)]) == 0
+    assert main(["lab", "oracle", "sentences", str(mine(tmp_path)), "--out", str(out)]) == 0
     files = [out / "oracle" / name for name in ("sentences.txt", "SOURCE.json")]
     assert capsys.readouterr().out.splitlines() == list(map(str, files))
     mark = json.loads(files[1].read_text(encoding="utf-8"))
