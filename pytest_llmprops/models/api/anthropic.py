@@ -44,7 +44,7 @@ from pytest_llmprops.models.api.client import (
     http_library,
 )
 from pytest_llmprops.models.api.openai import normalised_url
-from pytest_llmprops.models.base import CallOptions
+from pytest_llmprops.models.base import CallOptions, import_sdk
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, split_user
 
@@ -297,7 +297,7 @@ class AnthropicModel(ApiModel):
             return BackendError(missing, kind="key", fatal=True)
         key, (url, user) = os.environ[KEY].strip(), split_user(self._url)
         self._prepare()
-        sdk: Any = importlib.import_module("anthropic")
+        sdk = import_sdk("anthropic")
         self._response = http_library(sdk).Response
         options = self._options
         try:
@@ -349,7 +349,7 @@ def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
 
 
 def _import_sdk() -> None:
-    importlib.import_module("anthropic")
+    import_sdk("anthropic")
 
 
 BACKEND = Backend(

@@ -25,7 +25,7 @@ from pytest_llmprops.models.api.client import (
     refuse_redirect,
 )
 from pytest_llmprops.models.api.openai import normalised_url
-from pytest_llmprops.models.base import CallOptions
+from pytest_llmprops.models.base import CallOptions, import_sdk
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user
 
@@ -93,7 +93,7 @@ def load_litellm() -> Any:
     """Import litellm without network access, ``.env`` files, printed advice and telemetry."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    litellm: Any = importlib.import_module("litellm")
+    litellm = import_sdk("litellm")
     litellm.suppress_debug_info = True
     litellm.set_verbose = False
     litellm.telemetry = False

@@ -40,7 +40,7 @@ from pytest_llmprops.models.api.batches import (
 from pytest_llmprops.models.api.client import ApiCalls, ApiSampleModel, Deviations, check_prices, most_samples
 from pytest_llmprops.models.api.connections import same_origin
 from pytest_llmprops.models.api.responses import chat_answer, response_params
-from pytest_llmprops.models.base import CallOptions
+from pytest_llmprops.models.base import CallOptions, import_sdk
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user, without_secrets
 
@@ -290,11 +290,12 @@ class OpenAIModel(ApiSampleModel):
             return BackendError(missing, kind="key", fatal=True)
         key = os.environ.get("OPENAI_API_KEY", "").strip()
         self._prepare()
-        from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool
-
+        pool = import_sdk(_POOL)
         try:
-            clients = {url: SdkClient(url, key or "none", self._options, self.path) for url in self._urls}
-            self.client = ServerPool(clients)
+            clients = {
+                url: pool.SdkClient(url, key or "none", self._options, self.path) for url in self._urls
+            }
+            self.client = pool.ServerPool(clients)
             self._sdk = clients[self._urls[0]].sdk
         except Exception as error:
             return errors.from_opening(error, self._calls.hidden)
@@ -386,8 +387,12 @@ def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
     return ""
 
 
+#: the module that imports the SDK
+_POOL = "pytest_llmprops.models.api.server_pool"
+
+
 def _import_sdk() -> None:
-    importlib.import_module("pytest_llmprops.models.api.server_pool")
+    import_sdk(_POOL)
 
 
 BACKEND = Backend(
