@@ -62,8 +62,8 @@ def test_example_is_measured_and_gated(measured: Finished) -> None:
 
 
 def test_example_adds_a_command(installed: Environment) -> None:
-    """`llmprops capitals list` works in the new environment; here, the benchmark is unknown."""
-    lines = installed("-m", "pytest_llmprops.cli.main", "capitals", "list", "--different").splitlines()
+    """`llmprops lab capitals list` works in the new environment; here, the benchmark is unknown."""
+    lines = installed("-m", "pytest_llmprops.cli.main", "lab", "capitals", "list", "--different").splitlines()
     assert len(lines) == 15
     assert lines[0] == "Brazil\tBrasília\tSão Paulo"
     assert "capitals" not in benchmark_names()

@@ -113,9 +113,8 @@ def plain_run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 def expected(plain_run: Finished) -> dict[bool, dict[str, str]]:
     """Return the statuses behind a plain server, by whether it returns log probabilities."""
     found = {logprobs: statuses(plain_run, f"m{logprobs}") for logprobs in (True, False)}
-    assert {status for one in found.values() for status in one.values()} == {"correct", "wrong"}, (
-        plain_run.output
-    )
+    seen = {status for one in found.values() for status in one.values()}
+    assert {"correct", "wrong"} <= seen <= {"correct", "wrong", "unparsed", "untested"}, plain_run.output
     return found
 
 
@@ -280,7 +279,7 @@ def test_verdicts_behind_aimock(
     if spec.startswith("litellm:") and importlib.util.find_spec("litellm") is None:
         pytest.skip("needs the extra 'litellm'")
     calls = list(read_requests(plain_run.folder).each())
-    replies = {call.request["messages"][-1][1]: call.reply for call in calls}
+    replies = {call.request["messages"][-1][1]: call.reply.text for call in calls}
     # It takes the first fixture whose text is in the last message of the user.
     fixtures = [
         {"match": {"userMessage": prompt}, "response": {"content": reply}}

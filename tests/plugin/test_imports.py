@@ -48,7 +48,7 @@ def pytest_runtest_setup(item):
 """
 #: what no process of a run without a gate and Allure needs, except the broker
 UNUSED = {
-    "hypothesis", "numpy", "scipy", "statsmodels", "torch", "networkx", "openai", "pydantic", "httpx", "httpx2",
+    "hypothesis", "numpy", "scipy", "statsmodels", "torch", "networkx", "openai", "httpx", "httpx2",
     "tenacity", "tomllib", "allure", "allure_commons", "allure_pytest", "pytest_llmprops.plugin.allure",
     "pytest_llmprops.plugin.gating", "pytest_llmprops.runs.gate.decide", "pytest_llmprops.runs.catalog",
 }  # fmt: skip
@@ -68,7 +68,7 @@ def test_without_a_model_suites_are_skipped(run: Runner) -> None:
     assert done.code == 0
     assert done.output.count("no model chosen: pass --model SPEC") == 1
     heavy = {"asyncio", "sqlite3", "pytest_llmprops.engine"}
-    assert not (UNUSED - {"tomllib"} | heavy) & modules(run, "controller")
+    assert not (UNUSED - {"tomllib"} | heavy | {"pydantic"}) & modules(run, "controller")
 
 
 #: waits for the imports in a thread

@@ -38,7 +38,8 @@ def test_unused_helper_has_no_identity(run: Runner) -> None:
     helper = ("--llm-helper", f"segment={write_cuts(run)}")
     done = run("test_sums.py", "--model", run.adder, *helper, "-n", "2")
     assert done.run["complete"] is True, done.output
-    assert done.run["helpers"]["segment"].keys() == {"spec", "served_as"}
+    helper_facts = done.run["helpers"]["segment"]
+    assert (helper_facts["identity"], helper_facts["pinned"], helper_facts["served_as"]) == (None, None, [])
 
 
 @pytest.mark.parametrize(("kind", "workers"), [("Base", "0"), ("Declines", "2")])

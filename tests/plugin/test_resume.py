@@ -318,12 +318,12 @@ def test_a_resumed_run_without_cases_has_the_status_of_its_gate(run: Runner, wor
     file = gate(run, min_accuracy=0.85)
     options = ("--model", run.adder, "-n", workers, "--llm-gate", str(file))
     first = run(*options)
-    assert (first.code, first.run["gate"]["decision"]) == (1, "inconclusive"), first.output
+    assert (first.code, first.run["gate"]["decision"]) == (6, "inconclusive"), first.output
     facts = first.run
     for name in ("content_sha256", "gate"):
         del facts[name]
     facts |= {"complete": False, "finished": None, "files": {}}
     (first.folder / "run.json").write_text(json.dumps(facts), encoding="utf-8")
     done = _resume(run, first, *options)
-    assert (done.code, done.run["complete"]) == (1, True), done.output
+    assert (done.code, done.run["complete"]) == (6, True), done.output
     assert done.run["gate"]["decision"] == "inconclusive"

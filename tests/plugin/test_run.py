@@ -15,7 +15,7 @@ from tests.support.terminal import on_terminal
 
 SUMMARY_KEYS = {
     "model", "benchmark", "task", "language", "source", "items", "clusters", "samples", "answered",
-    "errors", "correct", "wrong", "refused", "unparsed", "accuracy", "ci_low", "ci_high", "ci_method",
+    "errors", "correct", "wrong", "refused", "unparsed", "untested", "accuracy", "ci_low", "ci_high", "ci_method",
     "between_items", "within_items", "cluster_accuracy", "cluster_ci_low", "cluster_ci_high",
 }  # fmt: skip
 VERDICT_KEYS = {
@@ -311,7 +311,9 @@ def test_cost_has_the_date_of_its_prices(run: Runner) -> None:
     done = run(*options)
     assert " USD (prices: mine.json, 2026-01-02)" in done.output
     [model] = done.run["models"].values()
-    assert model["price"] == {"input": 1000.0, "output": 1000.0, "source": "mine.json, 2026-01-02"}
+    assert {name: value for name, value in model["price"].items() if value is not None} == {
+        "input": 1000.0, "output": 1000.0, "source": "mine.json, 2026-01-02",
+    }  # fmt: skip
     bad = run(*options[:2], "-o", f"llm_prices={run.folder / 'none.json'}")
     assert (bad.code, bad.folder.exists()) == (4, False)
     assert "ERROR: prices: cannot read" in bad.output

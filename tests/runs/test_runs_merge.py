@@ -72,7 +72,8 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, list[Fini
         run(str(ROOT / "suites"), *OPTIONS, "--llm-shard", f"{n}/3", "-n", "2" if n == 1 else "0")
         for n in range(1, 4)
     ]
-    assert {one.code for one in done} == {0}, [one.output for one in done]
+    # The random model answers some items of each shard wrong.
+    assert {one.code for one in done} == {1}, [one.output for one in done]
     out = run.folder / "merged"
     merge([read_run(one.folder) for one in done], out)
     return whole, done, out

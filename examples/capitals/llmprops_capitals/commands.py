@@ -1,4 +1,4 @@
-"""``llmprops capitals``: list the items of the data file."""
+"""``llmprops lab capitals``: list the items of the data file."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def judge(
         status, reason = "wrong", f"the last line has {line}"
     elif not any(map(str.isalnum, text)):
         status, reason = "unparsed", "the reply is empty"
-    elif " ".join(text.split()).strip(" ?.\"'").casefold() in plain(question).casefold():
+    elif " ".join(text.split()).strip(" ?.\"'").casefold() in " ".join(plain(question).split()).casefold():
         status, reason = "unparsed", "repeats the question"
     elif _REFUSAL.search(text):
         status, reason = "refused", "says that it cannot answer"

@@ -92,7 +92,7 @@ def test_orders_are_the_same_for_all_models_and_workers(run: Runner, data: tuple
 def test_a_gate_on_positions(run: Runner) -> None:
     """A gate can limit how far positions are from 1/k."""
     write_language(run.folder, "af", sentences(60))
-    rule = '[[rule]]\nbenchmark = "dtails"\nmetric = "position_rate"\ngroup = "1of2"\nmin_items = 1\n'
+    rule = '[[rule]]\nbenchmark = "dtails"\nmetric = "position_rate/1of2"\nmin_items = 1\n'
     options = (
         *DATA,
         *SELECT,
