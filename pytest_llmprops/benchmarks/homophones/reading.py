@@ -115,6 +115,13 @@ def spelling_distance(word: str, answer: str) -> float:
     return Levenshtein.normalized_distance(word.casefold(), answer.casefold())
 
 
+def _repeats(text: str, question: str) -> bool:
+    """Return True if a reply has only words of the question, or is a part of it."""
+    said, asked = text.casefold(), question.casefold()
+    words = re.findall(r"\w+", said)
+    return set(words) <= set(re.findall(r"\w+", asked)) or " ".join(said.split()).strip(" ?.\"'") in asked
+
+
 def judge(
     item: Item, reply: Reply, simplified: Mapping[int, str], match: Match, *, question: str, asks: int
 ) -> Verdict:
@@ -154,7 +161,7 @@ def judge(
         status, reason = "wrong", f"the last line has {line}"
     elif not any(map(str.isalnum, text)):
         status, reason = "unparsed", "the reply is empty"
-    elif " ".join(text.split()).strip(" ?.\"'").casefold() in " ".join(plain(question).split()).casefold():
+    elif _repeats(text, plain(question)):
         status, reason = "unparsed", "repeats the question"
     elif _REFUSAL.search(text):
         status, reason = "refused", "says that it cannot answer"
