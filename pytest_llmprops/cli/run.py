@@ -27,7 +27,7 @@ AGENTS = "AGENTS.md"
 #: path in the new project -> file in ``project/``; .txt, because tools read a .py file as part of this package
 FILES = {
     "pytest.ini": "pytest.ini",
-    "gate.toml": "gate.toml",
+    "gate.toml": "gate.toml.txt",
     "model.txt": "model.txt",
     ".github/workflows/model-upgrade.yml": "model-upgrade.yml",
     # Folders of their own, because the project may have a .gitignore.
