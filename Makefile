@@ -53,13 +53,7 @@ $(VENV)/dev: pyproject.toml
 	touch $(VENV)/base $@
 
 demo: $(VENV)/base
-	@echo "May GPT-4 replace GPT-3.5? The gate decides on their published verdicts on 200 homophones (nothing is measured)."
-	rm -rf reports/runs/imported-homophones-*
-	for model in GPT-3.5 GPT-4; do $(BIN)/llmprops runs import data/homophones/published_verdicts.csv \
-		--benchmark homophones --model $$model --score $$model || exit; done
-	$(BIN)/llmprops gate imported-homophones-GPT-4 --baseline imported-homophones-GPT-3.5 --gate examples/gate.toml
-	$(BIN)/llmprops report imported-homophones-GPT-4 --baseline imported-homophones-GPT-3.5 \
-		--gate examples/gate.toml --out reports/demo
+	$(BIN)/llmprops demo --out reports/demo
 	@echo "Chinese garden paths, $(LIMIT) pairs per paradigm, with the segmenter jieba."
 	$(BIN)/python -m pytest suites/test_eras.py --model jieba --llm-limit $(LIMIT) -q; status=$$?; test $$status -le 1
 	@echo "The right word in Afrikaans, one sentence per word, with SmolLM2-135M, which is too small for this task."
@@ -72,7 +66,7 @@ demo: $(VENV)/base
 	$(BIN)/python -m pytest suites/ --model smollm2 --llm-limit $(LIMIT) -k "homophones or htest" -q \
 		--alluredir reports/allure-results --clean-alluredir; status=$$?; test $$status -le 1
 	@echo
-	@echo "The decision:      reports/demo/report.html"
+	@echo "The decision:      reports/demo/report/report.html"
 	@echo "All runs, live:    $(BIN)/llmprops view"
 
 lint: $(VENV)/dev
