@@ -196,14 +196,16 @@ class JsonLines(Generic[T]):
                 continue
             if damaged:
                 raise self._error(damaged, "is damaged (not JSON)")
+            if is_too_deep(line):
+                raise self._error(number, TOO_DEEP)
             try:
-                row = None if is_too_deep(line) else json.loads(line.decode())
+                row = json.loads(line.decode())
             except ValueError:
                 damaged = number
                 continue
             try:
                 if not isinstance(row, dict):
-                    raise ValueError("is not a JSON object" if row is not None else TOO_DEEP)
+                    raise ValueError("is not a JSON object")
                 record = self._read(row)
             except ValueError as error:
                 raise self._error(number, str(error)) from None

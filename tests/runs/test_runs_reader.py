@@ -187,6 +187,21 @@ def test_damaged_line_in_the_middle(line: str, tmp_path: Path) -> None:
     assert "delete the line" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("null", "is not a JSON object"),
+        ("[" * 200 + "]" * 200, "has more than 100 lists and objects in each other"),
+    ],
+)
+def test_line_that_is_no_verdict(line: str, named: str, tmp_path: Path) -> None:
+    """A line of another kind of JSON, or of JSON that is too deep, is named."""
+    folder = write_run(tmp_path, verdicts("cwc"))
+    set_line(folder, 2, line)
+    with pytest.raises(DataError, match=f"line 2 {named}"):
+        read_run(folder)
+
+
 @pytest.mark.parametrize("number", [2, 3])
 @pytest.mark.parametrize(
     ("changes", "named"),
