@@ -63,9 +63,7 @@ class _Numeric:
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
 
-        return core_schema.no_info_plain_validator_function(
-            self._checked, serialization=core_schema.plain_serializer_function_ser_schema(_same)
-        )
+        return core_schema.no_info_plain_validator_function(self._checked)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
         return {"type": ["number", "boolean"], "minimum": self.least, "maximum": self.most}
@@ -95,10 +93,6 @@ class Members:
             for name, kind in {**self.required, **self.optional}.items()
         }
         return core_schema.typed_dict_schema(fields, extra_behavior="allow")
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 _STRICT = _Strict()

@@ -86,7 +86,7 @@ class BenchmarkMetadata:
     @classmethod
     def unknown(cls, name: str) -> BenchmarkMetadata:
         """Return the facts of a benchmark of which only the name is known."""
-        return cls(heading(name), name)
+        return cls(_title(name), name)
 
     def chance_of(self, task: str = "") -> float | None:
         """Return the accuracy of guessing on a task, or on all tasks; None if it is not defined."""
@@ -109,11 +109,10 @@ class BenchmarkMetadata:
 
 def title_of(benchmark: type[Benchmark]) -> str:
     """Return a benchmark's name as a heading."""
-    return benchmark.title or heading(benchmark.name)
+    return benchmark.title or _title(benchmark.name)
 
 
-def heading(name: str) -> str:
-    """Return the name of a benchmark without a title as a heading."""
+def _title(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 

@@ -138,14 +138,9 @@ def record_of(
         else LoggedReply(reply.text, reply.reasoning, reply.value, logprobs),
         finish_reason=reply.finish_reason,
         served_model=reply.served_model,
-        usage=reply.usage,
         cached=reply.cached,
         seconds=round(reply.seconds, 6),
-        via=reply.via,
-        request_id=reply.request_id,
-        service_tier=reply.service_tier,
-        model=model,
-        cost_usd=cost,
+        **_paid(reply, model, cost),
     )
 
 
@@ -154,11 +149,10 @@ def discarded(reply: Reply, model: str, cost: float | None) -> DiscardedReply:
 
     :param model: the label of the model. :param cost: what the run paid, in USD; None if it is unknown.
     """
-    return DiscardedReply(
-        usage=reply.usage,
-        via=reply.via,
-        request_id=reply.request_id,
-        service_tier=reply.service_tier,
-        model=model,
-        cost_usd=cost,
-    )
+    return DiscardedReply(**_paid(reply, model, cost))
+
+
+def _paid(reply: Reply, model: str, cost: float | None) -> dict[str, Any]:
+    """Return the fields of a :class:`PaidReply`."""
+    names = ("usage", "via", "request_id", "service_tier")
+    return {name: getattr(reply, name) for name in names} | {"model": model, "cost_usd": cost}

@@ -67,12 +67,8 @@ def count_in(evidence: Evidence, key: str) -> int:
 
 def number_in(evidence: Evidence, key: str) -> float | None:
     """Return the number under ``key``; None if there is none."""
-    return _number(evidence.get(key))
-
-
-def numbers_in(evidence: Evidence, key: str) -> tuple[float | None, ...]:
-    """Return the numbers in the list under ``key``; other values are None."""
-    return tuple(map(_number, _list(evidence.get(key))))
+    value = evidence.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def flag_in(evidence: Evidence, key: str) -> bool | None:
@@ -133,10 +129,6 @@ def _is_nested(value: JSON) -> bool:
 
 def _list(value: JSON) -> Sequence[JSON]:
     return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-
-
-def _number(value: JSON) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _texts(value: JSON) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ class Evaluation:
         #: outcomes have the calls with their prompts and replies, which Allure shows
         self.keeps_calls = False
         #: Unix time at which a resumed run began; None for a new run
-        self.resumed_from: float | None = None
+        self.resumed_from = None if setup is None else setup.resumed_from
         #: labels of the models of which a resumed run has replies
         self.proven: tuple[str, ...] = ()
         #: called while a case waits; set by the controller of a run without workers

@@ -241,8 +241,6 @@ class LLMSession:
         if worker_input is not None:
             self.evaluation.processes = int(worker_input["workercount"])
         self._searching: Searching | None = None
-        if setup is not None:
-            self.evaluation.resumed_from = setup.resumed_from
         #: why the run may not start, set after collection; None if it may
         self.refused: str | None = None
         if not self.is_worker:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from pytest_llmprops.core.field_types import DEEPEST
 from pytest_llmprops.core.records import Review, SearchRecord, VerdictRecord
-from pytest_llmprops.core.registration import heading
+from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.request_records import DiscardedReply, Prefix, RequestRecord
 from pytest_llmprops.core.run_metadata import SCHEMA, RunMetadata
 from pytest_llmprops.core.texts import one_line
@@ -79,7 +79,7 @@ def run_metadata(facts: Mapping[str, Any], run_id: str) -> RunMetadata:
             known[name] = {label: _without_nulls(member) for label, member in members.items()}
     if isinstance(benchmarks := known.get("benchmarks"), Mapping):
         known["benchmarks"] = {
-            name: {"title": heading(name), "noun": name, **own} if isinstance(own, Mapping) else own
+            name: {**plain(BenchmarkMetadata.unknown(name)), **own} if isinstance(own, Mapping) else own
             for name, own in benchmarks.items()
         }
     return from_plain(RunMetadata, known)

@@ -88,17 +88,11 @@ def draws(rng: random.Random, m: int, n: int) -> list[tuple[int, int]]:
     return [(rng.getrandbits(m), rng.getrandbits(m)) for _ in range(n)]
 
 
-def is_informative(x: int, y: int) -> bool:
-    """Return True if a test can fail on a function with f(0) = 1...1: x and y are different and not 0.
-
-    With x = 0, y = 0 or x = y, the equation of the test only says f(0) = 1...1. Of uniform draws, all are such tests at
-    m = 1, 62.5% at m = 2 and 34% at m = 3.
-    """
-    return x != y and x != 0 and y != 0
-
-
 def informative_draws(rng: random.Random, m: int, n: int) -> list[tuple[int, int]]:
     """Draw ``n`` informative pairs (x, y), uniformly and with replacement; none if m < 2, where none exists.
+
+    A pair is informative if x and y are different and not 0: otherwise the equation of its test only says f(0) = 1...1.
+    Of uniform draws, all are such tests at m = 1, 62.5% at m = 2 and 34% at m = 3.
 
     If f(0) = 1...1, only informative tests fail. They therefore fail at least as often as uniform tests, and
     :func:`rejection_bound` is a bound for them too.

@@ -19,7 +19,6 @@ from pytest_llmprops.benchmarks.oracle.algebra import (
     draws,
     failure_bound,
     informative_draws,
-    is_informative,
     rejection_bound,
 )
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
@@ -486,6 +485,11 @@ def dropping(seed: int, m: int, p: float) -> Callable[[int, int], list[str]]:
     """Drop each entity of a changed sentence with probability ``p``, whatever the others are."""
     rng = random.Random(seed)
     return lambda x, _: [name for name in present(x, m) if not x or rng.random() >= p]
+
+
+def is_informative(x: int, y: int) -> bool:
+    """Return True if a test can fail on a function with f(0) = 1...1: x and y are different and not 0."""
+    return x != y and x != 0 and y != 0
 
 
 @pytest.mark.parametrize(("m", "share"), [(1, 1.0), (2, 10 / 16), (3, 22 / 64), (5, 94 / 1024)])
