@@ -422,7 +422,9 @@ def test_a_process_is_left_as_it_was(run: Runner) -> None:
     run.write("test_plain.py", "def test_plain(): pass\n")
     run.write("twice.py", TWICE)
     command = [sys.executable, "twice.py", run.adder]
-    done = subprocess.run(command, cwd=run.folder, capture_output=True, text=True, check=True)
+    # the settings that other tests leave in this process are not those of a user
+    done = subprocess.run(command, cwd=run.folder, env=run.environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
     plain, measured, again = re.findall(r"^STATE (.*)$", done.stdout, re.M)
     assert plain == again == "(700, True) True []"
     assert measured == "(200000, False) True []"
