@@ -93,10 +93,6 @@ class Pairs:
         """Number of clusters, or of independent pairs, whose differences do not add up to 0."""
         return sum(abs(math.fsum(differences)) >= ROUNDING for differences in self.by_cluster())
 
-    def exchanged(self) -> Pairs:
-        """Return the pairs with the two runs exchanged."""
-        return Pairs(self.candidate, self.baseline, self.clusters, self.noun)
-
 
 # scipy is imported where it is used, because most runs compare nothing.
 if TYPE_CHECKING:
@@ -112,8 +108,8 @@ SIGN_FLIPS = 2**14
 TAIL_FACTOR = 3.18
 
 
-class DropTest(NamedTuple):
-    """One-sided p-value of "the candidate is not worse", and the name of the test."""
+class DirectionTest(NamedTuple):
+    """One-sided p-value of a difference in its own direction, and the name of the test."""
 
     p: float
     method: str
@@ -183,12 +179,21 @@ def sign_flip_drop(drops: Sequence[float], *, seed: int = 0) -> float:
     return float(min(drawn.pvalue, bound))
 
 
-def drop_test(pairs: Pairs) -> DropTest:
-    """Test for a drop: exact McNemar for independent binary pairs, otherwise sign flips of clusters (or items)."""
+def direction_test(pairs: Pairs) -> DirectionTest:
+    """Test for a drop, or for a gain if the candidate scores higher; p is 1 without a difference.
+
+    Independent binary pairs have McNemar's exact test, others sign flips of clusters (or items).
+
+    :raises ValueError: if there are no pairs.
+    """
     if pairs.binary and not pairs.clustered:
-        return DropTest(mcnemar_drop(pairs.losses, pairs.gains), "exact McNemar")
-    p = sign_flip_drop([-math.fsum(differences) for differences in pairs.by_cluster()])
-    return DropTest(p, "sign-flip permutation over clusters" if pairs.clustered else "sign-flip permutation")
+        fewer, more = sorted((pairs.losses, pairs.gains))
+        p, name = mcnemar_drop(more, fewer), "exact McNemar"
+    else:
+        sign = 1 if pairs.difference > 0 else -1
+        p = sign_flip_drop([sign * math.fsum(differences) for differences in pairs.by_cluster()])
+        name = f"sign-flip permutation{' over clusters' if pairs.clustered else ''}"
+    return DirectionTest(p if pairs.difference else 1.0, name)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
