@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.core.gate_results import ChangeKind, GateResult, MemberChange
 from pytest_llmprops.core.numbers import point_range, points
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_plain, plain
+from pytest_llmprops.records.gate import ChangeKind, GateResult, MemberChange
 from pytest_llmprops.reports.allure import run as allure
 from pytest_llmprops.reports.compare import terminal_lines, to_json
 from pytest_llmprops.reports.gate import gate_lines, gate_markdown, loss_text

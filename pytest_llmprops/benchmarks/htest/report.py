@@ -13,7 +13,7 @@ from statistics import fmean
 
 from pytest_llmprops.benchmarks.htest.benchmark import FEWEST_READ, HTest
 from pytest_llmprops.benchmarks.htest.items import GEOMETRY, TASKS
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.published_results import PublishedResult, find
 from pytest_llmprops.reports.kit.blocks import (
     Block,

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.faults import fault_text
-from pytest_llmprops.core.metrics import Place
+from pytest_llmprops.core.metrics import MetricRow, Place
 from pytest_llmprops.core.numbers import counted
-from pytest_llmprops.core.records import MetricRow, SearchCounts, SearchRecord, SummaryRow
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import ranked
+from pytest_llmprops.records.rows import SearchCounts, SearchRecord, SummaryRow
 from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.kit.blocks import (
     Block,

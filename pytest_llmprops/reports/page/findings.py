@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.field_types import UNANSWERED
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.kit.blocks import (
     counted,
     interval,
@@ -23,8 +23,8 @@ from pytest_llmprops.runs.judgement import Member
 from pytest_llmprops.runs.readings import MANY
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.gate_results import GateResult
-    from pytest_llmprops.core.judgement import Change
+    from pytest_llmprops.records.gate import GateResult
+    from pytest_llmprops.statistics.judgement import Change
 
 
 def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:

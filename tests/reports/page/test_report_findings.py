@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
