@@ -15,7 +15,6 @@ from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
 from pytest_llmprops.core.faults import fault_line, not_closed
 from pytest_llmprops.core.reasoning import answer_of, is_cut
 from pytest_llmprops.core.requests import GENERATED, Chat, Reply, Request
-from pytest_llmprops.core.run_metadata import OldReplies
 from pytest_llmprops.engine.calls import (
     ActiveModel,
     Breaker,
@@ -57,7 +56,7 @@ class LocalBroker:
             calls = dataclasses.replace(config.calls, concurrency=affordable_calls)
             config = dataclasses.replace(config, calls=calls)
         self.config = config
-        self.counters = Counters(**config.earlier.get("counters", {}))
+        self.counters = Counters()
         addresses = (config.calls.base_url, *(spec.params.get("base_url") for spec in config.models.values()))
         self._secrets = Secrets.of_run(config.calls.headers, filter(None, addresses))
         #: see :class:`~pytest_llmprops.engine.session.Broker`
@@ -94,14 +93,10 @@ class LocalBroker:
 
             self._fleets = Fleets(config)
         self._served: dict[str, ActiveModel] = {}
-        #: facts of the models from a process that was killed
-        self._before: Mapping[str, Any] = config.earlier.get("models", {})
         self._in_work: SharedWork[Reply] = SharedWork()
         #: replies to the calls before the run, for the requests of the run
         self._trials: dict[str, Reply] = {}
         self._is_closed = False
-        if config.earlier.get("stopped"):
-            self._stop(config.earlier["stopped"])
 
     def _now(self) -> float:
         """Return the Unix time of a clock that nobody sets during the run, so that a new reply never looks old."""
@@ -123,11 +118,6 @@ class LocalBroker:
             discard = partial(self._discard, label)
             thinking, limiter = self._budget(model, discard), self._calls.limiter_of(model, label)
             served = self._served[label] = ActiveModel(model, send, breaker, thinking, limiter, discard)
-            if (before := self._before.get(label)) is not None:
-                served.served_as.update(before["served_counts"])
-                served.service_tiers.update(before["service_tiers"])
-                served.deviations.update(before["deviations"])
-                served.old_replies = OldReplies(**before["old_replies"])
             served.is_immediate = (
                 getattr(model, "immediate", False)
                 and fleets is None
@@ -451,8 +441,7 @@ class LocalBroker:
             notes += self._fleets.notes()
         for label, served in self._served.items():
             notes += (f"{label}: {note}" for note in getattr(served.model, "notes", list)())
-        notes = [*self.config.earlier.get("notes", ()), *map(self._secrets.message, notes)]
-        return list(dict.fromkeys(notes))
+        return list(dict.fromkeys(map(self._secrets.message, notes)))
 
     async def settled(self) -> None:
         """Wait until the replies so far are stored or cannot be stored, but not for long."""
@@ -461,18 +450,14 @@ class LocalBroker:
                 await self._known.settled()
 
     async def report(self) -> dict[str, Any]:
-        """Return :meth:`snapshot` when the replies so far are stored."""
+        """Return counters and facts about the models, as plain values, when the replies so far are stored."""
         await self.settled()
-        return self.snapshot()
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return counters and facts about the models, as plain values."""
         return {
             "counters": dataclasses.asdict(self.counters),
             "stopped": self.stopped,
             "waits_for": self._calls.waits_for(),
             "notes": self.notes(),
-            "models": {**self._before, **{label: _facts(served) for label, served in self._served.items()}},
+            "models": {label: _facts(served) for label, served in self._served.items()},
             "batches": None if self._batches is None else self._batches.report(),
         }
 
