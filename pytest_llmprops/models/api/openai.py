@@ -39,7 +39,7 @@ from pytest_llmprops.models.api.batches import (
 )
 from pytest_llmprops.models.api.client import ApiCalls, ApiSampleModel, Deviations, check_prices, most_samples
 from pytest_llmprops.models.api.connections import same_origin
-from pytest_llmprops.models.api.responses import chat_answer, response_params
+from pytest_llmprops.models.api.responses import CHAT_NAMES, chat_answer, response_params
 from pytest_llmprops.models.base import CallOptions, import_sdk
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user, without_secrets
@@ -303,6 +303,7 @@ class OpenAIModel(ApiSampleModel):
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         if self._api == "responses":
+            self._calls.chat_names = CHAT_NAMES
             params = response_params(body, self._calls.deviations)
             content, headers = await self.client.post(params, "/responses")
             return self._calls.parsed(content, headers, chat_answer)
