@@ -161,7 +161,6 @@ class LocalBroker:
             return computed
         self.counters.requests += 1
         trial = self._trials.pop(key, None)
-        self._begin_list_check(served)
         reply = trial
         if reply is None and key not in self._in_work and self._known.unstored(key) is None:
             reply = await self._find(served.model, key, request)
@@ -176,38 +175,13 @@ class LocalBroker:
             self.counters.cache_hits += 1
             served.breaker.is_proven = True
             self.counters.oldest_seconds = max(self.counters.oldest_seconds, self._now() - reply.stored)
-            await self._note_age(served, reply)
+            if not served.model.pinned and reply.stored < self._started:
+                served.old_replies.add(self._started - reply.stored)
         if role == "subject" and _is_sampled(request, reply):
             self.counters.sampled += 1
             self.counters.sampled_earlier += reply.cached and reply.stored < self._started
         self._note(label, role, served, request, reply, kept=True)
         return reply
-
-    def _begin_list_check(self, served: ActiveModel) -> None:
-        """Ask the server of an unpinned model for its list of models, once per run."""
-        if (
-            served.listed_since is None
-            and self._known.has_store
-            and self.config.cache != "only"
-            and not served.model.pinned
-            and hasattr(served.model, "model_list")
-        ):
-            served.listed_since = asyncio.ensure_future(self._listed_since(served.model))
-
-    async def _listed_since(self, model: Any) -> float:
-        listed = await model.model_list()
-        if not listed:
-            return 0.0
-        # The replies decide whether a store can be used.
-        with contextlib.suppress(StoreError):
-            return await self._known.listed_since(str(model.identity["base_url"]), listed)
-        return 0.0
-
-    async def _note_age(self, served: ActiveModel, reply: Reply) -> None:
-        """Count a stored reply that an earlier version of the model may have given."""
-        if not served.model.pinned and reply.stored < self._started:
-            since = 0.0 if served.listed_since is None else await served.listed_since
-            served.old_replies.add(self._started - reply.stored, before_list_change=reply.stored < since)
 
     def _note(
         self, label: str, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool
@@ -471,8 +445,6 @@ class LocalBroker:
             await self._batches.close()
         ends = [self._in_work.close()]
         for served in self._served.values():
-            if served.listed_since is not None:
-                served.listed_since.cancel()
             ends += [work.close() for work in (served.together, served.computed) if work is not None]
         # All at once: while one waited for the other, a reply would free its slot for a new call.
         await asyncio.gather(*ends)

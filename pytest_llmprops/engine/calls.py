@@ -208,8 +208,6 @@ class ActiveModel:
     old_replies: OldReplies = field(default_factory=OldReplies)
     #: Unix time at which the newest reply was received
     newest_reply: float | None = None
-    #: the Unix time since which its server lists the same models
-    listed_since: asyncio.Future[float] | None = None
     _identity: str = ""
 
     def forced(self) -> tuple[str, ...]:

@@ -8,18 +8,12 @@ waits for the import nor needs a key.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import importlib
 import importlib.util
-import json
 import os
-import time
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import IO, Any, get_args
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat
@@ -38,53 +32,10 @@ from pytest_llmprops.models.api.batches import (
     encoded,
 )
 from pytest_llmprops.models.api.client import ApiCalls, ApiSampleModel, Deviations, check_prices, most_samples
-from pytest_llmprops.models.api.connections import same_origin
 from pytest_llmprops.models.api.responses import CHAT_NAMES, chat_answer, response_params
 from pytest_llmprops.models.base import CallOptions, import_sdk
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user, without_secrets
-
-#: An unreachable server must not delay a run whose replies are all stored.
-SECONDS = 3.0
-_LARGEST = 1_000_000
-#: Some servers (vLLM) give the time of the request as the time at which each model was created.
-_JUST_NOW = 300.0
-
-
-def model_list(url: str, key: str, own_headers: Mapping[str, str] | None = None) -> str:
-    """Return a hash of the models that the server at the base URL lists; an empty text if it does not answer with one.
-
-    Names, the files behind them and the times of their creation count.
-    """
-    url, user = split_user(url)
-    url, query = split_query(url)
-    headers = {"Authorization": basic(user) if user else f"Bearer {key}", **(own_headers or {})}
-    address = f"{url.rstrip('/')}/models" + (f"?{urlencode(query)}" if query else "")
-    request = urllib.request.Request(address, headers=headers)  # noqa: S310
-    try:
-        with urllib.request.build_opener(_WithinOrigin).open(request, timeout=SECONDS) as answer:
-            listed = parsed_json(answer.read(_LARGEST))
-        models = sorted(map(_entry, listed["data"]))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, urllib.error.URLError):
-        return ""
-    return hashlib.sha256(json.dumps(models).encode()).hexdigest() if models else ""
-
-
-class _WithinOrigin(urllib.request.HTTPRedirectHandler):
-    """Follows a redirect only to the same server: the headers hold keys."""
-
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        if not same_origin(req.full_url, newurl):
-            return None
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _entry(model: dict[str, Any]) -> list[str]:
-    created = model.get("created")
-    if not isinstance(created, int | float) or abs(time.time() - created) < _JUST_NOW:
-        created = ""
-    return [str(model["id"]), str(model.get("root", "")), str(created)]
-
+from pytest_llmprops.models.spec import ModelSpec, without_secrets
 
 ENDPOINT = "/v1/chat/completions"
 #: the key of the mark in a batch's metadata
@@ -235,17 +186,6 @@ class OpenAIModel(ApiSampleModel):
         self.client: Any = None
         #: the SDK's client of the first server
         self._sdk: Any = None
-
-    async def model_list(self) -> str:
-        """Return a hash of the server's list of models; empty for OpenAI's own, which says nothing about one model."""
-        if self._official:
-            return ""
-        key = os.environ.get("OPENAI_API_KEY", "").strip() or "none"
-        lists = await asyncio.gather(
-            *(asyncio.to_thread(model_list, url, key, self._options.headers) for url in self._urls)
-        )
-        # A server that does not answer now has not changed its list.
-        return " ".join(lists) if all(lists) else ""
 
     @property
     def most_samples(self) -> int:
