@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
     CLOCKS,
@@ -25,7 +24,6 @@ from pytest_llmprops.models.api.batches import (
     PER_PAGE,
     BatchApi,
     BatchState,
-    ChatBatches,
     Intent,
     LineResult,
     Status,
@@ -44,19 +42,17 @@ MARK = "llmprops"
 _NOT_RUN = ("batch_expired", "batch_cancelled")
 
 
-class OpenAIBatches(ChatBatches):
+class OpenAIBatches(BatchApi):
     """The batches of one model; the client is an ``openai.AsyncOpenAI``."""
 
     most_lines = 50_000
     most_bytes = 200_000_000
 
     def line(self, custom_id: str, request: Chat, count: int) -> bytes:
-        """Return a line of an input file; see :class:`~pytest_llmprops.models.api.batches.BatchApi`."""
         body = self._body(request, count)
         return encoded({"custom_id": custom_id, "method": "POST", "url": ENDPOINT, "body": body})
 
     async def upload(self, lines: IO[bytes]) -> str:
-        """Upload a file of lines and return its id."""
         sent = self._client.files.create(
             file=("llmprops.jsonl", lines), purpose="batch", timeout=FILE_SECONDS
         )
@@ -69,7 +65,6 @@ class OpenAIBatches(ChatBatches):
             raise BackendError(text, kind="url", fatal=True) from None
 
     async def create(self, uploaded: str, mark: str) -> BatchState:
-        """Create a batch with ``mark`` in its metadata."""
         created = self._client.batches.create(
             completion_window="24h", endpoint=ENDPOINT, input_file_id=uploaded, metadata={MARK: mark}
         )
@@ -93,38 +88,21 @@ class OpenAIBatches(ChatBatches):
         return await self._result(search())
 
     async def state(self, batch: str) -> BatchState:
-        """Return the state of a batch."""
         return self._state(await self._result(self._client.batches.retrieve(batch)))
 
     async def cancel(self, batch: str) -> BatchState:
-        """Cancel a batch."""
         return self._state(await self._result(self._client.batches.cancel(batch)))
 
     def lines(self, file: str) -> AsyncIterator[str]:
-        """Yield the lines of a result file."""
         return self._lines(self._client.files.with_streaming_response.content(file, timeout=FILE_SECONDS))
 
-    def read(self, line: str) -> LineResult | None:
-        """Return the result in a line of an output or error file."""
-        try:
-            data = parsed_json(line)
-        except ValueError:
-            return None
-        custom_id = data.get("custom_id") if isinstance(data, dict) else None
-        if not isinstance(custom_id, str):
-            return None
+    def _result_of(self, custom_id: str, data: Mapping[str, Any]) -> LineResult | None:
         response, error = data.get("response"), data.get("error")
         if isinstance(response, Mapping) and isinstance(response.get("status_code"), int):
             status, body = response["status_code"], response.get("body")
             if status == 200 and isinstance(body, Mapping):
                 return LineResult(custom_id, {**body, "request_id": response.get("request_id")})
-            if errors.is_filtered(status, body):
-                return LineResult(custom_id, is_filtered=True)
-            calls = self._calls
-            failure = errors.from_status(
-                status, {}, body, url=calls.url, model=calls.name, hidden=calls.hidden
-            )
-            return LineResult(custom_id, error=failure)
+            return self._refused(custom_id, status, body)
         code = str(error.get("code") or "") if isinstance(error, Mapping) else ""
         message = str(error.get("message") or "") if isinstance(error, Mapping) else ""
         text = errors.clean(f"the batch has no answer to this request: {code} {message}", self._calls.hidden)
