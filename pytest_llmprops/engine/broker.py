@@ -424,8 +424,12 @@ class LocalBroker:
                 await self._known.settled()
 
     async def report(self) -> dict[str, Any]:
-        """Return counters and facts about the models, as plain values, when the replies so far are stored."""
+        """Return :meth:`snapshot` when the replies so far are stored."""
         await self.settled()
+        return self.snapshot()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return counters and facts about the models, as plain values."""
         return {
             "counters": dataclasses.asdict(self.counters),
             "stopped": self.stopped,
