@@ -43,7 +43,7 @@ class LocalBroker:
     All methods except the constructor run in one event loop.
     """
 
-    def __init__(self, config: BrokerConfig, on_stop: Callable[[str], None] = lambda reason: None) -> None:
+    def __init__(self, config: BrokerConfig) -> None:
         import_registrations(config.registrations)
         wanted = config.calls.concurrency
         affordable_calls = affordable_concurrency(wanted)
@@ -59,29 +59,14 @@ class LocalBroker:
         self.counters = Counters()
         addresses = (config.calls.base_url, *(spec.params.get("base_url") for spec in config.models.values()))
         self._secrets = Secrets.of_run(config.calls.headers, filter(None, addresses))
-        #: see :class:`~pytest_llmprops.engine.session.Broker`
-        self.on_call: Callable[[], None] = lambda: None
         self._started, self._started_monotonic = time.time(), time.monotonic()
         self._known = ReplyCache(config, self._stop_without_store)
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
         self._is_flush_due = False
 
+        self._calls = Calls(config, self.counters, self._known, self._secrets)
         #: serves requests with batches, with ``--llm-engine batch``
         self._batches: Batches | None = None
-
-        def stopped(reason: str) -> None:
-            if self._batches is not None:
-                self._batches.stop(reason)
-            on_stop(reason)
-
-        self._calls = Calls(
-            config,
-            self.counters,
-            lambda: self.on_call(),
-            stopped,
-            self._known.settled,
-            self._secrets,
-        )
         if config.engine == "batch" and config.cache != "only":
             from pytest_llmprops.engine.batch.batches import Batches
 
@@ -227,8 +212,6 @@ class LocalBroker:
         self, label: str, served: ActiveModel, computed: EqualRequests, key: str, request: Request
     ) -> Reply:
         """Return the reply of a model whose replies are not stored. It is not a call: no budget counts it."""
-        if not computed.known(key):
-            self.on_call()
         try:
             reply = await computed.reply(key, request)
         except BackendError as error:

@@ -7,7 +7,7 @@ import base64
 import itertools
 import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +109,6 @@ class RemoteBroker:
     """Client of the broker's socket; connects at the first use. If the broker ends, its open requests are errors."""
 
     def __init__(self, path: str) -> None:
-        #: see :class:`~pytest_llmprops.engine.session.Broker`
-        self.on_call: Callable[[], None] = lambda: None
         self._path = path
         self._ids = itertools.count()
         #: who waits for the answer to each message
@@ -208,7 +206,6 @@ class RemoteBroker:
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
         """See :meth:`pytest_llmprops.engine.broker.LocalBroker.ask`."""
-        self.on_call()
         answer = await self.send(
             {"op": "ask", "model": label, "role": role, "request": request_to_json(request)}
         )

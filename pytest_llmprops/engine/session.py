@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, TypeVar
@@ -91,9 +91,6 @@ T = TypeVar("T")
 class Broker(Protocol):
     """The one way to the models: in this process, in a process of its own, or none."""
 
-    #: called before each call to a model, or before each request that leaves this process
-    on_call: Callable[[], None]
-
     async def ask(self, label: str, role: str, request: Request) -> Reply:
         """Return the reply of a model.
 
@@ -161,7 +158,6 @@ class Engine:
             before_publish=self.broker.flush,
         )
         self._stopping: asyncio.Task[None] | None = None
-        self.broker.on_call = self._evaluator.note_call
 
     async def _make_broker(self, config: BrokerConfig) -> LocalBroker:
         return LocalBroker(config)
@@ -194,13 +190,6 @@ class Engine:
     def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Start ``work`` on the engine's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._thread.loop)
-
-    def let_settle(self, seconds: float) -> None:
-        """Wait until all submitted cases are done or one needs a call, but at most ``seconds``.
-
-        While replies come from the store, two threads that alternate are slower than one after the other.
-        """
-        self._evaluator.settled.wait(seconds)
 
     def has_verdicts(self) -> bool:
         """Return True if a finished verdict has not been fetched."""

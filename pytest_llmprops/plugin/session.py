@@ -375,7 +375,6 @@ def begin_alone(items: Sequence[pytest.Item], collection: Collection, evaluation
     """Begin to evaluate all cases in a run without workers."""
     evaluation.expect({0: [unit for item in items if (unit := collection.unit_of(item))]})
     evaluation.begin()
-    evaluation.let_settle()
 
 
 def begin_in_worker(

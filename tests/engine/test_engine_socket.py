@@ -104,18 +104,6 @@ def test_a_stop_reaches_every_client(make_broker: MakeBroker, path: str) -> None
     assert model.requests == []
 
 
-def test_a_client_notes_what_leaves_its_process(make_broker: MakeBroker, path: str) -> None:
-    """A worker does not wait for cases to settle once a request has left it."""
-    noted: list[str] = []
-
-    async def work(one: RemoteBroker, two: RemoteBroker) -> None:
-        one.on_call = lambda: noted.append("one")
-        await asyncio.gather(ask(one, "a"), ask(two, "b"))
-
-    served(path, make_broker(FakeModel(lambda chat: "x")), work)
-    assert noted == ["one"]
-
-
 def test_client_can_read_counters_and_make_a_call_before_the_run(make_broker: MakeBroker, path: str) -> None:
     """A client can read the counters, and a call that one client makes before the run answers another's request."""
 
