@@ -22,8 +22,8 @@ from pytest_llmprops.benchmarks.oracle.nulls import NULLS, Pairs, conclusion
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings, bound_of
 from pytest_llmprops.benchmarks.oracle.trust import source_revealed
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.statistics.intervals import mean_interval
 
 Values = Mapping[str, float]
 _Number = Callable[[Values], float]

@@ -22,8 +22,8 @@ from itertools import takewhile
 from math import sqrt
 
 from pytest_llmprops.benchmarks.oracle.trust import OUTCOME_CODES, overlap
-from pytest_llmprops.core.statistics import Interval, clopper_pearson
 from pytest_llmprops.core.texts import unicode_words
+from pytest_llmprops.statistics.intervals import Interval, clopper_pearson
 
 Values = Mapping[str, float]
 #: prefix of the features in a verdict's values -> their names in reports

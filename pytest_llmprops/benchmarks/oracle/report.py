@@ -13,9 +13,8 @@ from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES, CONSISTEN
 from pytest_llmprops.benchmarks.oracle.metrics import a_rate, a_test, domain_of
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, ProofEvidence, TrustTestEvidence
 from pytest_llmprops.core.metrics import Place
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import one_line, shortened, unicode_words, visible
-from pytest_llmprops.core.verdicts import Evidence, object_in, objects_in, text_in, texts_in
+from pytest_llmprops.core.verdicts import Evidence, VerdictRecord, object_in, objects_in, text_in, texts_in
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import (

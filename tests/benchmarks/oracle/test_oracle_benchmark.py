@@ -20,7 +20,7 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Message, Request
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from pytest_llmprops.engine.evaluator import Case, evaluate
+from pytest_llmprops.engine.evaluation.evaluator import Case, evaluate
 from tests.support.oracle_runs import (
     Subject,
     capitalised,

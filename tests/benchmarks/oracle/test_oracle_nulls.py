@@ -14,7 +14,7 @@ from pytest_llmprops.benchmarks.oracle.metrics import all_pairs_metrics, yes_met
 from pytest_llmprops.benchmarks.oracle.nulls import FEATURES, PREFIX, Pairs, shallow
 from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from tests.support.oracle_runs import Subject, pair, verdict_on
 from tests.support.records import verdict as record
 

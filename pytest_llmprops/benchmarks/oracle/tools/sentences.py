@@ -15,12 +15,12 @@ from pytest_llmprops.benchmarks.oracle.registration import REGISTRATION
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Reply, Request
-from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.models.base import CallOptions, Model, Result, serve
 from pytest_llmprops.models.registry import available_default, find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.statistics.intervals import clopper_pearson
 
 
 class Helpers:

@@ -22,8 +22,7 @@ from pytest_llmprops.benchmarks.oracle.report import (
     selected,
 )
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.verdicts import objects_in
+from pytest_llmprops.core.verdicts import VerdictRecord, objects_in
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Table
