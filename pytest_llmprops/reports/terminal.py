@@ -352,10 +352,6 @@ def old_replies(old: OldReplies) -> list[str]:
     if old.older_than_a_day:
         age = duration(old.oldest_seconds)
         phrases.append(f"stored replies of an unpinned model, up to {age} old: {count(old.older_than_a_day)}")
-    if old.before_list_change:
-        phrases.append(
-            f"stored replies from before the server's list of models changed: {count(old.before_list_change)}"
-        )
     return phrases
 
 

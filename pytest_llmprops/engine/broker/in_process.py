@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
@@ -225,7 +225,6 @@ class NoBroker:
     """Takes the broker's place in a session whose models are all served inside the pytest processes."""
 
     def __init__(self) -> None:
-        self.on_call: Callable[[], None] = lambda: None
         self._stopped: str | None = None
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:

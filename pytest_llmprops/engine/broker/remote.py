@@ -7,7 +7,7 @@ import base64
 import itertools
 import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +98,6 @@ async def read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 CONNECT_SECONDS = 60.0
 #: how long a socket may refuse connections
 REFUSED_SECONDS = 1.0
-#: A process that is being killed may accept another connection before it closes its socket.
-MOST_RECONNECTS = 3
 GONE = "the broker process ended; the summary says why, and llmprops run --resume RUN resumes the run"
 
 
@@ -108,23 +106,14 @@ def _disconnected(reason: str) -> str:
 
 
 class RemoteBroker:
-    """Client of the broker's socket; connects at the first use.
-
-    If the broker ends, the client connects once more, to the process that may replace it, and repeats the messages that
-    have no answer. Each of them may be repeated: a request whose reply is stored is not sent again.
-    """
+    """Client of the broker's socket; connects at the first use. If the broker ends, its open requests are errors."""
 
     def __init__(self, path: str) -> None:
-        #: see :class:`~pytest_llmprops.engine.session.Broker`
-        self.on_call: Callable[[], None] = lambda: None
         self._path = path
         self._ids = itertools.count()
-        #: the messages without an answer, and who waits for it
-        self._open: dict[int, tuple[bytes, asyncio.Future[dict[str, Any]]]] = {}
+        #: who waits for the answer to each message
+        self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._lines: list[bytes] = []
-        self._is_closing = False
-        self._has_reconnected = False
-        self._reconnects = MOST_RECONNECTS
         #: why there is no connection any more
         self._gone = GONE
         self.writer: asyncio.StreamWriter | None = None
@@ -155,49 +144,27 @@ class RemoteBroker:
             await asyncio.sleep(0.02)
         self.writer = writer
         self._reading = asyncio.create_task(self._read(reader))
-        if self._has_reconnected:
-            self._lines = [line for line, _ in self._open.values()]
-            self._flush()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        has_ended = False
         try:
             while (message := await read_message(reader)) is not None:
                 if "closed" in message:
                     self._gone = _disconnected(str(message["closed"]))
                     break
-                if self._has_reconnected:
-                    # A broker is replaced once.
-                    self._reconnects = 0
-                _, future = self._open.pop(message["id"], (b"", None))
+                future = self._open.pop(message["id"], None)
                 if future is not None and not future.done():
                     future.set_result(message)
-            else:
-                has_ended = True
         except Exception as fault:
             self._gone = _disconnected(fault_text(fault))
         finally:
+            # Whatever ended the reader: a request without a reader would wait for ever.
             if self.writer is not None:
                 self.writer.close()
                 self.writer = None
-            if has_ended and self._reconnects and not self._is_closing:
-                self._has_reconnected = True
-                self._reconnects -= 1
-                self._connecting = asyncio.create_task(self._connect())
-                self._connecting.add_done_callback(self._fail_if_gone)
-            else:
-                # Whatever ended the reader: a request without a reader would wait for ever.
-                self._fail()
-
-    def _fail_if_gone(self, connecting: asyncio.Task[None]) -> None:
-        if connecting.cancelled() or connecting.exception() is not None:
-            self._fail()
-
-    def _fail(self) -> None:
-        for _, future in self._open.values():
-            if not future.done():
-                future.set_exception(BackendError(self._gone, kind="broker"))
-        self._open.clear()
+            for future in self._open.values():
+                if not future.done():
+                    future.set_exception(BackendError(self._gone, kind="broker"))
+            self._open.clear()
 
     async def send(self, message: dict[str, Any]) -> dict[str, Any]:
         """Send a message and return the broker's answer.
@@ -214,7 +181,7 @@ class RemoteBroker:
         except (TypeError, ValueError, RecursionError) as fault:
             raise BackendError(f"the request cannot be sent: {fault_text(fault)}", kind="request") from None
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._open[number] = (line, future)
+        self._open[number] = future
         self._write(line)
         answer: dict[str, Any] = await future
         if "error" in answer:
@@ -239,7 +206,6 @@ class RemoteBroker:
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
         """See :meth:`pytest_llmprops.engine.broker.local.LocalBroker.ask`."""
-        self.on_call()
         answer = await self.send(
             {"op": "ask", "model": label, "role": role, "request": request_to_json(request)}
         )
@@ -268,7 +234,6 @@ class RemoteBroker:
 
     async def close(self) -> list[str]:
         """Close the connection."""
-        self._is_closing = True
         for task in (self._connecting, self._reading):
             if task is not None:
                 task.cancel()

@@ -355,16 +355,6 @@ class Evaluator:
         self._has_room = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: deque[Case] = deque()
-        self._unfinished = 0
-        #: set while all submitted cases are finished, and from the first call to a model on
-        self.settled = threading.Event()
-        self.settled.set()
-
-    def note_call(self) -> None:
-        """Note a call to a model, which takes long: nobody waits for all cases any more."""
-        # An event that is set already is not set for free.
-        if not self.settled.is_set():
-            self.settled.set()
 
     def submit(self, cases: Iterable[Case]) -> None:
         """Start the evaluation of ``cases``, except those already submitted. Thread-safe."""
@@ -376,11 +366,9 @@ class Evaluator:
                     self._open.add(key)
                     fresh.append(case)
         if fresh:
-            self.settled.clear()
             self._loop.call_soon_threadsafe(self._start, fresh)
 
     def _start(self, cases: list[Case]) -> None:
-        self._unfinished += len(cases)
         self._queue.extend(cases)
         self._tasks = [task for task in self._tasks if not task.done()]
         for _ in range(min(self._window - len(self._tasks), len(cases))):
@@ -404,10 +392,6 @@ class Evaluator:
                 # A task of the benchmark raised it: Python then closes the coroutines that await the task.
                 exception = as_exception(case.benchmark, "evaluate", fault)
                 self._finish(self._counted(Outcome(case, fault=exception)))
-            finally:
-                self._unfinished -= 1
-                if not self._unfinished:
-                    self.settled.set()
 
     def _finish(self, outcome: Outcome) -> None:
         if not self._keeps_calls and outcome.calls:
