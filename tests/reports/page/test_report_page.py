@@ -69,7 +69,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     five = [
         recorded(
             folder / f"{model}-five",
-            [v for name, task in tasks for v in verdicts(task, right, 20 - right, benchmark=name, model=model)],
+            [
+                v
+                for name, task in tasks
+                for v in verdicts(task, right, 20 - right, benchmark=name, model=model)
+            ],
         )
         for model, right in (("old", 16), ("new", 14), ("third", 12), ("fourth", 18))
     ]
