@@ -73,10 +73,10 @@ def environment(facts: RunMetadata, earlier: int = 0) -> dict[str, str]:
     counted = headline(facts.summary, facts)
     if (share := pooled_accuracy(counted)) is not None:
         entries[ACCURACY] = percent(share)
-    for model, name in dict.fromkeys((row.model, row.benchmark) for row in counted):
-        rows = [row for row in counted if (row.model, row.benchmark) == (model, name)]
+    for measured, name in dict.fromkeys((row.model, row.benchmark) for row in counted):
+        rows = [row for row in counted if (row.model, row.benchmark) == (measured, name)]
         if len(rows) < len(counted) and (share := pooled_accuracy(rows)) is not None:
-            of = f" of {model}" if len(facts.models) > 1 else ""
+            of = f" of {measured}" if len(facts.models) > 1 else ""
             entries[f"{ACCURACY}{of} on {title_of(name, facts)}"] = percent(share)
     for label, model in facts.models.items():
         entries[f"Model {label}"] = _model(model)
