@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.numbers import usd
-from pytest_llmprops.core.records import Review
-from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.records.files import plain
+from pytest_llmprops.records.requests import RequestRecord
+from pytest_llmprops.records.rows import Review
 from pytest_llmprops.reports.kit.blocks import (
     Block,
     Cell,
@@ -42,7 +42,7 @@ from pytest_llmprops.runs.reader import Run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
-    from pytest_llmprops.core.gate_results import GateResult
+    from pytest_llmprops.records.gate import GateResult
 
 #: titles that the title of a collapsed part names, and notes of a section that are not collapsed
 MOST_TITLES, MOST_NOTES = 4, 2

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.gate_results import Check, GateResult
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.records.gate import Check, GateResult
 from pytest_llmprops.reports.gate import loss_text
 from pytest_llmprops.reports.kit.blocks import Report, counted, interval, percent, visible
 from pytest_llmprops.reports.kit.figures import MARKERS, SERIES, inline, marker

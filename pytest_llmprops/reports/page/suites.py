@@ -24,8 +24,8 @@ from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.runs.judgement import Member
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.judgement import Change
     from pytest_llmprops.core.metrics import Place
+    from pytest_llmprops.statistics.judgement import Change
 
 NO_CELL = Cell("–")
 
