@@ -21,7 +21,7 @@ from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request, canonical_identity, key_with
 from pytest_llmprops.engine.broker.reply_cache import ReplyCache
 from pytest_llmprops.engine.calls.limiter import LIMITED, Limiter, Turn
-from pytest_llmprops.engine.calls.queues import EqualRequests, SampleCalls, Send, send_set
+from pytest_llmprops.engine.calls.queues import SampleCalls, Send, send_set
 from pytest_llmprops.engine.calls.thinking import ThinkingBudget
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import Model, SampleModel
@@ -203,8 +203,8 @@ class ActiveModel:
     is_immediate: bool = False
     #: collects the samples of a prompt, if one call can ask for several
     together: SampleCalls | None = None
-    #: computes the replies, if they are not stored
-    computed: EqualRequests | None = None
+    #: its replies are stored; those of others are computed again in each run
+    is_stored: bool = True
     #: stored replies that another model of the same name may have given
     old_replies: OldReplies = field(default_factory=OldReplies)
     #: Unix time at which the newest reply was received
