@@ -26,6 +26,8 @@ from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.records.run import ModelMetadata, ProtocolMetadata, RunMetadata
 from pytest_llmprops.runs.catalog import find_run
+from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.gate.comparable import unfit_baseline, unlike_items
 from pytest_llmprops.runs.gate.decide import decide, impossible_rules
 from pytest_llmprops.runs.gate.file import (
     NEEDS_BASELINE,
@@ -34,7 +36,6 @@ from pytest_llmprops.runs.gate.file import (
     read_gate,
     unbounded_rules,
 )
-from pytest_llmprops.runs.pairs import differences, unfit_baseline, unlike_items
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 
 if TYPE_CHECKING:

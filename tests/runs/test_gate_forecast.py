@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.runs.gate import checks, forecast
-from pytest_llmprops.runs.gate.data import PairingRules
+from pytest_llmprops.runs.gate.data import Terms
 from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.runs.gate.forecast import DROPS, Rates
 from pytest_llmprops.statistics.judgement import judge
@@ -47,7 +47,7 @@ def test_decisions_are_those_of_the_gate(
 ) -> None:
     """Every simulated candidate gets the verdict of the gate's check on the same sums of differences."""
     rule = Rule("rule", {}, max_drop=margin)
-    own = forecast.rule_items(rule, in_clusters(items, size), PairingRules.of(FACTS), 0.05, repeats)
+    own = forecast.rule_items(rule, in_clusters(items, size), Terms.of(FACTS), 0.05, repeats)
     drawn = forecast.candidates(np.random.default_rng(3), own, drop, 25)
     failed, met = forecast.decide_rule(rule, own, drawn, (), tests=1)
     verdicts_ = []

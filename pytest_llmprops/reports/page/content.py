@@ -34,7 +34,7 @@ from pytest_llmprops.reports.page.items import Spent, TaskOfSeries, items_of, up
 from pytest_llmprops.reports.readings import readings_section
 from pytest_llmprops.reports.terminal import old_replies
 from pytest_llmprops.runs.caveats import caveats
-from pytest_llmprops.runs.pairs import differences
+from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
 
 if TYPE_CHECKING:

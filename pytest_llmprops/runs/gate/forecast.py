@@ -20,7 +20,7 @@ from pytest_llmprops.core.items import ItemPlace, PlacedItem
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.records.run import RunMetadata
-from pytest_llmprops.runs.gate.data import PairingRules, RuleData
+from pytest_llmprops.runs.gate.data import RuleData, Terms
 from pytest_llmprops.runs.gate.file import Gate, Rule, on_headline_tasks
 from pytest_llmprops.runs.judgement import FEWEST
 from pytest_llmprops.statistics.bounded_mean import mean_p_value
@@ -147,7 +147,7 @@ def forecast(
     """
     records = [r for r in records if not isinstance(r, VerdictRecord) or r.status not in UNANSWERED]
     gate = on_headline_tasks(gate, records, facts)
-    terms = PairingRules.of(facts)
+    terms = Terms.of(facts)
     items = {rule.name: rule_items(rule, records, terms, churn, repeats) for rule in gate.rules}
     simulated = [_simulate(gate, items, drop) for drop in drops]
     rules = tuple(
@@ -182,7 +182,7 @@ def builtin_items(gate: Gate) -> list[PlacedItem]:
 
 
 def unchanged_passes(
-    gate: Gate, rules: Iterable[RuleData], baseline: Sequence[VerdictRecord], terms: PairingRules
+    gate: Gate, rules: Iterable[RuleData], baseline: Sequence[VerdictRecord], terms: Terms
 ) -> float | None:
     """Return how often an unchanged model passes a gate with the items and the churn that were measured.
 
@@ -212,7 +212,7 @@ def _passes(gate: Gate, items: Mapping[str, RuleItems], repeats: int) -> bool:
 
 
 def rule_items(
-    rule: Rule, records: Iterable[PlacedItem], terms: PairingRules, churn: float, repeats: int | None
+    rule: Rule, records: Iterable[PlacedItem], terms: Terms, churn: float, repeats: int | None
 ) -> RuleItems:
     """Return the items of a rule, given the records of a baseline, or items without verdicts.
 
@@ -232,9 +232,7 @@ def rule_items(
     return own._replace(members=tuple(one for one in members if one.units >= FEWEST))
 
 
-def _items_of(
-    records: Sequence[PlacedItem], terms: PairingRules, churn: float, repeats: int | None
-) -> RuleItems:
+def _items_of(records: Sequence[PlacedItem], terms: Terms, churn: float, repeats: int | None) -> RuleItems:
     samples: dict[tuple[str, ...], list[PlacedItem]] = {}
     units: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for r in records:
