@@ -106,7 +106,9 @@ class Gating:
         assert self._forecast is not None
         [whole] = self._forecast.whole
         text = f"an unchanged model passes in {whole.passed:.0%} of runs"
-        rules = [(rule.rates[0].passed, rule.name, rule.items) for rule in self._forecast.rules if rule.rates]
+        rules = [
+            (rule.rates[0].passed, rule.name, rule.items.items) for rule in self._forecast.rules if rule.rates
+        ]
         passed, name, items = min(rules)
         if len(rules) == 1:
             return text
@@ -134,7 +136,7 @@ class Gating:
             return ""
         return (
             f"; {', '.join(sampled)}: one sample per item at a temperature above 0, so chance flips items;"
-            " --llm-repeats 3 for both runs, or llmprops gate --plan, which names a number"
+            " give --llm-repeats 3 for both runs"
         )
 
     def _check_comparable(self, selected: Sequence[Case], cases: Cases) -> None:

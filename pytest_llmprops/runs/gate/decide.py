@@ -230,7 +230,7 @@ def decide(
     if gate.needs_baseline and not reasons:
         from pytest_llmprops.runs.gate.forecast import unchanged_passes
 
-        chance = unchanged_passes(gate, rules, theirs, terms)
+        chance = unchanged_passes(gate, rules, theirs, facts)
     result = GateResult(
         decision=decision,
         file=gate.file,
