@@ -383,9 +383,9 @@ def _full_checks(data: RuleData, changes: Mapping[Pairs, Change]) -> list[Check]
     if rule.no_collapse is not None:
         checks.append(gate_checks.no_collapse(rule, {m: changes[p] for m, p in data.members.items()}))
     if rule.max_refused is not None:
-        checks.append(gate_checks.share(rule, "refused", list(data.answers.values())))
+        checks.append(gate_checks.share(rule, "refused", data.answers.values()))
     if rule.max_unparsed is not None:
-        checks.append(gate_checks.share(rule, "unparsed", list(data.answers.values())))
+        checks.append(gate_checks.share(rule, "unparsed", data.answers.values()))
     return checks
 
 
