@@ -50,13 +50,13 @@ def test_shares_at_their_limit(status: str, letter: str) -> None:
 def test_max_drop_at_its_limits() -> None:
     """It is met up to the margin, by one interval; above it, a model that is worse fails, another is inconclusive."""
     sample = flips(12, 9, 300)
-    high = sample.upper_limit(0.025, most=1)
+    high = sample.upper_limit()
     for margin, wanted in ((high + 1e-9, "met"), (high - 1e-9, "inconclusive"), (0.0, "inconclusive")):
         check = check_of(judged(gate_of({"max_drop": margin}), *paired_runs(270, 12, 9, 9)), "max_drop")
         assert check.verdict == wanted
         assert check.value == pytest.approx(-0.01)
-        assert (check.ci_low, check.ci_high) == pytest.approx((-high, -sample.lower_limit(0.025, least=-1)))
-    worse, margin = paired_runs(1960, 28, 6, 6), flips(28, 6, 2000).upper_limit(0.025, most=1)
+        assert (check.ci_low, check.ci_high) == pytest.approx((-high, -sample.lower_limit(least=-1)))
+    worse, margin = paired_runs(1960, 28, 6, 6), flips(28, 6, 2000).upper_limit()
     for limit, decision in ((margin + 1e-9, "pass"), (margin - 1e-9, "fail")):
         result = judged(gate_of({"max_drop": limit}), *worse)
         assert result.decision == decision
@@ -74,7 +74,7 @@ def test_a_worse_model_fails_at_two_and_a_half_percent() -> None:
 def test_the_line_has_margin_estimate_and_interval() -> None:
     """A pass says how much worse the model may be, the margin, what was measured, and how often such a gate passes."""
     result = judged(gate_of({"max_drop": 0.05}), *paired_runs(600, 20, 16, 0))
-    high = flips(20, 16, 636).upper_limit(0.025, most=1)
+    high = flips(20, 16, 636).upper_limit()
     assert result.line == (
         f"PASS: new may replace old: at most {100 * high:.1f} points worse (margin 5); measured −0.6"
     )

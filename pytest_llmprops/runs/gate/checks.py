@@ -74,7 +74,7 @@ def _enough(
     from pytest_llmprops.statistics.bounded_mean import ClusterSample, times_to_settle
 
     n, count = len(scores), len(set(clusters))
-    times = times_to_settle(ClusterSample.of(scores, clusters), limit, LEVEL / 2, least=least, most=1)
+    times = times_to_settle(ClusterSample.of(scores, clusters), limit, least=least)
     if times is None:
         return f"no practical number of {noun}s would decide"
     if spare is not None and n * times > n + spare:
