@@ -167,11 +167,10 @@ def forecast_lines(
     head = ("rule", "items", "churn", *(_candidate(drop) for drop in DROPS))
     table = [head]
     for rule in plan.rules:
-        items = count(rule.items)
-        if rule.clusters < rule.items:
-            items += f" in {count(rule.clusters)} clusters"
+        own = rule.items
+        items = count(own.items) + (f" in {count(own.units)} clusters" if own.units < own.items else "")
         cells = map(_shares, rule.rates) if rule.rates else ["not simulated"] * len(DROPS)
-        table.append((rule.name, items, percent(rule.churn), *cells))
+        table.append((rule.name, items, percent(own.churn), *cells))
     if plan.whole:
         table.append(("the whole gate", "", "", *map(_shares, plan.whole)))
     lines = [
@@ -190,19 +189,12 @@ def forecast_lines(
 
 
 def _plan_notes(plan: Forecast, facts: RunMetadata) -> Iterator[str]:
-    repeats = max((rule.repeats for rule in plan.rules), default=1)
-    if plan.whole and plan.repeats != repeats:
-        from pytest_llmprops.runs.gate.forecast import PASS_RATE
-
-        rate = f"an unchanged model passes in {plan.whole[0].passed:.0%} of runs"
-        fix = f"with --llm-repeats {plan.repeats} in {PASS_RATE:.0%} or more"
-        yield f"{rate}; {fix if plan.repeats else 'more repeats do not suffice'}"
-    if repeats == 1:
+    if all(rule.items.repeats == 1 for rule in plan.rules):
         yield (
             "churn is assumed (--churn): the share of the items that an unchanged model loses between two runs, and"
             " gains. A baseline with --llm-repeats measures it. Sampling at a temperature above 0 may cause 10% or more"
         )
-    calls, requests = sum(rule.calls for rule in plan.rules), facts.calls.requests
+    calls, requests = sum(rule.items.calls for rule in plan.rules), facts.calls.requests
     if calls and requests:
         usd = None if facts.calls.cost_usd is None else facts.calls.cost_usd * min(1.0, calls / requests)
         yield f"about {count(calls)} calls, {cost(calls, usd)}, as for the baseline"

@@ -15,8 +15,8 @@ from pytest_llmprops.records.files import from_plain, plain
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.reports.gate import gate_lines, gate_markdown
+from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.gate.decide import decide
-from pytest_llmprops.runs.pairs import differences
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.summary import summary_rows
 from tests.support.gates import baseline_of, facts_of, gate_of, judged

@@ -36,7 +36,7 @@ from pytest_llmprops.reports.page.suites import changes_by_task, measured_for_on
 from pytest_llmprops.reports.readings import readings_section
 from pytest_llmprops.reports.terminal import old_replies
 from pytest_llmprops.runs.caveats import caveats
-from pytest_llmprops.runs.pairs import differences
+from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
 
 if TYPE_CHECKING:

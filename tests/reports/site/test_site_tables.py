@@ -20,9 +20,9 @@ from pytest_llmprops.reports.site.leaderboard import Board, boards_of
 from pytest_llmprops.reports.site.measurements import SiteRun, measurements_of
 from pytest_llmprops.reports.site.over_time import BOTTOM, HEIGHT, TOP, Figure, figure_of
 from pytest_llmprops.runs.catalog import run_folders
+from pytest_llmprops.runs.comparable import comparable_groups
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.judgement import Member, judged_runs
-from pytest_llmprops.runs.pairs import comparable_groups
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
 from tests.support.team_runs import PROTOCOL, answers, record, team
