@@ -220,17 +220,11 @@ PARSE, EMBED = "parse", "embed"
 Rule = Literal["any", "majority"]
 #: in the order of their numbers in a verdict's values
 RULES: tuple[Rule, ...] = ("any", "majority")
-#: whether all phrases of both sentences must be aligned, or those of Algorithm 1
+#: how pairs are checked: with phrases that cover both sentences, or as printed
 Matching = Literal["covering", "printed"]
-#: whether a phrase may be mapped to the whole other sentence
-Whole = Literal["bar", "allow"]
-#: which of the phrases must be equivalent for a proof
+#: how many directions must align two sentences: one, which decides, or both
 Phi = Literal["or", "and"]
-#: in the order of their numbers in the values
 PHIS: tuple[Phi, Phi] = ("or", "and")
-#: how indifferentiable paraphrases are identified, and how the source of a test is drawn
-Indifferentiable = Literal["asked", "potential", "random"]
-Source = Literal["even", "indifferentiable"]
 SYMMETRY = "symmetry"
 #: the properties that can be searched
 SEARCHES = (LINEARITY, NO, SYMMETRY)

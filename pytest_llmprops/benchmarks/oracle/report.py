@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_llmprops.benchmarks.oracle.equivalence import confirmed_in, refused_in, uncovered
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, RULES, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
 from pytest_llmprops.benchmarks.oracle.metrics import a_rate, a_test, domain_of
-from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, ProofEvidence, TrustTestEvidence
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import one_line, shortened, unicode_words, visible
-from pytest_llmprops.core.verdicts import Evidence, object_in, objects_in, text_in, texts_in
+from pytest_llmprops.core.verdicts import Evidence, count_in, object_in, objects_in, text_in, texts_in
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import (
@@ -683,11 +683,10 @@ def pair_cases(measured: Measured) -> list[Block]:
         found: dict[str, list[tuple[Any, Row]]] = {key: [] for key in _CASE_TABLES}
         one_sided: Counter[tuple[str, bool]] = Counter()
         for record in (r for r in records if r.evidence):
-            evidence = PairEvidence.from_json(record.evidence)
-            for key, order, cells in _cases_of(record, evidence):
-                sentences = map(_text, (evidence.first, evidence.second))
-                found[key].append((order, (*_case(s, record), *sentences, *cells)))
-                one_sided[key, adds_words(evidence.first, evidence.second)] += key.startswith("table")
+            first, second = (text_in(record.evidence, f"sentence_{number}") for number in (1, 2))
+            for key, order, cells in _cases_of(record, first, second):
+                found[key].append((order, (*_case(s, record), _text(first), _text(second), *cells)))
+                one_sided[key, adds_words(first, second)] += key.startswith("table")
         for key, cases in found.items():
             tables[key] += [row for _, row in sorted(cases, key=lambda case: case[0])[:MOST]]
         if one_sided.total():
@@ -708,29 +707,36 @@ def pair_cases(measured: Measured) -> list[Block]:
     return [*notes, *([Fold("Some cases", tuple(blocks))] if blocks else [])]
 
 
-def _cases_of(record: VerdictRecord, evidence: PairEvidence) -> Iterator[tuple[str, Any, Row]]:
+def _cases_of(record: VerdictRecord, first: str, second: str) -> Iterator[tuple[str, Any, Row]]:
     """Yield the tables that show a pair, with its place in the order of the table and its further cells."""
+    evidence = record.evidence
     said, label = (record.values.get(name, -1) for name in ("said_yes", "label"))
     if said >= 0 and label >= 0 and said != label and record.status in ("correct", "wrong"):
-        parts = enumerate(own_words(evidence.first, evidence.second), start=1)
+        parts = enumerate(own_words(first, second), start=1)
         words = ", ".join(f"s{number}: {{ {' '.join(words)} }}" for number, words in parts if words)
-        adds = adds_words(evidence.first, evidence.second)
-        key = "table 10" if label else "table 9" if adds else "table 11"
-        yield key, 0, (_text(words), _text(evidence.explanation), Cell(visible(record.given)))
-    proof = evidence.proof
-    if record.task == YES and record.status == "correct" and proof is not None and proof.confirmed:
+        key = "table 10" if label else "table 9" if adds_words(first, second) else "table 11"
+        explanation = _text(text_in(evidence, "explanation"))
+        yield key, 0, (_text(words), explanation, Cell(visible(record.given)))
+    proof = object_in(evidence, "proof")
+    confirmed, refused = (
+        [(text_in(one, "first"), text_in(one, "second")) for one in phrases]
+        for phrases in (confirmed_in(proof), refused_in(proof))
+    )
+    if record.task == YES and record.status == "correct" and confirmed:
         # Phrases with the same words prove little, so proofs with more different phrases come first.
-        weight = sum(p.first.casefold() != p.second.casefold() for p in proof.confirmed)
-        lines = "; ".join(f"“{p.first}” = “{p.second}”" for p in proof.confirmed)
+        weight = sum(one.casefold() != other.casefold() for one, other in confirmed)
+        lines = "; ".join(f"“{one}” = “{other}”" for one, other in confirmed)
         yield "proof", -weight, (_text(lines, 4 * _LONG),)
-    if record.task == YES and record.status == "wrong" and proof is not None and not proof.missing:
-        text = "; ".join((proof.uncovered, *(f"“{p.first}” ≠ “{p.second}”" for p in proof.refused)))
-        yield "leftover", (len(proof.uncovered), record.id), (_text(text, 4 * _LONG),)
-    test = next((test for test in evidence.tests if test.outcome == "triangular"), None)
-    if record.status == "wrong" and evidence.trust == "triangular" and test is not None:
-        seen = "yes" if evidence.category in ("AI", "ĀI") else "no"
-        seen = seen if evidence.category else "not searched for"
-        yield "triangle", 0, (_text(f"of sentence {test.source}: {test.paraphrase}", 4 * _LONG), Cell(seen))
+    if record.task == YES and record.status == "wrong" and proof and not text_in(proof, "missing"):
+        left = uncovered(proof)
+        text = "; ".join((left, *(f"“{one}” ≠ “{other}”" for one, other in refused)))
+        yield "leftover", (len(left), record.id), (_text(text, 4 * _LONG),)
+    test = next(iter(objects_in(evidence, "tests")), {})
+    if record.status == "wrong" and text_in(test, "outcome") == "triangular":
+        category = text_in(evidence, "category")
+        seen = "yes" if category in ("AI", "ĀI") else "no" if category else "not searched for"
+        text = f"of sentence {count_in(test, 'source')}: {text_in(test, 'paraphrase')}"
+        yield "triangle", 0, (_text(text, 4 * _LONG), Cell(seen))
 
 
 def own_words(first: str, second: str) -> tuple[list[str], list[str]]:
@@ -788,11 +794,13 @@ def denied_paraphrases(measured: Measured) -> list[Table]:
 def _denied(record: VerdictRecord) -> Iterator[Cell]:
     evidence, values = record.evidence, record.values
     proved = [name for phi, name in PHI.items() if values.get(f"phi_{phi}")]
-    proof = ProofEvidence.from_json(object_in(evidence, "proof"))
-    result = f"proved: {', '.join(proved)}" if proved else f"not proved: {proof.missing or proof.uncovered}"
+    proof = object_in(evidence, "proof")
+    missing = text_in(proof, "missing") or uncovered(proof)
+    result = f"proved: {', '.join(proved)}" if proved else f"not proved: {missing}"
     answer = _TRUST.get(text_in(evidence, "trust"), "not tested")
-    for test in map(TrustTestEvidence.from_json, objects_in(evidence, "tests")):
-        answer += f"; “{test.paraphrase}”: {test.other} to the other sentence, {test.own} to its own"
+    for test in objects_in(evidence, "tests"):
+        paraphrase, other, of_own = (text_in(test, key) for key in ("paraphrase", "other", "own"))
+        answer += f"; “{paraphrase}”: {other} to the other sentence, {of_own} to its own"
     texts = [text_in(evidence, key) for key in ("sentence", "paraphrase", "explanation")]
     return map(_text, (*texts[:2], result, answer, texts[2]))
 
