@@ -25,10 +25,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pytest_llmprops.benchmark_registry import benchmark_names, suites_of
 from pytest_llmprops.core.errors import RunStopped, UsageError
-from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.texts import one_line, terminal_line, visible
 from pytest_llmprops.models.spec import without_secrets
+from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.runs import compare as comparing
 from pytest_llmprops.runs import reader
 from pytest_llmprops.runs.catalog import find_run

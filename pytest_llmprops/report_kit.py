@@ -4,7 +4,6 @@ A registration's ``section`` is a function from :class:`Measured` to :class:`Sec
 notes and folds; Markdown, HTML, sorting, themes and escaping come with them.
 """
 
-from pytest_llmprops.core.judgement import Change
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.reports.kit.blocks import (
     Block,
@@ -49,6 +48,7 @@ from pytest_llmprops.reports.kit.generic import (
     tables,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
+from pytest_llmprops.statistics.judgement import Change
 
 __all__ = [
     "Block",

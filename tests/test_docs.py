@@ -24,7 +24,7 @@ from pytest_llmprops.cli.main import main, parser
 from pytest_llmprops.cli.run import project_files
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import ItemPlace
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.models import registry
 from pytest_llmprops.plugin.options import OPTIONS

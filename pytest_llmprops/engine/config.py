@@ -34,7 +34,7 @@ class BrokerConfig:
     :param max_thinking: tokens that a model may get for its thoughts beyond the limit of a request.
     :param proven: labels of the models of which an earlier run has replies.
     :param earlier: what a broker process that was killed has counted and learned
-        (:mod:`~pytest_llmprops.engine.checkpoint`); empty for the first process of a run.
+        (:mod:`~pytest_llmprops.engine.evaluation.checkpoint`); empty for the first process of a run.
     """
 
     models: Mapping[str, ModelSpec]

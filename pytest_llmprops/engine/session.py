@@ -22,13 +22,13 @@ from typing import IO, Any, Protocol, TypeVar
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.faults import NOT_CLOSED
 from pytest_llmprops.core.requests import Kind, Reply, Request
-from pytest_llmprops.engine.broker import LocalBroker
-from pytest_llmprops.engine.checkpoint import read_checkpoint
-from pytest_llmprops.engine.client import RemoteBroker
+from pytest_llmprops.engine.broker.in_process import InProcess, NoBroker
+from pytest_llmprops.engine.broker.local import LocalBroker
+from pytest_llmprops.engine.broker.remote import RemoteBroker
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.evaluator import BrokerAsk, Case, Evaluator, Outcome
+from pytest_llmprops.engine.evaluation.checkpoint import read_checkpoint
+from pytest_llmprops.engine.evaluation.evaluator import BrokerAsk, Case, Evaluator, Outcome
 from pytest_llmprops.engine.event_loop import CLOSE_SECONDS, LoopThread
-from pytest_llmprops.engine.in_process import InProcess, NoBroker
 from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.base import CallOptions
@@ -270,7 +270,7 @@ def _short_folder() -> Path:
 def start_server(socket: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start the broker process, with a pipe as its standard input."""
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest_llmprops.engine.server", socket],
+        [sys.executable, "-m", "pytest_llmprops.engine.broker.server", socket],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=errors,

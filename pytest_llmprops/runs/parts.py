@@ -8,11 +8,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.request_records import DiscardedReply, PaidReply, RequestRecord
-from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, OldReplies, RunMetadata
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.records.files import from_plain
+from pytest_llmprops.records.requests import DiscardedReply, PaidReply, RequestRecord
+from pytest_llmprops.records.run import CallFacts, ModelMetadata, OldReplies, RunMetadata
 from pytest_llmprops.runs.integrity import REQUESTS
 from pytest_llmprops.runs.json_lines import JsonLines
 

@@ -20,9 +20,9 @@ from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark, 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.cli.run import MARGINS, REPOSITORY, project_files
 from pytest_llmprops.core.items import ItemPlace
-from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.registry import ALIASES, Backend, backend_names
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.reports.allure.site import VERSION
 from pytest_llmprops.runs.gate.file import read_gate
 from pytest_llmprops.runs.gate.forecast import builtin_items, forecast

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, false_discovery_control, multinomial
 from statsmodels.stats.contingency_tables import mcnemar
 
-from pytest_llmprops.core import paired
-from pytest_llmprops.core.bounded_mean import mean_p_value
-from pytest_llmprops.core.judgement import LEVEL, Change, judge, measured
-from pytest_llmprops.core.paired import (
+from pytest_llmprops.statistics import paired
+from pytest_llmprops.statistics.bounded_mean import mean_p_value
+from pytest_llmprops.statistics.intervals import clopper_pearson
+from pytest_llmprops.statistics.judgement import LEVEL, Change, judge, measured
+from pytest_llmprops.statistics.paired import (
     Pairs,
     difference_interval,
     drop_test,
@@ -26,7 +27,6 @@ from pytest_llmprops.core.paired import (
     mcnemar_drop,
     sign_flip_drop,
 )
-from pytest_llmprops.core.statistics import clopper_pearson
 
 #: airway hyper-responsiveness before and after stem cell transplantation, 21 children (Bentur et al.):
 #: Fagerland, Lydersen & Laake (2014), Table 1; 1 pair changed one way, 7 the other

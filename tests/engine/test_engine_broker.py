@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.broker import LocalBroker
+from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.models.fake import FakeModel, FakeReply
 from pytest_llmprops.models.spec import ModelSpec
 from tests.support.engine_models import MakeBroker, ask_all, failing, final, kinds, transient

@@ -17,7 +17,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
 from pytest_llmprops.core.verdicts import Status, Verdict
-from pytest_llmprops.engine.evaluator import (
+from pytest_llmprops.engine.evaluation.evaluator import (
     LISTED,
     Case,
     CaseGroup,
@@ -130,7 +130,7 @@ def test_unfetched_outcomes_are_bounded(
     loop: LoopThread, monkeypatch: pytest.MonkeyPatch, is_reversed: bool
 ) -> None:
     """Evaluation pauses while pytest has many outcomes to fetch, but not if pytest waits for a later case."""
-    monkeypatch.setattr("pytest_llmprops.engine.evaluator.MOST_WAITING", 10)
+    monkeypatch.setattr("pytest_llmprops.engine.evaluation.evaluator.MOST_WAITING", 10)
     answered = 0
 
     async def counting(label: str, role: str, request: Request) -> Reply:

@@ -21,11 +21,11 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
-from pytest_llmprops.engine import client as client_module
-from pytest_llmprops.engine import client as wire
-from pytest_llmprops.engine.client import RemoteBroker
+from pytest_llmprops.engine.broker import remote as client_module
+from pytest_llmprops.engine.broker import remote as wire
+from pytest_llmprops.engine.broker.remote import RemoteBroker
+from pytest_llmprops.engine.broker.server import Server
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.server import Server
 from pytest_llmprops.engine.session import BrokerProcess
 from pytest_llmprops.models.fake import FakeModel
 from pytest_llmprops.models.registry import parse_spec

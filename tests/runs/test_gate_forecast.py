@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.judgement import judge
-from pytest_llmprops.core.paired import Pairs
 from pytest_llmprops.runs.gate import checks, forecast
 from pytest_llmprops.runs.gate.data import PairingRules
 from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.runs.gate.forecast import DROPS, Rates
+from pytest_llmprops.statistics.judgement import judge
+from pytest_llmprops.statistics.paired import Pairs
 from tests.support.commands import one_error
 from tests.support.gates import Records, facts_of, gate_of
 from tests.support.recorded import verdict, verdicts, write_run

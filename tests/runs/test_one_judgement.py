@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.numbers import point_range, points
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_plain, plain
+from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.reports.compare import terminal_lines
 from pytest_llmprops.reports.gate import gate_lines
 from pytest_llmprops.reports.kit.generic import change_cells

@@ -14,9 +14,11 @@ import pytest
 
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.core.gate_results import Check, GateResult, RuleResult
-from pytest_llmprops.core.records import MetricRow, Remark
-from pytest_llmprops.core.run_metadata import (
+from pytest_llmprops.core.metrics import MetricRow
+from pytest_llmprops.records.files import from_plain, plain, run_metadata
+from pytest_llmprops.records.gate import Check, GateResult, RuleResult
+from pytest_llmprops.records.rows import Remark
+from pytest_llmprops.records.run import (
     GitState,
     ModelMetadata,
     OldReplies,
@@ -24,7 +26,6 @@ from pytest_llmprops.core.run_metadata import (
     ProtocolMetadata,
     RunMetadata,
 )
-from pytest_llmprops.records.files import from_plain, plain, run_metadata
 from pytest_llmprops.reports.runs_table import list_lines, show_lines
 from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.compare import compare

@@ -13,8 +13,7 @@ from statistics import fmean
 
 from pytest_llmprops.benchmarks.htest.benchmark import FEWEST_READ, HTest
 from pytest_llmprops.benchmarks.htest.items import GEOMETRY, TASKS
-from pytest_llmprops.core.paired import holm, mcnemar_drop
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.published_results import PublishedResult, find
 from pytest_llmprops.reports.kit.blocks import (
     Block,
@@ -32,6 +31,7 @@ from pytest_llmprops.reports.kit.figures import ForestRow, Mark, Point, Spot, pa
 from pytest_llmprops.reports.kit.generic import accuracy_figure, detailed, fine_print
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.reports.kit.trained import read_training
+from pytest_llmprops.statistics.paired import holm, mcnemar_drop
 
 #: Row of the grid for all items together; it is the mean of the tasks if they have equally many items.
 ALL = "all tasks"

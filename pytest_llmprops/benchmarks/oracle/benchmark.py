@@ -30,8 +30,7 @@ from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Me
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
 
 _ASSUMED = (
     "temperature 1, the default of the paper's API; length left to the server",

@@ -21,8 +21,8 @@ from functools import cached_property
 from math import hypot
 
 from pytest_llmprops.benchmarks.oracle.trust import OUTCOME_CODES, overlap
-from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.core.texts import unicode_words
+from pytest_llmprops.statistics.intervals import clopper_pearson
 
 Values = Mapping[str, float]
 #: prefix of the features in a verdict's values -> their names in reports

@@ -13,16 +13,16 @@ from typing import Any, cast
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply, Request
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.core.worker_messages import OpenBatches
 from pytest_llmprops.engine.batch.collect import Result, results
 from pytest_llmprops.engine.batch.ledger import TOO_LARGE, Entry, Ledger, described, ledger_path
 from pytest_llmprops.engine.batch.submit import BatchedModel, Pending, Submitter
-from pytest_llmprops.engine.calls import ActiveModel, Calls
+from pytest_llmprops.engine.broker.reply_cache import ReplyCache
+from pytest_llmprops.engine.calls.calls import ActiveModel, Calls
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.store.reply_cache import ReplyCache
 from pytest_llmprops.models.api.batches import BatchModel, BatchState, Intent
 from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.base import Model
+from pytest_llmprops.records.messages import OpenBatches
 
 #: maximum number of cases that wait at once, over all processes; about 12 kB each
 MOST_CASES = 50_000

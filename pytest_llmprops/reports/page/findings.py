@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.field_types import UNANSWERED
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.kit.blocks import (
     counted,
     interval,
@@ -24,8 +24,8 @@ from pytest_llmprops.runs.judgement import Member
 from pytest_llmprops.runs.readings import MANY
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.gate_results import GateResult
-    from pytest_llmprops.core.judgement import Change
+    from pytest_llmprops.records.gate import GateResult
+    from pytest_llmprops.statistics.judgement import Change
 
 
 def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
@@ -205,7 +205,7 @@ def is_ahead(result: Change | None, models: int) -> bool:
     :param result: the comparison of the best one with the other one; None without common items.
     :param models: number of all models.
     """
-    from pytest_llmprops.core.judgement import LEVEL
+    from pytest_llmprops.statistics.judgement import LEVEL
 
     if result is None or result.difference <= 0:
         return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_llmprops.core.judgement import Change
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.data.published_results import PublishedResult, ranked
 from pytest_llmprops.reports.columns import line_of
@@ -22,6 +21,7 @@ from pytest_llmprops.reports.page.findings import (
 from pytest_llmprops.reports.site.changes import Compare
 from pytest_llmprops.reports.site.measurements import Measurement, comparable, measured_of
 from pytest_llmprops.runs.pairs import differences
+from pytest_llmprops.statistics.judgement import Change
 
 #: printed figures of one table, the best first
 MOST_PRINTED = 12

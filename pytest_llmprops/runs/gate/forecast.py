@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from scipy.stats import betabinom, norm
 
 from pytest_llmprops.benchmark_registry import find_benchmark, registrations
-from pytest_llmprops.core.bounded_mean import mean_p_value
 from pytest_llmprops.core.contracts import loaded, prepared
 from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.items import ItemPlace, PlacedItem
-from pytest_llmprops.core.judgement import LEVEL
-from pytest_llmprops.core.paired import mcnemar_drop
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_metadata import RunMetadata
-from pytest_llmprops.core.statistics import clopper_pearson
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.gate.data import PairingRules, RuleData
 from pytest_llmprops.runs.gate.file import Gate, Rule, on_headline_tasks
 from pytest_llmprops.runs.judgement import FEWEST
+from pytest_llmprops.statistics.bounded_mean import mean_p_value
+from pytest_llmprops.statistics.intervals import clopper_pearson
+from pytest_llmprops.statistics.judgement import LEVEL
+from pytest_llmprops.statistics.paired import mcnemar_drop
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

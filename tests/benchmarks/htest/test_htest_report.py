@@ -16,13 +16,13 @@ from pytest_llmprops.benchmarks.htest.report import (
     training_figure,
     training_table,
 )
-from pytest_llmprops.core.paired import holm
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Figure, Table
 from pytest_llmprops.reports.kit.figures import draw, marker
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.statistics.paired import holm
 from tests.support.records import recorded, verdicts
 
 HTEST = {"benchmark": "htest"}

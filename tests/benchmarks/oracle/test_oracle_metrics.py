@@ -11,8 +11,8 @@ import pytest
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import linearity_remarks, metric_rows
 from pytest_llmprops.core.metrics import Metric
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import clopper_pearson
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.statistics.intervals import clopper_pearson
 from tests.support.records import verdict
 
 #: a sentence that is fully correct

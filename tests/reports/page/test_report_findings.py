@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_llmprops.core.judgement import measured
-from pytest_llmprops.core.paired import Pairs, mcnemar_drop
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.page.findings import is_ahead
 from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.statistics.judgement import measured
+from pytest_llmprops.statistics.paired import Pairs, mcnemar_drop
 from tests.support.records import recorded, verdict, verdicts
 
 HOMOPHONES: dict[str, Any] = {"benchmark": "homophones"}

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.site.changes import Step, headline, steps_of
 from pytest_llmprops.reports.site.contributions import Contributions

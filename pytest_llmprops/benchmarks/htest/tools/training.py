@@ -24,8 +24,8 @@ from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.models.base import CallOptions, kinds_of
 from pytest_llmprops.models.hf import backend as hf
 from pytest_llmprops.models.hf.chat import HfCausalModel
-from pytest_llmprops.models.local.sampling import common_prefix
 from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.models.sampling import common_prefix
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.training.checkpoints import begin, write_record
 from pytest_llmprops.training.run import free_memory, is_measured, measure_suite, run_training
