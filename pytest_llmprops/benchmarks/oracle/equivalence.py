@@ -68,8 +68,6 @@ from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import (
     READ_BY,
     Evidence,
-    flag_in,
-    objects_in,
     text_lists_in,
     without_empty,
 )
@@ -109,6 +107,11 @@ class Proof:
         return [answer for answer in self.answers.values() if answer.said is None]
 
     @property
+    def refused(self) -> int:
+        """The number of answers that do not confirm their pair: no, or unreadable."""
+        return sum(not answer.said for answer in self.answers.values())
+
+    @property
     def evidence(self) -> dict[str, JSON]:
         """The phrase pairs of a proof (table 13), and the leftover words that prevent one (table 12)."""
         if self.potential.missing:
@@ -138,7 +141,7 @@ class Proof:
             "undecided_or": possible.phi_or and not rho.phi_or,
             "undecided_and": possible.phi_and and not rho.phi_and,
             "asked_phrases": len(self.answers),
-            "refused_phrases": sum(not answer.said for answer in self.answers.values()),
+            "refused_phrases": self.refused,
             "unreadable_phrases": len(self.unread),
         }
         return {name: float(number) for name, number in numbers.items()}
@@ -158,24 +161,10 @@ def potential_values(alignments: Alignments) -> dict[str, float]:
     }
 
 
-def confirmed_in(proof: Evidence) -> list[Evidence]:
-    """Return the recorded phrase pairs that the model was asked about and calls equivalent."""
-    asked = (one for one in objects_in(proof, "phrases") if flag_in(one, "asked") is not False)
-    return [one for one in asked if flag_in(one, "equivalent")]
-
-
-def refused_in(proof: Evidence) -> list[Evidence]:
-    """Return the recorded phrase pairs that the model does not confirm: it says no, or its reply cannot be read."""
-    return [one for one in objects_in(proof, "phrases") if not flag_in(one, "equivalent")]
-
-
-def uncovered(proof: Evidence) -> str:
-    """Return the words left over in each sentence, and the number of phrase pairs that the model refused."""
-    words = enumerate(text_lists_in(proof, "leftovers"), 1)
-    parts = ", ".join(f"s{number}: {{ {', '.join(runs)} }}" for number, runs in words if runs)
-    refused = len(refused_in(proof))
-    asked = refused + len(confirmed_in(proof))
-    return (parts or "nothing") + (f"; {refused} of {asked} phrase pairs refused" if refused else "")
+def left_over(proof: Evidence) -> str:
+    """Return the recorded words that no alignment covers in each sentence."""
+    runs = enumerate(text_lists_in(proof, "leftovers"), 1)
+    return ", ".join(f"s{number}: {{ {', '.join(words)} }}" for number, words in runs if words) or "nothing"
 
 
 async def prove(alignments: Alignments, oracle: Oracle, *, ask_identical: bool = True) -> Proof:
@@ -216,8 +205,8 @@ _DISTRUSTED = {
 class EquivalenceChecker:
     """Accepts a "yes" that is proved and a "no" that passes its test.
 
-    With the setting ``alignment=printed``, everything is asked as in the paper: phrases with the same words too, proofs
-    of pairs that need none (the reference columns of table 3), and the phrases of paraphrases.
+    With the setting ``phrases=all``, everything is asked as in the paper: phrases with the same words too, proofs of
+    pairs that need none (the reference columns of table 3), and the phrases of paraphrases.
 
     :param align: returns the potential alignments of two sentences.
     :param is_random: whether any paraphrase may be drawn, as in the third sanity check; every pair has a proof attempt.
@@ -227,7 +216,7 @@ class EquivalenceChecker:
 
     def __init__(self, settings: OracleSettings, align: Align, *, is_random: bool = False) -> None:
         self.settings, self.align, self.is_random = settings, align, is_random
-        self.is_printed = settings.alignment == "printed"
+        self.is_printed, self.asks_all = settings.alignment == "printed", settings.phrases == "all"
 
     async def check(self, x: Pair, oracle: Oracle, rng: random.Random) -> Acceptance:
         """Ask prompt 5 and check the answer.
@@ -250,7 +239,7 @@ class EquivalenceChecker:
             return await self.check_no(x, oracle, rng, values, evidence)
         if answer.said:
             return await self._yes(await self.proof(x.first, x.second, oracle), values, evidence)
-        if self.is_printed or self.is_random:
+        if self.asks_all or self.is_random:
             proof = await self.proof(x.first, x.second, oracle)
             values, evidence = values | proof.values, {**evidence, "proof": proof.evidence}
         outcome = "refused" if answer.notes.refused else "unreadable"
@@ -261,11 +250,11 @@ class EquivalenceChecker:
 
     async def proof(self, first: str, second: str, oracle: Oracle) -> Proof:
         """Try to prove that two sentences are equivalent, whatever the oracle answered."""
-        return await prove(await self.align(first, second), oracle, ask_identical=self.is_printed)
+        return await prove(await self.align(first, second), oracle, ask_identical=self.asks_all)
 
     async def _yes(self, proof: Proof, values: dict[str, float], evidence: dict[str, JSON]) -> Acceptance:
         accepted = proof.confirmed.rho.phi_or
-        left = f"left over: {uncovered(proof.evidence)}"
+        left = f"left over: {left_over(proof.evidence)}"
         if accepted:
             outcome, why = "accepted-yes", f"yes, proved by {len(proof.confirmed.pairs)} phrase pairs"
         elif proof.potential.missing:
@@ -277,7 +266,8 @@ class EquivalenceChecker:
         elif not proof.potential.rho.phi_or:
             outcome, why = "rejected", f"yes, but the prover finds no alignment: {left}"
         else:
-            outcome, why = "rejected", f"yes, but not proved: {left}"
+            refused = f"{proof.refused} of {len(proof.answers)} phrase pairs refused"
+            outcome, why = "rejected", f"yes, but not proved: {left}; {refused}"
         values |= proof.values | {"accepted": float(accepted), "accepted_paper": float(accepted)}
         return Acceptance(accepted, outcome, why, {**evidence, "proof": proof.evidence}, None, values)
 
@@ -332,10 +322,10 @@ class EquivalenceChecker:
         self, x: Pair, oracle: Oracle, proof: Proof | None
     ) -> tuple[Rho, dict[str, float]]:
         """Return the alignment of the two sentences (A of table 5), and its values."""
-        if proof is None and (self.is_printed or self.is_random):
+        if proof is None and (self.asks_all or self.is_random):
             proof = await self.proof(x.first, x.second, oracle)
         if proof is not None:
-            return (proof.confirmed if self.is_printed else proof.potential).rho, proof.values
+            return (proof.confirmed if self.asks_all else proof.potential).rho, proof.values
         alignments = await self.align(x.first, x.second)
         return alignments.rho, potential_values(alignments)
 
@@ -365,7 +355,7 @@ class EquivalenceChecker:
         return [Candidate(text, source, rho) for (text, source), rho in zip(texts, rhos, strict=True)]
 
     async def _alignment(self, text: str, other: str, oracle: Oracle) -> Rho:
-        if self.is_printed:
+        if self.asks_all:
             return (await self.proof(text, other, oracle)).confirmed.rho
         return (await self.align(text, other)).rho
 

@@ -220,10 +220,13 @@ PARSE, EMBED = "parse", "embed"
 Rule = Literal["any", "majority"]
 #: in the order of their numbers in a verdict's values
 RULES: tuple[Rule, ...] = ("any", "majority")
-#: how pairs are checked: with phrases that cover both sentences, or as printed
+#: whether all phrases of both sentences must be aligned, or those of Algorithm 1
 Matching = Literal["covering", "printed"]
-#: how many directions must align two sentences: one, which decides, or both
+#: which phrases the model is asked about
+Phrases = Literal["all", "needed"]
+#: which of the phrases must be equivalent for a proof
 Phi = Literal["or", "and"]
+#: in the order of their numbers in the values
 PHIS: tuple[Phi, Phi] = ("or", "and")
 SYMMETRY = "symmetry"
 #: the properties that can be searched

@@ -20,7 +20,7 @@ from pytest_llmprops.benchmarks.oracle.metric_names import (
 )
 from pytest_llmprops.benchmarks.oracle.nulls import NULLS, Pairs, conclusion
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings, bound_of
-from pytest_llmprops.benchmarks.oracle.trust import OUTCOME_CODES, source_revealed
+from pytest_llmprops.benchmarks.oracle.trust import source_revealed
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.statistics.intervals import mean_interval
@@ -181,8 +181,7 @@ def _hits(values: Iterable[Values], name: str) -> list[bool]:
 def yes_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     """Yield the metrics of answers of yes."""
     said = [v for v in values if v.get("said_yes") == 1]
-    decided = [v for v in said if not v.get("trees_missing") and not v.get("undecided_or")]
-    yield rate(place, "acceptance_rate", _hits(decided, "accepted"), "higher")
+    yield rate(place, "acceptance_rate", _hits(filter(is_decided, said), "accepted"), "higher")
     for phi in PHIS:
         undecided = [v.get(f"undecided_{phi}", 0.0) == 1 for v in said]
         decided = [
@@ -195,7 +194,7 @@ def yes_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
 def no_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     """Yield the metrics of answers of no, and table 5."""
     said = [v for v in values if v.get("said_yes") == 0]
-    judged = [v for v in said if v.get("trust_or") not in NOT_JUDGED]
+    judged = [v for v in said if is_decided(v)]
     yield rate(place, "acceptance_rate", _hits(judged, "accepted"), "higher")
     yield rate(place, "acceptance_rate_paper", _hits(judged, "accepted_paper"), "higher")
     for phi in PHIS:
@@ -287,11 +286,11 @@ def pair_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
 
 
 def _no_bound(no: Sequence[Values]) -> Iterator[str]:
-    """Yield the probability with which a model passes the test of a no without knowing the source, if it holds."""
-    tested = [v for v in no if v.get("trust_or") not in (None, OUTCOME_CODES["untested"])]
+    """Yield the probability with which a model passes the tests of a no without knowing the source, if it holds."""
+    tested = [v for v in no if v.get("trust_or") not in (None, *NOT_JUDGED)]
     if not tested:
         return
-    lenient = sum(v["accepted"] > 0 and v["trust_or"] != OUTCOME_CODES["accepted"] for v in tested)
+    lenient = sum(v["accepted"] > 0 and v.get("trust_or") != 1 for v in tested)
     if lenient:
         yield (
             f"accepted no: no bound: {lenient} of {len(tested)} answers failed a test, but without triangular evidence,"
@@ -299,11 +298,11 @@ def _no_bound(no: Sequence[Values]) -> Iterator[str]:
         )
         return
     drawn = drawn_overlaps(tested)
-    many = len(drawn)
-    if many >= FEWEST_TESTS and (revealed := source_revealed(drawn)) > MOST_REVEALED:
+    many, limit = len(drawn), MOST_REVEALED
+    if many >= FEWEST_TESTS and (revealed := source_revealed(drawn)) > limit:
         yield (
             f"accepted no: no bound: word overlap alone passes the tests of {revealed:.1%} of {many}"
-            f" answers (at most {MOST_REVEALED:.1%} is allowed), so paraphrases reveal their source"
+            f" answers (at most {limit:.1%} is allowed), so paraphrases reveal their source"
         )
         return
     one_sided = [v for v in tested if not v["fair_coin_or"]]
@@ -315,8 +314,8 @@ def _no_bound(no: Sequence[Values]) -> Iterator[str]:
         else ""
     )
     yield (
-        "accepted no: a model whose answers do not depend on the coin passes the test with probability at most"
-        f" 0.5{exception}"
+        f"accepted no: a model whose answers do not depend on the coin passes its test with probability"
+        f" at most 0.5{exception}"
         + ("" if many >= FEWEST_TESTS else "; too few tests to say whether word overlap names the source")
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from pytest_llmprops.benchmarks.oracle.algebra import draws, informative_draws, rejection_bound
-from pytest_llmprops.benchmarks.oracle.items import Matching, Rule
+from pytest_llmprops.benchmarks.oracle.items import Matching, Phrases, Rule
 from pytest_llmprops.benchmarks.oracle.scheme import Bound
 
 #: distances for which a bound is printed (section 3)
@@ -29,9 +29,12 @@ class OracleSettings:
     :param synonym_votes: samples of prompts 3 and 4.
     :param json: ask for entities as JSON, and let the server enforce JSON wherever a prompt asks for it
         (``response_format``); otherwise prompt 1 asks for a numbered list, as in the paper.
-    :param alignment: how pairs are checked. ``printed``: as in the paper, by Algorithm 1, with questions about phrases
-        that have the same words, phrases of paraphrases, and pairs that need no proof; only triangular evidence rejects
-        a no. ``covering``: phrases cover both sentences, and the source of a test is drawn by a fair coin.
+    :param alignment: how answers about pairs are decided. ``printed``: by Algorithm 1; only triangular evidence rejects
+        a "no"; its paraphrase is an indifferentiable one of either sentence, if there is one. ``covering``: an
+        alignment covers both sentences; a "no" has to pass its test; a fair coin chooses the sentence.
+    :param phrases: what the oracle is asked about. ``all``: every phrase pair of the two sentences, whatever the
+        answer, and of their paraphrases, which are indifferentiable if it confirms them. ``needed``: only phrases with
+        different words, and only to prove a "yes".
     :param distance: minimum distance of a paraphrase from its sentence: 1 minus the Jaccard index of their words.
         Nearer ones are not used, because the words they share would name their source.
     :param askings: how often the sanity checks ask the same question.
@@ -47,6 +50,7 @@ class OracleSettings:
     synonym_votes: int = 7
     json: bool = False
     alignment: Matching = "printed"
+    phrases: Phrases = "all"
     distance: float = 0.0
     askings: int = 5
     search: Literal["none", "accepted"] = "none"
@@ -73,10 +77,11 @@ class OracleSettings:
 
 
 PAPER = OracleSettings()
-#: for sentences, 3 samples instead of 11, a rule with a bound, and no test that cannot fail
+#: for sentences, 3 samples instead of 11, a rule with a bound, and no test that cannot fail; for pairs, no
+#: questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof; a fair coin
 QUICK = OracleSettings(
-    samples=3, rule="majority", synonym_votes=1, json=True, alignment="covering", distance=0.3, askings=3,
-    search="accepted", max_tokens=400,
+    samples=3, rule="majority", synonym_votes=1, json=True, alignment="covering", phrases="needed", distance=0.3,
+    askings=3, search="accepted", max_tokens=400,
 )  # fmt: skip
 
 

@@ -259,8 +259,8 @@ def test_sanity_items_come_from_the_pairs() -> None:
     ("setting", "value"),
     [
         ("samples", "0"), ("samples", "101"), ("tests", "0"), ("rule", "all"), ("synonym_votes", "0"),
-        ("alignment", "none"), ("distance", "1"), ("askings", "0"), ("max_tokens", "0"),
-        ("temperature", "-1"), ("temperature", "nan"),
+        ("phrases", "no"), ("alignment", "no"), ("askings", "0"),
+        ("max_tokens", "0"), ("temperature", "-1"), ("temperature", "nan"),
         ("search", "some"), ("nosuch", "1"),
     ],
 )  # fmt: skip
@@ -276,7 +276,7 @@ def test_the_papers_protocol() -> None:
     """`paper` has the paper's numbers and lists what the paper leaves open; `quick` lists what it omits."""
     s = ORACLE.protocols["paper"].settings
     assert (s.samples, s.tests, s.rule, s.synonym_votes) == (11, 5, "any", 7)
-    assert (s.distance, s.askings, s.temperature, s.max_tokens) == (0, 5, 1.0, None)
+    assert (s.askings, s.phrases, s.distance, s.temperature, s.max_tokens) == (5, "all", 0.0, 1.0, None)
     assumed = ORACLE.protocols["paper"].assumed
     for phrase in (
         "temperature",
@@ -292,7 +292,7 @@ def test_the_papers_protocol() -> None:
         f"at most {most} calls for the tests of a sentence, instead of 165"
         in ORACLE.protocols["quick"].gives_up
     )
-    assert (s.alignment, quick.alignment) == ("printed", "covering")
+    assert (s.alignment, quick.alignment, quick.phrases) == ("printed", "covering", "needed")
     assert (s.search, quick.search) == ("none", "accepted")
 
 
@@ -325,7 +325,14 @@ def test_own_pool(tmp_path: Path) -> None:
 
 def test_remarks_give_the_bound_of_an_acceptance() -> None:
     """The remarks give the coin's bound and the number of cases without one."""
-    values = {"fair_coin_or": 1.0, "accepted": 1.0, "trust_or": 1.0}
+    values = {
+        "overlap_own_or": 0.5,
+        "overlap_other_or": 0.1,
+        "fair_coin_or": 1.0,
+        "fair_coin_and": 1.0,
+        "accepted": 1.0,
+        "trust_or": 1.0,
+    }
     unfair = {**values, "fair_coin_or": 0.0}
     some = [
         record("no", n, benchmark="oracle", values=v)
@@ -333,7 +340,7 @@ def test_remarks_give_the_bound_of_an_acceptance() -> None:
     ]
     assert list(ORACLE.remarks(some)) == [
         (
-            "accepted no: a model whose answers do not depend on the coin passes the test with probability at most"
+            "accepted no: a model whose answers do not depend on the coin passes its test with probability at most"
             " 0.5; no bound for 1, where only one sentence had paraphrases to draw from (so in 2 of 3"
             " tested answers of no); too few tests to say whether word overlap names the source"
         ),
