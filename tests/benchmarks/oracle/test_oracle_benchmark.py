@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -307,25 +306,18 @@ def test_helpers_by_task() -> None:
     assert ORACLE.tasks_by_answer == {"yes", "no"}
 
 
-def test_own_rules_and_pool(tmp_path: Path) -> None:
-    """A user's rules and pool files replace the built-in files of the same name."""
+def test_own_pool(tmp_path: Path) -> None:
+    """A user's pool file replaces the built-in file; built-in sentences get each other's entities (appendix A.2)."""
     folder = tmp_path / "oracle"
     folder.mkdir()
     (folder / "sentences.txt").write_text("Then Oslo wrote.\n", encoding="utf-8")
-    files = DataFolder(builtin_data(), "builtin")
-    pool = files.json("oracle/pool.json")
-    pool["classes"]["city"] = ["Kirkwall"]
-    (folder / "pool.json").write_text(json.dumps(pool), encoding="utf-8")
+    (folder / "pool.json").write_text('{"classes": {"city": ["Kirkwall"]}}', encoding="utf-8")
     part = loaded(ORACLE, DataFolder(tmp_path, "generated"))
     assert [item.id for item in part.items] == ["oracle/own/0001"]
-    assert part.context.pool != context().pool
-    assert part.context.rules == context().rules
-    assert part.context.pool.names["city"] == ("Kirkwall",)
-    rules = files.json("oracle/synonym_rules.json")
-    rules["prompts"]["synonyms"] += " In Scots."
-    (folder / "synonym_rules.json").write_text(json.dumps(rules), encoding="utf-8")
-    part = loaded(ORACLE, DataFolder(tmp_path, "generated"))
-    assert part.context.rules.prompts["synonyms"].endswith(" In Scots.")
+    assert part.context.pool == {"city": ("Kirkwall",)}
+    builtin = loaded(ORACLE, DataFolder(builtin_data(), "builtin"))
+    labelled = {name for item in builtin.items if item.task == "linearity" for name, _ in item["entities"]}
+    assert {*builtin.context.pool["city"]} <= labelled
 
 
 # ---- remarks
