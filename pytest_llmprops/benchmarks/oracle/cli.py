@@ -1,15 +1,23 @@
-"""The commands ``llmprops lab oracle``: your own sentences for the linearity test, and a measurement of the prover."""
+"""The command ``llmprops lab oracle``: your own sentences for the linearity test."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
+from pytest_llmprops.benchmarks.oracle.items import OWN_FILE, own_sentences
 from pytest_llmprops.cli.kit import subcommands, wrote
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.whole_files import write_text
+
+VERSION = 1
+GENERATOR = "oracle-sentences"
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add the commands ``oracle sentences`` and ``oracle prover``."""
+    """Add the command ``oracle sentences``."""
     commands = subcommands(parser)
     sentences = commands.add_parser(
         "sentences",
@@ -20,52 +28,51 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     sentences.add_argument("file", type=Path, metavar="FILE", help="text file with one sentence per line")
     sentences.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
     sentences.set_defaults(command=_sentences)
-    prover = commands.add_parser(
-        "prover",
-        help="measure the prover without a model",
-        description="Print for which share of pairs the phrases can be aligned, before a model is asked:"
-        " of the labelled pairs, random pairs, and each sentence with itself. No language model is called.",
-    )
-    prover.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="folder of --llm-data (default: the built-in sentences and pairs)",
-    )
-    prover.add_argument(
-        "--limit", type=int, default=250, metavar="N", help="maximum pairs of each kind (default: 250)"
-    )
-    prover.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="seed of the random draws (default: 0)"
-    )
-    for role in ("parse", "embed"):
-        prover.add_argument(f"--{role}", metavar="SPEC", help=f"helper {role} (default: that of a run)")
-    prover.set_defaults(command=_prover)
 
 
 def _sentences(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.oracle.tools.sentences import write_sentences
-
     return wrote(write_sentences(options.file, options.out))
 
 
-def _prover(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.oracle.items import items
-    from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers, run
-    from pytest_llmprops.core.errors import UsageError
-    from pytest_llmprops.core.protocols import generator
-    from pytest_llmprops.data.files import DataFolder, builtin_data
+def write_sentences(file: Path | str, out: Path | str) -> list[Path]:
+    """Write the sentences of a text file with one sentence per line to ``<out>/oracle``, without duplicates.
 
-    if options.limit < 2:
-        raise UsageError("--limit must be at least 2")
-    files = DataFolder(builtin_data(), "builtin")
-    if options.data is not None:
-        files = DataFolder(options.data, DataFolder(options.data, "published").source_for("oracle"))
-    measured = list(items(files))
-    helpers = Helpers({"parse": options.parse, "embed": options.embed})
+    ``sentences.txt`` has the sentences. ``SOURCE.json`` marks them as not published and has the number of sentences and
+    of duplicates left out. Earlier output of this function is replaced.
+
+    :return: both files, ``SOURCE.json`` last.
+    :raises DataError: if the file cannot be read or has no sentence; see ``own_sentences``.
+    :raises UsageError: if ``out`` has other data, which the new files would hide, or cannot be written.
+    """
+    file, folder = Path(file), Path(out) / "oracle"
+    sentences = own_sentences(DataFolder(file.parent, "own").given(str(file)), str(file))
+    kept = list(dict.fromkeys(sentences))
+    target, source = Path(out) / OWN_FILE, folder / "SOURCE.json"
+    _check_free(Path(out), target, source)
+    record = {
+        "source": "generated", "generator": GENERATOR, "file": file.name, "n": len(kept),
+        "repeated": len(sentences) - len(kept), "version": VERSION,
+    }  # fmt: skip
     try:
-        for line in run(measured, helpers, options.limit, generator(options.seed, "oracle", "prover")):
-            print(line)
-    finally:
-        helpers.close()
-    return 0
+        folder.mkdir(parents=True, exist_ok=True)
+        # SOURCE.json first, so that a crash in between cannot leave sentences without it.
+        write_text(source, json.dumps(record, ensure_ascii=False, indent=2) + "\n")
+        write_text(target, "".join(f"{sentence}\n" for sentence in kept))
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: cannot be written ({error.strerror or error}); choose another folder"
+        ) from None
+    return [target, source]
+
+
+def _check_free(out: Path, target: Path, source: Path) -> None:
+    """Reject a folder with published data, which SOURCE.json would hide, or with sentences from elsewhere."""
+    for name in ("redocred", "msrp"):
+        if (out / name).exists():
+            raise UsageError(f"{out}: holds the published data '{name}'; choose another output folder")
+    if source.is_file():
+        record = DataFolder(source.parent, "generated").json(source.name)
+        if not isinstance(record, dict) or record.get("generator") != GENERATOR:
+            raise UsageError(f"{source}: written by another program; choose another output folder")
+    elif target.exists():
+        raise UsageError(f"{target}: exists without SOURCE.json; choose another output folder")

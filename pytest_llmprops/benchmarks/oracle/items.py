@@ -222,8 +222,6 @@ Rule = Literal["any", "majority"]
 RULES: tuple[Rule, ...] = ("any", "majority")
 #: whether all phrases of both sentences must be aligned, or those of Algorithm 1
 Matching = Literal["covering", "printed"]
-#: whether a phrase may be mapped to the whole other sentence
-Whole = Literal["bar", "allow"]
 #: which phrases the model is asked about
 Phrases = Literal["all", "needed"]
 #: which of the phrases must be equivalent for a proof

@@ -216,13 +216,6 @@ def test_undecided_yes_is_in_no_acceptance_rate() -> None:
     assert [metrics["yes", "acceptance_rate", group].n for group in ("", "or", "and")] == [3, 3, 2]
 
 
-def test_what_the_papers_rule_counts() -> None:
-    """ "Yes" about the other sentence only is accepted by the paper's rule."""
-    some = [no(0, (1, 1)), no(1, (3, 3), other_only_or=1.0), no(2, (3, 3)), no(3, (2, 2), other_only_or=1.0)]
-    measured = values(some, "no")
-    assert measured["acceptance_rate_paper"] == 3 / 4
-
-
 def test_no_by_hand() -> None:
     """The "no" answers accepted under each rule, the reasons for the others, and the categories of table 5.
 
