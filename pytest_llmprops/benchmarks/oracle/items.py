@@ -9,8 +9,6 @@ Files in the data folder. Only the built-in ones are required:
 ``redocred/*_revised.json``                    published: Re-DocRED, for DocRED (``redocred``)
 ``msrp/msr_paraphrase_*.txt``                  published: the Microsoft Research Paraphrase Corpus
 ``oracle/sentences.txt``                       the user's own sentences, one per line, without labels
-                                               (``tools/sentences.py``). If ``SOURCE.json`` is there too, no other
-                                               file is read
 =============================================  ===================================================================
 
 Fields of ``linearity``: ``text``; ``entities``, a tuple of (name, kind), where ``text`` contains every name literally;
@@ -79,12 +77,12 @@ def items(files: DataFiles) -> Iterator[Item]:
 
 
 def own_sentences(text: str, path: str) -> tuple[str, ...]:
-    """Return the sentences of a text with one sentence per line. Blank lines and surrounding white space are dropped.
+    """Return the different sentences of a text with one sentence per line, without blank lines.
 
     :param path: the file, for messages.
     :raises DataError: if there is no sentence, or a line has control characters or more than ``LONGEST`` characters.
     """
-    sentences: list[str] = []
+    sentences: dict[str, None] = {}
     # splitlines() also splits at characters that may be part of a sentence, such as U+2028.
     for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         sentence = " ".join(line.split())
@@ -95,7 +93,7 @@ def own_sentences(text: str, path: str) -> tuple[str, ...]:
                 f"{path}: line {number}", "has control characters", "write plain text, one sentence per line"
             )
         if sentence:
-            sentences.append(sentence)
+            sentences[sentence] = None
     if not sentences:
         _fail(path, "has no sentences", "write one sentence per line")
     return tuple(sentences)
