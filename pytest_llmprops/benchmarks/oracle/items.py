@@ -25,9 +25,8 @@ import random
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
-from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.redocred import labelled_sentences
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import DataError
@@ -35,6 +34,10 @@ from pytest_llmprops.core.items import CONTROL_MARK, Item
 from pytest_llmprops.core.protocols import generator
 
 LINEARITY, YES, NO = "linearity", "yes", "no"
+#: the sanity checks
+CONSISTENCY, OWN, RANDOM = "consistency", "own_paraphrase", "random_pair"
+#: the task of rows over all pairs, whatever the answer
+PAIRS = "pairs"
 LANGUAGE = "en"
 DOMAINS = ("general", "technical", "hardware")
 LEVELS = ("clear", "subtle")
@@ -214,18 +217,6 @@ def _fail(place: str, what: str, fix: str) -> NoReturn:
 
 #: the roles of the helpers that align sentences
 PARSE, EMBED = "parse", "embed"
-#: what passes a test: any combination of samples (the paper's rule), or the most frequent answers
-Rule = Literal["any", "majority"]
-#: in the order of their numbers in a verdict's values
-RULES: tuple[Rule, ...] = ("any", "majority")
-#: whether all phrases of both sentences must be aligned, or those of Algorithm 1
-Matching = Literal["covering", "printed"]
-#: which phrases the model is asked about
-Phrases = Literal["all", "needed"]
-#: which of the phrases must be equivalent for a proof
-Phi = Literal["or", "and"]
-#: in the order of their numbers in the values
-PHIS: tuple[Phi, Phi] = ("or", "and")
 SYMMETRY = "symmetry"
 #: the properties that can be searched
 SEARCHES = (LINEARITY, NO, SYMMETRY)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from pytest_llmprops.benchmarks.oracle.algebra import complement, failing_bits
+from pytest_llmprops.benchmarks.oracle.algebra import complement, draw_pairs, failing_bits
 from pytest_llmprops.benchmarks.oracle.extraction import Samples
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, SYMMETRY
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Prepared, Replies, Sentence, Subject
@@ -179,7 +179,7 @@ async def linearity_search(
     if prepared.stopped is not None:
         return prepared.stopped.why
     m, settings = prepared.subject.m, checker.settings
-    pairs = settings.pairs(random.Random(test_seed), m)
+    pairs = draw_pairs(settings, random.Random(test_seed), m)
     known: dict[int, int | None] = {z: complement(z, m) for x, y in pairs for z in (0, x, y, x ^ y)}
     replies = Replies(prepared.subject, oracle, settings, prepared.original)
     return LinearitySearch(prepared, replies, known, sentence_calls(settings, len(known) - 1))
