@@ -26,14 +26,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_llmprops.benchmarks.oracle.algebra import complement, failing_bits, passing_combinations
+from pytest_llmprops.benchmarks.oracle.algebra import (
+    NO_POWER,
+    bound_of,
+    complement,
+    draw_pairs,
+    failing_bits,
+    passing_combinations,
+)
 from pytest_llmprops.benchmarks.oracle.extraction import (
     MOST_ENTITIES,
     Entity,
     Extracted,
     Names,
     Samples,
-    Transformed,
     contains_words,
     extract,
     locate,
@@ -42,9 +48,8 @@ from pytest_llmprops.benchmarks.oracle.extraction import (
     replaced,
     written_names,
 )
-from pytest_llmprops.benchmarks.oracle.items import Rule
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, fill
-from pytest_llmprops.benchmarks.oracle.settings import NO_POWER, OracleSettings, bound_of
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings, Rule
 from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Pool, Synonym, SynonymRules
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.strict_json import JSON
@@ -94,7 +99,7 @@ class Subject:
         """The entities in the vectors."""
         return tuple(synonym.entity for synonym in self.synonyms)
 
-    def transformed(self, x: int) -> Transformed:
+    def transformed(self, x: int) -> str:
         """Return R(x)."""
         return replaced(self.sentence, self.tested, [synonym.text for synonym in self.synonyms], x)
 
@@ -181,8 +186,9 @@ class Replies:
         :param first: number of the first sample. :param count: number of samples; by default that of the settings.
         :raises BackendError: if a call could not be made.
         """
-        text = self.subject.transformed(x).text
-        return await extract(text, self.oracle, count or self.settings.samples, first=first)
+        return await extract(
+            self.subject.transformed(x), self.oracle, count or self.settings.samples, first=first
+        )
 
 
 async def run_tests(pairs: Sequence[tuple[int, int]], replies: Replies) -> list[OneTest]:
@@ -239,7 +245,7 @@ class LinearityChecker:
             prepared = await self._plan(prepared, oracle)
         elif prepared.stopped is not None:
             return prepared.stopped
-        pairs = self.settings.pairs(random.Random(test_seed), prepared.subject.m)
+        pairs = draw_pairs(self.settings, random.Random(test_seed), prepared.subject.m)
         replies = Replies(prepared.subject, oracle, self.settings, prepared.original)
         return self._decide(prepared, await run_tests(pairs, replies))
 
