@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_llmprops.benchmarks.eras.paradigms import facts_of, paradigm_name
 from pytest_llmprops.benchmarks.eras.settings import IMPLICIT_TASK
 from pytest_llmprops.core.metrics import Metric, Place
-from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.statistics.intervals import mean_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -273,8 +273,8 @@ def implicit_metrics(
     a share of.
 
     The 95% intervals are those of the mean of bounded numbers, one per paradigm
-    (:func:`~pytest_llmprops.core.statistics.mean_interval`). For ``gper``, which is a product of two means, they are
-    percentiles of a bootstrap (``resamples`` resamples of whole paradigms), which are too short for few paradigms.
+    (:func:`~pytest_llmprops.statistics.intervals.mean_interval`). For ``gper``, which is a product of two means, they
+    are percentiles of a bootstrap (``resamples`` resamples of whole paradigms), which are too short for few paradigms.
     """
     rows: list[Metric] = []
     groups = by_paradigm(pairs)

@@ -32,8 +32,8 @@ from pytest_llmprops.benchmarks.eras.items import EXPLICIT
 from pytest_llmprops.benchmarks.eras.paradigms import ParadigmFacts, facts_of, paradigm_name
 from pytest_llmprops.benchmarks.eras.settings import AUTHORS, CUTTING, EXPLICIT_TASK
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.statistics.intervals import mean_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def accuracy_rows(
     Groups: ``overall``, ``left``, ``right`` and the sentiment classes that occur. ``n`` counts pairs.
 
     The 95% intervals are those of the mean of bounded numbers, one per paradigm
-    (:func:`~pytest_llmprops.core.statistics.mean_interval`).
+    (:func:`~pytest_llmprops.statistics.intervals.mean_interval`).
 
     :param place: Task, language and source of the rows.
     """

@@ -16,8 +16,8 @@ from pytest_llmprops.benchmarks.eras.paradigms import facts_of
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import interval as limits
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import shortened
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table, visible
 from pytest_llmprops.reports.kit.figures import (

@@ -32,10 +32,9 @@ from pytest_llmprops.benchmarks.eras.metrics import (
 from pytest_llmprops.benchmarks.eras.settings import AUTHORS, IMPLICIT_TASK
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request, Sentiment
-from pytest_llmprops.core.statistics import mean_interval
-from pytest_llmprops.core.verdicts import Verdict, record_of
+from pytest_llmprops.core.verdicts import Verdict, VerdictRecord, record_of
+from pytest_llmprops.statistics.intervals import mean_interval
 from tests.support.eras_cases import BENCHMARK, TEST, cutter, first, measured, scorer, verdict_of
 from tests.support.records import only_numbers
 
