@@ -7,7 +7,7 @@ import asyncio
 import csv
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.cli.kit import (
     Groups,
-    add_group,
     add_seed_and_out,
     print_table,
     recorded,
@@ -40,7 +39,7 @@ _BASE = "google-bert/bert-base-chinese"
 _WWM_BASE = "hfl/chinese-bert-wwm-ext"
 #: Tokens of a review that a classifier reads.
 _WINDOW = 512
-#: The printed tables of trained models, by the number that ``eras train table`` takes.
+#: The printed tables of trained models, by the number that ``eras train --table`` takes.
 _PRINTED = {1: ("eras/table-1", "eras/footnote-6"), 2: ("eras/table-2",)}
 
 
@@ -104,6 +103,13 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add ``generate``, ``annotate``, ``score``, ``sentiment-accuracy``, ``segment-score`` and ``train``."""
     commands = subcommands(parser)
     _add_generate(commands)
+    _add_people(commands)
+    _add_accuracy(commands)
+    add_segment_score(commands)
+    _add_train(commands)
+
+
+def _add_people(commands: Groups) -> None:
     annotate = commands.add_parser(
         "annotate",
         help="write blind ranking sheets for annotators",
@@ -117,52 +123,34 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     annotate.add_argument(
         "--per-paradigm", type=int, default=4, metavar="N", help="pairs per paradigm and sheet (default: 4)"
     )
-    annotate.add_argument(
-        "--set",
-        type=Path,
-        metavar="DIR",
-        help="pairs of `llmprops lab eras generate --out DIR` (default: built-in)",
-    )
     annotate.set_defaults(command=_annotate)
     score = commands.add_parser(
         "score", help="compute human accuracy and the human baseline from filled sheets"
     )
     score.add_argument("folder", type=Path, metavar="DIR", help="folder of the filled sheets and key.json")
     score.set_defaults(command=_score)
+
+
+def _add_accuracy(commands: Groups) -> None:
     accuracy = commands.add_parser(
         "sentiment-accuracy",
         help="measure a run's models on labelled reviews (figure 5, and the test-set columns of table 2)",
-        description="Measure the accuracy of all models of a run on labelled reviews, and write it into the run's"
-        " folder for the report. Files are those of ChnSentiCorp (columns label and text_a, with tabs) and ASAP"
-        f" (reviewbody and star, with commas). A classifier reads at most {_WINDOW} tokens of a review.",
-    )
-    accuracy.add_argument(
-        "files",
-        type=Path,
-        nargs="*",
-        metavar="FILE",
-        help="labelled files (default: the test files of `data pull training` in LLMPROPS_DATA)",
+        description="Measure the accuracy of all models of a run on the test files of ASAP and ChnSentiCorp in"
+        " LLMPROPS_DATA (`llmprops data pull training`), and write it into the run's folder for the report."
+        f" A classifier reads at most {_WINDOW} tokens of a review.",
     )
     accuracy.add_argument("--run", metavar="RUN", required=True, help="measure the models of this run")
     accuracy.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
     accuracy.set_defaults(command=_accuracy)
-    add_segment_score(commands)
-    group = add_group(commands, "train", "train word segmenters and sentiment classifiers (tables 1 and 2)")
-    _add_segmenter(group)
-    _add_sentiment(group)
-    _add_table(group)
 
 
 def _annotate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, read_set
+    from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs
     from pytest_llmprops.benchmarks.eras.tools.sheets import write_sheets
 
-    if options.set is not None:
-        pairs = read_set(options.set)
-    else:
-        needed = max(1, options.annotators * options.per_paradigm)
-        pairs = list(make_pairs(*load_templates(), seed=options.seed, pairs=needed))
     numbers = {"annotators": options.annotators, "per_paradigm": options.per_paradigm}
+    needed = max(1, options.annotators * options.per_paradigm)
+    pairs = list(make_pairs(*load_templates(), seed=options.seed, pairs=needed))
     return wrote(write_sheets(options.out, pairs, seed=options.seed, **numbers))
 
 
@@ -179,7 +167,7 @@ def _accuracy(options: argparse.Namespace) -> int:
 
     run = recorded(options.run)
     # Read all files before the first call, so that a malformed file costs nothing.
-    files = [read_reviews(file, _corpus_name(file)) for file in options.files or _test_files()]
+    files = [read_reviews(file, f"{file.parent.name}/{file.name}") for file in _test_files()]
     rows: list[dict[str, Any]] = []
     for label, facts in run.facts.models.items():
         if not facts.imported:
@@ -198,17 +186,9 @@ def _test_files() -> list[Path]:
     files = [path for name in names if (path := Path(data) / "training" / name).is_file()]
     if not data or not files:
         raise UsageError(
-            "no labelled files: give FILE, or download some with `llmprops data pull training --dest DIR` and set"
-            " LLMPROPS_DATA=DIR"
+            "no labelled files: download them with `llmprops data pull training --dest DIR` and set LLMPROPS_DATA=DIR"
         )
     return files
-
-
-def _corpus_name(file: Path) -> str:
-    """Return a file's name, with its folder's if that one names the corpus."""
-    from pytest_llmprops.benchmarks.eras.report import corpus_of
-
-    return f"{file.parent.name}/{file.name}" if corpus_of(file.parent.name) else file.name
 
 
 def _measured(
@@ -231,19 +211,20 @@ def _measured(
     for file in files:
         texts = [review.text for review in file.reviews]
         cut = _cut(texts, spec.name) if "sentiment" in kinds and spec.backend == "hf" else texts
-        scores, errors = asyncio.run(_scores(cut, spec, base_url, chat="sentiment" not in kinds))
-        kept = [(review, s) for review, s in zip(file.reviews, scores, strict=True) if s is not None]
+        scores = asyncio.run(_scores(cut, spec, base_url, chat="sentiment" not in kinds))
+        errors = [score.message for score in scores if isinstance(score, BackendError)]
+        kept = [(r, s) for r, s in zip(file.reviews, scores, strict=True) if isinstance(s, tuple)]
         if not kept:
             raise LLMPropsError(
                 f"{file.name}: no text was scored: {errors[0] if errors else 'no answer was read'}"
             )
-        result = accuracy([review for review, _ in kept], [s for _, s in kept])
+        result = accuracy(kept)
         row = {"ci_low": result.low, "ci_high": result.high, "n": result.n}
         rows.append({"model": label, "file": file.name, "accuracy": result.value, **row})
         counts = {
             f"cut to {_WINDOW} tokens": sum(a != b for a, b in zip(texts, cut, strict=True)),
             "errors": len(errors),
-            "without an answer": len(texts) - len(kept) - len(errors),
+            "without an answer": scores.count(None),
             "with three stars left out": file.left_out,
         }
         notes = "".join(f", {number:,} {name}" for name, number in counts.items() if number)
@@ -264,8 +245,8 @@ def _cut(texts: Sequence[str], model: str) -> list[str]:
 
 async def _scores(
     texts: Sequence[str], spec: ModelSpec, base_url: str | None, *, chat: bool
-) -> tuple[list[Score | None], list[str]]:
-    """Return the score of each text, None without one, and the messages of the failed calls."""
+) -> list[Score | BackendError | None]:
+    """Return the score of each text, or the error of the call, or None for a reply that cannot be read."""
     from pytest_llmprops.benchmarks.eras.implicit import Score
     from pytest_llmprops.benchmarks.eras.sentiment import score_pair
     from pytest_llmprops.core.requests import Sentiment
@@ -273,112 +254,26 @@ async def _scores(
 
     async with OneModel(spec, base_url=base_url) as ask:
 
-        async def score_of(text: str) -> Score | None:
-            if chat:
-                return next(iter((await score_pair([text], ask)).scores), None)
-            value = (await ask(Sentiment(text))).value
-            return Score(value["positive"], value["log_odds"])
+        async def score_of(text: str) -> Score | BackendError | None:
+            try:
+                if chat:
+                    return next(iter((await score_pair([text], ask)).scores), None)
+                return Score.of(await ask(Sentiment(text)))
+            except BackendError as error:
+                return error
 
-        results = await asyncio.gather(*map(score_of, texts), return_exceptions=True)
-    scores: list[Score | None] = []
-    errors: list[str] = []
-    for result in results:
-        if isinstance(result, BackendError):
-            errors.append(result.message)
-            scores.append(None)
-        elif isinstance(result, BaseException):
-            raise result
-        else:
-            scores.append(result)
-    return scores, errors
+        return await asyncio.gather(*map(score_of, texts))
 
 
-def _add_segmenter(group: Groups) -> None:
-    command = group.add_parser(
-        "segmenter",
-        help="train a word segmenter (section 3.1)",
-        description="Train a classifier of characters on segmented text. The result is a model folder: measure it with"
-        " --model hf:DIR. Repeat the command to continue a training that was stopped.",
-    )
-    command.add_argument("--data", type=Path, required=True, metavar="FILE", help="segmented file")
-    _add_base(command)
-    command.add_argument(
-        "--test",
-        dest="tests",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="GOLD",
-        help="segmented files to score; their lines are left out of the training data",
-    )
-    add_training_options(command)
-    command.set_defaults(command=_segmenter)
-
-
-def _add_base(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--base",
-        default=_BASE,
-        metavar="MODEL",
-        help=f"folder or repository of a pre-trained encoder (default: {_BASE})",
-    )
-
-
-def _segmenter(options: argparse.Namespace) -> int:
-    _require_training()
-    from pytest_llmprops.benchmarks.eras.tools.training import SegmenterOptions, train_segmenter
-
-    what = SegmenterOptions(options.data, options.base, options.tests)
-    train_segmenter(what, training_settings(options), options.out)
-    return 0
-
-
-def _require_training() -> None:
-    from pytest_llmprops.training.task import require_packages
-
-    require_packages("llmprops lab eras train")
-
-
-def _add_sentiment(group: Groups) -> None:
-    command = group.add_parser(
-        "sentiment",
-        help="train a sentiment classifier (section 4.1)",
-        description="Train a binary classifier on labelled reviews, with --cws jointly with word segmentation. The"
-        " result is a model folder: measure it with --model hf:DIR. Repeat the command to continue a training that was"
-        " stopped.",
-    )
-    command.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        metavar="FOLDER",
-        help="folder of ASAP or ChnSentiCorp: its files with train, dev and test in their names",
-    )
-    _add_base(command)
-    command.add_argument(
-        "--cws", type=Path, metavar="FILE", help="train jointly with word segmentation on this segmented file"
-    )
-    add_training_options(command)
-    command.set_defaults(command=_sentiment)
-
-
-def _sentiment(options: argparse.Namespace) -> int:
-    _require_training()
-    from pytest_llmprops.benchmarks.eras.tools.training import SentimentOptions, train_sentiment
-
-    what = SentimentOptions(options.data, options.base, options.cws)
-    train_sentiment(what, training_settings(options), options.out)
-    return 0
-
-
-def _add_table(group: Groups) -> None:
-    command = group.add_parser(
-        "table",
+def _add_train(commands: Groups) -> None:
+    command = commands.add_parser(
+        "train",
         help="train and measure the fine-tuned models of table 1 or 2",
         description="Train AS, CityU, PKU and MSR (table 1), or Sentiment Only, WWM, CWS and WWM+CWS (table 2), measure"
-        " them on ERAS, and print them below the paper's rows. Repeat the command to continue after a stop.",
+        " them on ERAS, and print them below the paper's rows. Each model is a folder: measure it with --model hf:DIR."
+        " Repeat the command to continue after a stop.",
     )
-    command.add_argument("table", type=int, choices=(1, 2), help="number of the table")
+    command.add_argument("--table", type=int, required=True, choices=(1, 2), help="number of the table")
     command.add_argument(
         "--data",
         type=Path,
@@ -386,13 +281,13 @@ def _add_table(group: Groups) -> None:
         metavar="FOLDER",
         help="folder with SIGHAN 2005, for table 2 also ASAP and ChnSentiCorp, at any depth",
     )
-    _add_base(command)
-    command.add_argument(
-        "--wwm-base",
-        default=_WWM_BASE,
-        metavar="MODEL",
-        help=f"base of the WWM models (default: {_WWM_BASE})",
-    )
+    for option, model, use in (("--base", _BASE, "all models"), ("--wwm-base", _WWM_BASE, "the WWM models")):
+        command.add_argument(
+            option,
+            default=model,
+            metavar="MODEL",
+            help=f"folder or repository of a pre-trained encoder for {use} (default: {model})",
+        )
     command.add_argument(
         "--seeds",
         type=int,
@@ -415,11 +310,13 @@ def _add_table(group: Groups) -> None:
     )
     command.add_argument("--limit", type=int, metavar="N", help="measure N pairs per paradigm (default: all)")
     add_training_options(command)
-    command.set_defaults(command=_table)
+    command.set_defaults(command=_train)
 
 
-def _table(options: argparse.Namespace) -> int:
-    _require_training()
+def _train(options: argparse.Namespace) -> int:
+    from pytest_llmprops.training.task import require_packages
+
+    require_packages("llmprops lab eras train")
     from pytest_llmprops.benchmarks.eras.tools.training import TableOptions, run_table
 
     templates = Path(os.environ.get("LLMPROPS_DATA", "")) / "eras" / "templates.json"
@@ -461,23 +358,19 @@ def show_table(number: int, measured: Sequence[Measured], out: Path) -> int:
     return wrote([out])
 
 
-def _results(table: PaperTable, measured: Measured) -> list[PublishedResult]:
-    """Return a trained model's figures of a table: those of its run, and its scores on test files."""
+def _results(table: PaperTable, measured: Measured) -> Iterator[PublishedResult]:
+    """Yield a trained model's figures of a table: those of its run, and its scores on test files."""
     from pytest_llmprops.benchmarks.eras.report import corpus_of
     from pytest_llmprops.runs.reader import read_run
 
-    results = list(own_results(table, read_run(measured.run)))
-    for row in measured.scores:
-        file, name = str(row.get("file")), ""
-        if "f1" in row and file != "held-out part":
-            name, setting, value = "word_f1", measured.name.partition(" (")[0], row["f1"]
-        elif "n" in row:
-            name, setting, value = "sentiment_accuracy", corpus_of(file), row["accuracy"]
-        if name:
-            results.append(
-                PublishedResult(
-                    paper="eras", table=table.stored, model="", task=table.results[0].task, metric=name,
-                    value=float(str(value)), n=None, note="", language="zh", k=None, setting=setting,
-                )
-            )  # fmt: skip
-    return results
+    yield from own_results(table, read_run(measured.run))
+    for file, scores in measured.scores.items():
+        for score, name, setting in (
+            ("f1", "word_f1", measured.name.partition(" (")[0]),
+            ("accuracy", "sentiment_accuracy", corpus_of(file)),
+        ):
+            if score in scores:
+                yield replace(
+                    table.results[0], model="", metric=name, value=scores[score], n=None, note="", k=None,
+                    setting=setting,
+                )  # fmt: skip

@@ -69,12 +69,14 @@ def test_a_generated_set_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"test": "学生回家。"}, "row 2: '学生回家。' has no site '信心机'"),
-        ({"test": "学生信心机，信心机。"}, "row 2: .* has the site '信心机' twice"),
-        ({"control": "学生信心机。"}, "row 2: .* has no site '信狡计'"),
+        ({"test": "学生回家。"}, "row 2: the sentences do not match their words"),
+        ({"control": None}, "row 2: the sentences do not match their words"),
         ({"start": 0}, "row 2: the sentences do not match their words"),
         ({"words": ["学生"] * 7}, "row 2: .*slot words for"),
+        ({"words": ["信心机", "学生", "学生"]}, "row 2: .*has '信心机' outside its site"),
+        ({"words": None}, "row 2: 'words' must be a list"),
         ({"id": "99/00000"}, "row 2: id '99/00000'"),
+        ({"id": "02/x"}, "row 2: id '02/x'"),
         ("{", "row 2: not JSON"),
         ("[]", "row 2: not a JSON object"),
     ],
@@ -88,16 +90,6 @@ def test_a_damaged_set_is_one_line(tmp_path: Path, change: Any, said: str) -> No
     with pytest.raises(DataError, match=said) as failure:
         loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
     assert "\n" not in str(failure.value)
-
-
-def test_a_paradigm_needs_a_number(tmp_path: Path) -> None:
-    """A set whose paradigm is not a number is an error that names it."""
-    folder = written(tmp_path)
-    for file in (folder / "pairs.jsonl", folder / "paradigms.json"):
-        text = file.read_text(encoding="utf-8")
-        file.write_text(text.replace('"01/', '"one/').replace('"id": "01"', '"id": "one"'), encoding="utf-8")
-    with pytest.raises(DataError, match="'one'"):
-        loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
 
 
 def test_facts_of_the_benchmark() -> None:

@@ -161,8 +161,8 @@ def test_document_survives_writing() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"site": "信心"}, "not three"),
-        ({"site": "abc"}, "not Chinese"),
+        ({"site": "信心"}, "not three Chinese characters"),
+        ({"site": "abc"}, "not three Chinese characters"),
         ({"branching": "up"}, "branching"),
         ({"true_class": "0"}, "classes"),
         ({"canary_class": "+"}, "classes"),
@@ -171,7 +171,7 @@ def test_document_survives_writing() -> None:
         ({"frame": "{Person}有{site}。"}, "not a slot"),
         ({"frame": "{person}信心机有{site}。"}, "twice"),
         ({"control_frame": "{person}有{site}器。"}, "differ"),
-        ({"control_site": "信心机"}, "do not differ"),
+        ({"control_site": "信心机"}, "must differ in the site"),
         ({"id": "1"}, "two digits"),
         ({"id": "02"}, "two paradigms"),
         ({"gloss": None}, "'gloss'"),
@@ -180,7 +180,7 @@ def test_document_survives_writing() -> None:
         ({"first_number": "0"}, "'first_number'"),
         ({"traditional": ["信心機"]}, "not two"),
         ({"traditional": ["信心機", "機"]}, "three Chinese characters"),
-        ({"traditional": "信心機"}, "three Chinese characters"),
+        ({"traditional": "信心機"}, "list of strings"),
     ],
 )
 def test_malformed_frames_are_one_line(change: dict[str, Any], message: str) -> None:
@@ -254,8 +254,7 @@ def test_places_count_slots_as_two() -> None:
     assert len(parsed) == 39
     first, last = parsed[0], parsed[-1]
     assert (first.site, first.control_site, first.branching) == ("甲乙丙", "戊乙己", "left")
-    assert (first.true_word, first.canary_word) == ("甲乙", "乙丙")
-    assert (last.id, last.branching, last.true_word, last.canary_word) == ("39", "right", "乙丙", "甲乙")
+    assert (first.true_word, last.id, last.branching, last.true_word) == ("甲乙", "39", "right", "乙丙")
     assert first.slots == ("human", "ob")
     assert first.test_parts == (Slot("human"), "买甲乙丙丁的", Slot("ob"), "。")
     assert Counter(p.sentiment for p in parsed) == {"+/-": 9, "-/+": 9, "-/0": 11, "+/0": 10}
@@ -279,11 +278,7 @@ def test_difference_next_to_the_site_is_allowed() -> None:
     data["nonamb_templates"][0] = "human买戊乙丙己的ob。"
     parsed = parse_published(data, locations())
     assert (parsed[0].control_site, parsed[0].control_parts[1]) == ("戊乙丙", "买戊乙丙己的")
-    first, again = (
-        [(p.test_parts, p.control_parts, p.site, p.site_part, p.site_offset) for p in some]
-        for some in (parsed, parse_builtin(to_json(parsed)))
-    )
-    assert first == again
+    assert parse_builtin(to_json(parsed)) == parsed
 
 
 @pytest.mark.parametrize(
@@ -300,9 +295,9 @@ def test_difference_next_to_the_site_is_allowed() -> None:
         ("templates", ("amb_templates", 0), "一二买甲乙丙丁的。", "no slot"),
         ("templates", ("nonamb_templates", 0), "human买戊乙己丁的en。", "slots or lengths"),
         ("templates", ("nonamb_templates", 0), "human买戊乙己的ob。", "slots or lengths"),
-        ("templates", ("nonamb_templates", 0), "human买甲乙丙丁的ob。", "do not differ"),
-        ("templates", ("nonamb_templates", 0), "human卖甲乙丙丁的ob。", "away from the site"),
-        ("templates", ("nonamb_templates", 0), "human买戊乙己丁得ob。", "away from the site"),
+        ("templates", ("nonamb_templates", 0), "human买甲乙丙丁的ob。", "must differ in the site"),
+        ("templates", ("nonamb_templates", 0), "human卖甲乙丙丁的ob。", "otherwise only next to it"),
+        ("templates", ("nonamb_templates", 0), "human买戊乙己丁得ob。", "otherwise only next to it"),
         ("templates", ("amb_templates", 0), "human买甲乙丙丁甲乙丙ob。", "slots or lengths"),
         ("locations", None, None, "list of 60"),
         ("locations", None, [[4, 7, 0]] * 39, "list of 60"),
