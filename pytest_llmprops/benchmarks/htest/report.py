@@ -7,13 +7,12 @@ fine-tuning in Table 8 and Figure 6.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
 from pytest_llmprops.benchmarks.htest.benchmark import FEWEST_READ, HTest
 from pytest_llmprops.benchmarks.htest.items import GEOMETRY, TASKS
-from pytest_llmprops.core.paired import holm, mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import PublishedResult, find
 from pytest_llmprops.reports.kit.blocks import (
@@ -220,8 +219,6 @@ ORIGINAL = "original"
 AVERAGE = "average"
 #: Ends the names of the paper's models.
 PRINTED = " (paper)"
-#: Level of the tests of a change.
-ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +228,6 @@ class Condition:
     :param base: The model before training. :param trained_on: The task; empty for the base itself.
     :param accuracies: By task, with ``average``.
     :param how: Seed, items and epochs of the training, in this order; ``–`` where there is none.
-    :param p_values: Of the change from the base by task, two-sided, adjusted over all cells of the base.
     :param held_out: Accuracy on further items of the task, without examples; None if it is not known.
     """
 
@@ -239,7 +235,6 @@ class Condition:
     trained_on: str
     accuracies: Mapping[str, float]
     how: tuple[str, str, str] = ("–", "–", "–")
-    p_values: Mapping[str, float] = field(default_factory=dict)
     held_out: float | None = None
 
 
@@ -255,17 +250,13 @@ def conditions(measured: Measured) -> list[Condition]:
         label = visible(Path(name).name if base is None else base.label)
         if base is not None:
             rows.append(Condition(label, "", _accuracies(measured, base)))
-        changes = [_changes(measured, base, s) if base is not None else {} for s, _ in tuned]
-        adjusted = iter(holm([p for one in changes for p in one.values()]))
-        for (s, training), change in zip(tuned, changes, strict=True):
-            p_values = dict(zip(change, adjusted, strict=False))
+        for s, training in tuned:
             task, settings = visible(str(training.options["task"])), training.settings
             how = (settings.get("seed"), training.options.get("items"), settings.get("epochs"))
             seed, items, epochs = (f"{x:,g}" if isinstance(x, int | float) else "–" for x in how)
             # The only scored file of such a training is its held-out part.
             held_out = training.scores[0][1].get("accuracy") if training.scores else None
-            accuracies = _accuracies(measured, s)
-            rows.append(Condition(label, task, accuracies, (seed, items, epochs), p_values, held_out))
+            rows.append(Condition(label, task, _accuracies(measured, s), (seed, items, epochs), held_out))
     return rows
 
 
@@ -297,20 +288,6 @@ def _accuracies(measured: Measured, series: Series) -> dict[str, float]:
     return accuracies | ({AVERAGE: fmean(accuracies.values())} if len(accuracies) == len(TASKS) else {})
 
 
-def _changes(measured: Measured, base: Series, trained: Series) -> dict[str, float]:
-    """Return the two-sided p-value of the change on each task: McNemar's exact test over the common items."""
-    p_values = {}
-    for task in TASKS:
-        before, after = ({r.id: r.status == "correct" for r in measured.first_samples(s, [task]) if r.status != "error"}
-                         for s in (base, trained))  # fmt: skip
-        common = before.keys() & after.keys()
-        losses = sum(before[name] and not after[name] for name in common)
-        gains = sum(after[name] and not before[name] for name in common)
-        if common:
-            p_values[task] = min(1.0, 2 * min(mcnemar_drop(losses, gains), mcnemar_drop(gains, losses)))
-    return p_values
-
-
 def training_table(rows: Sequence[Condition]) -> Table:
     """Return the table of these rows and the paper's."""
     heads = ("Model", "Fine-tuned on", "Seed", "Items", "Epochs", "Held out", *map(words, (*TASKS, AVERAGE)))
@@ -328,12 +305,6 @@ def training_table(rows: Sequence[Condition]) -> Table:
         "Accuracy in percent; guessing gets 50. In parentheses: measured on the task that the model was trained on."
         " Held out: further items of that task, without examples in the prompt."
     )
-    p_values = [p for row in rows for p in row.p_values.values()]
-    if p_values:
-        note += (
-            f" *: differs from the original at {ALPHA:.0%} (exact McNemar test, Holm over {len(p_values)} cells):"
-            f" {sum(p < ALPHA for p in p_values)} of them."
-        )
     columns = tuple((head, number > 1) for number, head in enumerate(heads))
     return Table("Before and after fine-tuning", columns, cells, f"{note} The paper's rows are from Table 8.")
 
@@ -344,8 +315,7 @@ def _trained_cell(row: Condition, task: str) -> Cell:
         return Cell("–")
     # The paper prints one figure with two decimals.
     text = f"{100 * value:.2f}".removesuffix("0") if row.base.endswith(PRINTED) else f"{100 * value:.1f}"
-    text = f"({text})" if task == row.trained_on else text
-    return Cell(f"{text}*" if row.p_values.get(task, 1.0) < ALPHA else text, value)
+    return Cell(f"({text})" if task == row.trained_on else text, value)
 
 
 def training_figure(rows: Sequence[Condition]) -> Figure:

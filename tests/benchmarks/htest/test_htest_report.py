@@ -6,17 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from scipy.stats import binomtest
 
 from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.benchmarks.htest.report import (
-    Condition,
     conditions,
-    printed,
     training_figure,
     training_table,
 )
-from pytest_llmprops.core.paired import holm
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Figure, Table
 from pytest_llmprops.reports.kit.figures import draw, marker
@@ -93,34 +89,6 @@ def test_all_printed_figures_are_in_the_table(runs: list[Path]) -> None:
     assert [row[-1].text for row in table.rows[:3]] == ["52.3", "50.0", "47.65"]
 
 
-def test_a_change_is_tested_against_the_base(runs: list[Path]) -> None:
-    """The p-value is McNemar's over the common items, two-sided, and Holm's over all cells; only one is significant."""
-    rows = conditions(measured(runs))
-    raw = [1.0] * 20
-    raw[TASKS.index("rhyme")] = binomtest(18, 18).pvalue
-    raw[10 + TASKS.index("end_ly")] = binomtest(5, 5).pvalue
-    adjusted = holm(raw)
-    assert list(rows[1].p_values.values()) == pytest.approx(adjusted[:10])
-    assert list(rows[2].p_values.values()) == pytest.approx(adjusted[10:])
-    table = training_table(rows)
-    cells = [dict(zip([name for name, _ in table.columns], row, strict=True)) for row in table.rows]
-    assert (cells[1]["rhyme"].text, cells[2]["end ly"].text, cells[1]["average"].text) == (
-        "(95.0)*",
-        "(37.5)",
-        "54.5",
-    )
-    assert "Holm over 20 cells): 1 of them." in table.note
-
-
-def test_without_the_base_nothing_is_tested(runs: list[Path]) -> None:
-    """A trained model without its base has its row, named by the base, and no test."""
-    rows = conditions(measured(runs[1:]))
-    assert [(row.base, row.trained_on, dict(row.p_values)) for row in rows] == [
-        ("base", "rhyme", {}), ("base", "end_ly", {})
-    ]  # fmt: skip
-    assert "McNemar" not in training_table(rows).note
-
-
 def test_figure_has_a_panel_per_base(runs: list[Path]) -> None:
     """Each task has a point for the base, one per model, and one of another kind for the one trained on it."""
     figure = training_figure(conditions(measured(runs)))
@@ -143,10 +111,3 @@ def test_report_has_the_table_and_the_figure(runs: list[Path]) -> None:
 
     assert {"Before and after fine-tuning", "htest-fine-tuning"} <= names(runs)
     assert not {"Before and after fine-tuning", "htest-fine-tuning"} & names(runs[:1])
-
-
-def test_printed_rows_have_one_domain_each() -> None:
-    """The paper's rows are the original and one model per task."""
-    rows: list[Condition] = printed()
-    assert [row.trained_on for row in rows] == ["", *TASKS]
-    assert {len(row.accuracies) for row in rows} == {11}

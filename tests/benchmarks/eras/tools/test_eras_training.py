@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,10 +17,9 @@ from pytest_llmprops.benchmarks.eras.tools.corpora import Review
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment, Sentiment
-from pytest_llmprops.core.texts import fold_width
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.hf.classifiers import HfSegmentModel, HfSentimentModel, cut_by_labels
+from pytest_llmprops.models.hf.classifiers import HfSegmentModel, HfSentimentModel
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.reports.kit.series import series_of
@@ -62,7 +60,6 @@ from pytest_llmprops.benchmarks.eras.tools.training import (  # noqa: E402
     run_table,
     score_lines,
     segmented,
-    sentence,
     train_segmenter,
     train_sentiment,
 )
@@ -96,12 +93,6 @@ def loaded(folder: Path) -> Any:
     return find_backend(spec.backend).factory(spec, CallOptions())
 
 
-def test_folding_changes_only_digits_and_letters() -> None:
-    """Full-width digits and letters become ASCII; punctuation and the length stay."""
-    assert fold_width("１９９８年ＡＢｚ，。％Ⅷ㎏") == "1998年ABz，。％Ⅷ㎏"
-    assert sentence(["１", "年"]) == "1年"
-
-
 class Tokenizer:
     """Characters get the token of their code; 鑫 has three tokens, a zero-width space none, 龘 is unknown."""
 
@@ -118,14 +109,6 @@ class Tokenizer:
 
 
 TOKENS = CharacterTokens(Tokenizer(), name="test", fold=True)
-
-
-@pytest.mark.parametrize("words", [["我"], ["学生", "的", "图书馆"], ["1998年", "有", "信心"]])
-def test_labels_give_the_words_back(words: list[str]) -> None:
-    """The labels are those that a segmenter's labels are read by."""
-    letters = [LABELS[label] for label in character_labels(words)]
-    assert cut_by_labels("".join(words), letters) == words
-    assert "".join(letters) == "".join("S" if len(w) == 1 else "B" + "M" * (len(w) - 2) + "E" for w in words)
 
 
 def test_labels_align_with_tokens() -> None:
@@ -250,21 +233,6 @@ def test_resumed_equals_uninterrupted(tmp_path: Path, kind: str, evaluation: int
     scores = [[p[name] for p in outcome.history if name in p] for outcome in (whole, again)]
     assert scores[0] == scores[1]
     assert len(scores[0]) > evaluation + 2
-
-
-def losses_of(outcome: Any) -> list[float]:
-    return [point["loss"] for point in outcome.history if "loss" in point]
-
-
-def test_parts_of_a_batch_are_averaged(tmp_path: Path) -> None:
-    """The loss of a batch is the mean of its parts' losses, not their sum."""
-    task, settings = toy_task(tmp_path), settings_of(epochs=1.0, evaluations=1, learning_rate=1e-9)
-    whole, parts = (
-        losses_of(train(task, replace(settings, accumulate=n), tmp_path / str(n), say=silent)) for n in (1, 4)
-    )
-    # Random weights give each of four labels about the same probability: the loss is near log 4. Dropout differs.
-    assert whole == pytest.approx([math.log(4)], rel=0.05)
-    assert parts == pytest.approx(whole, rel=0.03)
 
 
 def test_early_stop_and_full_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
