@@ -254,6 +254,7 @@ REPLIES = [
     (Reply("The word is 'lamb', since it is", finish_reason="length"), "unparsed", 0.0),
     (Reply("ANSWER: lamb\nsince", finish_reason="length"), "wrong", 0.0),
     (Reply("I cannot tell.\nANSWER: lamp/lamb"), "correct", 1.0),
+    (Reply("It could be a lamp.\nANSWER: unknown"), "refused", 0.0),
     (Reply("", finish_reason="content_filter"), "refused", 0.0),
     (Reply("It sounds like 'lamp'.", finish_reason="content_filter"), "refused", 0.0),
 ]
