@@ -280,8 +280,6 @@ def _limits(values: NDArray[Any]) -> tuple[float | None, float | None]:
 MAX_DEGENERATE = 0.05
 #: With more undecided sites than this, a remark says how many there are. Segmenters leave up to 38% undecided.
 MAX_UNDECIDED = 0.5
-#: With fewer paradigms than this, the mean number of words is that of a few frames.
-MIN_PARADIGMS = 20
 
 
 def remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
@@ -303,8 +301,8 @@ def _explicit_remarks(cut: Sequence[Values]) -> Iterator[str]:
     paradigms = _paradigms(cut)
     words = fmean(fmean(column) for column in _means(paradigms, _density))
     degenerate = fmean(map(_is_degenerate, cut))  # type: ignore[arg-type]
-    low, high = explicit.RUN_RANGE
-    if degenerate > MAX_DEGENERATE or (len(paradigms) >= MIN_PARADIGMS and not low <= words <= high):
+    if degenerate > MAX_DEGENERATE:
+        low, high = explicit.RUN_RANGE
         kinds = {
             "every character is a word": fmean(v["words"] == v["characters"] for v in cut),
             "sentences are hardly cut": fmean(

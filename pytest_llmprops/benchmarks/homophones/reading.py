@@ -28,7 +28,9 @@ REQUEST = "End your reply with one more line that has only the word that is mean
 _LINE = re.compile(r"^[\W_]*answer[\W_]*[:：=]\W*(\w[^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _PLACEHOLDER = re.compile(r"<?(?:the )?(?:word|answer|your answer)>?\W*", re.IGNORECASE)
 #: A last line that says that the model does not know.
-_UNKNOWN = re.compile(r"(?:unknown|unclear|none|n/?a|i don't know|不知道|未知|desconocid[oa])\W*", re.IGNORECASE)
+_UNKNOWN = re.compile(
+    r"(?:unknown|unclear|none|n/?a|i don't know|不知道|未知|desconocid[oa])\W*", re.IGNORECASE
+)
 _REFUSAL = re.compile(
     r"\b(?:can(?:not|'t)|could(?:n't| not)|unable to|not able to) (?:\w+ ){0,3}?(?:determine|tell|say|identify"
     r"|know|find|provide|answer|help|assist|understand|figure|give|be (?:determined|certain|sure))"

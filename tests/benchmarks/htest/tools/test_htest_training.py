@@ -21,7 +21,7 @@ from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat, Completion
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.training.task import IGNORED, Settings
-from tests.support.backends import hide, make, save_chat_model, texts
+from tests.support.backends import make, save_chat_model, texts
 from tests.support.commands import one_error
 from tests.support.records import recorded, verdicts
 from tests.support.training import Stopped, resumed, silent
@@ -93,18 +93,6 @@ def test_a_trained_model_writes_labels(chat: Path, tmp_path: Path, monkeypatch: 
     assert record["description"]["options"] == {"task": "uppercase", "items": 16, "rank": 4, "revision": None}
     assert (record["description"]["base"], record["training"]["steps"]) == (str(chat), 60)
     assert [row["file"] for row in record["scores"]] == ["held-out part"]
-
-
-@needs_peft
-def test_the_last_checkpoint_is_kept(chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The score of the held-out items chooses nothing: the paper trains for three epochs."""
-    scores = iter([{"accuracy": value} for value in (0.9, 0.6, 0.5)])
-    monkeypatch.setattr(LabelTask, "evaluate", lambda self, network: next(scores))
-    train_task(
-        FineTuning(f"hf:{chat}", items=8, rank=2), "rhyme", settings_of(epochs=3), tmp_path / "m", say=silent
-    )
-    record = json.loads((tmp_path / "m" / "training.json").read_text("utf-8"))
-    assert record["scores"][0]["accuracy"] == 0.5
 
 
 class Recorded:
@@ -221,14 +209,4 @@ def test_errors_are_one_line(
 ) -> None:
     """Each is one line, and nothing is written."""
     assert message in one_error(capsys, "lab", "htest", "train", "--out", tmp_path / "out", *words)
-    assert not (tmp_path / "out").exists()
-
-
-def test_without_its_package_the_command_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The line names the package and how to install it."""
-    hide(monkeypatch, "peft")
-    line = one_error(capsys, "lab", "htest", "train", "--model", "hf:x", "--out", tmp_path / "out")
-    assert "needs the package 'peft': pip install 'pytest-llmprops[research]'" in line
     assert not (tmp_path / "out").exists()
