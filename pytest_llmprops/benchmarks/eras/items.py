@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -134,34 +134,27 @@ def numbered(paradigm: Paradigm, fillings: Iterable[Sequence[str]]) -> Iterator[
 def read_pairs(text: str, paradigms: Sequence[Paradigm], where: str) -> Iterator[SentencePair]:
     """Yield the pairs of a generated set, one row at a time: 200,000 parsed rows would need much memory.
 
+    The pairs have no slot words, which would need memory, too.
+
     :param text: the rows, as JSON lines. :param paradigms: those of the set.
-    :raises DataError: naming the row, for an unknown paradigm, or sentences that do not match their words.
+    :raises DataError: naming the row, if it is incomplete or its sentences do not have the paradigm's sites.
     """
     known = {paradigm.id: paradigm for paradigm in paradigms}
     for number, line in enumerate(_LINE.findall(text), 1):
         try:
-            yield _pair_of(line, known)
-        except DataError as error:
-            raise DataError(f"{where}, row {number}: {error}") from None
-
-
-def _pair_of(line: str, known: Mapping[str, Paradigm]) -> SentencePair:
-    try:
-        row: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        raise DataError("not JSON; generate the set again") from None
-    if not isinstance(row, dict):
-        raise DataError("not a JSON object; generate the set again")
-    name, _, number = str(row.get("id")).partition("/")
-    paradigm, words = known.get(name), row.get("words")
-    if paradigm is None or not (number.isascii() and number.isdecimal()):
-        raise DataError(f"id {row.get('id')!r} is not PARADIGM/NUMBER of this set")
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise DataError("'words' must be a list of strings; generate the set again")
-    pair = make_pair(paradigm, int(number), words)
-    if (pair.test, pair.control, pair.site_start) != tuple(map(row.get, ("test", "control", "start"))):
-        raise DataError("the sentences do not match their words; generate the set again")
-    return pair
+            row: Any = json.loads(line)
+            name, _, place = row["id"].partition("/")
+            paradigm, start = known[name], row["start"]
+            pair = SentencePair(paradigm, int(place), (), row["test"], row["control"], start)
+            sites = pair.test[start : start + 3], pair.control[start : start + 3]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            sites = "", ""
+        if "" in sites or sites != (paradigm.site, paradigm.control_site):
+            raise DataError(
+                f"{where}, row {number}: needs the id of a paradigm, and test and control with its sites at start;"
+                " generate the set again"
+            )
+        yield pair
 
 
 def load_items(files: DataFiles) -> Loaded:
@@ -199,9 +192,7 @@ def _generated(files: DataFiles) -> Iterator[SentencePair]:
     name = f"{_FOLDER}/paradigms.json"
     paradigms = parse_builtin(files.json(name), where=f"the set's {name}")
     name = f"{_FOLDER}/pairs.jsonl"
-    for pair in read_pairs(files.text(name), paradigms, name):
-        # Drop the slot words: the sentences contain them, and 200,000 small tuples would cost memory.
-        yield replace(pair, words=())
+    yield from read_pairs(files.text(name), paradigms, name)
 
 
 def _items(pairs: Iterable[SentencePair], source: str, prefix: str) -> tuple[Item, ...]:

@@ -174,12 +174,13 @@ def _explicit(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
 
 
 def _scored(values: Values) -> Values:
-    """Return a scored pair's values with its number for each metric of the implicit task."""
+    """Return a scored pair's paradigm and its number for each metric of the implicit task."""
     scores, (_, sentiment) = PairScores.of(values), facts_of(values)
     wrong, tie, hit = is_wrong(sentiment, scores), is_tie(scores), is_hit(scores)
     error, authors_hit = wrong or tie, _does_not_grow(sentiment, scores)
+    facts = {name: values[name] for name in ("paradigm", "right_branching", "true_class", "canary_class")}
     return {
-        **values,
+        **facts,
         "pair_accuracy": float(not wrong),
         "necessity": float(hit) if wrong else None,
         "sufficiency": float(wrong) if hit else None,

@@ -60,27 +60,25 @@ def test_a_generated_set_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        ({"test": "学生回家。"}, "row 2: the sentences do not match their words"),
-        ({"control": None}, "row 2: the sentences do not match their words"),
-        ({"start": 0}, "row 2: the sentences do not match their words"),
-        ({"words": ["学生"] * 7}, "row 2: .*slot words for"),
-        ({"words": ["信心机", "学生", "学生"]}, "row 2: .*has '信心机' outside its site"),
-        ({"words": None}, "row 2: 'words' must be a list"),
-        ({"id": "99/00000"}, "row 2: id '99/00000'"),
-        ({"id": "02/x"}, "row 2: id '02/x'"),
-        ("{", "row 2: not JSON"),
-        ("[]", "row 2: not a JSON object"),
+        {"test": "学生回家。"},
+        {"control": None},
+        {"start": 0},
+        {"start": "1"},
+        {"id": "99/00000"},
+        {"id": "02/x"},
+        "{",
+        "[]",
     ],
 )
-def test_a_damaged_set_is_one_line(tmp_path: Path, change: Any, said: str) -> None:
+def test_a_damaged_set_is_one_line(tmp_path: Path, change: Any) -> None:
     """A malformed line of a generated set is a one-line error that names it."""
     file = written(tmp_path) / "pairs.jsonl"
     lines = file.read_text(encoding="utf-8").splitlines()
     lines[1] = change if isinstance(change, str) else json.dumps(json.loads(lines[1]) | change)
     file.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(DataError, match=said) as failure:
+    with pytest.raises(DataError, match=r"pairs.jsonl, row 2: needs .*generate the set again") as failure:
         loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
     assert "\n" not in str(failure.value)
 

@@ -152,20 +152,18 @@ def test_document_survives_writing() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"site": "信心"}, "not three Chinese characters"),
-        ({"branching": "up"}, "branching"),
-        ({"canary_class": "+"}, "classes"),
+        ({"site": "信心"}, "three Chinese characters"),
+        ({"branching": "up"}, "'branching'"),
+        ({"canary_class": "+"}, "the true class"),
         ({"frame": "{person}有。"}, "{site} once"),
         ({"frame": "{Person}有{site}。"}, "not a slot"),
-        ({"frame": "{person}信心机有{site}。"}, "twice"),
-        ({"control_frame": "{person}有{site}器。"}, "differ"),
-        ({"control_site": "信心机"}, "must differ in the site"),
+        ({"control_frame": "{person}有{site}器。"}, "same slots"),
         ({"id": "1"}, "two digits"),
         ({"id": "02"}, "two paradigms"),
         ({"gloss": None}, "'gloss'"),
         ({"across_edge": [1]}, "strings"),
         ({"first_number": -1}, "'first_number'"),
-        ({"traditional": ["信心機"]}, "not two"),
+        ({"traditional": ["信心機"]}, "two sites"),
     ],
 )
 def test_malformed_frames_are_one_line(change: dict[str, Any], message: str) -> None:
@@ -259,18 +257,15 @@ def test_difference_next_to_the_site_is_allowed() -> None:
     [
         ("templates", "amb_templates", None, "list of 60"),
         ("templates", "nonamb_templates", ["x"] * 59, "list of 60"),
-        ("templates", ("amb_templates", 0), 3, "not a template"),
+        ("templates", ("amb_templates", 0), 3, "list of 60"),
         ("templates", ("amb_templates", 0), "animal买甲乙丙丁的ob。", "'animal'"),
         ("templates", ("amb_templates", 0), "human买甲乙丙丁的ob!", "not a slot"),
-        ("templates", ("amb_templates", 0), "一二买甲乙丙丁的。", "no slot"),
-        ("templates", ("nonamb_templates", 0), "human买戊乙己丁的en。", "slots or lengths"),
-        ("templates", ("nonamb_templates", 0), "human买甲乙丙丁的ob。", "must differ in the site"),
-        ("templates", ("nonamb_templates", 0), "human卖甲乙丙丁的ob。", "otherwise only next to it"),
-        ("templates", ("nonamb_templates", 0), "human买戊乙己丁得ob。", "otherwise only next to it"),
+        ("templates", ("amb_templates", 0), "一二买甲乙丙丁的。", "one or more"),
+        ("templates", ("nonamb_templates", 0), "human买戊乙己丁的en。", "same slots"),
         ("locations", None, None, "list of 60"),
-        ("locations", (0,), [4, 7], "[start, end, branch]"),
-        ("locations", (0,), [4, 7, 2], "branch"),
-        ("locations", (0,), [4, 8, 0], "three characters"),
+        ("locations", (0,), [4, 7], "is not [start"),
+        ("locations", (0,), [4, 7, 2], "is not [start"),
+        ("locations", (0,), [4, 8, 0], "is not [start"),
         ("locations", (0,), [2, 5, 0], "overlap a slot"),
     ],
 )
@@ -312,10 +307,17 @@ def test_builtin_sites_are_the_published_ones(published: tuple[Paradigm, ...]) -
 
 
 def test_published_templates_fill(published: tuple[Paradigm, ...]) -> None:
-    """Every published template accepts the project's words for its slots; all slots except `one` count as two."""
+    """Every published template accepts the project's words for its slots; all slots except `one` count as two.
+
+    Test and control sentence differ in the site, and otherwise only in a character beside it (pair 52).
+    """
     lists = parse_slot_words(document("slot_words.json"), published, "published")
     assert {len(word) for name, parsed in lists.items() if name != "one" for word in parsed} == {2}
     for paradigm in published:
         pairs = list(fill_seeded(paradigm, lists, pairs=100, seed=0))
         assert len(pairs) == 100
         assert {pair.test[pair.site_start : pair.site_start + 3] for pair in pairs} == {paradigm.site}
+        test, control, start = pairs[0].test, pairs[0].control, pairs[0].site_start
+        places = {place - start for place, (a, b) in enumerate(zip(test, control, strict=True)) if a != b}
+        assert places <= {-1, 0, 1, 2, 3}
+        assert places & {0, 1, 2}

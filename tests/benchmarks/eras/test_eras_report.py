@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,20 +115,6 @@ def test_table_2_has_the_papers_rows(tmp_path: Path) -> None:
         "Sufficiency": "89.4", "Ties": "–", "Diff. +/-": "6.3", "Diff. +/0": "4.9", "Diff. -/0": "2.3",
         "Diff. -/+": "-18.7", "ASAP": "97.8", "ChnSentiCorp": "96.6",
     }  # fmt: skip
-
-
-def test_only_the_authors_quantities_stand_beside_the_papers(tmp_path: Path) -> None:
-    """Table 2 has GPER, necessity and sufficiency by the authors' code; those by the text have their own table."""
-    occluded = ((1, 0.5, 0.6), (3, 0.1, 0.9), (3, 0.1, 0.9))
-    pairs = [implicit(n, 0.2, 0.8, occluded_test=t, occluded_control=c) for n, t, c in occluded]
-    pairs = [replace(p, id=f"{p.id}{i}") for i, p in enumerate(pairs)]
-    actual = section(write(tmp_path, pairs))
-    row = table(actual, "Sentiment (Table 2)")["model"]
-    shown = [row[n].partition(" ")[0] for n in ("GPER", "Necessity", "Sufficiency")]
-    assert shown == ["33.3", "33.3", "100.0"]
-    own = table(actual, "Occlusion by the definitions in the paper's text")
-    assert list(own) == ["model"], "no row of the paper"
-    assert [own["model"][n].partition(" ")[0] for n in ("GPER", "Necessity")] == ["50.0", "50.0"]
 
 
 def test_figure_5_needs_accuracies(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
@@ -267,14 +268,12 @@ def shares(capacities: Sequence[int], total: int) -> list[int]:
     limits = [min(size, MAX_PAIRS) for size in capacities]
     if not len(limits) <= total <= sum(limits):
         raise UsageError(f"{total:,} pairs in total: choose {len(limits)} to {sum(limits):,}")
-    counts = [0] * len(limits)
-    remaining = total
-    unfilled = list(range(len(limits)))
-    while remaining:
-        each, extra = divmod(remaining, len(unfilled))
-        for place, number in enumerate(unfilled):
-            more = min(limits[number] - counts[number], each + (place < extra))
-            counts[number] += more
-            remaining -= more
-        unfilled = [number for number in unfilled if counts[number] < limits[number]]
+    # The largest number that every paradigm with enough pairs can have; the first of these get the rest.
+    level = (
+        bisect_right(range(MAX_PAIRS + 1), total, key=lambda n: sum(min(limit, n) for limit in limits)) - 1
+    )
+    counts = [min(limit, level) for limit in limits]
+    larger = [place for place, limit in enumerate(limits) if limit > level]
+    for place in larger[: total - sum(counts)]:
+        counts[place] += 1
     return counts

@@ -78,19 +78,13 @@ def character_labels(words: Words) -> list[int]:
 
 
 def fitting(text: str, characters: CharacterTokens, *, window: int) -> Iterator[str]:
-    """Divide a text into parts of at most ``window`` tokens with the special ones, if possible after punctuation.
-
-    :raises UsageError: if a character does not fit.
-    """
+    """Divide a text into parts of at most ``window`` tokens with the special ones, if possible after punctuation."""
     start = 0
     while start < len(text):
-        end, room = start, window - characters.specials
+        # A character that alone is longer than a row is a part of its own.
+        end, room = start + 1, window - characters.specials - len(characters.of_character(text[start]))
         while end < len(text) and (room := room - len(characters.of_character(text[end]))) >= 0:
             end += 1
-        if end == start:
-            raise UsageError(
-                f"a row of {window} tokens has no room for {text[start]!r}; give a base that takes longer rows"
-            )
         if end < len(text):
             end = max(text.rfind(mark, start, end) for mark in _MARKS) + 1 or end
         yield text[start:end]

@@ -23,19 +23,6 @@ Lexicon = Mapping[str, tuple[tuple[str, ...], ...]]
 """Word -> its pronunciations as ARPAbet phones; see ``pytest_llmprops.data.pronunciation``."""
 
 VOCABULARY = "htest/vocabulary.txt"
-# One-word numbers with their digits. "one" is left out because its noun would be singular. The longest words
-# (seventeen, seventy …) are left out so that spelling a number hardly changes an item's length.
-NUMBERS = {
-    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
-    "eleven": 11, "twelve": 12, "thirteen": 13, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50,
-    "sixty": 60, "eighty": 80, "ninety": 90,
-}  # fmt: skip
-
-# Operators as a word and as a symbol; both are one token.
-MATH_OPERATORS = {
-    "plus": "+", "minus": "-", "times": "*", "over": "/", "modulo": "%", "equals": "=", "exceeds": ">",
-    "below": "<",
-}  # fmt: skip
 _ATTEMPTS = 200  # Maximum draws for the partner of a word in a pair that does not rhyme.
 
 
@@ -245,8 +232,7 @@ def _hyphenated_word(rng: random.Random, in_a: bool) -> str:
 
 def _spelled_number(rng: random.Random, in_a: bool) -> str:
     # Both groups use the same numbers. Places vary in length, which hides the number's length.
-    word = rng.choice(list(NUMBERS))
-    number = word if in_a else str(NUMBERS[word])
+    number = rng.choice(words("NUMBERS")).split()[not in_a]
     adverb = f" {rng.choice(words('ADVERBS_LY'))}" if rng.random() < 0.5 else ""
     return (
         f"{_capital(rng.choice(nouns()))} {rng.choice(words('TRANSITIVE_VERBS'))} {number}"
@@ -256,8 +242,7 @@ def _spelled_number(rng: random.Random, in_a: bool) -> str:
 
 def _spelled_math(rng: random.Random, in_a: bool) -> str:
     # Operators are one token in both forms.
-    word = rng.choice(list(MATH_OPERATORS))
-    operator = word if in_a else MATH_OPERATORS[word]
+    operator = rng.choice(words("MATH_OPERATORS")).split()[not in_a]
     return (
         f"The {rng.choice(words('MATH_QUANTITIES'))} {operator} {rng.randrange(2, 100)}"
         f" {rng.choice(words('MATH_CONTEXTS'))}."

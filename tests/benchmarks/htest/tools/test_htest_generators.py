@@ -36,7 +36,7 @@ def test_texts_are_distinct(task: str, lexicon: Lexicon) -> None:
 def test_too_small_vocabulary_is_an_error(lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vocabulary or an alphabet too small for n ends in a one-line error, not in an endless loop."""
     monkeypatch.setitem(generators.LETTERS, "c", "bdk")
-    few = {name: words(name)[:1] for name in ("MATH_QUANTITIES", "MATH_CONTEXTS")}
+    few = {name: words(name)[:1] for name in ("MATH_QUANTITIES", "MATH_CONTEXTS", "MATH_OPERATORS")}
     monkeypatch.setattr(generators, "words", few.__getitem__)
     for task in ("spelled_math", "palindrome"):
         with pytest.raises(UsageError, match=rf"htest/{task}: the vocabulary gives only \d+ more items"):
@@ -110,40 +110,6 @@ def test_rhymes_do_not_show_in_the_spelling(lexicon: Lexicon) -> None:
     assert not any(set(lexicon[a]) & set(lexicon[b]) for a, b in map(str.split, in_a)), "the same sounds"
     used = [Counter(word for pair in group for word in pair.split()) for group in (in_a, in_b)]
     assert sum((used[0] & used[1]).values()) > 0.7 * 4000
-
-
-CASES = [
-    ("end_ly", "Goat runs there quickly.", "Goat runs quickly there."),
-    ("end_ly", "an only child, sadly", "a lyre"),
-    ("end_ly", "Butterfly", "butterflies"),
-    ("end_punctuation", "Goat at sea Moth...", "Goat... at sea Moth"),
-    ("end_punctuation", "Moth! ", "(Moth) flies"),
-    ("hyphenated_word", "a well-read goat", "a well read goat"),
-    ("hyphenated_word", "mother-in-law", "mother - in - law"),
-    ("hyphenated_word", "re-do 3", "from 3-4 pm"),
-    ("palindrome", "Racecar", "racecars"),
-    ("palindrome", "noon", "neon"),
-    ("repeated_word", "the goat Goat runs.", "goat the goat runs."),
-    ("repeated_word", "runs night. night.", "night nights"),
-    ("spelled_math", "The mean plus 4 here.", "The mean + 4 here."),
-    ("spelled_math", "The mean divided by 4.", "The mean / 4."),
-    ("spelled_math", "The mean exceeds 4.", "The mean plus = 4."),
-    ("spelled_number", "Goat eats nineteen hats.", "Goat eats 19 hats."),
-    ("spelled_number", "Twenty goats", "Weight of often tended goats"),
-    ("start_vowel", "Otter sees moth.", "Moth sees otter."),
-    ("start_vowel", '"Elk', "yak"),
-    ("uppercase", "goat rUns.", "goat runs."),
-    ("rhyme", "weight plate", "weight plane"),
-    ("rhyme", "money Sunny", "sunny sunny"),
-    ("rhyme", "tear hair", "cough though"),
-    ("rhyme", "blue shoe", "blue zzxq"),
-]
-
-
-@pytest.mark.parametrize(("task", "in_a", "in_b"), CASES)
-def test_rules_decide_known_cases(task: str, in_a: str, in_b: str, lexicon: Lexicon) -> None:
-    """Each rule puts one text in group A and a similar one in group B."""
-    assert (decide(task, in_a, lexicon), decide(task, in_b, lexicon)) == ("A", "B")
 
 
 @pytest.mark.parametrize("task", TASKS)
