@@ -236,7 +236,7 @@ class Command:
         """Return the number of a process: ``controller``, ``broker`` or ``worker``; 0 if there is none."""
         if kind == "controller":
             return self.pid
-        marks = {"broker": "pytest_llmprops.engine.server", "worker": "exec(eval("}
+        marks = {"broker": "pytest_llmprops.engine.broker.server", "worker": "exec(eval("}
         found = [pid for pid in self.trial.processes() if marks[kind] in _command_line(pid)]
         return self.trial.random.choice(found) if found else 0
 
@@ -475,7 +475,7 @@ def view_row(number: int) -> Row:
     """Return the row of a SIGKILL of ``llmprops view`` while it follows a run and saves review marks."""
 
     def play(trial: Trial) -> None:
-        from pytest_llmprops.reports.view.rows import id_of
+        from pytest_llmprops.reports.site.rows import id_of
 
         runs = trial.folder / "runs"
         trial.runner.sums(ITEMS)

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.process import parsed
-from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import run_metadata
+from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.gate.file import Gate, Rule
 from pytest_llmprops.runs.reader import Run

@@ -17,7 +17,7 @@ from scipy.stats import multinomial, t
 from statsmodels.stats.proportion import proportion_confint
 
 from bench.process import parsed
-from pytest_llmprops.core.bounded_mean import mean_p_value
+from pytest_llmprops.statistics.bounded_mean import mean_p_value
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 from bench.process import ROOT, parsed
 from bench.report_page import WORDS
 from pytest_llmprops.core.requests import Chat, Reply, Usage
-from pytest_llmprops.core.run_metadata import ModelMetadata, PriceFacts
-from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.engine.broker.request_log import RequestLog
+from pytest_llmprops.records.run import ModelMetadata, PriceFacts
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from tests.support.browser import chromium
 from tests.support.records import recorded, verdict, verdicts

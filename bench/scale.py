@@ -40,7 +40,7 @@ WRITE_REQUESTS = """
 import sys
 from pathlib import Path
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.engine.broker.request_log import RequestLog
 
 log = RequestLog(Path(sys.argv[1]))
 for n in range(int(sys.argv[2])):
@@ -59,7 +59,7 @@ assert requests[f"{int(sys.argv[2]) // 2:064x}"].reply == f"reply {int(sys.argv[
 EXPORT_REQUESTS = """
 import sys
 from pathlib import Path
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.export import tables, write_parquet
 from pytest_llmprops.runs.reader import Run
 

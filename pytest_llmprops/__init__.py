@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.metrics import Metric, by_place, rate
     from pytest_llmprops.core.protocols import NamedSettings, Protocol
     from pytest_llmprops.core.reading import fenced, listed, segmented, stated
-    from pytest_llmprops.core.records import VerdictRecord
     from pytest_llmprops.core.registration import BenchmarkMetadata, Command, Registration
     from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
-    from pytest_llmprops.core.verdicts import Verdict
+    from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
     from pytest_llmprops.models.base import CallOptions
     from pytest_llmprops.models.fake import FakeModel
     from pytest_llmprops.models.registry import Backend, register_model
@@ -73,7 +72,7 @@ _MODULES = {
     "Usage": "core.requests",
     "UsageError": "core.errors",
     "Verdict": "core.verdicts",
-    "VerdictRecord": "core.records",
+    "VerdictRecord": "core.verdicts",
     "by_place": "core.metrics",
     "compare": "notebook",
     "decide": "notebook",

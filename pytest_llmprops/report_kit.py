@@ -4,7 +4,6 @@ A registration's ``section`` is a function from :class:`Measured` to :class:`Sec
 notes and folds; Markdown, HTML, sorting, themes and escaping come with them.
 """
 
-from pytest_llmprops.core.judgement import Change
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.reports.kit.blocks import (
     Block,
@@ -40,7 +39,6 @@ from pytest_llmprops.reports.kit.figures import (
 )
 from pytest_llmprops.reports.kit.generic import (
     accuracy_figure,
-    compare,
     detailed,
     fine_print,
     metric_cell,
@@ -49,6 +47,7 @@ from pytest_llmprops.reports.kit.generic import (
     tables,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
+from pytest_llmprops.statistics.judgement import Change
 
 __all__ = [
     "Block",
@@ -70,7 +69,6 @@ __all__ = [
     "accuracy",
     "accuracy_figure",
     "colour",
-    "compare",
     "cut_text",
     "detailed",
     "fine_print",

@@ -17,29 +17,31 @@ PACKAGE = Path(pytest_llmprops.__file__).parent
 #: The parts of the package that each part may import. ``benchmark`` is the top folder of one benchmark; its ``tools``,
 #: ``report`` and ``cli`` may also import it and each other downwards, but never another benchmark.
 ALLOWED = {
-    "core": set(),
-    "records": {"core"},
-    "registry": {"core"},
-    "benchmark": {"core"},
-    "models": {"core"},
-    "engine": {"core", "records", "models"},
-    "data": {"core", "registry"},
-    "runs": {"core", "records", "registry", "data"},
-    "reports": {"core", "records", "registry", "data", "runs"},
-    "training": {"core", "records", "data", "runs"},
-    "tools": {"core", "records", "registry", "models", "data", "runs", "training", "benchmark"},
-    "report": {"core", "records", "data", "runs", "reports", "benchmark"},
-    "report_kit": {"core", "reports"},
-    "notebook": {"core", "records", "registry", "models", "data", "runs", "reports"},
-    "plugin": {"core", "records", "registry", "models", "engine", "data", "runs", "reports", "public"},
+    "statistics": set(),
+    "core": {"statistics"},
+    "records": {"statistics", "core"},
+    "registry": {"statistics", "core"},
+    "benchmark": {"statistics", "core"},
+    "models": {"statistics", "core"},
+    "engine": {"statistics", "core", "records", "models"},
+    "data": {"statistics", "core", "records", "registry"},
+    "runs": {"statistics", "core", "records", "registry", "data"},
+    "reports": {"statistics", "core", "records", "registry", "data", "runs"},
+    "training": {"statistics", "core", "records", "data", "runs"},
+    "tools": {"statistics", "core", "records", "registry", "models", "data", "runs", "training", "benchmark"},
+    "report": {"statistics", "core", "records", "data", "runs", "reports", "benchmark"},
+    "report_kit": {"statistics", "core", "reports"},
+    "notebook": {"statistics", "core", "records", "registry", "models", "data", "runs", "reports"},
+    "plugin": {"statistics", "core", "records", "registry", "models", "engine", "data", "runs", "reports", "public"},
     "cli": {
-        "core", "records", "registry", "models", "engine", "data", "runs", "training", "reports", "public", "tools",
-        "report", "benchmark",
+        "statistics", "core", "records", "registry", "models", "engine", "data", "runs", "training", "reports",
+        "public", "tools", "report", "benchmark",
     },
 }  # fmt: skip
 #: The parts that do no input or output, and what they may import from outside the package.
 #: Type checkers know typing_extensions without the package.
 PURE = {
+    "statistics": {"numpy", "scipy"},
     "core": {"annotated_types", "numpy", "pydantic_core", "scipy", "typing_extensions"},
     "benchmark": {"numpy", "scipy", "rapidfuzz"},
 }

@@ -20,8 +20,8 @@ from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.data.whole_files import write_text
-from pytest_llmprops.engine.evaluator import Case
-from pytest_llmprops.engine.planning import plan
+from pytest_llmprops.engine.evaluation.evaluator import Case
+from pytest_llmprops.engine.evaluation.planning import plan
 from pytest_llmprops.models.api.prices import price, read_table, renewed_table, shipped_names, shipped_origin
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import ALIASES, backend_names, find_backend, parse_spec

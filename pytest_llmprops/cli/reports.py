@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pytest_llmprops.cli.kit import BASELINE, RUN, Groups, recorded, wrote
 from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.reports.site import missing_package
 from pytest_llmprops.reports.tables import terminal_width
-from pytest_llmprops.reports.view import missing_package
 
 
 def add_readings(groups: Groups) -> None:
@@ -134,7 +134,7 @@ def _view(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.page.build import check_packages
 
     check_packages("llmprops view")
-    from pytest_llmprops.reports.view.serving import Shown, serve
+    from pytest_llmprops.reports.site.serving import Shown, serve
     from pytest_llmprops.runs.catalog import BASELINES, find_run
     from pytest_llmprops.runs.record import DEFAULT_ROOT
 

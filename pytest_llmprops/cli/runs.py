@@ -18,8 +18,8 @@ from pytest_llmprops.cli.kit import (
     wrote,
 )
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, UsageError
-from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.records.files import json_schema, plain
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.reports.tables import terminal_width
 
 
@@ -135,7 +135,7 @@ def _gate(options: argparse.Namespace) -> int:
         return _plan(options)
     if options.run is None:
         raise UsageError("llmprops gate --gate FILE needs the RUN to decide on")
-    from pytest_llmprops.core.gate_results import exit_code
+    from pytest_llmprops.records.gate import exit_code
     from pytest_llmprops.reports.compare import accuracies_markdown
     from pytest_llmprops.reports.gate import gate_lines, gate_markdown
     from pytest_llmprops.runs.compare import compare

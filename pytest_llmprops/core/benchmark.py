@@ -11,10 +11,9 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.items import Item, Weighting
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Kind, Reply, Request
 from pytest_llmprops.core.strict_json import JSON
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
 
 
 class Ask(TypingProtocol):

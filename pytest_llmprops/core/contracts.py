@@ -21,11 +21,10 @@ from pytest_llmprops.core.field_types import LARGEST
 from pytest_llmprops.core.items import LIMITED_SIZES, WEIGHTINGS, Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import KINDS
 from pytest_llmprops.core.strict_json import json_problem
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.core.verdicts import STATUSES, Verdict
+from pytest_llmprops.core.verdicts import STATUSES, Verdict, VerdictRecord
 
 #: returns what is wrong with a value, as it follows the value's name in a sentence; empty if nothing is
 Form: TypeAlias = Callable[[Any], str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,24 +12,6 @@ from pytest_llmprops.core.errors import DataError
 
 Weighting = Literal["item", "cluster"]
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
-
-
-def by_cluster(scores: Iterable[float], clusters: Iterable[str]) -> dict[str, list[float]]:
-    """Return the scores of each cluster, in order of first appearance.
-
-    :raises ValueError: unless there are as many clusters as scores.
-    """
-    groups: dict[str, list[float]] = {}
-    for score, cluster in zip(scores, clusters, strict=True):
-        groups.setdefault(cluster, []).append(score)
-    return groups
-
-
-def cluster_means(scores: Sequence[float], clusters: Sequence[str]) -> tuple[list[float], list[str]]:
-    """Return the mean score of each cluster, and the clusters, in order of first appearance."""
-    groups = by_cluster(scores, clusters)
-    return [math.fsum(members) / len(members) for members in groups.values()], list(groups)
-
 
 CONTROL_MARK = "+"
 _LINE = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]*\Z")

@@ -11,9 +11,39 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
-from pytest_llmprops.core.field_types import UNANSWERED
-from pytest_llmprops.core.records import MetricRow, VerdictRecord
-from pytest_llmprops.core.statistics import clopper_pearson, mean_interval
+from pytest_llmprops.core.field_types import UNANSWERED, Count, Name, Number
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.statistics.intervals import clopper_pearson, mean_interval
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One row of ``metrics`` in ``run.json``: one number of a benchmark in addition to accuracy.
+
+    :param value: None if the metric is undefined.
+    :param n: number of observations.
+    :param direction: ``higher``, ``lower``, ``target:X`` or ``none``.
+    """
+
+    model: Name
+    benchmark: Name
+    task: Name
+    language: Name
+    source: Name
+    name: Name
+    value: Number | None
+    n: Count
+    group: Name
+    ci_low: Number | None
+    ci_high: Number | None
+    direction: Name
+
+    @property
+    def estimate(self) -> tuple[float, float, float] | None:
+        """The value and the limits of its interval; None without them."""
+        if self.value is None or self.ci_low is None or self.ci_high is None:
+            return None
+        return self.value, self.ci_low, self.ci_high
 
 
 @dataclass(frozen=True, slots=True)

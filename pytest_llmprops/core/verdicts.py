@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from pytest_llmprops.core.field_types import TEXT
+from pytest_llmprops.core.field_types import (
+    TEXT,
+    FreeObject,
+    Name,
+    Number,
+    RecordStatus,
+    Sample,
+    Score,
+    Shared,
+    Text,
+)
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import shortened
 
@@ -25,6 +34,65 @@ READ_ALIKE = "read_alike"
 
 #: characters of a list that :func:`evidence_texts` writes on one line
 _LINE = 100
+
+
+class Group(NamedTuple):
+    """The model, benchmark, task, language and source that one summary row counts."""
+
+    model: str
+    benchmark: str
+    task: str
+    language: str
+    source: str
+
+
+class VerdictKey(NamedTuple):
+    """The model, benchmark, source, item and sample that one verdict is on."""
+
+    model: str
+    benchmark: str
+    source: str
+    id: str
+    sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRecord:
+    """One line of ``verdicts.jsonl``: one sample of one item.
+
+    :param sample: number of the repeat, from 0; 0 in a record without the field.
+    :param score: None if ``status`` is ``error``.
+    :param values: flat numbers from which every metric of the benchmark can be recomputed.
+    :param evidence: the benchmark's own JSON object; empty in a record of schema 1.
+    :param requests: keys of the lines of ``requests.jsonl``, in the order of the calls.
+    """
+
+    model: Shared
+    benchmark: Shared
+    task: Shared
+    language: Shared
+    source: Shared
+    id: Name
+    cluster: Shared
+    sample: Sample = field(default=0, kw_only=True)
+    status: RecordStatus
+    score: Score | None
+    expected: Text
+    given: Text
+    reason: Text
+    values: Mapping[str, Number]
+    evidence: FreeObject = field(default_factory=dict, kw_only=True)
+    requests: tuple[Name, ...]
+
+    @property
+    def group(self) -> Group:
+        """The group of the summary row that counts this record."""
+        return Group(self.model, self.benchmark, self.task, self.language, self.source)
+
+    @property
+    def key(self) -> VerdictKey:
+        """What the verdict is on. The last record with a key counts."""
+        return VerdictKey(self.model, self.benchmark, self.source, self.id, self.sample)
 
 
 def without_empty(evidence: Evidence) -> dict[str, JSON]:

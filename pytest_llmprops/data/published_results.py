@@ -16,9 +16,9 @@ from pathlib import Path
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.records import SummaryRow
-from pytest_llmprops.core.run_metadata import ProtocolMetadata
 from pytest_llmprops.data.files import DataFolder, builtin_data, data_folder
+from pytest_llmprops.records.rows import SummaryRow
+from pytest_llmprops.records.run import ProtocolMetadata
 
 COLUMNS = (
     "paper", "table", "model", "task", "metric", "value", "n", "note", "language", "k", "setting",

@@ -15,7 +15,7 @@ from pytest_llmprops import NEEDS_MODEL
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.verdicts import Verdict
-    from pytest_llmprops.engine.evaluator import GroupVerdict
+    from pytest_llmprops.engine.evaluation.evaluator import GroupVerdict
     from pytest_llmprops.plugin.searching import Search
     from pytest_llmprops.plugin.session import LLMSession
 
@@ -112,8 +112,8 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | None, in
     session = config.stash.get(_SESSION, None)
     if code != pytest.ExitCode.OK or session is None or session.gating is None:
         return code
-    from pytest_llmprops.core.gate_results import exit_code
     from pytest_llmprops.plugin.options import shown_only
+    from pytest_llmprops.records.gate import exit_code
 
     # With --fixtures, pytest returns 0 whatever the exit status of the session is.
     return exit_code(None) if shown_only(config.option, session.settings) else code
@@ -129,7 +129,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker(MARKER)
     if marker is None:
         return
-    from pytest_llmprops.plugin.markers import argument_of
+    from pytest_llmprops.plugin.cases.markers import argument_of
 
     name = argument_of(metafunc)
     if name is None:
@@ -154,7 +154,7 @@ def verdict(request: pytest.FixtureRequest) -> Verdict | GroupVerdict:
 
     The parameter is the case's name, ``<model label>-<item id>``. For a case with several items, or several samples
     of its item (``--llm-repeats``), return a
-    :class:`~pytest_llmprops.engine.evaluator.GroupVerdict`: true if all answers are correct.
+    :class:`~pytest_llmprops.engine.evaluation.evaluator.GroupVerdict`: true if all answers are correct.
 
     Waits for the model's replies. A failed call is an error of the case's setup.
     """

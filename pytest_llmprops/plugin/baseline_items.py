@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.plugin.options import (
     FROM_BASELINE,
@@ -21,6 +20,7 @@ from pytest_llmprops.plugin.options import (
     project_folder,
     selected_tests,
 )
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.parts import SAME_OPTIONS
 from pytest_llmprops.runs.reader import read_facts

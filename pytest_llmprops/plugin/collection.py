@@ -12,20 +12,13 @@ import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.records import Group
-from pytest_llmprops.core.run_metadata import ProtocolMetadata
-from pytest_llmprops.core.worker_messages import (
-    AlreadyMeasured,
-    CollectionMetadata,
-    CollectionReport,
-    PhasesRead,
-)
+from pytest_llmprops.core.verdicts import Group
 from pytest_llmprops.data.whole_files import write_text
-from pytest_llmprops.engine.evaluator import Case, CaseGroup, Unit
-from pytest_llmprops.plugin import light_items
-from pytest_llmprops.plugin.cases import Cases, Selection, within_limit
-from pytest_llmprops.plugin.light_items import UNIT, cases_in, module_of, possible_tasks, set_unit
-from pytest_llmprops.plugin.markers import (
+from pytest_llmprops.engine.evaluation.evaluator import Case, CaseGroup, Unit
+from pytest_llmprops.plugin.cases import light_items
+from pytest_llmprops.plugin.cases.cases import Cases, Selection, within_limit
+from pytest_llmprops.plugin.cases.light_items import UNIT, cases_in, module_of, possible_tasks, set_unit
+from pytest_llmprops.plugin.cases.markers import (
     Unreadable,
     argument_of,
     benchmark_of,
@@ -42,6 +35,13 @@ from pytest_llmprops.plugin.markers import (
 )
 from pytest_llmprops.plugin.options import RunOptions, shown_only
 from pytest_llmprops.records.files import from_plain, from_text, text
+from pytest_llmprops.records.messages import (
+    AlreadyMeasured,
+    CollectionMetadata,
+    CollectionReport,
+    PhasesRead,
+)
+from pytest_llmprops.records.run import ProtocolMetadata
 
 if TYPE_CHECKING:
     from pytest_llmprops.plugin.gating import Gating

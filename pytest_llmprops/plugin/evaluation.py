@@ -15,8 +15,7 @@ import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSetup
-from pytest_llmprops.engine.evaluator import (
+from pytest_llmprops.engine.evaluation.evaluator import (
     CLOSED,
     Case,
     CaseGroup,
@@ -29,13 +28,14 @@ from pytest_llmprops.engine.evaluator import (
 )
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.models.spec import Replicas
-from pytest_llmprops.plugin.cases import HELPER, Cases
-from pytest_llmprops.plugin.light_items import set_outcome
+from pytest_llmprops.plugin.cases.cases import HELPER, Cases
+from pytest_llmprops.plugin.cases.light_items import set_outcome
 from pytest_llmprops.plugin.options import RunOptions
+from pytest_llmprops.records.messages import InProcessUse, WorkerSetup
 
 if TYPE_CHECKING:
+    from pytest_llmprops.engine.broker.in_process import InProcess
     from pytest_llmprops.engine.config import BrokerConfig
-    from pytest_llmprops.engine.in_process import InProcess
     from pytest_llmprops.engine.session import Engine
 
 
@@ -86,8 +86,6 @@ def check_replicas(settings: RunOptions, cases: Cases) -> None:
             raise MissingExtra(f"--llm-engine {settings.engine}", package=package, extra="ray")
 
 
-#: maximum time that a run waits for stored replies before it reports the first case
-SETTLE_SECONDS = 2.0
 #: with a gate, maximum age in seconds of stored replies of a model whose version is not pinned
 CACHE_AGE = 24 * 3600.0
 #: number of cases that are evaluated at once, over all processes, with --llm-engine ray: two batches of 64 requests for
@@ -211,7 +209,7 @@ class Evaluation:
 
     def _served_here(self) -> InProcess | None:
         if self._in_process is None and self.in_process_labels:
-            from pytest_llmprops.engine.in_process import InProcess
+            from pytest_llmprops.engine.broker.in_process import InProcess
 
             specs = {k: v for k, v in self._cases.model_specs().items() if k in self.in_process_labels}
             self._in_process = InProcess(specs, self._settings.calls)
@@ -285,10 +283,6 @@ class Evaluation:
             elif not isinstance(unit, CaseGroup):
                 batched.append(first)
         self.engine.submit(ahead)
-
-    def let_settle(self) -> None:
-        """Wait for stored replies, at most ``SETTLE_SECONDS``."""
-        self.engine.let_settle(SETTLE_SECONDS)
 
     def wait(self, case: Case, *, begin: bool = True) -> Outcome:
         """Wait for the outcome of a case.

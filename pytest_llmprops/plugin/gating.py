@@ -12,19 +12,19 @@ import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.numbers import counted
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_metadata import ModelMetadata, ProtocolMetadata, RunMetadata
-from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.engine.evaluation.evaluator import Case
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.baseline_items import remedy, shared_selection
-from pytest_llmprops.plugin.cases import Cases
-from pytest_llmprops.plugin.light_items import possible_tasks
+from pytest_llmprops.plugin.cases.cases import Cases
+from pytest_llmprops.plugin.cases.light_items import possible_tasks
 from pytest_llmprops.plugin.options import RunOptions, project_folder
 from pytest_llmprops.records.files import from_plain
+from pytest_llmprops.records.gate import GateResult
+from pytest_llmprops.records.run import ModelMetadata, ProtocolMetadata, RunMetadata
 from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.gate.decide import decide, impossible_rules
 from pytest_llmprops.runs.gate.file import (

@@ -19,16 +19,16 @@ from pytest_llmprops.core.strict_json import is_unicode
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.dotenv_file import read_dotenv
-from pytest_llmprops.plugin.light_items import LightItem
-from pytest_llmprops.plugin.markers import unreadable_of
-from pytest_llmprops.plugin.options import resolve_options, shown_only
-from pytest_llmprops.plugin.reporting import (
+from pytest_llmprops.plugin.cases.light_items import LightItem
+from pytest_llmprops.plugin.cases.markers import unreadable_of
+from pytest_llmprops.plugin.cases.reporting import (
     complete_report,
     deserialize,
     run_light,
     serialize,
     shorten_failure,
 )
+from pytest_llmprops.plugin.options import resolve_options, shown_only
 from pytest_llmprops.plugin.session import (
     MESSAGES,
     LLMSession,
@@ -194,8 +194,8 @@ def start(config: pytest.Config) -> LLMSession:
     register(CaseHooks(session), "llmprops-session")
     controller = None
     if worker_input is None:
-        from pytest_llmprops.plugin.controller import Controller
-        from pytest_llmprops.plugin.preflight import Preflight
+        from pytest_llmprops.plugin.control.controller import Controller
+        from pytest_llmprops.plugin.control.preflight import Preflight
 
         shows = shown_only(config.option, settings)
         if shows:
@@ -207,11 +207,11 @@ def start(config: pytest.Config) -> LLMSession:
         preflight = Preflight(config, controller)
         preflight.check()
         if settings.plan:
-            from pytest_llmprops.plugin.estimate import PlanOnly
+            from pytest_llmprops.plugin.control.estimate import PlanOnly
 
             register(PlanOnly(session.cases, session.collection, session.evaluation), "llmprops-plan")
         elif controller.is_distributed:
-            from pytest_llmprops.plugin.distributed import Distributed, limit_workers
+            from pytest_llmprops.plugin.control.workers import Distributed, limit_workers
 
             session.workers = limit_workers(config, has_batches=settings.engine == "batch")
             register(Distributed(controller, preflight), "llmprops-distributed")
@@ -222,7 +222,7 @@ def start(config: pytest.Config) -> LLMSession:
         register(controller, "llmprops-controller")
         register(controller.terminal, "llmprops-terminal")
     if config.getoption("allure_report_dir", None):
-        from pytest_llmprops.plugin.allure import register_allure
+        from pytest_llmprops.plugin.control.allure import register_allure
 
         register_allure(config, session, controller)
     return session

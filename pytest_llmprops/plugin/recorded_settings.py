@@ -22,8 +22,8 @@ from pytest_llmprops.core.texts import shell_line, terminal_line
 from pytest_llmprops.engine.store.location import is_url
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.plugin.control.terminal import answer_of
 from pytest_llmprops.plugin.options import RunOptions
-from pytest_llmprops.plugin.terminal import answer_of
 from pytest_llmprops.runs.recorded_command import (
     FROM_RECORD,
     INI_ONLY,

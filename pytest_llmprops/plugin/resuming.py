@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.records import SearchRecord, VerdictRecord
-from pytest_llmprops.core.run_metadata import CallFacts, RunMetadata
 from pytest_llmprops.core.texts import first_names
-from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.plugin.options import RunOptions, plain_option
+from pytest_llmprops.records.messages import AlreadyMeasured, CollectionMetadata
+from pytest_llmprops.records.rows import SearchRecord
+from pytest_llmprops.records.run import CallFacts, RunMetadata
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
 from pytest_llmprops.runs.json_lines import open_record_file
 from pytest_llmprops.runs.parts import (

@@ -17,24 +17,24 @@ import pytest
 from pytest_llmprops.core.benchmark import Counterexample, Searched
 from pytest_llmprops.core.contracts import awaited, checked, raised
 from pytest_llmprops.core.errors import BackendError, ContractError, MissingExtra, RunStopped, UsageError
-from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.verdicts import Verdict, evidence_texts
-from pytest_llmprops.core.worker_messages import CaseReport
-from pytest_llmprops.engine.evaluator import Asking, Case, CaseGroup, CaseKey, Outcome, evaluate
-from pytest_llmprops.plugin.cases import Cases, Selection
-from pytest_llmprops.plugin.evaluation import Evaluation
-from pytest_llmprops.plugin.light_items import cases_in
-from pytest_llmprops.plugin.markers import (
+from pytest_llmprops.engine.evaluation.evaluator import Asking, Case, CaseGroup, CaseKey, Outcome, evaluate
+from pytest_llmprops.plugin.cases.cases import Cases, Selection
+from pytest_llmprops.plugin.cases.light_items import cases_in
+from pytest_llmprops.plugin.cases.markers import (
     case_name_of,
     cases_on_command_line,
     parametrize_skipped,
     property_of,
     searched_by,
 )
+from pytest_llmprops.plugin.cases.reporting import attach, set_failure_line
+from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.options import RunOptions
-from pytest_llmprops.plugin.reporting import attach, set_failure_line
 from pytest_llmprops.plugin.tracebacks import with_one_frame
+from pytest_llmprops.records.messages import CaseReport
+from pytest_llmprops.records.rows import SearchRecord
 from pytest_llmprops.runs.record import counterexample_text
 
 # The search of one case: hypothesis looks for a point at which the property does not hold, and shrinks it.

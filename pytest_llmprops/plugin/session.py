@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
-from pytest_llmprops.core.run_metadata import CallFacts
-from pytest_llmprops.core.worker_messages import (
+from pytest_llmprops.engine.evaluation.evaluator import Unit
+from pytest_llmprops.engine.evaluation.planning import batch_of
+from pytest_llmprops.plugin.cases.cases import Cases
+from pytest_llmprops.plugin.cases.light_items import phases_read
+from pytest_llmprops.plugin.collection import Collection, report_collection
+from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
+from pytest_llmprops.plugin.options import RunOptions
+from pytest_llmprops.records.files import from_plain, from_text
+from pytest_llmprops.records.messages import (
     AlreadyMeasured,
     BrokerReport,
     CollectionReport,
@@ -22,14 +29,7 @@ from pytest_llmprops.core.worker_messages import (
     WorkerSetup,
     WorkerSummary,
 )
-from pytest_llmprops.engine.evaluator import Unit
-from pytest_llmprops.engine.planning import batch_of
-from pytest_llmprops.plugin.cases import Cases
-from pytest_llmprops.plugin.collection import Collection, report_collection
-from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
-from pytest_llmprops.plugin.light_items import phases_read
-from pytest_llmprops.plugin.options import RunOptions
-from pytest_llmprops.records.files import from_plain, from_text
+from pytest_llmprops.records.run import CallFacts
 from pytest_llmprops.runs.reader import read_facts
 
 if TYPE_CHECKING:
@@ -109,10 +109,6 @@ class SessionBroker:
     def failure(self) -> str | None:
         """Return one line on why the process ended; None while it is running, or without a process."""
         return None if self._process is None else self._process.failure()
-
-    def notes(self) -> list[str]:
-        """Return a line if the process was killed and replaced."""
-        return [] if self._process is None else self._process.notes()
 
     def close(self) -> list[str]:
         """End the process; safe to call twice. Return one line per model that it could not close."""
@@ -318,7 +314,7 @@ class LLMSession:
         assert self.setup is not None
         if self.refused is not None or not (self.setup.counts and self.collection.remaining):
             return {}
-        from pytest_llmprops.plugin.estimate import forecast_in_worker
+        from pytest_llmprops.plugin.control.estimate import forecast_in_worker
 
         try:
             calls = forecast_in_worker(self.collection, self.evaluation)
@@ -379,7 +375,6 @@ def begin_alone(items: Sequence[pytest.Item], collection: Collection, evaluation
     """Begin to evaluate all cases in a run without workers."""
     evaluation.expect({0: [unit for item in items if (unit := collection.unit_of(item))]})
     evaluation.begin()
-    evaluation.let_settle()
 
 
 def begin_in_worker(

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from pytest_llmprops.core.field_types import DEEPEST
-from pytest_llmprops.core.records import Review, SearchRecord, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.request_records import DiscardedReply, Prefix, RequestRecord
-from pytest_llmprops.core.run_metadata import SCHEMA, RunMetadata
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.requests import DiscardedReply, Prefix, RequestRecord
+from pytest_llmprops.records.rows import Review, SearchRecord
+from pytest_llmprops.records.run import SCHEMA, RunMetadata
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.numbers import count
-from pytest_llmprops.core.records import SummaryRow
+from pytest_llmprops.records.rows import SummaryRow
 
 #: ``line`` is a line of text, which has only what is not zero: on the team site, and in a report's overview
 Place = Literal["terminal", "page", "view", "allure", "line"]

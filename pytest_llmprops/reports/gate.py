@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pytest_llmprops.core.gate_results import GateResult, MemberChange
 from pytest_llmprops.core.numbers import cost, count, p_value, percent, point_range, size_in_points
-from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line, terminal_line
+from pytest_llmprops.records.gate import GateResult, MemberChange
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.reports.tables import aligned_table
 from pytest_llmprops.runs.gate.file import Gate
 

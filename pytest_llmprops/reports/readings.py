@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_llmprops.core.numbers import MISSING, count, counted, interval, percent
-from pytest_llmprops.core.records import Review, VerdictKey, VerdictRecord
-from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line, shell_line, terminal_line
-from pytest_llmprops.core.verdicts import OTHER_READING, text_in
+from pytest_llmprops.core.verdicts import OTHER_READING, VerdictKey, VerdictRecord, text_in
+from pytest_llmprops.records.requests import RequestRecord
+from pytest_llmprops.records.rows import Review
 from pytest_llmprops.reports.kit.blocks import Cell, Section, Table
 from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.reports.tables import aligned_table, wrapped

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_llmprops.core.numbers import percent
-from pytest_llmprops.core.records import SummaryRow
-from pytest_llmprops.core.run_metadata import ModelMetadata, ProtocolMetadata
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import one_line, terminal_line
+from pytest_llmprops.records.rows import SummaryRow
+from pytest_llmprops.records.run import ModelMetadata, ProtocolMetadata
 from pytest_llmprops.reports.tables import UNLIMITED, aligned_table, wrapped
 from pytest_llmprops.reports.terminal import search_lines, summary_lines
 from pytest_llmprops.runs.benchmark_metadata import headline

@@ -9,14 +9,15 @@ from pathlib import Path
 
 from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.numbers import count, counted, duration, interval, number, percent
-from pytest_llmprops.core.records import SearchCounts, SearchRecord, SummaryRow, VerdictRecord
-from pytest_llmprops.core.run_metadata import OldReplies, ProtocolMetadata, RunMetadata
 from pytest_llmprops.core.texts import one_line, shell_line, terminal_line
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.published_results import beside
+from pytest_llmprops.records.rows import SearchCounts, SearchRecord, SummaryRow
+from pytest_llmprops.records.run import OldReplies, ProtocolMetadata, RunMetadata
 from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.page import PACKAGES
+from pytest_llmprops.reports.site import missing_package
 from pytest_llmprops.reports.tables import UNLIMITED, Table, aligned_table, fitted, without, wrapped
-from pytest_llmprops.reports.view import missing_package
 from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.record import FILE, counterexample_text
@@ -351,10 +352,6 @@ def old_replies(old: OldReplies) -> list[str]:
     if old.older_than_a_day:
         age = duration(old.oldest_seconds)
         phrases.append(f"stored replies of an unpinned model, up to {age} old: {count(old.older_than_a_day)}")
-    if old.before_list_change:
-        phrases.append(
-            f"stored replies from before the server's list of models changed: {count(old.before_list_change)}"
-        )
     return phrases
 
 

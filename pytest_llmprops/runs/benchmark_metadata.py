@@ -10,7 +10,7 @@ from typing import TypeVar
 from pytest_llmprops.benchmark_registry import installed_facts
 from pytest_llmprops.core.items import Placed
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.records.run import RunMetadata
 
 P = TypeVar("P", bound=Placed)
 

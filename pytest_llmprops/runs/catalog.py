@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import did_you_mean
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.integrity import (
     AGAIN,
     NO_HASHES_IN_SCHEMA_1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.records.run import RunMetadata
 
 #: what a recorded deviation begins with, or ends with, and the words for it
 _BEGINNINGS = {

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.field_types import UNANSWERED
-from pytest_llmprops.core.records import SummaryRow, VerdictRecord
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.rows import SummaryRow
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted, tasks_by_answer
 from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.judgement import Member, judgement
@@ -30,7 +31,7 @@ from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import Requests, read_requests, reply_of
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.judgement import Change
+    from pytest_llmprops.statistics.judgement import Change
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,7 @@ def _shown(records: Sequence[VerdictRecord], correct: bool) -> VerdictRecord:
 
 def _rows(paired: Paired, task_keys: Sequence[TaskKey], *runs: RunMetadata) -> list[Row]:
     """Return the row of each part, of all headline tasks if there are several parts, and of what else is clear."""
-    from pytest_llmprops.core.judgement import measured
+    from pytest_llmprops.statistics.judgement import measured
 
     judged, is_weighted = judgement(paired.pairs, *runs), cluster_weighted(*runs)
     rows = []

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
-from pytest_llmprops.core.records import SearchRecord, VerdictRecord
-from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import visible
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.records.files import plain
+from pytest_llmprops.records.requests import RequestRecord
+from pytest_llmprops.records.rows import SearchRecord
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import read_requests
 

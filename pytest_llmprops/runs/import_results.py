@@ -19,13 +19,13 @@ from typing import Any, TypeAlias
 from pytest_llmprops.benchmark_registry import installed_facts
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.field_types import DEEPEST, LAST_SAMPLE, TEXT, RecordStatus
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, ProtocolMetadata, RunMetadata
 from pytest_llmprops.core.strict_json import JSON, parsed_json, short, strict_json
 from pytest_llmprops.core.texts import first_names, one_line, shortened, utf8
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.sheet_files import read_table
 from pytest_llmprops.records.files import is_too_deep, line
+from pytest_llmprops.records.run import CallFacts, ModelMetadata, ProtocolMetadata, RunMetadata
 from pytest_llmprops.runs.caveats import UNSAID
 from pytest_llmprops.runs.reader import computed_metrics
 from pytest_llmprops.runs.record import DEFAULT_ROOT, RunRecord, new_run_folder, remove_record, utc_now

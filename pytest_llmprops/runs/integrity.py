@@ -17,13 +17,13 @@ from typing import Any
 
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.field_types import COUNTS, UNANSWERED
-from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.metrics import items_of
-from pytest_llmprops.core.records import Group, SummaryRow, VerdictRecord
-from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import first_names
-from pytest_llmprops.core.verdicts import STATUSES
+from pytest_llmprops.core.verdicts import STATUSES, Group, VerdictRecord
+from pytest_llmprops.records.rows import SummaryRow
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.json_lines import open_record_file
+from pytest_llmprops.statistics.bounded_mean import cluster_means
 
 VERDICTS, REQUESTS = "verdicts.jsonl", "requests.jsonl"
 #: the key of ``run.json`` with the hash of its other content

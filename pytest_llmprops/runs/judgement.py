@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_llmprops.core.gate_results import ChangeKind, MemberChange
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.gate import ChangeKind, MemberChange
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import (
     IsWeighted,
     cluster_weighted,
@@ -22,8 +22,8 @@ from pytest_llmprops.runs.benchmark_metadata import (
 from pytest_llmprops.runs.pairs import Pair, TaskKey, pair_records, score_pairs
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.judgement import Change
-    from pytest_llmprops.core.paired import Pairs
+    from pytest_llmprops.statistics.judgement import Change
+    from pytest_llmprops.statistics.paired import Pairs
 
 #: With fewer independent pairs, no change can be significant.
 FEWEST = 6
@@ -56,7 +56,7 @@ def members(
 
     :param is_weighted: whether each cluster of a benchmark counts once. A single cluster is compared item by item.
     """
-    from pytest_llmprops.core.paired import Pairs
+    from pytest_llmprops.statistics.paired import Pairs
 
     groups: dict[Member, list[Pair]] = {}
     kinds = tuple(kinds)
@@ -104,7 +104,7 @@ def judgement(pairs: Sequence[Pair], *runs: RunMetadata) -> dict[Member, Change]
 
     :param runs: ``run.json`` of both runs.
     """
-    from pytest_llmprops.core.judgement import judge
+    from pytest_llmprops.statistics.judgement import judge
 
     return judge(headline_members(pairs, *runs))
 

@@ -13,9 +13,9 @@ from typing import Any
 from pytest_llmprops.benchmark_registry import installed_benchmarks
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Shard
-from pytest_llmprops.core.records import Group, VerdictKey, VerdictRecord
-from pytest_llmprops.core.run_metadata import GitState, ModelMetadata, RunMetadata
 from pytest_llmprops.core.texts import first_names
+from pytest_llmprops.core.verdicts import Group, VerdictKey, VerdictRecord
+from pytest_llmprops.records.run import GitState, ModelMetadata, RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
 from pytest_llmprops.runs.json_lines import open_record_file

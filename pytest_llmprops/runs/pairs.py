@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.field_types import UNANSWERED
-from pytest_llmprops.core.items import Placed, PlacedItem, cluster_means
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import first_names
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import (
     IsWeighted,
     TasksByAnswer,
@@ -23,9 +23,10 @@ from pytest_llmprops.runs.benchmark_metadata import (
 from pytest_llmprops.runs.caveats import deviations_of
 from pytest_llmprops.runs.gate.file import Gate, Rule
 from pytest_llmprops.runs.reader import Run
+from pytest_llmprops.statistics.bounded_mean import cluster_means
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.paired import Pairs
+    from pytest_llmprops.statistics.paired import Pairs
 
 
 class TaskKey(NamedTuple):
@@ -205,7 +206,7 @@ def score_pairs(pairs: Sequence[Pair], is_weighted: IsWeighted) -> Pairs:
 
     :param is_weighted: says so for a benchmark (:func:`~pytest_llmprops.runs.benchmark_metadata.cluster_weighted`).
     """
-    from pytest_llmprops.core.paired import Pairs
+    from pytest_llmprops.statistics.paired import Pairs
 
     averaged = [p for p in pairs if is_weighted(p.key.benchmark)]
     items = [p for p in pairs if not is_weighted(p.key.benchmark)]

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
-from pytest_llmprops.core.records import SummaryRow
-from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.data.published_results import PaperTable, PublishedResult
+from pytest_llmprops.records.rows import SummaryRow
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.reader import Run
 
 #: the end of a metric's name if the paper prints a lower bound of it

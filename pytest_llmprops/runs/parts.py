@@ -8,11 +8,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.request_records import DiscardedReply, PaidReply, RequestRecord
-from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, OldReplies, RunMetadata
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.records.files import from_plain
+from pytest_llmprops.records.requests import DiscardedReply, PaidReply, RequestRecord
+from pytest_llmprops.records.run import CallFacts, ModelMetadata, OldReplies, RunMetadata
 from pytest_llmprops.runs.integrity import REQUESTS
 from pytest_llmprops.runs.json_lines import JsonLines
 
@@ -156,7 +156,6 @@ def merged_models(
             old_replies=OldReplies(
                 first.old_replies.older_than_a_day + second.old_replies.older_than_a_day,
                 max(first.old_replies.oldest_seconds, second.old_replies.oldest_seconds),
-                first.old_replies.before_list_change + second.old_replies.before_list_change,
             ),
             newest_reply=max(filter(None, (first.newest_reply, second.newest_reply)), default=None),
         )

@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.field_types import COUNTS
-from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
-from pytest_llmprops.core.run_metadata import SCHEMA, RunMetadata
+from pytest_llmprops.core.metrics import MetricRow
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_plain, is_too_deep, run_metadata
+from pytest_llmprops.records.rows import SearchRecord, SummaryRow
+from pytest_llmprops.records.run import SCHEMA, RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import (
     AGAIN,

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.numbers import count, counted, percent
-from pytest_llmprops.core.records import Review, VerdictKey, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.statistics import wilson
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.core.verdicts import READ_ALIKE, READ_BY, text_in
+from pytest_llmprops.core.verdicts import READ_ALIKE, READ_BY, VerdictKey, VerdictRecord, text_in
+from pytest_llmprops.records.rows import Review
+from pytest_llmprops.statistics.intervals import wilson
 
 #: With a larger share of unread replies, or of replies that two rules read differently, a remark warns.
 MANY = 0.05

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.records import SearchCounts, SearchRecord, VerdictKey, VerdictRecord
-from pytest_llmprops.core.run_metadata import GitState, RunMetadata
+from pytest_llmprops.core.verdicts import VerdictKey, VerdictRecord
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.records.files import FILES, from_plain, line, plain
+from pytest_llmprops.records.rows import SearchCounts, SearchRecord
+from pytest_llmprops.records.run import GitState, RunMetadata
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS, file_hashes, problems, run_json
 from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.request_records import DiscardedReply, Prefix, RequestRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_plain
+from pytest_llmprops.records.requests import DiscardedReply, Prefix, RequestRecord
 from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 
 #: number of long prefixes in memory

@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from pytest_llmprops.core.records import Review, VerdictKey
 from pytest_llmprops.core.texts import visible
+from pytest_llmprops.core.verdicts import VerdictKey
 from pytest_llmprops.records.files import from_plain, line, plain
+from pytest_llmprops.records.rows import Review
 from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 
 FILE = "review.jsonl"

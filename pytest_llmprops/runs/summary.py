@@ -9,12 +9,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import checked_metrics, checked_remarks
 from pytest_llmprops.core.errors import ContractError
-from pytest_llmprops.core.items import cluster_means
-from pytest_llmprops.core.metrics import Metric, items_of, mean_metrics, repeat_metrics, variance_of
-from pytest_llmprops.core.records import Group, MetricRow, Remark, SummaryRow, VerdictRecord
-from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.core.metrics import (
+    Metric,
+    MetricRow,
+    items_of,
+    mean_metrics,
+    repeat_metrics,
+    variance_of,
+)
+from pytest_llmprops.core.verdicts import Group, VerdictRecord
+from pytest_llmprops.records.rows import Remark, SummaryRow
 from pytest_llmprops.runs.benchmark_metadata import IsWeighted, cluster_weighted
 from pytest_llmprops.runs.readings import reading_remarks
+from pytest_llmprops.statistics.bounded_mean import cluster_means
+from pytest_llmprops.statistics.intervals import mean_interval
 
 
 def summary_rows(
@@ -23,7 +31,7 @@ def summary_rows(
     """Return one row per model, benchmark, task, language and source, in order of first appearance.
 
     ``accuracy`` is the mean over the answered items of their shares of correct samples, None without an answer. Its
-    95% interval is that of :func:`~pytest_llmprops.core.statistics.mean_interval`, with items as observations.
+    95% interval is that of :func:`~pytest_llmprops.statistics.intervals.mean_interval`, with items as observations.
 
     :param is_weighted: whether each cluster of a benchmark counts once, which adds ``cluster_accuracy``; by default
         as the installed benchmarks say.

@@ -15,11 +15,10 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from pytest_llmprops.engine.evaluator import Case, Outcome, evaluate
+from pytest_llmprops.engine.evaluation.evaluator import Case, Outcome, evaluate
 
 
 @dataclass

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.runs.reader import read_run
 from tests.support import dtails_runs, oracle_runs
 from tests.support.runs import Runner
@@ -110,7 +110,7 @@ def test_oracle(tmp_path: Path) -> None:
             same=lambda first, second: first == second, paraphrases=lambda text: []
         ),
     }
-    records = read_run(oracle_runs.measure(tmp_path / "run", asked, models, tests=20, reference=True)).records
+    records = read_run(oracle_runs.measure(tmp_path / "run", asked, models, tests=20, phrases="all")).records
     keys = written(records)
     assert keys <= documented("oracle")
     assert keys >= {

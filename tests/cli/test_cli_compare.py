@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.engine.broker.request_log import RequestLog
 from pytest_llmprops.reports.compare import escaped
 from tests.support.commands import one_error, output
 from tests.support.recorded import verdict, verdicts, write_run

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.cli.main import main
+from pytest_llmprops.reports.site import serving
+from pytest_llmprops.reports.site.hub import Watch
+from pytest_llmprops.reports.site.rows import id_of
 from pytest_llmprops.reports.terminal import next_command
-from pytest_llmprops.reports.view import serving
-from pytest_llmprops.reports.view.hub import Watch
-from pytest_llmprops.reports.view.rows import id_of
 from tests.support.commands import one_error, output
 from tests.support.records import recorded, verdicts
 from tests.support.runs import ROOT

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.paired import mcnemar_drop
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.statistics.paired import mcnemar_drop
 from tests.support.commands import one_error, output
 from tests.support.gates import flips
 from tests.support.recorded import published_run, verdicts, write_run

@@ -10,7 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
-from pytest_llmprops.core.bounded_mean import ClusterSample, mean_p_value, smallest_factor, times_to_settle
+from pytest_llmprops.statistics.bounded_mean import (
+    ClusterSample,
+    mean_p_value,
+    smallest_factor,
+    times_to_settle,
+)
 
 TAIL = 0.025
 

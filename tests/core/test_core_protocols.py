@@ -74,7 +74,7 @@ def test_override_has_the_type_of_its_field(field: str, text: str, value: object
         ("match", "fuzzy", "one of contains, word"),
         ("shots", "5", "one of 4, 14"),
         ("most", "few", "of type int"),
-        ("depth", "3", "has the settings k, temperature, cot, match, shots, most, name"),
+        ("depth", "3", "the settings are k, temperature, cot, match, shots, most, name"),
     ],
 )
 def test_wrong_override_is_one_line_that_names_it(field: str, text: str, says: str) -> None:

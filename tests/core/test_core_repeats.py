@@ -17,7 +17,7 @@ from pytest_llmprops.core.metrics import (
     repeat_metrics,
     variance_of,
 )
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from tests.support.records import verdict
 
 

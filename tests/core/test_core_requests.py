@@ -11,8 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.request_records import LoggedReply, RequestRecord, record_of
 from pytest_llmprops.core.requests import (
     PLANNED,
     Chat,
@@ -36,7 +34,9 @@ from pytest_llmprops.core.requests import (
     request_to_json,
 )
 from pytest_llmprops.core.strict_json import strict_json
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_plain, line, plain
+from pytest_llmprops.records.requests import LoggedReply, RequestRecord, record_of
 
 IDENTITY = {"backend": "b", "name": "m", "revision": "r"}
 

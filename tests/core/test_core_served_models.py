@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmprops.core.run_metadata import ModelMetadata
-from pytest_llmprops.core.served_models import fallback_notes, is_same_model
+from pytest_llmprops.records.run import ModelMetadata
+from pytest_llmprops.records.served_models import fallback_notes, is_same_model
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from pytest_llmprops.core.bounded_mean import ClusterSample
-from pytest_llmprops.core.statistics import check_level, clopper_pearson, mean_interval
+from pytest_llmprops.statistics.bounded_mean import ClusterSample
+from pytest_llmprops.statistics.intervals import check_level, clopper_pearson, mean_interval
 
 
 @st.composite

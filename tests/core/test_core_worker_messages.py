@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmprops.core.records import Group, SearchRecord, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.worker_messages import (
+from pytest_llmprops.core.verdicts import Group, VerdictRecord
+from pytest_llmprops.records.files import from_text, text
+from pytest_llmprops.records.messages import (
     AlreadyMeasured,
     CaseReport,
     CollectionMetadata,
@@ -15,7 +16,7 @@ from pytest_llmprops.core.worker_messages import (
     WorkerSetup,
     WorkerSummary,
 )
-from pytest_llmprops.records.files import from_text, text
+from pytest_llmprops.records.rows import SearchRecord
 
 VERDICT = VerdictRecord(
     "gpt", "sums", "add", "en", "own", "sums/1", "sums/1", "wrong", 0.0, "2", "3", "expected '2'",

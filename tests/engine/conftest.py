@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.engine import calls
-from pytest_llmprops.engine.broker import LocalBroker
+from pytest_llmprops.engine.broker.local import LocalBroker
+from pytest_llmprops.engine.calls import calls
 from pytest_llmprops.models import registry
 from tests.support.engine_models import MakeBroker, config_of
 

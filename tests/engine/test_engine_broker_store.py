@@ -14,8 +14,8 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Embed, Reply, Request
-from pytest_llmprops.engine import client
-from pytest_llmprops.engine.broker import LocalBroker
+from pytest_llmprops.engine.broker import remote as client
+from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.store.base import Row, row_of
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
@@ -214,7 +214,7 @@ def test_off_remembers_no_errors(make_broker: MakeBroker) -> None:
 
 def test_off_forgets_the_oldest(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is limited: the oldest reply is forgotten, and its request is sent again."""
-    monkeypatch.setattr("pytest_llmprops.engine.store.reply_cache.RECENT", 2)
+    monkeypatch.setattr("pytest_llmprops.engine.broker.reply_cache.RECENT", 2)
     model = FakeModel(lambda chat: "x")
     one_by_one(make_broker(model, cache="off"), ["a", "b", "c", "c", "b", "a"])
     assert [r.prompt for r in model.requests] == ["a", "b", "c", "a"]
@@ -329,7 +329,7 @@ def test_equal_requests_in_flight_are_computed_once(make_broker: MakeBroker) -> 
 
 def test_memory_is_bounded(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a limit, the least recently used reply is forgotten and computed again."""
-    monkeypatch.setattr("pytest_llmprops.engine.queues.REMEMBERED", 2)
+    monkeypatch.setattr("pytest_llmprops.engine.calls.queues.REMEMBERED", 2)
     model = Vectors()
     one_by_one(make_broker(model), embeds(*"abacab"))
     assert model.asked == ["a", "b", "c", "b"]

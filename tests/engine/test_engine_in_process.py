@@ -14,8 +14,8 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Reply, Segment
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine.evaluator import Case, Outcome
-from pytest_llmprops.engine.in_process import InProcess, NoBroker
+from pytest_llmprops.engine.broker.in_process import InProcess, NoBroker
+from pytest_llmprops.engine.evaluation.evaluator import Case, Outcome
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import CallOptions
 from tests.support.engine_models import Plain

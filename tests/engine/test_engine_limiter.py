@@ -13,9 +13,9 @@ import pytest
 from bench.stub_server import EvenlySpaced, Refusal, TokenBucket, Window
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.broker import LocalBroker
+from pytest_llmprops.engine.broker.local import LocalBroker
+from pytest_llmprops.engine.calls.limiter import MOST_REFUSALS, PATIENCE, Limiter, Turn
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.limiter import MOST_REFUSALS, PATIENCE, Limiter, Turn
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import config_of, transient

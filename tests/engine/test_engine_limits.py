@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.calls import (
+from pytest_llmprops.engine.calls.calls import (
     EMPTY_IN_A_ROW,
     FAILED_IN_A_ROW,
     Breaker,

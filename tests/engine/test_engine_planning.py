@@ -15,8 +15,8 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Chat, Segment
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine.evaluator import Case
-from pytest_llmprops.engine.planning import Planned, batch_of, cost, plan, total_calls
+from pytest_llmprops.engine.evaluation.evaluator import Case
+from pytest_llmprops.engine.evaluation.planning import Planned, batch_of, cost, plan, total_calls
 from pytest_llmprops.models.api.prices import Price
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
-from pytest_llmprops.engine.queues import (
+from pytest_llmprops.engine.calls.queues import (
     BatchQueue,
     SharedWork,
     SingleQueue,

@@ -13,8 +13,8 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.calls.queues import MOST_LOSSES, BatchQueue, Deliver, WorkerLost
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.queues import MOST_LOSSES, BatchQueue, Deliver, WorkerLost
 from pytest_llmprops.engine.replicas import fleets as fleets_module
 from pytest_llmprops.engine.replicas.cluster import Node, Placement, Replica, place
 from pytest_llmprops.engine.replicas.fleets import MOST_LOST, Fleet, Fleets

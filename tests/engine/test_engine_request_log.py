@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.requests import Chat, Message, Reply, Request, Segment, Usage
-from pytest_llmprops.engine.request_log import MIN_PREFIX, RequestLog
+from pytest_llmprops.engine.broker.request_log import MIN_PREFIX, RequestLog
 from pytest_llmprops.records.files import from_plain
+from pytest_llmprops.records.requests import RequestRecord
 from pytest_llmprops.runs.replies import read_requests
 
 EXAMPLES = "".join(f'Input: "sentence number {n}" Label: {"AB"[n % 2]}\n' for n in range(20))

@@ -14,9 +14,9 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Usage, request_key
-from pytest_llmprops.engine import queues
-from pytest_llmprops.engine.client import RemoteBroker
-from pytest_llmprops.engine.limiter import Limiter, Turn
+from pytest_llmprops.engine.broker.remote import RemoteBroker
+from pytest_llmprops.engine.calls import queues
+from pytest_llmprops.engine.calls.limiter import Limiter, Turn
 from tests.support.engine_models import Asked, MakeBroker, Plain, ask_all, final, kinds, served, transient
 
 Answer = Callable[[Chat, int], Sequence[Reply] | BackendError]

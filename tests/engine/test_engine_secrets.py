@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.broker import LocalBroker
+from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec

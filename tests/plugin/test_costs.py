@@ -281,7 +281,7 @@ def pytest_runtest_logreport(report):
         rows = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True).stdout.splitlines()
         for row in rows:
             pid, parent, args = row.split(maxsplit=2)
-            if parent == str(os.getpid()) and "pytest_llmprops.engine.server" in args:
+            if parent == str(os.getpid()) and "pytest_llmprops.engine.broker.server" in args:
                 os.kill(int(pid), signal.SIGKILL)
                 pathlib.Path("killed").touch()
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.plugin.distributed import BatchScheduling
+from pytest_llmprops.plugin.control.workers import BatchScheduling
 from tests.support.runs import Runner
 
 
@@ -134,7 +134,7 @@ def test_time_per_event_does_not_grow_with_the_cases() -> None:
 
 
 TWO_PROCESSORS = """
-import pytest_llmprops.plugin.distributed as distributed
+import pytest_llmprops.plugin.control.workers as distributed
 distributed.usable_processors = lambda: 2
 """
 

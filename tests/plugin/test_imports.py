@@ -49,7 +49,7 @@ def pytest_runtest_setup(item):
 #: what no process of a run without a gate and Allure needs, except the broker
 UNUSED = {
     "hypothesis", "numpy", "scipy", "statsmodels", "torch", "networkx", "openai", "httpx", "httpx2",
-    "tenacity", "tomllib", "allure", "allure_commons", "allure_pytest", "pytest_llmprops.plugin.allure",
+    "tenacity", "tomllib", "allure", "allure_commons", "allure_pytest", "pytest_llmprops.plugin.control.allure",
     "pytest_llmprops.plugin.gating", "pytest_llmprops.runs.gate.decide", "pytest_llmprops.runs.catalog",
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.cuts import write_cuts
 from tests.support.runs import Finished, Runner
 
-LIGHT = "import pytest_llmprops.plugin.light_items as light\nlight.LIGHT_CASES = 5\n"
+LIGHT = "import pytest_llmprops.plugin.cases.light_items as light\nlight.LIGHT_CASES = 5\n"
 
 
 def _light(run: Runner, more: str = "") -> None:

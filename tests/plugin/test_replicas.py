@@ -81,7 +81,7 @@ def test_configuration_reaches_the_broker() -> None:
 def test_ray_is_imported_when_a_cluster_is_used() -> None:
     """Neither a run without Ray nor the module that prepares its replicas imports it."""
     code = (
-        "import sys, pytest_llmprops.engine.broker; assert 'pytest_llmprops.engine.replicas' not in sys.modules;"
+        "import sys, pytest_llmprops.engine.broker.local; assert 'pytest_llmprops.engine.replicas' not in sys.modules;"
         "import pytest_llmprops.engine.replicas.fleets; assert 'ray' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -16,9 +16,9 @@ import pytest
 from bench.stub_server import RunningStub
 from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.run_metadata import RunMetadata
-from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata
 from pytest_llmprops.plugin.resuming import check_cases
+from pytest_llmprops.records.messages import AlreadyMeasured, CollectionMetadata
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import one_error
 from tests.support.gated_runs import command, gate

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_llmprops.core.run_metadata import ModelMetadata
+from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.runs.parts import merged_models
 from tests.support.runs import Finished, Runner
 from tests.support.servers import JsonHandler, serving

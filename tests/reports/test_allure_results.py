@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.records.files import from_plain, run_metadata
+from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.reports.allure import case, run, site
 from tests.support.records import verdict
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.core.metrics import mean_scores
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports import columns
 from pytest_llmprops.reports.allure import run as allure_run
 from pytest_llmprops.reports.columns import COLUMNS, Column
@@ -23,6 +22,7 @@ from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.export import table
 from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.statistics.intervals import mean_interval
 from tests.support.records import recorded, verdict
 from tests.support.report_items import ids_of, unpacked
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.core.run_metadata import CallFacts
-from pytest_llmprops.core.worker_messages import BrokerReport
-from pytest_llmprops.plugin.terminal import Progress
+from pytest_llmprops.plugin.control.terminal import Progress
 from pytest_llmprops.records.files import plain, run_metadata
+from pytest_llmprops.records.gate import GateResult
+from pytest_llmprops.records.messages import BrokerReport
+from pytest_llmprops.records.run import CallFacts
 from pytest_llmprops.reports.gate import gate_lines, gate_markdown
 from pytest_llmprops.reports.tables import fitted, without, wrapped
 from pytest_llmprops.reports.terminal import summary_lines
@@ -220,7 +220,7 @@ def test_text_is_wrapped_between_words() -> None:
 def test_live_line_has_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """After two seconds, the line says how long the other cases take at the rate so far."""
     now, shown = [100.0], [""]
-    monkeypatch.setattr("pytest_llmprops.plugin.terminal.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pytest_llmprops.plugin.control.terminal.time.monotonic", lambda: now[0])
     reporter = SimpleNamespace(rewrite=lambda line, erase: shown.append(line))
     progress = Progress(reporter, 1200, lambda: BrokerReport(CallFacts(requests=1)), capture=object())
     for _ in range(300):

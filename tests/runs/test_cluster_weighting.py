@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.core.items import cluster_means
-from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_plain, plain, run_metadata
+from pytest_llmprops.records.gate import GateResult
+from pytest_llmprops.records.rows import SummaryRow
 from pytest_llmprops.reports.allure import run as allure_run
 from pytest_llmprops.reports.compare import terminal_lines
 from pytest_llmprops.reports.page.content import report_on
@@ -24,6 +23,8 @@ from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.summary import summary_rows
+from pytest_llmprops.statistics.bounded_mean import cluster_means
+from pytest_llmprops.statistics.intervals import mean_interval
 from tests.support.gates import gate_of, judged
 from tests.support.records import recorded, verdict
 

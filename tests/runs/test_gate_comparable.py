@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_plain, plain
+from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.reports.gate import gate_lines, gate_markdown
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.pairs import differences

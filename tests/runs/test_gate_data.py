@@ -11,8 +11,8 @@ import pytest
 
 from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.summary import metric_rows
 from tests.support.gated_runs import gate, gate_lines, model, recorded_gate

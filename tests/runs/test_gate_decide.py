@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.paired import mcnemar_drop
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import clopper_pearson
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.gate.checks import share
 from pytest_llmprops.runs.gate.decide import impossible_rules
 from pytest_llmprops.runs.gate.file import Rule
+from pytest_llmprops.statistics.intervals import clopper_pearson
+from pytest_llmprops.statistics.paired import mcnemar_drop
 from tests.support.gates import check_of, facts_of, flips, gate_of, judged, paired_runs
 from tests.support.recorded import verdict, verdicts
 

@@ -8,11 +8,11 @@ from scipy.stats import binom, binomtest
 
 from bench.gate_rates import Setup, decisions, rates
 from bench.interval_methods import draw
-from pytest_llmprops.core.judgement import judge
-from pytest_llmprops.core.paired import Pairs
 from pytest_llmprops.runs.gate import checks
 from pytest_llmprops.runs.gate.checks import Answer
 from pytest_llmprops.runs.gate.file import Rule
+from pytest_llmprops.statistics.judgement import judge
+from pytest_llmprops.statistics.paired import Pairs
 
 #: rates above the stated one by chance alone are as unlikely as this
 CHANCE = 1e-3

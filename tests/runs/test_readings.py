@@ -15,12 +15,13 @@ from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.core.records import Review, ReviewStatus, VerdictKey, VerdictRecord
-from pytest_llmprops.core.statistics import wilson
+from pytest_llmprops.core.verdicts import VerdictKey, VerdictRecord
 from pytest_llmprops.records.files import from_plain
+from pytest_llmprops.records.rows import Review, ReviewStatus
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.readings import LEAST, Readings, Stratum, reading_remarks, readings_of
 from pytest_llmprops.runs.reviews import append_review
+from pytest_llmprops.statistics.intervals import wilson
 from tests.support.records import exchange, recorded, verdict
 
 HTEST: dict[str, Any] = {"benchmark": "htest"}

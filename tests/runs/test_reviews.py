@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.records import Review
 from pytest_llmprops.records.files import from_plain, plain
+from pytest_llmprops.records.rows import Review
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.reviews import append_review, read_reviews

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
 from pytest_llmprops.records.files import plain
+from pytest_llmprops.records.run import ModelMetadata, RunMetadata
 from pytest_llmprops.runs import catalog
 from pytest_llmprops.runs.catalog import RunIndex, find_run, list_runs, promote, record_identity, run_folders
 from pytest_llmprops.runs.reader import read_facts, read_run

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.core.judgement import judge
-from pytest_llmprops.core.paired import Pairs
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.engine.broker.request_log import RequestLog
 from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.compare import Row, compare
 from pytest_llmprops.runs.pairs import ItemKey, pair_records, with_one_task, with_tasks_of
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.summary import summary_rows
+from pytest_llmprops.statistics.judgement import judge
+from pytest_llmprops.statistics.paired import Pairs
 from tests.support.gates import gate_of, judged
 from tests.support.recorded import published_run, verdict, verdicts, write_run
 

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
-from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.engine.broker.request_log import RequestLog
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.export import TABLES, Table, table, tables, write_csv, write_parquet, write_whole
 from pytest_llmprops.runs.reader import Run, read_run

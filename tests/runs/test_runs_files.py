@@ -13,12 +13,11 @@ import pytest
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.field_types import TEXT
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Segment
-from pytest_llmprops.core.run_metadata import RunMetadata
-from pytest_llmprops.core.verdicts import Verdict, record_of
-from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.core.verdicts import Verdict, VerdictRecord, record_of
+from pytest_llmprops.engine.broker.request_log import RequestLog
 from pytest_llmprops.records.files import from_plain, plain
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.json_lines import AppendedLines
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, check_run_folder, new_run_folder

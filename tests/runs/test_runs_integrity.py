@@ -13,9 +13,9 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_metadata import ModelMetadata
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import plain
+from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.integrity import file_hashes, run_json
 from pytest_llmprops.runs.reader import read_run

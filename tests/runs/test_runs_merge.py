@@ -15,8 +15,8 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, Shard
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_metadata import ModelMetadata
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.merge import merge

@@ -14,9 +14,11 @@ import pytest
 
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.core.gate_results import Check, GateResult, RuleResult
-from pytest_llmprops.core.records import MetricRow, Remark
-from pytest_llmprops.core.run_metadata import (
+from pytest_llmprops.core.metrics import MetricRow
+from pytest_llmprops.records.files import from_plain, plain, run_metadata
+from pytest_llmprops.records.gate import Check, GateResult, RuleResult
+from pytest_llmprops.records.rows import Remark
+from pytest_llmprops.records.run import (
     GitState,
     ModelMetadata,
     OldReplies,
@@ -24,7 +26,6 @@ from pytest_llmprops.core.run_metadata import (
     ProtocolMetadata,
     RunMetadata,
 )
-from pytest_llmprops.records.files import from_plain, plain, run_metadata
 from pytest_llmprops.reports.runs_table import list_lines, show_lines
 from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.compare import compare
@@ -404,7 +405,7 @@ def rich_record(folder: Path) -> RunMetadata:
         run.facts,
         models={
             model: ModelMetadata("gpt", False, {"name": "gpt"}, False, ("gpt-1",), {"gpt-1": 5},
-                              OldReplies(1, 90000.0, 1), PriceFacts(1.0, 2.0, "the table"), 1e9),
+                              OldReplies(1, 90000.0), PriceFacts(1.0, 2.0, "the table"), 1e9),
         },
         protocols={"sums": ProtocolMetadata("quick", {"shots": 1}, 0, ("the seed",), "speed", {"shots": 2})},
         git=GitState("abc", dirty=True),

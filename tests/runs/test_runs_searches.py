@@ -10,8 +10,8 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.records.files import from_plain
+from pytest_llmprops.records.rows import SearchRecord
 from pytest_llmprops.reports.kit.blocks import Fold, Table
 from pytest_llmprops.reports.kit.generic import fine_print
 from pytest_llmprops.reports.kit.series import Measured, series_of

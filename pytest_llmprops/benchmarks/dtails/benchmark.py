@@ -19,9 +19,8 @@ from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Kind
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
 
 _ASSUMED = (
     "lists of variations, sentences and the prompt for rules are written as by the authors' code, without escapes",

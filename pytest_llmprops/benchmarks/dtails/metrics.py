@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pytest_llmprops.benchmarks.dtails.items import SELECT
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.numbers import percent
-from pytest_llmprops.core.paired import holm
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import clopper_pearson
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.statistics.intervals import clopper_pearson
+from pytest_llmprops.statistics.paired import holm
 
 Values = Mapping[str, float]
 #: The language of rows over all languages. Position bias is a property of the model, not of a language.

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
 from pytest_llmprops.benchmarks.dtails.metrics import ALL, RULE
-from pytest_llmprops.core.metrics import Place, mean_scores
-from pytest_llmprops.core.records import MetricRow, VerdictRecord
-from pytest_llmprops.core.statistics import clopper_pearson, mean_interval
+from pytest_llmprops.core.metrics import MetricRow, Place, mean_scores
 from pytest_llmprops.core.texts import shortened
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import (
     Block,
@@ -46,6 +45,7 @@ from pytest_llmprops.reports.kit.figures import (
     share_axis,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
+from pytest_llmprops.statistics.intervals import clopper_pearson, mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot

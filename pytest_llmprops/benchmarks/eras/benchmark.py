@@ -21,9 +21,8 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Kind, Reply, Segment
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
 
 #: With more pairs than this in one task, a paradigm is one pytest case.
 MAX_PAIR_CASES = 20_000

@@ -26,8 +26,8 @@ from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, is_hit, 
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT
 from pytest_llmprops.benchmarks.eras.paradigms import facts_of, paradigm_name
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.statistics.intervals import mean_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,9 +13,8 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
 
 #: Traditional characters, each followed by its simplified form: every character of Big5 that OpenCC (Apache-2.0,
 #: configuration ``t2s``) converts to one character of GB 2312. An optional library would make a verdict depend on

@@ -5,7 +5,7 @@ Liu & Ross report accuracies by language in Table 2. The controls address their 
 
 from __future__ import annotations
 
-from pytest_llmprops.core.records import SummaryRow
+from pytest_llmprops.records.rows import SummaryRow
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Section, Table, language, points, visible
 from pytest_llmprops.reports.kit.figures import ForestRow, Mark, Point, panels

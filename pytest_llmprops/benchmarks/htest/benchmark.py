@@ -17,9 +17,8 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.reading import stated
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Scores, is_base
-from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, Verdict
+from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, Verdict, VerdictRecord
 
 
 def classification(examples: Sequence[Example], text: str, *, cot: bool = False) -> str:

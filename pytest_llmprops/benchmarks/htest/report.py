@@ -13,7 +13,7 @@ from statistics import fmean
 
 from pytest_llmprops.benchmarks.htest.benchmark import FEWEST_READ, HTest
 from pytest_llmprops.benchmarks.htest.items import GEOMETRY, TASKS
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.published_results import PublishedResult, find
 from pytest_llmprops.reports.kit.blocks import (
     Block,
@@ -228,6 +228,7 @@ class Condition:
     :param base: The model before training. :param trained_on: The task; empty for the base itself.
     :param accuracies: By task, with ``average``.
     :param how: Seed, items and epochs of the training, in this order; ``–`` where there is none.
+    :param changed: Tasks on which the judgement of the two runs says worse or better; None without the base's run.
     :param held_out: Accuracy on further items of the task, without examples; None if it is not known.
     """
 
@@ -235,6 +236,7 @@ class Condition:
     trained_on: str
     accuracies: Mapping[str, float]
     how: tuple[str, str, str] = ("–", "–", "–")
+    changed: frozenset[str] | None = None
     held_out: float | None = None
 
 
@@ -251,12 +253,14 @@ def conditions(measured: Measured) -> list[Condition]:
         if base is not None:
             rows.append(Condition(label, "", _accuracies(measured, base)))
         for s, training in tuned:
+            changed = None if base is None else _changed(measured.benchmark, base, s)
             task, settings = visible(str(training.options["task"])), training.settings
             how = (settings.get("seed"), training.options.get("items"), settings.get("epochs"))
             seed, items, epochs = (f"{x:,g}" if isinstance(x, int | float) else "–" for x in how)
             # The only scored file of such a training is its held-out part.
             held_out = training.scores[0][1].get("accuracy") if training.scores else None
-            rows.append(Condition(label, task, _accuracies(measured, s), (seed, items, epochs), held_out))
+            accuracies = _accuracies(measured, s)
+            rows.append(Condition(label, task, accuracies, (seed, items, epochs), changed, held_out))
     return rows
 
 
@@ -288,6 +292,14 @@ def _accuracies(measured: Measured, series: Series) -> dict[str, float]:
     return accuracies | ({AVERAGE: fmean(accuracies.values())} if len(accuracies) == len(TASKS) else {})
 
 
+def _changed(benchmark: str, base: Series, trained: Series) -> frozenset[str]:
+    """Return the tasks on which a trained model is worse or better than its base."""
+    changes = base.judgement(trained).items()
+    return frozenset(
+        m.name for m, c in changes if (m.benchmark, m.kind) == (benchmark, "task") and c.is_clear
+    )
+
+
 def training_table(rows: Sequence[Condition]) -> Table:
     """Return the table of these rows and the paper's."""
     heads = ("Model", "Fine-tuned on", "Seed", "Items", "Epochs", "Held out", *map(words, (*TASKS, AVERAGE)))
@@ -305,6 +317,8 @@ def training_table(rows: Sequence[Condition]) -> Table:
         "Accuracy in percent; guessing gets 50. In parentheses: measured on the task that the model was trained on."
         " Held out: further items of that task, without examples in the prompt."
     )
+    if any(row.changed is not None for row in rows):
+        note += " *: worse or better than the original, as llmprops compare judges the two runs."
     columns = tuple((head, number > 1) for number, head in enumerate(heads))
     return Table("Before and after fine-tuning", columns, cells, f"{note} The paper's rows are from Table 8.")
 
@@ -315,7 +329,8 @@ def _trained_cell(row: Condition, task: str) -> Cell:
         return Cell("–")
     # The paper prints one figure with two decimals.
     text = f"{100 * value:.2f}".removesuffix("0") if row.base.endswith(PRINTED) else f"{100 * value:.1f}"
-    return Cell(f"({text})" if task == row.trained_on else text, value)
+    text = f"({text})" if task == row.trained_on else text
+    return Cell(f"{text}*" if task in (row.changed or ()) else text, value)
 
 
 def training_figure(rows: Sequence[Condition]) -> Figure:

@@ -23,15 +23,15 @@ from pytest_llmprops.benchmarks.oracle.synonyms import (
     POOL_FILE,
     RULES_FILE,
     Context,
-    parse_pool,
-    parse_rules,
+    pool_of,
+    read_pool,
+    read_rules,
 )
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Measured, Searched
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
 
 _ASSUMED = (
     "temperature 1, the default of the paper's API; length left to the server",
@@ -90,11 +90,11 @@ class OracleChecker(Benchmark):
     }
 
     def load(self, files: DataFiles) -> Loaded:
-        rules_from = files if files.exists(RULES_FILE) else files.builtin
-        rules = parse_rules(rules_from.json(RULES_FILE), RULES_FILE)
-        pool_from = files if files.exists(POOL_FILE) else files.builtin
-        pool = parse_pool(pool_from.json(POOL_FILE), rules, POOL_FILE)
+        rules = read_rules(files.builtin.json(RULES_FILE))
+        written = read_pool((files if files.exists(POOL_FILE) else files.builtin).json(POOL_FILE))
         measured = tuple(items(files))
+        entities = (entity for item in measured if item.task == LINEARITY for entity in item["entities"])
+        pool = pool_of(entities, written, rules)
         return Loaded((*measured, *sanity_items(measured)), Context(rules, pool))
 
     def roles_of(self, task: str) -> frozenset[str]:

@@ -18,14 +18,13 @@ from pytest_llmprops.benchmarks.oracle.items import (
     RULES,
     YES,
     Matching,
-    Whole,
 )
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.nulls import PREFIX, shallow
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
-from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
+from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, self_consistency
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.search import linearity_search, pair_search_of
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
@@ -54,13 +53,11 @@ class Aligner:
     """Computes alignments of pairs. Each sentence is parsed and embedded once, and each pair is aligned once.
 
     :param matching: ``printed`` is Algorithm 1, ``covering`` requires that one direction covers both sentences.
-    :param whole: whether a phrase may be mapped to the whole other sentence.
     """
 
-    def __init__(self, ask: AskHelper, matching: Matching = "covering", whole: Whole = "bar") -> None:
+    def __init__(self, ask: AskHelper, matching: Matching = "covering") -> None:
         self._ask = ask
         self._align = align_covering if matching == "covering" else align
-        self._whole: Whole = whole
         self._known: dict[str, asyncio.Future[_Ready | str]] = {}
         self._aligned: dict[tuple[str, str], Alignments] = {}
 
@@ -84,7 +81,7 @@ class Aligner:
         if vectors.shape[1] != others.shape[1]:
             sizes = f"{vectors.shape[1]} and {others.shape[1]}"
             return Alignments.without_trees(f"the encoder's vectors of two sentences have {sizes} numbers")
-        return self._align(tree, other, vectors, others, whole=self._whole)
+        return self._align(tree, other, vectors, others)
 
     async def _analyse(self, text: str) -> _Ready | str:
         if text not in self._known:
@@ -150,7 +147,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
         checker = LinearityChecker(settings, context.rules, context.pool)
         acceptance = await checker.check(Sentence(item["text"], labels), oracle, rng)
         return _verdict(acceptance, {"rule": float(RULES.index(settings.rule))})
-    align = Aligner(ask, settings.alignment, settings.whole)
+    align = Aligner(ask, settings.alignment)
     if item.task == OWN:
         acceptance = await own_paraphrase(
             item["first"], oracle, ParaphraseChecker(settings, align), rng, settings.askings
@@ -160,7 +157,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
     if item.task == CONSISTENCY:
         return _verdict(await self_consistency(pair, oracle, settings.askings))
     if item.task == RANDOM:
-        acceptance = await random_checker(settings, align).check(pair, oracle, rng)
+        acceptance = await ParaphraseChecker(settings, align, is_random=True).check(pair, oracle, rng)
         verdict = _verdict(acceptance)
         if acceptance.values["said_yes"] == 1:
             return replace(

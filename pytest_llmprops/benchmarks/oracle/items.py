@@ -224,13 +224,12 @@ RULES: tuple[Rule, ...] = ("any", "majority")
 Matching = Literal["covering", "printed"]
 #: whether a phrase may be mapped to the whole other sentence
 Whole = Literal["bar", "allow"]
+#: which phrases the model is asked about
+Phrases = Literal["all", "needed"]
 #: which of the phrases must be equivalent for a proof
 Phi = Literal["or", "and"]
 #: in the order of their numbers in the values
 PHIS: tuple[Phi, Phi] = ("or", "and")
-#: how indifferentiable paraphrases are identified, and how the source of a test is drawn
-Indifferentiable = Literal["asked", "potential", "random"]
-Source = Literal["even", "indifferentiable"]
 SYMMETRY = "symmetry"
 #: the properties that can be searched
 SEARCHES = (LINEARITY, NO, SYMMETRY)

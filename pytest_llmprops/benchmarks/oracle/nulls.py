@@ -21,10 +21,9 @@ from functools import cached_property
 from itertools import takewhile
 from math import sqrt
 
-from pytest_llmprops.benchmarks.oracle.pair_evidence import phi_of
 from pytest_llmprops.benchmarks.oracle.trust import OUTCOME_CODES, overlap
-from pytest_llmprops.core.statistics import Interval, clopper_pearson
 from pytest_llmprops.core.texts import unicode_words
+from pytest_llmprops.statistics.intervals import Interval, clopper_pearson
 
 Values = Mapping[str, float]
 #: prefix of the features in a verdict's values -> their names in reports
@@ -143,7 +142,7 @@ class Pairs:
     def play(self, name: str, says_yes: Sequence[bool]) -> Played:
         """Return a null oracle with these answers."""
         answers = list(zip(self.values, says_yes, strict=True))
-        accepted = [v["label"] == yes for v, yes in answers if not yes or v.get(f"potential_{phi_of(v)}")]
+        accepted = [v["label"] == yes for v, yes in answers if not yes or v.get("potential_or")]
         count = len(answers)
         agrees = sum(v["label"] == yes for v, yes in answers)
         return Played(name, len(accepted) / count, sum(accepted) / count, agrees / count)
@@ -199,7 +198,7 @@ class Pairs:
     def near_copies(self) -> tuple[int, int]:
         """The answers of no, and those without a test because the model's paraphrases are copies of their sentence."""
         no = [v for v in self.values if v["said_yes"] == 0]
-        untested = [v for v in no if v.get(f"trust_{phi_of(v)}") == OUTCOME_CODES["untested"]]
+        untested = [v for v in no if v.get("trust_or") == OUTCOME_CODES["untested"]]
         return len(no), sum(v.get("left_out_1", 0) + v.get("left_out_2", 0) > 0 for v in untested)
 
 

@@ -10,7 +10,6 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 ``repaired``, ``fenced``               1 if the answer to prompt 5 needed the repair; 1 if it was in code fences
 ``accepted``                           1 or 0
 ``accepted_paper``                     the same if only triangular evidence rejects a "no"
-``phi``                                the kind of alignment that decided: 0 or, 1 and
 ``trees_missing``                      1 if the parser or encoder failed, so that nothing is aligned
 ``potential_or``, ``potential_and``    1 if the sentences are aligned before the oracle is asked
 ``strength``                           strength of the potential alignment: the smallest cosine of its mappings, in
@@ -47,13 +46,13 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from pytest_llmprops.benchmarks.oracle.alignment import Rho
-from pytest_llmprops.benchmarks.oracle.items import PHIS, Phi
+from pytest_llmprops.benchmarks.oracle.items import Phi
 from pytest_llmprops.benchmarks.oracle.replies import Answer, Paraphrases
-from pytest_llmprops.benchmarks.oracle.trust import Candidate, Trust
+from pytest_llmprops.benchmarks.oracle.trust import PARAPHRASES, Candidate, Trust
 from pytest_llmprops.core.verdicts import (
     READ_BY,
     Evidence,
@@ -249,11 +248,6 @@ class Pair:
         return self.first, self.second
 
 
-def phi_of(values: Mapping[str, float]) -> Phi:
-    """Return the kind of alignment that decided; ``or`` if the record does not say."""
-    return PHIS[1] if values.get("phi") == 1 else PHIS[0]
-
-
 def holds(rho: Rho, phi: Phi) -> bool:
     """Return True if the alignments of this kind hold."""
     return rho.phi_or if phi == "or" else rho.phi_and
@@ -270,14 +264,11 @@ def answer_values(x: Pair, answer: Answer) -> dict[str, float]:
     }
 
 
-def candidate_values(
-    candidates: Sequence[Candidate], paraphrases: Sequence[Paraphrases], limit: int
-) -> dict[str, float]:
+def candidate_values(candidates: Sequence[Candidate], paraphrases: Sequence[Paraphrases]) -> dict[str, float]:
     """Return the values of the paraphrases.
 
     :param candidates: the paraphrases that can be drawn.
     :param paraphrases: the oracle's reply for each sentence.
-    :param limit: maximum paraphrases per sentence that are used.
     """
     values = {
         "indifferentiable_or": float(sum(c.phi_or for c in candidates)),
@@ -286,7 +277,7 @@ def candidate_values(
     for source, reply in enumerate(paraphrases, 1):
         kept = sum(c.source == source for c in candidates)
         values[f"paraphrases_{source}"] = float(kept)
-        values[f"left_out_{source}"] = float(len(reply.texts[:limit]) - kept)
+        values[f"left_out_{source}"] = float(len(reply.texts[:PARAPHRASES]) - kept)
     return values
 
 

@@ -187,13 +187,16 @@ class ParaphraseChecker:
     """Accepts a "yes" that is proved and a "no" that passes its tests.
 
     :param align: async function that returns the potential alignments of two sentences.
+    :param is_random: whether the sentences are unrelated, as in the third sanity check of section 5.2.1: p is any
+        paraphrase, and every pair gets a proof attempt.
     """
 
     name: ClassVar[str] = "paraphrase"
 
-    def __init__(self, settings: OracleSettings, align: Align) -> None:
+    def __init__(self, settings: OracleSettings, align: Align, *, is_random: bool = False) -> None:
         self.settings = settings
         self.align = align
+        self.is_random = is_random
 
     async def check(self, x: Pair, oracle: Oracle, rng: random.Random) -> Acceptance:
         """Ask prompt 5 and check the answer.
@@ -201,12 +204,12 @@ class ParaphraseChecker:
         :raises BackendError: if a call could not be made.
         """
         answer = await ask_answer(oracle, sentences_prompt(x.first, x.second))
-        values = {**answer_values(x, answer), "phi": float(PHIS.index(self.settings.phi))}
+        values = answer_values(x, answer)
         evidence = PairEvidence(
             x.first, x.second, answer.word, answer.explanation, read_by=answer.notes.read_by
         )
         if answer.said is None:
-            if self.settings.reference:
+            if self.settings.phrases == "all" or self.is_random:
                 proof = await self.proof(x.first, x.second, oracle)
                 values |= proof.values
                 evidence = replace(evidence, proof=proof.evidence)
@@ -221,25 +224,25 @@ class ParaphraseChecker:
     async def proof(self, first: str, second: str, oracle: Oracle) -> Proof:
         """Try to prove that two sentences are equivalent, whatever the oracle answered."""
         alignments = await self.align(first, second)
-        return await prove(alignments, oracle, ask_identical=self.settings.ask_identical)
+        return await prove(alignments, oracle, ask_identical=self.settings.phrases == "all")
 
     async def _yes(
         self, x: Pair, oracle: Oracle, values: dict[str, float], evidence: PairEvidence
     ) -> Acceptance:
         proof = await self.proof(x.first, x.second, oracle)
-        accepted = holds(proof.rho, self.settings.phi)
+        accepted = proof.rho.phi_or
         if accepted:
             outcome = "accepted-yes"
             why = f"yes, proved by {len(proof.confirmed.pairs(aligned_only=True))} phrase pairs"
         elif proof.potential.missing:
             outcome, why = "untested", f"yes, but not tested: {proof.failure}"
-        elif holds(proof.possible, self.settings.phi):
+        elif proof.possible.phi_or:
             outcome = "refused" if proof.is_filtered else "unreadable"
             unread = sum(answer.said is None for _, answer in proof.answers)
             why = (
                 f"yes, but not decided: {unread} of {len(proof.answers)} answers about phrases cannot be read"
             )
-        elif not holds(proof.potential.rho, self.settings.phi):
+        elif not proof.potential.rho.phi_or:
             outcome, why = "rejected", f"yes, but the prover finds no alignment: {proof.failure}"
         else:
             outcome, why = "rejected", f"yes, but not proved: {proof.failure}"
@@ -270,7 +273,7 @@ class ParaphraseChecker:
         )
         values |= alignment_values
         candidates = await self._candidates(x, paraphrases, oracle, x.second if proof is not None else "")
-        values |= candidate_values(candidates, paraphrases, self.settings.paraphrases)
+        values |= candidate_values(candidates, paraphrases)
         evidence = replace(
             evidence,
             paraphrases=tuple(tuple(c.text for c in candidates if c.source == source) for source in (1, 2)),
@@ -279,7 +282,7 @@ class ParaphraseChecker:
         results = await self._run_tests(x, rho, candidates, oracle, rng)
         for phi in PHIS:
             values |= {f"{name}_{phi}": number for name, number in results[phi].values.items()}
-        trust = results[self.settings.phi]
+        trust = results["or"]
         # As printed (section 5.2.3), a test rejects only with triangular evidence.
         as_printed = self.settings.alignment == "printed"
         accepted = trust.accepted_by_paper if as_printed else trust.outcome == "accepted"
@@ -294,13 +297,11 @@ class ParaphraseChecker:
         self, x: Pair, oracle: Oracle, proof: Proof | None
     ) -> tuple[Rho, dict[str, float]]:
         """Return the alignment of the two sentences (category A), as the settings define it, and its values."""
-        how = self.settings.indifferentiable
-        if proof is None and (self.settings.reference or how == "asked"):
+        asks = self.settings.phrases == "all"
+        if proof is None and (asks or self.is_random):
             proof = await self.proof(x.first, x.second, oracle)
         if proof is not None:
-            return (proof.potential.rho if how == "potential" else proof.rho), proof.values
-        if how == "random":
-            return Rho(), {}
+            return (proof.rho if asks else proof.potential.rho), proof.values
         alignments = await self.align(x.first, x.second)
         rho = alignments.rho
         return rho, {
@@ -318,7 +319,7 @@ class ParaphraseChecker:
         )
 
     def _usable(self, reply: Paraphrases, sentence: str) -> tuple[str, ...]:
-        return usable(reply, sentence, self.settings.paraphrases, self.settings.distance)
+        return usable(reply, sentence, self.settings.distance)
 
     async def _candidates(
         self, x: Pair, paraphrases: Sequence[Paraphrases], oracle: Oracle, left_out: str
@@ -333,7 +334,7 @@ class ParaphraseChecker:
             for text in self._usable(paraphrases[source - 1], x.sentences[source - 1])
             if text != left_out
         ]
-        if self.settings.indifferentiable == "random":
+        if self.is_random:
             return [Candidate(text, source) for text, source in texts]
         rhos = await asyncio.gather(
             *(self._alignment(text, x.sentences[2 - source], oracle) for text, source in texts)
@@ -344,7 +345,7 @@ class ParaphraseChecker:
         ]
 
     async def _alignment(self, text: str, other: str, oracle: Oracle) -> Rho:
-        if self.settings.indifferentiable == "asked":
+        if self.settings.phrases == "all":
             return (await self.proof(text, other, oracle)).rho
         return (await self.align(text, other)).rho
 
@@ -352,18 +353,18 @@ class ParaphraseChecker:
         self, x: Pair, rho: Rho, candidates: Sequence[Candidate], oracle: Oracle, rng: random.Random
     ) -> Mapping[Phi, Trust]:
         """Run the tests for both kinds of alignment; once if both draw from the same paraphrases."""
-        if self.settings.indifferentiable == "random":
-            trust = await run_trust_tests(x.sentences, candidates, oracle, rng, self.settings.no_tests)
+        if self.is_random:
+            trust = await run_trust_tests(x.sentences, candidates, oracle, rng, 1)
             return {"or": trust, "and": trust}
         pools = {"or": [c for c in candidates if c.phi_or], "and": [c for c in candidates if c.phi_and]}
         results: dict[Phi, Trust] = {}
         pool: list[Candidate] = []
         for phi in PHIS:
-            before, pool = pool, pool_of(candidates, pools[phi], even=self.settings.source == "even")
+            before, pool = pool, pool_of(candidates, pools[phi], even=self.settings.alignment == "covering")
             if "or" in results and pool == before:
                 trust = results["or"]
             else:
-                trust = await run_trust_tests(x.sentences, pool, oracle, rng, self.settings.no_tests)
+                trust = await run_trust_tests(x.sentences, pool, oracle, rng, 1)
             drawn = [test.candidate in pools[phi] for test in trust.tests]
             category = category_of(holds(rho, phi), bool(drawn) and all(drawn))
             results[phi] = replace(trust, category=category)

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair, PairEvidence
-from pytest_llmprops.benchmarks.oracle.paraphrase import Align, ParaphraseChecker, prove
+from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker, prove
 from pytest_llmprops.benchmarks.oracle.replies import Answer, ask_answer, ask_paraphrases, sentences_prompt
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
-from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.benchmarks.oracle.trust import usable
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import READ_BY
@@ -90,14 +89,14 @@ async def own_paraphrase(
     :raises BackendError: if a call could not be made.
     """
     paraphrases = await ask_paraphrases(oracle, sentence)
-    texts = usable(paraphrases, sentence, checker.settings.paraphrases)
+    texts = usable(paraphrases, sentence)
     if not texts:
         why = paraphrases.notes.problem or "no paraphrase differs from the sentence"
         return Acceptance(False, "untested", why, {"sentence": sentence})
     (acceptance, answers), alignments = await asyncio.gather(
         _ask_repeatedly(Pair(sentence, texts[0]), oracle, askings), checker.align(sentence, texts[0])
     )
-    proof = await prove(alignments, oracle, ask_identical=checker.settings.ask_identical)
+    proof = await prove(alignments, oracle, ask_identical=checker.settings.phrases == "all")
     said = answers[0].said
     denied = acceptance.accepted and said is False
     words: list[JSON] = [answer.word for answer in answers]
@@ -117,8 +116,3 @@ async def own_paraphrase(
         evidence=evidence,
         values=values,
     )
-
-
-def random_checker(settings: OracleSettings, align: Align) -> ParaphraseChecker:
-    """Return the checker of random pairs: p is any of the ten paraphrases, and every pair gets a proof attempt."""
-    return ParaphraseChecker(replace(settings, indifferentiable="random", reference=True), align)

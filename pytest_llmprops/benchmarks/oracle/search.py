@@ -350,7 +350,7 @@ async def pair_search_of(
     if not said:
         replies = await asyncio.gather(*(ask_paraphrases(oracle, text) for text in (first, second)))
         for place, reply in enumerate(replies):
-            kept = usable(reply, texts[place], settings.paraphrases, settings.distance)
+            kept = usable(reply, texts[place], settings.distance)
             texts += kept
             of += [place] * len(kept)
     if name == NO and said:

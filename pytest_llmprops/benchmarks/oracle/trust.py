@@ -45,6 +45,8 @@ OUTCOME_CODES: dict[Outcome, int] = {
     "unreadable": 4,
     "untested": 5,
 }
+#: paraphrases per sentence; prompt 7 asks for as many
+PARAPHRASES = 5
 Category = Literal["AI", "ĀI", "AĪ", "ĀĪ"]
 #: category of table 5 -> its number in records, in the paper's order of priority
 CATEGORY_CODES: dict[Category, int] = {"AI": 1, "ĀI": 2, "AĪ": 3, "ĀĪ": 4}
@@ -163,8 +165,8 @@ def outcome_of(other: bool | None, own: bool | None) -> Outcome:
     return "inconsistent" if other or not own else "accepted"
 
 
-def usable(paraphrases: Paraphrases, sentence: str, limit: int, distance: float = 0.0) -> tuple[str, ...]:
-    """Return the first ``limit`` paraphrases, without empty ones, repetitions, and those with the sentence's words.
+def usable(paraphrases: Paraphrases, sentence: str, distance: float = 0.0) -> tuple[str, ...]:
+    """Return the first five paraphrases, without empty ones, repetitions, and those with the sentence's words.
 
     Words are compared folded and without punctuation (``core.texts``).
 
@@ -172,7 +174,7 @@ def usable(paraphrases: Paraphrases, sentence: str, limit: int, distance: float 
     """
     known = {tuple(unicode_words(sentence)), ()}
     kept: list[str] = []
-    for text in paraphrases.texts[:limit]:
+    for text in paraphrases.texts[:PARAPHRASES]:
         words = tuple(unicode_words(text))
         if words not in known and overlap(text, sentence) <= 1 - distance:
             known.add(words)

@@ -13,16 +13,16 @@ from typing import Any, cast
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply, Request
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.core.worker_messages import OpenBatches
 from pytest_llmprops.engine.batch.collect import Result, results
 from pytest_llmprops.engine.batch.ledger import TOO_LARGE, Entry, Ledger, described, ledger_path
 from pytest_llmprops.engine.batch.submit import BatchedModel, Pending, Submitter
-from pytest_llmprops.engine.calls import ActiveModel, Calls
+from pytest_llmprops.engine.broker.reply_cache import ReplyCache
+from pytest_llmprops.engine.calls.calls import ActiveModel, Calls
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.store.reply_cache import ReplyCache
 from pytest_llmprops.models.api.batches import BatchModel, BatchState, Intent
 from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.base import Model
+from pytest_llmprops.records.messages import OpenBatches
 
 #: maximum number of cases that wait at once, over all processes; about 12 kB each
 MOST_CASES = 50_000
@@ -62,7 +62,7 @@ class Batches:
         #: by label
         self._models: dict[str, BatchedModel] = {}
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         #: when the run began to wait, and when the provider did not answer a poll for the first time
         self._began: float | None = None
         self._outage: float | None = None
@@ -91,11 +91,13 @@ class Batches:
             listed = price(spec.name, spec.params, self._config.calls.prices)
             known = None if listed is None else listed.scaled(BATCH_DISCOUNT)
             model = self._models[label] = BatchedModel(label, served, api, known)
+        if self._calls.stopped is not None:
+            raise RunStopped(self._calls.stopped)
         pending = Pending(model, key, request, asyncio.get_running_loop().create_future())
         self._pending[key] = pending
         self._changed.set()
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._end_with_the_run())]
         return await pending.future
 
     async def _settle(self, one: Pending, result: Reply | BackendError) -> None:
@@ -113,16 +115,17 @@ class Batches:
         else:
             one.future.set_exception(result)
 
-    def stop(self, reason: str) -> None:
+    async def _end_with_the_run(self) -> None:
         """End the wait of all requests; the open batches stay in the ledger for the next run."""
+        await self._calls.over.wait()
         for one in list(self._pending.values()):
-            self._end(one, RunStopped(reason))
+            self._end(one, RunStopped(self._calls.stopped or ""))
 
     async def close(self) -> None:
         """Stop following the batches."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._ledger.close()
 
     async def _run(self) -> None:

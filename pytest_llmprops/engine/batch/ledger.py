@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from pytest_llmprops.core.errors import StoreError
-from pytest_llmprops.core.worker_messages import OpenBatches
+from pytest_llmprops.records.messages import OpenBatches
 
 
 def described(batches: OpenBatches) -> str:

@@ -13,9 +13,9 @@ from typing import IO, cast
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.batch.ledger import Entry, Ledger, account_of
-from pytest_llmprops.engine.calls import ActiveModel, Calls
+from pytest_llmprops.engine.calls.calls import ActiveModel, Calls
+from pytest_llmprops.engine.calls.queues import prompt_key
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.queues import prompt_key
 from pytest_llmprops.models.api.batches import BatchApi
 from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price

@@ -20,7 +20,7 @@ from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.faults import fault_line
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.engine.queues import served_batch
+from pytest_llmprops.engine.calls.queues import served_batch
 from pytest_llmprops.models.base import CallOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend, import_registrations
 from pytest_llmprops.models.spec import ModelSpec, Replicas

@@ -12,8 +12,8 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Request
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.engine.calls.queues import BatchQueue, Deliver, Send, WorkerLost
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.queues import BatchQueue, Deliver, Send, WorkerLost
 from pytest_llmprops.engine.replicas.cluster import (
     Cluster,
     Node,
@@ -185,7 +185,7 @@ class _Replica:
         self._has_served = False
 
     async def serve(self, requests: Sequence[Request], deliver: Deliver) -> None:
-        """See :class:`~pytest_llmprops.engine.queues.QueueWorker`."""
+        """See :class:`~pytest_llmprops.engine.calls.queues.QueueWorker`."""
         # The first batch loads the weights.
         limit = self._timeout * len(requests) + (0 if self._has_served else REPLICA_START_SECONDS)
         try:

@@ -19,8 +19,8 @@ from pytest_llmprops.core.requests import Completion, Likelihood, Reply, Usage
 from pytest_llmprops.models.api import openai
 from pytest_llmprops.models.api.client import Deviations
 from pytest_llmprops.models.base import AS_TEXT, CallOptions, Result, scored
-from pytest_llmprops.models.local.sampling import common_prefix
 from pytest_llmprops.models.registry import Backend, Maker, always
+from pytest_llmprops.models.sampling import common_prefix
 from pytest_llmprops.models.spec import ModelSpec
 
 _FIXED = ("model", "prompt", "stream", "n", "echo", "best_of")
@@ -121,7 +121,6 @@ class CompletionsModel:
         self._api = _Api(spec, options)
         self.identity: Mapping[str, Any] = {**self._api.identity, "backend": "completions"}
         self.pinned = self._api.pinned
-        self.model_list = self._api.model_list
         self.notes = self._api.notes
 
     async def completion(self, requests: Sequence[Completion]) -> list[Result]:

@@ -14,7 +14,7 @@ from pytest_llmprops.core.reasoning import is_mark, opening_at_end
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message, Reply, Usage, without_system
 from pytest_llmprops.models.base import AS_TEXT, Result, scored
 from pytest_llmprops.models.hf.loading import HfModel
-from pytest_llmprops.models.local.sampling import (
+from pytest_llmprops.models.sampling import (
     MAX_TOKENS,
     Sampler,
     common_prefix,

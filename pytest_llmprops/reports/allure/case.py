@@ -14,11 +14,10 @@ from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import title_of
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Request, request_to_json
 from pytest_llmprops.core.texts import one_line, shortened, visible
-from pytest_llmprops.core.verdicts import evidence_texts
+from pytest_llmprops.core.verdicts import VerdictRecord, evidence_texts
 
 #: maximum characters of an attachment; a longer text keeps its beginning and end
 MOST = 60_000

@@ -10,11 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.gate_results import Check, GateResult
-from pytest_llmprops.core.records import Group, VerdictRecord
-from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
 from pytest_llmprops.core.texts import visible
+from pytest_llmprops.core.verdicts import Group, VerdictRecord
 from pytest_llmprops.records.files import plain
+from pytest_llmprops.records.gate import Check, GateResult
+from pytest_llmprops.records.run import ModelMetadata, RunMetadata
 from pytest_llmprops.reports.allure.case import COUNTEREXAMPLE, EXPECTATION, FAULT
 from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.gate import gate_lines

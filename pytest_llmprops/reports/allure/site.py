@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
-from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.records.files import from_plain
+from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.reports.allure import run as allure_run
 from pytest_llmprops.runs.benchmark_metadata import title_of
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pytest_llmprops.core.gate_results import GateResult, MemberChange
 from pytest_llmprops.core.numbers import counted as counted
 from pytest_llmprops.core.numbers import interval as interval
 from pytest_llmprops.core.numbers import percent as percent
 from pytest_llmprops.core.numbers import point_range as point_range
 from pytest_llmprops.core.numbers import points as points
 from pytest_llmprops.core.numbers import with_interval as with_interval
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import visible as visible
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.gate import GateResult, MemberChange
 
 # Texts and numbers for readers; the numbers are those of :mod:`pytest_llmprops.core.numbers`.
 #

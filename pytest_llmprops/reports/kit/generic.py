@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.faults import fault_text
-from pytest_llmprops.core.metrics import Place
+from pytest_llmprops.core.metrics import MetricRow, Place
 from pytest_llmprops.core.numbers import counted
-from pytest_llmprops.core.records import MetricRow, SearchCounts, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import ranked
+from pytest_llmprops.records.rows import SearchCounts, SearchRecord, SummaryRow
 from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.kit.blocks import (
     Block,
@@ -34,26 +33,6 @@ from pytest_llmprops.reports.kit.blocks import (
     words,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
-from pytest_llmprops.runs.pairs import pair_records, score_pairs
-
-if TYPE_CHECKING:
-    from pytest_llmprops.core.judgement import Change
-
-
-def compare(
-    first: Iterable[VerdictRecord], second: Iterable[VerdictRecord], *, by_cluster: bool = False
-) -> Change | None:
-    """Compare the second list of records with the first; return None if they have no answered item in common.
-
-    The change is not judged: only :meth:`Series.judgement` judges all changes of two runs together.
-
-    :param by_cluster: each cluster counts once, with the mean of its items.
-    """
-    from pytest_llmprops.core.judgement import measured
-
-    pairs = pair_records(first, second).pairs
-    return measured(score_pairs(pairs, lambda benchmark: by_cluster)) if pairs else None
-
 
 #: maximum number of published results per row
 MOST = 3

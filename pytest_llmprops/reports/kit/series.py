@@ -9,21 +9,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmprops.core.items import Placed, cluster_means
-from pytest_llmprops.core.metrics import Place, items_of, samples_of
-from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
+from pytest_llmprops.core.items import Placed
+from pytest_llmprops.core.metrics import MetricRow, Place, items_of, samples_of
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.run_metadata import ProtocolMetadata
-from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.rows import SearchRecord, SummaryRow
+from pytest_llmprops.records.run import ProtocolMetadata
 from pytest_llmprops.reports.kit.blocks import file_names, visible
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
 from pytest_llmprops.runs.judgement import Member, judged_runs
 from pytest_llmprops.runs.pairs import Pair, TaskKey, pair_records, score_pairs, with_tasks_of
 from pytest_llmprops.runs.reader import Run
+from pytest_llmprops.statistics.bounded_mean import cluster_means
+from pytest_llmprops.statistics.intervals import Interval, mean_interval
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.judgement import Change
+    from pytest_llmprops.statistics.judgement import Change
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ class Measured:
 
         Places that rank no models are not judged.
         """
-        from pytest_llmprops.core.judgement import measured
+        from pytest_llmprops.statistics.judgement import measured
 
         first, second = self.series
         decided = tasks_by_answer(*(s.run.facts for s in self.series))

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.numbers import usd
-from pytest_llmprops.core.records import Review
-from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import ranked
 from pytest_llmprops.records.files import plain
+from pytest_llmprops.records.requests import RequestRecord
+from pytest_llmprops.records.rows import Review
 from pytest_llmprops.reports.columns import line_of
 from pytest_llmprops.reports.kit.blocks import (
     Block,

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_llmprops.benchmark_registry import suites_of
-from pytest_llmprops.core.records import Review, VerdictRecord
-from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import shell_line
-from pytest_llmprops.core.verdicts import OTHER_READING, READ_BY, STATUSES, text_in
+from pytest_llmprops.core.verdicts import OTHER_READING, READ_BY, STATUSES, VerdictRecord, text_in
+from pytest_llmprops.records.requests import RequestRecord
+from pytest_llmprops.records.rows import Review
 from pytest_llmprops.reports.kit.blocks import Failures, ItemData, Upgrade, visible
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 
-from pytest_llmprops.core.judgement import Change
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.reports.kit.blocks import point_range, visible
 from pytest_llmprops.reports.site.measurements import Measurement, SiteRun, comparable
+from pytest_llmprops.statistics.judgement import Change
 
 #: compares the second measurement with the first; None without a common answered item
 Compare = Callable[[Measurement, Measurement], Change | None]

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.judgement import Change
-from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.reports.kit.generic import protocol_lines, published_beside
 from pytest_llmprops.reports.kit.series import Measured, Share, series_of
 from pytest_llmprops.reports.page.findings import finding
@@ -36,10 +35,11 @@ from pytest_llmprops.runs.json_lines import read_record_file
 from pytest_llmprops.runs.judgement import Member, judged_runs
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 from pytest_llmprops.runs.reviews import FILE as REVIEWS
+from pytest_llmprops.statistics.judgement import Change
 
 DISTRIBUTION = "pytest-llmprops"
 #: changed with every change of what is kept, which is then made again
-FORMAT = 3
+FORMAT = 4
 #: what is kept of the runs: accuracies, problems and comparisons, by the keys of the runs
 KEPT = "data/known"
 #: errors of a record in which a value has a type that no version writes

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
+from pytest_llmprops.records.gate import GateResult
+from pytest_llmprops.records.rows import SummaryRow
+from pytest_llmprops.records.run import ModelMetadata, RunMetadata
 from pytest_llmprops.reports.kit.blocks import file_name, joined, visible
 from pytest_llmprops.reports.kit.series import Measured, Series, Share
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer

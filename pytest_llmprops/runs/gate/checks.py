@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pytest_llmprops.core.gate_results import Check, CheckVerdict
-from pytest_llmprops.core.judgement import LEVEL, Change
+from pytest_llmprops.core.metrics import MetricRow
 from pytest_llmprops.core.numbers import counted, number, p_value, percent, point_range, points, with_interval
-from pytest_llmprops.core.records import MetricRow
-from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.records.gate import Check, CheckVerdict
 from pytest_llmprops.runs.gate.file import Rule, wrong_side
 from pytest_llmprops.runs.judgement import Member
+from pytest_llmprops.statistics.intervals import mean_interval
+from pytest_llmprops.statistics.judgement import LEVEL, Change
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.paired import Pairs
+    from pytest_llmprops.statistics.paired import Pairs
 
 #: how messages name an interval at the level of all rules
 INTERVAL = f"{1 - LEVEL:.0%} interval"
@@ -57,7 +57,7 @@ def accuracy(rule: Rule, answers: Sequence[Answer], noun: str = "item", *, spare
     verdict = ranked(interval.low, interval.high, at_least=rule.min_accuracy)
     reason = ""
     if verdict == "inconclusive":
-        from pytest_llmprops.core.bounded_mean import ClusterSample, times_to_settle
+        from pytest_llmprops.statistics.bounded_mean import ClusterSample, times_to_settle
 
         sample = ClusterSample.of(scores, clusters)
         times = times_to_settle(sample, rule.min_accuracy, LEVEL / 2, least=0, most=1)
@@ -182,7 +182,7 @@ def _likely(margin: float, pairs: Pairs, change: Change) -> str:
 
 def _enough(margin: float, pairs: Pairs, change: Change, spare: int | None) -> str:
     """Return how many pairs would decide, if the models differ as measured."""
-    from pytest_llmprops.core.bounded_mean import ClusterSample, times_to_settle
+    from pytest_llmprops.statistics.bounded_mean import ClusterSample, times_to_settle
 
     sample = ClusterSample.of(pairs.differences, pairs.clusters)
     # A drop beyond the margin fails once it is significant.

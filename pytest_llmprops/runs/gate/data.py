@@ -10,11 +10,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pytest_llmprops.core.field_types import UNANSWERED
-from pytest_llmprops.core.items import cluster_means
+from pytest_llmprops.core.metrics import MetricRow
 from pytest_llmprops.core.numbers import count
-from pytest_llmprops.core.paired import Pairs
-from pytest_llmprops.core.records import MetricRow, VerdictRecord
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import (
     IsWeighted,
     TasksByAnswer,
@@ -25,6 +24,8 @@ from pytest_llmprops.runs.gate.checks import Answer
 from pytest_llmprops.runs.gate.file import Gate, Rule
 from pytest_llmprops.runs.judgement import FEWEST, Member, members
 from pytest_llmprops.runs.pairs import ItemKey, Pair, cluster_label, pair_records, score_pairs, with_tasks_of
+from pytest_llmprops.statistics.bounded_mean import cluster_means
+from pytest_llmprops.statistics.paired import Pairs
 
 #: kinds of faults of an item in a comparison
 IN_ERROR, ABSENT_HERE, ABSENT_THERE = "in error", "missing in this run", "missing in the baseline"

@@ -16,14 +16,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_llmprops.core.gate_results import Check, CheckVerdict, GateDecision, GateResult, RuleResult
 from pytest_llmprops.core.items import PlacedItem
-from pytest_llmprops.core.judgement import Change, judge
+from pytest_llmprops.core.metrics import MetricRow
 from pytest_llmprops.core.numbers import percent, size_in_points
-from pytest_llmprops.core.records import MetricRow, VerdictRecord
-from pytest_llmprops.core.run_metadata import NOT_MEASURED, RunMetadata
-from pytest_llmprops.core.served_models import fallback_notes
 from pytest_llmprops.core.texts import did_you_mean, first_names
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.gate import Check, CheckVerdict, GateDecision, GateResult, RuleResult
+from pytest_llmprops.records.run import NOT_MEASURED, RunMetadata
+from pytest_llmprops.records.served_models import fallback_notes
 from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, facts_of, unknown_benchmarks
 from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.gate import checks as gate_checks
@@ -49,9 +49,10 @@ from pytest_llmprops.runs.pairs import (
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.reader import Run, computed_metrics
 from pytest_llmprops.runs.recorded_command import resume_command
+from pytest_llmprops.statistics.judgement import Change, judge
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.paired import Pairs
+    from pytest_llmprops.statistics.paired import Pairs
 
 #: the requirements with a stated rate of wrong acceptances
 _WITH_RATE = ("min_accuracy", "max_drop", "no_collapse")

@@ -22,9 +22,9 @@ from typing import Any, Literal, TypeVar, get_args
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.core.texts import did_you_mean
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import facts_of
 
 PLACE = ("benchmark", "task", "language", "source")

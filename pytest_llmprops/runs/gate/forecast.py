@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from scipy.stats import betabinom, norm
 
 from pytest_llmprops.benchmark_registry import find_benchmark, registrations
-from pytest_llmprops.core.bounded_mean import mean_p_value
 from pytest_llmprops.core.contracts import loaded, prepared
 from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.items import ItemPlace, PlacedItem
-from pytest_llmprops.core.judgement import LEVEL
-from pytest_llmprops.core.paired import mcnemar_drop
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_metadata import RunMetadata
-from pytest_llmprops.core.statistics import clopper_pearson
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.gate.data import PairingRules, RuleData
 from pytest_llmprops.runs.gate.file import Gate, Rule, on_headline_tasks
 from pytest_llmprops.runs.judgement import FEWEST
+from pytest_llmprops.statistics.bounded_mean import mean_p_value
+from pytest_llmprops.statistics.intervals import clopper_pearson
+from pytest_llmprops.statistics.judgement import LEVEL
+from pytest_llmprops.statistics.paired import mcnemar_drop
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -93,6 +93,7 @@ class RuleItems(NamedTuple):
     :param sizes: number of items -> number of units of this size. A unit counts once in a test: a cluster, or an
         independent item.
     :param is_weighted: whether the units count once in the mean, too, whatever their size.
+    :param members: those of a ``no_collapse`` rule that have enough units for a significant drop.
     """
 
     items: int
@@ -102,6 +103,7 @@ class RuleItems(NamedTuple):
     repeats: int
     churn: float
     calls: int
+    members: tuple[RuleItems, ...] = ()
 
     @property
     def units(self) -> int:
@@ -118,6 +120,11 @@ class Candidates(NamedTuple):
     sizes: Floats
     counts: Counts
 
+    @property
+    def means(self) -> Floats:
+        """The differences of the candidates."""
+        return np.asarray((self.counts @ self.totals) / (self.counts @ self.sizes))
+
 
 def forecast(
     gate: Gate,
@@ -130,7 +137,8 @@ def forecast(
 ) -> Forecast:
     """Return how often the gate would pass, fail and be inconclusive.
 
-    ``no_collapse``, ``max_refused``, ``max_unparsed`` and rules on metrics are not simulated.
+    ``max_refused``, ``max_unparsed`` and rules on metrics are not simulated. The members of a ``no_collapse`` rule are
+    drawn apart from all of its items.
 
     :param records: the verdicts of a baseline, or items without verdicts.
     :param churn: used for a baseline without repeats. With repeats, it is that of two samples of an item.
@@ -140,7 +148,7 @@ def forecast(
     records = [r for r in records if not isinstance(r, VerdictRecord) or r.status not in UNANSWERED]
     gate = on_headline_tasks(gate, records, facts)
     terms = PairingRules.of(facts)
-    items = {rule.name: rule_items(rule.select(records), terms, churn, repeats) for rule in gate.rules}
+    items = {rule.name: rule_items(rule, records, terms, churn, repeats) for rule in gate.rules}
     simulated = [_simulate(gate, items, drop) for drop in drops]
     rules = tuple(
         RuleForecast(
@@ -185,26 +193,48 @@ def unchanged_passes(
     items = {}
     for data in rules:
         pairs = data.comparison
-        if data.rule.max_drop is not None and pairs.n:
+        if data.rule.paired and pairs.n:
             flips = min(pairs.losses, pairs.gains) / pairs.n
-            items[data.rule.name] = rule_items(data.rule.select(answered), terms, flips, None)
+            items[data.rule.name] = rule_items(data.rule, answered, terms, flips, None)
     compared = replace(gate, rules=tuple(rule for rule in gate.rules if rule.name in items))
     simulated = _simulate(compared, items, 0.0)
     return _whole(simulated.values()).passed if simulated else None
 
 
 def _passes(gate: Gate, items: Mapping[str, RuleItems], repeats: int) -> bool:
-    again = {name: own._replace(repeats=repeats) for name, own in items.items()}
+    again = {
+        name: own._replace(
+            repeats=repeats, members=tuple(one._replace(repeats=repeats) for one in own.members)
+        )
+        for name, own in items.items()
+    }
     return _whole(_simulate(gate, again, 0.0).values()).passed >= PASS_RATE
 
 
 def rule_items(
-    records: Sequence[PlacedItem], terms: PairingRules, churn: float, repeats: int | None
+    rule: Rule, records: Iterable[PlacedItem], terms: PairingRules, churn: float, repeats: int | None
 ) -> RuleItems:
-    """Return the items of a rule, given its records in a baseline, or items without verdicts.
+    """Return the items of a rule, given the records of a baseline, or items without verdicts.
 
     :param churn: used if the items have one sample. :param repeats: samples per item, if not those of the records.
     """
+    selected = rule.select(records)
+    own = _items_of(selected, terms, churn, repeats)
+    if rule.each is None:
+        return own
+    groups: dict[tuple[str, str], list[PlacedItem]] = {}
+    for r in selected:
+        groups.setdefault((r.benchmark, getattr(r, rule.each)), []).append(r)
+    members = [_items_of(group, terms, own.churn, repeats) for group in groups.values()]
+    if rule.each == "cluster":
+        # A single cluster is compared item by item.
+        members = [one._replace(sizes={1: one.items}, is_weighted=False) for one in members]
+    return own._replace(members=tuple(one for one in members if one.units >= FEWEST))
+
+
+def _items_of(
+    records: Sequence[PlacedItem], terms: PairingRules, churn: float, repeats: int | None
+) -> RuleItems:
     samples: dict[tuple[str, ...], list[PlacedItem]] = {}
     units: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for r in records:
@@ -228,28 +258,39 @@ def rule_items(
 def _simulate(gate: Gate, items: Mapping[str, RuleItems], drop: float) -> dict[str, tuple[Flags, Flags]]:
     """Return the rules that can be simulated: name -> whether each candidate fails, and whether it meets the rule."""
     decided = {}
-    tests = sum(rule.max_drop is not None for rule in gate.rules)
+    tests = sum((rule.max_drop is not None) + len(items[rule.name].members) for rule in gate.rules)
     for number, rule in enumerate(gate.rules):
         own = items[rule.name]
-        if own.items and (rule.max_drop is not None or rule.min_accuracy is not None):
+        if own.items and (rule.paired or rule.min_accuracy is not None):
             rng = np.random.default_rng([number, round(1000 * drop)])
-            decided[rule.name] = decide_rule(rule, own, candidates(rng, own, drop), tests)
+            drawn = candidates(rng, own, drop)
+            members = [candidates(rng, member, drop) for member in own.members]
+            decided[rule.name] = decide_rule(rule, own, drawn, members, tests)
     return decided
 
 
-def decide_rule(rule: Rule, items: RuleItems, drawn: Candidates, tests: int) -> tuple[Flags, Flags]:
+def decide_rule(
+    rule: Rule, items: RuleItems, drawn: Candidates, members: Sequence[Candidates], tests: int
+) -> tuple[Flags, Flags]:
     """Return whether each candidate fails the rule, and whether it meets it.
 
-    :param tests: number of rules that are judged together; Holm's first step.
+    :param members: the candidates on each member of a ``no_collapse`` rule.
+    :param tests: number of comparisons that are judged together; Holm's first step.
     """
     failed, met = np.zeros(len(drawn.counts), dtype=bool), np.ones(len(drawn.counts), dtype=bool)
     if rule.max_drop is not None:
         met = _p_above(drawn, -rule.max_drop) <= LEVEL / 2
-        failed = _p_of_drop(drawn) <= LEVEL / 2 / tests
+        failed = (_p_of_drop(drawn) <= LEVEL / 2 / tests) & ~met
     if rule.min_accuracy is not None:
         is_below, is_reached = _accuracy(rule.min_accuracy, items, drawn)
         failed, met = failed | is_below, met & is_reached
-    return failed & ~met, met
+    if rule.no_collapse is not None:
+        # Without a member that could be significant, the rule is invalid.
+        met &= bool(members)
+        for member in members:
+            collapsed = (member.means < -rule.no_collapse) & (_p_of_drop(member) <= LEVEL / 2 / tests)
+            failed, met = failed | collapsed, met & ~collapsed
+    return failed, met
 
 
 def candidates(rng: np.random.Generator, items: RuleItems, drop: float, number: int = _DRAWS) -> Candidates:
@@ -317,8 +358,7 @@ def _accuracy(limit: float, items: RuleItems, drawn: Candidates) -> tuple[Flags,
 
     Its interval is as wide as that of an accuracy with as many units.
     """
-    weights = drawn.counts @ drawn.sizes
-    value = np.clip(items.accuracy + (drawn.counts @ drawn.totals) / weights, 0, 1)
+    value = np.clip(items.accuracy + drawn.means, 0, 1)
     n = items.units
     known = {v: clopper_pearson(v * n, n) for v in np.unique(value).tolist()}
     low, high = (np.array([known[v][side] for v in value.tolist()]) for side in (0, 1))

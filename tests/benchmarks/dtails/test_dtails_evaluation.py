@@ -13,8 +13,8 @@ from pytest_llmprops.benchmarks.dtails.evaluation import LONGEST
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, RulesFile
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Kind, Message, Parse, Reply, Request, Translate
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.runs.reader import read_run
 from tests.support.dtails_cases import (
     BENCHMARK,

@@ -22,8 +22,8 @@ from pytest_llmprops.benchmarks.dtails.rules import choose_sentences, english_to
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import check_unique
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import unicode_words
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.dtails_cases import BENCHMARK, CHAT, TRANSLATOR, fenced, measured
 

@@ -27,9 +27,9 @@ from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import clopper_pearson
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, builtin_data
+from pytest_llmprops.statistics.intervals import clopper_pearson
 from tests.support.dtails_cases import BENCHMARK, measured, prompt_of, shown
 from tests.support.records import verdict
 

@@ -23,8 +23,8 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine.evaluator import Case, Outcome
-from pytest_llmprops.engine.planning import plan
+from pytest_llmprops.engine.evaluation.evaluator import Case, Outcome
+from pytest_llmprops.engine.evaluation.planning import plan
 from tests.support.dtails import row, write_language
 from tests.support.dtails_cases import (
     BENCHMARK,

@@ -189,16 +189,13 @@ def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path) -> None:
 
 def test_annotate_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The commands of `llmprops lab eras` write sheets and read filled ones."""
-    assert (
-        call("lab", "eras", "annotate", "--out", str(tmp_path), "--annotators", "2", "--per-paradigm", "1")
-        == 0
-    )
+    assert call("lab", "eras", "annotate", str(tmp_path), "--annotators", "2", "--per-paradigm", "1") == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
     for file in tmp_path.glob("annotator_*.csv"):
         lines = file.read_text(encoding="utf-8-sig").splitlines()
         assert len(lines) == 53
         file.write_text("\n".join([lines[0], *(line[:-2] + "1,2,3" for line in lines[1:])]), encoding="utf-8")
-    assert call("lab", "eras", "score", str(tmp_path)) == 0
+    assert call("lab", "eras", "annotate", str(tmp_path), "--score") == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["pairs", "78"]
 
 

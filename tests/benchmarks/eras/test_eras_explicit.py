@@ -18,11 +18,10 @@ from pytest_llmprops.benchmarks.eras.explicit import (
 )
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
 from pytest_llmprops.core.segmentation import boundaries
-from pytest_llmprops.core.statistics import mean_interval
-from pytest_llmprops.core.verdicts import Verdict, record_of
+from pytest_llmprops.core.verdicts import Verdict, VerdictRecord, record_of
+from pytest_llmprops.statistics.intervals import mean_interval
 from tests.support.eras_cases import BENCHMARK, chat, cut, cutter, first, measured, quick, verdict_of
 from tests.support.records import only_numbers
 

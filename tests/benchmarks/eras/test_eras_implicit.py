@@ -20,10 +20,9 @@ from pytest_llmprops.benchmarks.eras.implicit import (
 )
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.metrics import Metric
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request, Sentiment
-from pytest_llmprops.core.statistics import mean_interval
-from pytest_llmprops.core.verdicts import record_of
+from pytest_llmprops.core.verdicts import VerdictRecord, record_of
+from pytest_llmprops.statistics.intervals import mean_interval
 from tests.support.eras_cases import BENCHMARK, TEST, first, measured, scorer, verdict_of
 from tests.support.records import only_numbers, verdict
 

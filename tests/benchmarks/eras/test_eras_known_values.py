@@ -18,8 +18,7 @@ from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import resolve
-from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.verdicts import Verdict, record_of
+from pytest_llmprops.core.verdicts import Verdict, VerdictRecord, record_of
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.models.base import CallOptions, serve

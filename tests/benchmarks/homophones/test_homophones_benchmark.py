@@ -17,9 +17,8 @@ from pytest_llmprops.benchmarks.homophones.reading import REQUEST, offers_answer
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import resolve
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Message, Reply
-from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY
+from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, VerdictRecord
 from pytest_llmprops.data.files import DataFolder, builtin_data
 
 #: the fixture of this folder's conftest.py

@@ -9,7 +9,9 @@ import pytest
 
 from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.benchmarks.htest.report import (
+    Condition,
     conditions,
+    printed,
     training_figure,
     training_table,
 )
@@ -89,6 +91,29 @@ def test_all_printed_figures_are_in_the_table(runs: list[Path]) -> None:
     assert [row[-1].text for row in table.rows[:3]] == ["52.3", "50.0", "47.65"]
 
 
+def test_a_change_is_tested_against_the_base(runs: list[Path]) -> None:
+    """A star says what the judgement of the two runs says: 18 changed items of one task are clear, 5 are not."""
+    rows = conditions(measured(runs))
+    assert [row.changed for row in rows] == [None, {"rhyme"}, set()]
+    table = training_table(rows)
+    cells = [dict(zip([name for name, _ in table.columns], row, strict=True)) for row in table.rows]
+    assert (cells[1]["rhyme"].text, cells[2]["end ly"].text, cells[1]["average"].text) == (
+        "(95.0)*",
+        "(37.5)",
+        "54.5",
+    )
+    assert "*: worse or better than the original" in table.note
+
+
+def test_without_the_base_nothing_is_tested(runs: list[Path]) -> None:
+    """A trained model without its base has its row, named by the base, and no test."""
+    rows = conditions(measured(runs[1:]))
+    assert [(row.base, row.trained_on, row.changed) for row in rows] == [
+        ("base", "rhyme", None), ("base", "end_ly", None)
+    ]  # fmt: skip
+    assert "worse or better" not in training_table(rows).note
+
+
 def test_figure_has_a_panel_per_base(runs: list[Path]) -> None:
     """Each task has a point for the base, one per model, and one of another kind for the one trained on it."""
     figure = training_figure(conditions(measured(runs)))
@@ -111,3 +136,10 @@ def test_report_has_the_table_and_the_figure(runs: list[Path]) -> None:
 
     assert {"Before and after fine-tuning", "htest-fine-tuning"} <= names(runs)
     assert not {"Before and after fine-tuning", "htest-fine-tuning"} & names(runs[:1])
+
+
+def test_printed_rows_have_one_domain_each() -> None:
+    """The paper's rows are the original and one model per task."""
+    rows: list[Condition] = printed()
+    assert [row.trained_on for row in rows] == ["", *TASKS]
+    assert {len(row.accuracies) for row in rows} == {11}

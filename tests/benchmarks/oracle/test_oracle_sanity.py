@@ -10,7 +10,7 @@ import pytest
 from pytest_llmprops.benchmarks.oracle.items import random_pairs
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
-from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
+from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, self_consistency
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.core.protocols import generator
@@ -117,7 +117,7 @@ def test_random_pairs() -> None:
     assert len(pairs) == 20
     assert set(pairs) == {(DOG, CAT), (CAT, DOG)}
     oracle = FakeOracle(perfect, paraphrases=lambda s: list(PARAPHRASES[s])).oracle
-    checker = random_checker(PAPER, Stub())
+    checker = ParaphraseChecker(PAPER, Stub(), is_random=True)
     acceptance = asyncio.run(checker.check(Pair(*pairs[0], label=False), oracle, generator(0)))
     assert acceptance.accepted
     assert {"phi_or": 0, "asked_phrases": 0, "category_or": 0}.items() <= acceptance.values.items()

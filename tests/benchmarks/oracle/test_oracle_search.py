@@ -18,7 +18,7 @@ from hypothesis import given
 from fixtures.strategies import replacements
 from pytest_llmprops import BackendError, Benchmark, Item, Protocol, Reply
 from pytest_llmprops.core.requests import Request
-from pytest_llmprops.engine.evaluator import Asking, Case
+from pytest_llmprops.engine.evaluation.evaluator import Asking, Case
 from pytest_llmprops.plugin.searching import Search
 from tests.support.allure import results_by_item, texts
 from tests.support.runs import DEFAULT_PLUGINS, ROOT, Finished, Runner

@@ -28,7 +28,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine.evaluator import Asking, Case, evaluate
+from pytest_llmprops.engine.evaluation.evaluator import Asking, Case, evaluate
 from pytest_llmprops.plugin.searching import Search
 from tests.support.oracle_fakes import ENTITIES, RULES, SENTENCE, SMALL_POOL, Behaviour, Fake, present
 from tests.support.oracle_runs import Subject, pair

@@ -203,8 +203,8 @@ def test_coin_is_fair_for_any_number_of_candidates() -> None:
 def test_usable_paraphrases() -> None:
     """Paraphrases that repeat the sentence or each other, have no words, or exceed five are not usable."""
     texts = ("the dog slept!", "A dog slept.", "“A dog slept”", "...", "Sleep came.", "Too late.")
-    assert usable(Paraphrases(texts), "The dog slept.", 5) == ("A dog slept.", "Sleep came.")
-    assert usable(Paraphrases(("The dog slept.",)), "The dog slept.", 5) == ()
+    assert usable(Paraphrases(texts), "The dog slept.") == ("A dog slept.", "Sleep came.")
+    assert usable(Paraphrases(("The dog slept.",)), "The dog slept.") == ()
 
 
 def test_pool_of_a_sentence_without_paraphrases() -> None:

@@ -14,9 +14,10 @@ import pytest
 
 from pytest_llmprops.core.errors import RunStopped, StoreError
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.engine.store import reply_cache, sqlite
+from pytest_llmprops.engine.broker import reply_cache
+from pytest_llmprops.engine.broker.reply_cache import StoreCalls
+from pytest_llmprops.engine.store import sqlite
 from pytest_llmprops.engine.store.base import Store
-from pytest_llmprops.engine.store.reply_cache import StoreCalls
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import MakeBroker, ask_all
 from tests.support.stores import REPLY, fill, put

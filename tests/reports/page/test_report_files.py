@@ -15,7 +15,7 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import MissingExtra, UsageError
-from pytest_llmprops.core.gate_results import GateResult
+from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.reports.page.build import with_decisions, write_report
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.gate.file import read_gate

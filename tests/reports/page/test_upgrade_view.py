@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run

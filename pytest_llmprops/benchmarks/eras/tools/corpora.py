@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from pytest_llmprops.benchmarks.eras.implicit import Score
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.core.texts import utf8
+from pytest_llmprops.statistics.intervals import clopper_pearson
 from pytest_llmprops.training.task import DataFile
 
 _TEXT = ("text_a", "text", "review", "reviewbody")

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_llmprops.benchmarks.oracle.evaluation import Aligner, AskHelper
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, OWN_FILE, YES, Matching, Whole, own_sentences
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, OWN_FILE, YES, Matching, own_sentences
 from pytest_llmprops.benchmarks.oracle.registration import REGISTRATION
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Reply, Request
-from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.models.base import CallOptions, Model, Result, serve
 from pytest_llmprops.models.registry import available_default, find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.statistics.intervals import clopper_pearson
 
 
 class Helpers:
@@ -73,12 +73,8 @@ def _default(role: str) -> ModelSpec:
 # share is the most that any model can reach. Of other pairs, it is what a model gets without any knowledge.
 
 EQUIVALENT, OTHER, RANDOM, SELF = "equivalent", "not equivalent", "random", "a sentence with itself"
-#: column -> settings ``oracle.alignment`` and ``oracle.whole``
-PROVERS: Mapping[str, tuple[Matching, Whole]] = {
-    "printed, allow (paper)": ("printed", "allow"),
-    "printed, bar": ("printed", "bar"),
-    "covering, bar (quick)": ("covering", "bar"),
-}
+#: column -> setting ``oracle.alignment``
+PROVERS: Mapping[str, Matching] = {"printed (paper)": "printed", "covering (quick)": "covering"}
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -132,7 +128,7 @@ async def strengths(pairs: Pairs, align: Aligner) -> Strengths:
 
 async def measure(kinds: Mapping[str, Pairs], ask: AskHelper) -> dict[str, dict[str, Strengths]]:
     """Return the strengths by kind of pair and by prover."""
-    aligners = {name: Aligner(ask, *settings) for name, settings in PROVERS.items()}
+    aligners = {name: Aligner(ask, matching) for name, matching in PROVERS.items()}
     return {
         kind: {name: await strengths(pairs, aligner) for name, aligner in aligners.items()}
         for kind, pairs in kinds.items()

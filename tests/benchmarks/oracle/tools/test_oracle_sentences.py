@@ -131,7 +131,7 @@ def test_shares_by_kind_and_prover() -> None:
     for name in PROVERS:
         assert results["equivalent"][name].share[0] == results[SELF][name].share[0] == 1
         assert results["equivalent"][name].missing == 1
-    assert results[OTHER]["covering, bar (quick)"].share[0] == 0
+    assert results[OTHER]["covering (quick)"].share[0] == 0
 
 
 def test_the_table_is_reproducible() -> None:

@@ -1,0 +1,496 @@
+"""The broker: all calls to models go through it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
+from pytest_llmprops.core.faults import fault_line, not_closed
+from pytest_llmprops.core.reasoning import answer_of, is_cut
+from pytest_llmprops.core.requests import GENERATED, Chat, Reply, Request
+from pytest_llmprops.engine.broker.reply_cache import CLOSE_SECONDS, ReplyCache
+from pytest_llmprops.engine.broker.request_log import RequestLog
+from pytest_llmprops.engine.calls.calls import (
+    ActiveModel,
+    Breaker,
+    Calls,
+    Counters,
+    affordable_concurrency,
+)
+from pytest_llmprops.engine.calls.queues import EqualRequests, SampleCalls, SharedWork, queue_of
+from pytest_llmprops.engine.calls.thinking import ThinkingBudget
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.event_loop import is_cancellation
+from pytest_llmprops.models.base import Model, SampleModel
+from pytest_llmprops.models.registry import find_backend, import_registrations
+from pytest_llmprops.models.secrets import Secrets
+
+if TYPE_CHECKING:  # imported only with --llm-engine batch or ray
+    from pytest_llmprops.engine.batch.batches import Batches
+    from pytest_llmprops.engine.replicas.fleets import Fleets
+
+
+class LocalBroker:
+    """Owns the reply store and the models; :class:`~pytest_llmprops.engine.calls.calls.Calls` makes the calls.
+
+    All methods except the constructor run in one event loop.
+    """
+
+    def __init__(self, config: BrokerConfig) -> None:
+        import_registrations(config.registrations)
+        wanted = config.calls.concurrency
+        affordable_calls = affordable_concurrency(wanted)
+        self._limit_note = ""
+        if affordable_calls < wanted:
+            self._limit_note = (
+                f"concurrency is {affordable_calls} instead of {wanted}, because the process may open"
+                " few files; raise the limit with ulimit -n"
+            )
+            calls = dataclasses.replace(config.calls, concurrency=affordable_calls)
+            config = dataclasses.replace(config, calls=calls)
+        self.config = config
+        self.counters = Counters()
+        addresses = (config.calls.base_url, *(spec.params.get("base_url") for spec in config.models.values()))
+        self._secrets = Secrets.of_run(config.calls.headers, filter(None, addresses))
+        self._started, self._started_monotonic = time.time(), time.monotonic()
+        self._known = ReplyCache(config, self._stop_without_store)
+        self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
+        self._is_flush_due = False
+
+        self._calls = Calls(config, self.counters, self._known, self._secrets)
+        #: serves requests with batches, with ``--llm-engine batch``
+        self._batches: Batches | None = None
+        if config.engine == "batch" and config.cache != "only":
+            from pytest_llmprops.engine.batch.batches import Batches
+
+            self._batches = Batches(config, self._calls, self._known, self._keep_batched)
+        #: the models that a Ray cluster serves, with ``--llm-engine ray``
+        self._fleets: Fleets | None = None
+        if config.replicas and config.cache != "only":
+            from pytest_llmprops.engine.replicas.fleets import Fleets
+
+            self._fleets = Fleets(config)
+        self._served: dict[str, ActiveModel] = {}
+        self._in_work: SharedWork[Reply] = SharedWork()
+        #: replies to the calls before the run, for the requests of the run
+        self._trials: dict[str, Reply] = {}
+        self._is_closed = False
+
+    def _now(self) -> float:
+        """Return the Unix time of a clock that nobody sets during the run, so that a new reply never looks old."""
+        return self._started + time.monotonic() - self._started_monotonic
+
+    async def _serve(self, label: str) -> ActiveModel:
+        fleets = self._fleets if self._fleets is not None and label in self._fleets else None
+        if fleets is not None and label not in self._served:
+            await fleets.connect()
+        served = self._served.get(label)
+        if served is None:
+            spec = self.config.models[label]
+            options = self.config.calls
+            if fleets is not None:
+                options = dataclasses.replace(options, device=fleets.device(label))
+            model = find_backend(spec.backend).factory(spec, options)
+            send = queue_of(model) if fleets is None else fleets.start(label, model)
+            breaker = Breaker(is_proven=label in self.config.proven)
+            discard = partial(self._discard, label)
+            thinking, limiter = self._budget(model, discard), self._calls.limiter_of(model, label)
+            served = self._served[label] = ActiveModel(model, send, breaker, thinking, limiter, discard)
+            served.is_immediate = (
+                getattr(model, "immediate", False)
+                and fleets is None
+                and self._batches is None
+                and self.config.rpm is None
+            )
+            if hasattr(model, "most_samples"):
+                served.together = self._together(label, served)
+            if not getattr(model, "stored", True):
+                served.computed = EqualRequests(served.send)
+        return served
+
+    def _budget(self, model: Model, discard: Callable[[Sequence[Reply]], None]) -> ThinkingBudget:
+        is_remote = not (model.blocking or getattr(model, "immediate", False))
+        return ThinkingBudget(self.config.max_thinking, probes=is_remote, discard=discard)
+
+    def _together(self, label: str, served: ActiveModel) -> SampleCalls:
+        async def ask(requests: Sequence[Chat]) -> Sequence[Reply]:
+            return await self._calls.replies(label, served, requests)
+
+        return SampleCalls(cast("SampleModel", served.model), ask)
+
+    async def ask(self, label: str, role: str, request: Request) -> Reply:
+        """Return the reply of the model ``label`` to ``request``, from the store or by a call.
+
+        :raises BackendError: if the call fails.
+        :raises RunStopped: if the run is stopped.
+        """
+        if self.stopped is not None:
+            raise RunStopped(self.stopped)
+        try:
+            served = await self._serve(label)
+        except BaseException as fault:
+            if is_cancellation(fault):
+                raise
+            raise self._stop(fault_line(fault)) from None
+        key = served.key_of(request)
+        if served.computed is not None:
+            computed = await self._compute(label, served, served.computed, key, request)
+            self._note(label, role, served, request, computed, kept=False)
+            return computed
+        self.counters.requests += 1
+        trial = self._trials.pop(key, None)
+        reply = trial
+        if reply is None and key not in self._in_work and self._known.unstored(key) is None:
+            reply = await self._find(served.model, key, request)
+        if reply is None:
+            reply = await self._joined(label, served, key, request)
+        elif trial is not None:
+            # Its call is counted already.
+            pass
+        elif not self._known.has_store:
+            self.counters.joined += 1
+        else:
+            self.counters.cache_hits += 1
+            served.breaker.is_proven = True
+            self.counters.oldest_seconds = max(self.counters.oldest_seconds, self._now() - reply.stored)
+            if not served.model.pinned and reply.stored < self._started:
+                served.old_replies.add(self._started - reply.stored)
+        if role == "subject" and _is_sampled(request, reply):
+            self.counters.sampled += 1
+            self.counters.sampled_earlier += reply.cached and reply.stored < self._started
+        self._note(label, role, served, request, reply, kept=True)
+        return reply
+
+    def _note(
+        self, label: str, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool
+    ) -> None:
+        """Record which model served a request, and log the request; with ``kept``, also its reply."""
+        if reply.served_model:
+            served.served_as[reply.served_model] += 1
+        if kept:
+            served.newest_reply = max(served.newest_reply or 0.0, reply.stored)
+        # A stored reply has the same deviations as the call that produced it.
+        served.deviations.update(reply.deviations)
+        if self._log:
+            self._flush_soon()
+            # A stored reply is paid for already.
+            cost = None if reply.cached else _paid(served, reply)
+            try:
+                self._log.add(role, request, reply, kept=kept, model=label, cost=cost)
+            except OSError as error:
+                raise self._stop_without_log(error) from None
+
+    def _flush_soon(self) -> None:
+        """Write the log in the next iteration of the loop, with all replies of this one."""
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write the requests that were answered so far to ``requests.jsonl``; a full disk stops the run."""
+        if self._log and self._is_flush_due:
+            self._is_flush_due = False
+            try:
+                self._log.flush()
+            except OSError as error:
+                self._stop_without_log(error)
+
+    def _stop_without_store(self, error: Exception) -> RunStopped:
+        return self._stop(f"{error}; the replies so far are kept; llmprops run --resume RUN resumes the run")
+
+    def _stop_without_log(self, error: OSError) -> RunStopped:
+        return self._stop(f"requests.jsonl cannot be written: {error.strerror}")
+
+    async def _compute(
+        self, label: str, served: ActiveModel, computed: EqualRequests, key: str, request: Request
+    ) -> Reply:
+        """Return the reply of a model whose replies are not stored. It is not a call: no budget counts it."""
+        try:
+            reply = await computed.reply(key, request)
+        except BackendError as error:
+            self._secrets.error(error)
+            # A request that the model cannot process (a text that is too long) is not a failure of the model.
+            about_text = error.kind == "request" and not error.fatal
+            # There is only one attempt. The breaker counts attempts before the first success and final failures after
+            # it; ``final`` is chosen so that the attempt is counted in both phases.
+            final = served.breaker.succeeded > 0
+            reason = "" if about_text else served.breaker.failure(error, final=final)
+            if reason:
+                raise self._stop(f"{label}: {reason}") from None
+            raise
+        served.breaker.success(empty=False)
+        return dataclasses.replace(reply, key=key, deviations=served.forced())
+
+    async def _find(self, model: Model, key: str, request: Request) -> Reply | None:
+        try:
+            reply = await self._known.find(model, key)
+        except StoreError as error:
+            raise self._stop_without_store(error) from None
+        if self._is_closed:
+            raise asyncio.CancelledError
+        if reply is None or not isinstance(request, Chat):
+            return reply
+        # Other versions may have stored a reply whole; one that was cut before its answer is asked for again.
+        answer, parts = answer_of(reply)
+        return None if is_cut(reply, parts) else answer
+
+    async def _joined(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
+        """Return the reply to one call that all equal requests in progress share."""
+        if self.config.cache == "only":
+            raise self._stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
+        reply, first = self._known.unstored(key), None
+        if reply is not None or key in self._in_work:
+            self.counters.joined += 1
+        elif served.is_immediate:
+            reply, first = await self._at_once(label, served, key, request)
+        if reply is not None:
+            return reply
+        return await self._in_work.result(key, lambda: self._call(label, served, key, request, first))
+
+    async def _at_once(
+        self, label: str, served: ActiveModel, key: str, request: Request
+    ) -> tuple[Reply, None] | tuple[None, BackendError]:
+        """Return the reply of an immediate model, or the error of the first attempt.
+
+        A task and two futures per call would take longer than everything else that the call needs.
+        """
+        result = await self._calls.at_once(served, request)
+        if isinstance(result, BackendError):
+            return None, result
+        reply = self._counted(label, served, key, result)
+        self._known.keep_soon(label, reply)
+        if not self._known.has_store:
+            # Nothing else lets the loop run.
+            await asyncio.sleep(0)
+        return reply, None
+
+    async def _call(
+        self, label: str, served: ActiveModel, key: str, request: Request, first: BackendError | None = None
+    ) -> Reply:
+        if (
+            self._batches is not None
+            and isinstance(request, Chat)
+            and self._batches.takes(served.model, request)
+        ):
+            try:
+                return await self._batches.reply(label, served, key, request)
+            except BackendError as error:
+                raise self._secrets.error(error) from None
+        together = served.together
+        if together is not None and isinstance(request, Chat) and together.takes(request):
+            reply = await together.send(request)
+        else:
+            [reply] = await self._calls.replies(label, served, [request], first)
+        return await self._keep(label, served, key, reply)
+
+    async def _keep(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
+        """Store and count a new reply, and return it with its key."""
+        reply = self._counted(label, served, key, reply)
+        await self._known.keep(label, reply)
+        return reply
+
+    async def _keep_batched(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
+        """Store and count a reply from a batch, which no call has cleaned."""
+        return await self._keep(label, served, key, self._secrets.reply(reply))
+
+    def _counted(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
+        """Count a new reply, and return it with its key."""
+        # The deviations of a batch are from the time at which it was written.
+        deviations = reply.deviations if reply.via else served.forced()
+        reply = reply.answering(key, stored=reply.stored or self._now(), deviations=deviations)
+        self.counters.answered += 1
+        self._pay(served, reply)
+        reason = served.breaker.success(empty=_is_empty(reply))
+        if reason:
+            self._stop(f"{label}: {reason}")
+        return reply
+
+    def _discard(self, label: str, replies: Sequence[Reply]) -> None:
+        """Count and record replies that are paid for and not used."""
+        served = self._served[label]
+        for reply in replies:
+            self._pay(served, reply)
+            if self._log:
+                try:
+                    self._log.add_discarded(reply, label, _paid(served, reply))
+                except OSError as error:
+                    self._stop_without_log(error)
+        if self._log and self.counters.requests:
+            # The files of a run that is killed during its first call stay empty, so that the same command runs again.
+            self._flush_soon()
+
+    def _pay(self, served: ActiveModel, reply: Reply) -> None:
+        """Count the tokens and the cost of a reply that a call returned."""
+        counters, cost = self.counters, _paid(served, reply)
+        counters.prompt_tokens += reply.usage.prompt_tokens
+        counters.completion_tokens += reply.usage.completion_tokens
+        counters.cached_tokens += reply.usage.cached_tokens
+        counters.estimated += reply.usage.estimated
+        if reply.service_tier:
+            served.service_tiers.add(reply.service_tier)
+        if cost is None:
+            counters.unpriced += 1
+        else:
+            counters.cost_usd += cost
+
+    async def trial(self, label: str, requests: Sequence[Request]) -> int:
+        """Make a call before the run, which the run's own request then does not repeat.
+
+        Return the tokens of the model's thoughts in it.
+
+        :param requests: prompts, of which the next one is sent if the server refuses one: a gateway may block it.
+        :raises RunStopped: if the model refuses every call, or cannot be reached.
+        """
+        served = await self._serve(label)
+        for position, request in enumerate(requests, start=1):
+            key = served.key_of(request)
+            found = await self._find(served.model, key, request)
+            if found is not None:
+                # From another run, in the meantime.
+                return found.thinking_tokens
+            is_last = position == len(requests)
+            reply, is_blocked = await self._calls.trial(label, served, request, is_last=is_last)
+            if reply is not None:
+                self._trials[key] = await self._keep(label, served, key, reply)
+                return reply.thinking_tokens
+            if not is_blocked:
+                break
+        return 0
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the run is stopped; None while it is not."""
+        return self._calls.stopped
+
+    async def stop(self, reason: str) -> None:
+        """Stop the run: all open and later requests fail."""
+        self._stop(reason)
+
+    def _stop(self, reason: str) -> RunStopped:
+        """Stop the run, and return the exception of its requests."""
+        return self._calls.stop(reason)
+
+    async def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
+        """Return which (model label, request) pairs need no call: a stored reply or a computed one answers them.
+
+        The counters do not change.
+
+        :raises StoreError: if the store cannot be used.
+        """
+        served = [await self._serve(label) for label, _ in asked]
+        keys = [one.key_of(request) for one, (_, request) in zip(served, asked, strict=True)]
+        known = await self._known.known([(one.model, key) for one, key in zip(served, keys, strict=True)])
+        return [one.computed is not None or key in known for one, key in zip(served, keys, strict=True)]
+
+    def notes(self) -> list[str]:
+        """Return notes for the summary: problems of the store, and what servers do not accept."""
+        notes = [*self._known.notes(), *self._calls.notes()]
+        if self._limit_note:
+            notes.insert(0, self._limit_note)
+        if self._fleets is not None:
+            notes += self._fleets.notes()
+        for label, served in self._served.items():
+            notes += (f"{label}: {note}" for note in getattr(served.model, "notes", list)())
+        return list(dict.fromkeys(map(self._secrets.message, notes)))
+
+    async def settled(self) -> None:
+        """Wait until the replies so far are stored or cannot be stored, but not for long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._known.settled()
+
+    async def report(self) -> dict[str, Any]:
+        """Return :meth:`snapshot` when the replies so far are stored."""
+        await self.settled()
+        return self.snapshot()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return counters and facts about the models, as plain values."""
+        return {
+            "counters": dataclasses.asdict(self.counters),
+            "stopped": self.stopped,
+            "waits_for": self._calls.waits_for(),
+            "notes": self.notes(),
+            "models": {label: _facts(served) for label, served in self._served.items()},
+            "batches": None if self._batches is None else self._batches.report(),
+        }
+
+    async def close(self) -> list[str]:
+        """Cancel open calls, free the models, and close the store and the log.
+
+        Return one line per model that could not be closed.
+        """
+        self._is_closed = True
+        if self._batches is not None:
+            await self._batches.close()
+        ends = [self._in_work.close()]
+        for served in self._served.values():
+            ends += [work.close() for work in (served.together, served.computed) if work is not None]
+        # All at once: while one waited for the other, a reply would free its slot for a new call.
+        await asyncio.gather(*ends)
+        if self._fleets is not None:
+            await self._fleets.close()
+        await self._known.close()
+        if self._log:
+            self._log.close()
+        # Close the models last: the record is complete, whatever they raise.
+        problems = []
+        for label, served in self._served.items():
+            try:
+                await _close_model(served.model)
+            except BaseException as fault:
+                problems.append(not_closed(label, fault))
+        return problems
+
+
+async def _close_model(model: Model) -> None:
+    # Some SDKs can close their connections only in a coroutine.
+    closing = getattr(model, "aclose", None)
+    if closing is None:
+        model.close()
+    else:
+        await closing()
+
+
+def _facts(served: ActiveModel) -> Mapping[str, Any]:
+    return {
+        "identity": dict(served.model.identity),
+        "pinned": served.model.pinned,
+        "served_as": sorted(served.served_as),
+        "served_counts": dict(sorted(served.served_as.items())),
+        "service_tiers": sorted(served.service_tiers),
+        "deviations": sorted({*served.deviations, *served.forced()}),
+        "old_replies": dataclasses.asdict(served.old_replies),
+        "newest_reply": served.newest_reply,
+        "has_worked": served.breaker.has_worked,
+    }
+
+
+def _paid(served: ActiveModel, reply: Reply) -> float | None:
+    """Return what a call's reply costs in USD; None if its price is unknown. A model in this process costs nothing."""
+    return 0.0 if reply.cost_usd is None and served.model.blocking else reply.cost_usd
+
+
+def _is_empty(reply: Reply) -> bool:
+    # A reply that a content filter withholds is a refusal; the model may answer the next prompt.
+    return not reply.text and reply.value is None and reply.finish_reason != "content_filter"
+
+
+def _is_sampled(request: Request, reply: Reply) -> bool:
+    """Return True if the same request may get another reply: the temperature is above 0, or the model's default."""
+    return isinstance(request, GENERATED) and (
+        request.temperature != 0 or "temperature left out" in reply.deviations
+    )
+
+
+def _excerpt(request: Request) -> str:
+    text = request.messages[-1].content if hasattr(request, "messages") else request.text
+    flat = " ".join(text.split())
+    return repr(flat if len(flat) <= 120 else f"{flat[:50]} … {flat[-60:]}")

@@ -1,0 +1,1 @@
+"""Limits, retries, equal requests and queues in front of a model."""

@@ -1,0 +1,1 @@
+"""Evaluation of cases ahead of pytest, and the planning of their calls."""

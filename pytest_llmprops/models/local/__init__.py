@@ -1,1 +1,0 @@
-"""Models in files, run by a runtime on this machine."""

@@ -1,0 +1,1 @@
+"""Test items: their markers, cases and reports."""

@@ -1,0 +1,336 @@
+"""Pytest's report of a case: one line for a failure, and the typed report that the controller reads.
+
+The typed report is a user property of pytest's report. The process that runs the case adds it, and pytest-xdist sends
+it as plain values. The controller removes it before other plugins see the report, since pytest keeps every report.
+"""
+
+from __future__ import annotations
+
+import ast
+import bdb
+import linecache
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, LLMPropsError
+from pytest_llmprops.core.faults import fault_line, own_traceback, place_of
+from pytest_llmprops.core.texts import shortened, terminal_line, visible
+from pytest_llmprops.engine.evaluation.evaluator import GroupOutcome, GroupVerdict, Outcome
+from pytest_llmprops.plugin.cases.light_items import LightItem, drop_outcome, outcome_of
+from pytest_llmprops.plugin.tracebacks import with_one_frame
+from pytest_llmprops.records.files import from_text, text
+from pytest_llmprops.records.messages import CaseReport, GroupLines
+
+#: characters of an exception's message that pytest may show
+_MOST = 5_000
+#: name of the user property
+PROPERTY = "llmprops report"
+
+
+def asserts(error: AssertionError, value: object) -> bool:
+    """Return True if ``error`` comes from ``assert NAME``, where ``value`` has this name.
+
+    If the source cannot be read, the answer is yes.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return True
+    frame = trace.tb_frame
+    asserted = _asserted_names(frame.f_code.co_filename)
+    if asserted is None:
+        return True
+    name = asserted.get(trace.tb_lineno)
+    return name is not None and frame.f_locals.get(name, frame.f_globals.get(name)) is value
+
+
+@lru_cache(maxsize=64)
+def _asserted_names(file: str) -> dict[int, str] | None:
+    """Return line -> name of each assertion of one name in a file; None if the file cannot be read."""
+    lines = linecache.getlines(file)
+    try:
+        tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return None
+    if not lines:
+        return None
+    return {
+        line: node.test.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Name)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+
+
+def failure_line(outcome: Outcome | GroupOutcome) -> str | None:
+    """Return the line that pytest shows for a failed case; None if the case did not fail."""
+    if outcome.error is not None:
+        return f"backend error: {outcome.error.message}"
+    verdict = outcome.verdict
+    if verdict is None or verdict:
+        return None
+    if isinstance(verdict, GroupVerdict):
+        return terminal_line(f"{verdict.status}: {verdict.reason}")
+    given = shortened(verdict.given, 120)
+    return terminal_line(
+        f"{verdict.status}: {verdict.reason} (expected {verdict.expected!r}, given {given!r})"
+    )
+
+
+def is_expected_failure(outcome: Outcome | GroupOutcome, *, is_gated: bool) -> bool:
+    """Return True if a wrong verdict does not fail the session: a gate decides, or the item is a control."""
+    case = outcome.case if isinstance(outcome, Outcome) else outcome.group.cases[0]
+    return is_gated or case.item.task in case.benchmark.controls
+
+
+def is_model_failure(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
+    """Return True if a case failed only because its verdict is wrong or missing."""
+    if call.excinfo is not None and call.excinfo.value in (outcome.error, outcome.fault):
+        return True
+    return is_wrong_verdict(outcome, call)
+
+
+def is_wrong_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
+    """Return True if a case failed only because its verdict is wrong, in ``assert verdict``, not another assertion."""
+    if call.excinfo is None or call.when != "call" or outcome.verdict is None or outcome.verdict:
+        return False
+    error = call.excinfo.value
+    return isinstance(error, AssertionError) and asserts(error, outcome.verdict)
+
+
+def attach(report: pytest.TestReport, message: CaseReport) -> None:
+    """Add the typed report to pytest's."""
+    report.user_properties = [*report.user_properties, (PROPERTY, message)]
+
+
+def detach(report: pytest.TestReport) -> CaseReport | None:
+    """Remove the typed report from pytest's report and return it; None if there is none."""
+    for position, (name, value) in enumerate(report.user_properties):
+        if name == PROPERTY:
+            del report.user_properties[position]
+            assert isinstance(value, CaseReport)
+            return value
+    return None
+
+
+def serialize(data: dict[str, Any]) -> None:
+    """Replace the typed report in a serialized report by a text."""
+    data["user_properties"] = [
+        (name, _sent(value) if name == PROPERTY else value) for name, value in data["user_properties"]
+    ]
+
+
+def _sent(message: CaseReport) -> str:
+    if message.group is not None:
+        # The controller reads them from the lines.
+        message = replace(message, group=replace(message.group, records=None))
+    return text(message)
+
+
+def deserialize(report: pytest.TestReport) -> None:
+    """Replace the text in a worker's report by the typed report."""
+    report.user_properties = [
+        (name, from_text(CaseReport, str(value)) if name == PROPERTY else value)
+        for name, value in report.user_properties
+    ]
+
+
+def case_report(outcome: Outcome | GroupOutcome, *, by_model: bool) -> CaseReport:
+    """Return the outcome of a case or group as the controller needs it."""
+    if isinstance(outcome, Outcome):
+        return CaseReport(outcome.record(), by_model=by_model)
+    group = GroupLines(outcome.status, outcome.counts, outcome.lines, outcome.records)
+    return CaseReport(group=group, by_model=by_model)
+
+
+def shorten_failure(item: pytest.Item, call: pytest.CallInfo[None], seen: set[str]) -> str | None:
+    """Make pytest render a failure briefly; a traceback costs milliseconds and lines.
+
+    A failure of the model has one line. So has an exception in the code of a benchmark, except the first one of each
+    place, whose traceback begins in the benchmark.
+
+    :param seen: places of the exceptions whose traceback was shown.
+    :return: the line that replaces pytest's text for a failed setup; None to keep it.
+    """
+    outcome = outcome_of(item)
+    if outcome is None or call.excinfo is None:
+        return None
+    error = call.excinfo.value
+    if error is outcome.fault:
+        place, trace = place_of(error), own_traceback(error)
+        if trace is not None and place not in seen and not _is_one_line(error):
+            seen.add(place)
+            call.excinfo = pytest.ExceptionInfo.from_exception(error.with_traceback(trace))
+            return None
+        line = terminal_line(f"error: {fault_line(error)}")
+        whole, cause = error.__traceback__, error.__cause__
+        call.excinfo = pytest.ExceptionInfo.from_exception(with_one_frame(error))
+        # The record and Allure name the place, too.
+        error.__traceback__ = whole
+        if trace is None:
+            # Only the cause has a place. Otherwise pytest would render it, too.
+            error.__cause__ = cause
+        return line
+    if isinstance(error, BackendError):
+        call.excinfo = pytest.ExceptionInfo.from_exception(with_one_frame(error))
+        return failure_line(outcome)
+    if is_wrong_verdict(outcome, call):
+        set_failure_line(item, failure_line(outcome) or "")
+    return None
+
+
+def _is_one_line(error: BaseException) -> bool:
+    """Return True if a traceback would not help, or its last line would fill the terminal or change its state."""
+    if isinstance(error, LLMPropsError):
+        return True
+    try:
+        text = str(error)
+    except Exception:
+        return True
+    return len(text) > _MOST or visible(text) != text
+
+
+def set_failure_line(item: pytest.Item, line: str) -> None:
+    """Make pytest render ``line`` instead of a failure's traceback."""
+    setattr(item, "repr_failure", lambda *args, **options: line)  # noqa: B010
+
+
+def complete_report(
+    item: pytest.Item,
+    call: pytest.CallInfo[None],
+    report: pytest.TestReport,
+    line: str | None,
+    *,
+    is_gated: bool,
+) -> None:
+    """Add the typed report of the item's case to pytest's report.
+
+    :param line: the result of :func:`shorten_failure`. :param is_gated: a gate decides about the run.
+    """
+    outcome = outcome_of(item)
+    if outcome is None:
+        return
+    if is_wrong_verdict(outcome, call) and is_expected_failure(outcome, is_gated=is_gated):
+        report.outcome = "skipped"
+        report.wasxfail = failure_line(outcome) or ""
+    by_model = report.failed and is_model_failure(outcome, call)
+    if _has_verdict(outcome, call, report):
+        attach(report, case_report(outcome, by_model=by_model))
+    elif by_model:
+        attach(report, CaseReport(by_model=True))
+    if line is not None:
+        report.longrepr = line
+    if call.when == "teardown":
+        drop_outcome(item)
+
+
+def _has_verdict(
+    outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None], report: pytest.TestReport
+) -> bool:
+    """Return True if this report, of the reports of the case, gets the verdict."""
+    if call.when != "call" and not (call.when == "setup" and report.outcome != "passed"):
+        return False
+    # If a run stops within a group, the verdicts so far are recorded.
+    return outcome.stopped is None or (isinstance(outcome, GroupOutcome) and bool(outcome.records))
+
+
+# The run protocol of light items: set up, run and report a case without pytest's hooks for fixtures.
+
+#: what ends the session, and is not the result of an item
+RERAISE = (KeyboardInterrupt, pytest.exit.Exception)
+
+
+def run_light(item: LightItem, *, is_gated: bool) -> bool | None:
+    """Run one light item and log its reports; return None if pytest's own protocol must run it.
+
+    :param is_gated: a gate decides about the run.
+    """
+    if item.has_own_marks:
+        return None
+    source = item.source
+    if source.phases.ends:
+        source.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    call = pytest.CallInfo.from_call(item.run, when="call", reraise=RERAISE)
+    report_light(item, call, is_gated=is_gated)
+    return True
+
+
+def report_light(item: LightItem, call: pytest.CallInfo[Any], *, is_gated: bool) -> None:
+    """Log the reports of a light item that was run."""
+    source = item.source
+    hook, location, phases = source.hook, item.location, source.phases
+    if not item.is_set_up:
+        call.when = "setup"
+    report = _report(item, location, call, item.outcome, is_gated)
+    if report is None:
+        # Everything except a verdict is reported as usual, with a traceback.
+        report = hook.pytest_runtest_makereport(item=item, call=call)
+    hook.pytest_runtest_logreport(report=report)
+    if call.excinfo is not None and not (
+        hasattr(report, "wasxfail") or isinstance(call.excinfo.value, (pytest.skip.Exception, bdb.BdbQuit))
+    ):
+        hook.pytest_exception_interact(node=item, call=call, report=report)
+    if not report.user_properties:
+        # Pytest keeps all reports; a quarter of a million empty lists need 14 MB.
+        report.user_properties = source.empty
+    if phases.teardown:
+        last = _test_report(item, location, "teardown", "passed", call.stop, 0.0)
+        hook.pytest_runtest_logreport(report=last)
+    item.teardown()
+    if phases.ends:
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=location)
+
+
+def _report(
+    item: LightItem,
+    location: tuple[str, int | None, str],
+    call: pytest.CallInfo[Any],
+    outcome: Outcome | GroupOutcome | None,
+    is_gated: bool,
+) -> pytest.TestReport | None:
+    """Return the report of a verdict; None for everything else."""
+    wrong = call.excinfo is not None and outcome is not None and is_wrong_verdict(outcome, call)
+    if outcome is None or not (wrong or (call.excinfo is None and call.when == "call")):
+        return None
+    line = failure_line(outcome) if wrong else None
+    is_expected = wrong and is_expected_failure(outcome, is_gated=is_gated)
+    result: Any = "passed" if not wrong else "skipped" if is_expected else "failed"
+    report = _test_report(item, location, "call", result, call.start, call.duration, line)
+    if line is not None and is_expected:
+        report.wasxfail = line
+    attach(report, case_report(outcome, by_model=wrong and not is_expected))
+    return report
+
+
+def _test_report(
+    item: LightItem,
+    location: tuple[str, int | None, str],
+    when: Any,
+    outcome: Any,
+    start: float,
+    duration: float,
+    line: str | None = None,
+) -> pytest.TestReport:
+    properties = item.reported_properties
+    report = pytest.TestReport(
+        # pytest 9.2 parses a text again, and keeps the result of each case, 300 bytes.
+        nodeid=item.nodeid if item.source.id is None else item.id,
+        location=location,
+        keywords=item.source.keywords,
+        outcome=outcome,
+        longrepr=line,
+        when=when,
+        duration=duration,
+        start=start,
+        stop=start + duration,
+        user_properties=properties,
+    )
+    # Shared, as above.
+    report.sections = item.source.empty
+    if not properties:
+        report.user_properties = item.source.empty
+    return report

@@ -1,0 +1,1 @@
+"""The process that writes: what it counts before the calls, records and prints."""

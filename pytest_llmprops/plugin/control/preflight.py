@@ -1,0 +1,237 @@
+"""The checks before a run: folder, keys and prices, its calls and cost, a confirmation, and one call to each model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.engine.store.location import holds_replies
+from pytest_llmprops.models.registry import find_backend
+from pytest_llmprops.plugin.cases.cases import HELPER
+from pytest_llmprops.plugin.control.controller import Controller
+from pytest_llmprops.plugin.control.estimate import price_note, prices_of
+from pytest_llmprops.plugin.control.terminal import answer_of, can_ask
+from pytest_llmprops.plugin.options import project_folder, shown_only
+from pytest_llmprops.runs.record import check_run_folder
+
+if TYPE_CHECKING:
+    # Imported only for a run that is planned.
+    from pytest_llmprops.plugin.control.estimate import Forecast
+
+_LESS = "measure fewer items with --llm-size small or --llm-limit N"
+
+
+class Preflight:
+    """The checks of the controller before the first call."""
+
+    def __init__(self, config: pytest.Config, controller: Controller) -> None:
+        self._config, self._controller = config, controller
+        self._session = controller.session
+        cases = self._session.cases
+        specs = cases.model_specs()
+        chosen = specs.keys() - {HELPER + role for role in cases.helpers.defaults}
+        self._chosen = {label: specs[label] for label in specs if label in chosen}
+        #: the models that are called over a network
+        self._remote = [label for label, spec in self._chosen.items() if find_backend(spec.backend).remote]
+
+    # ---- before collection
+
+    def check(self) -> None:
+        """Check what is known before collection.
+
+        :raises pytest.UsageError: if the run's folder cannot be used, or a key or a price is missing.
+        """
+        settings = self._session.settings
+        if shown_only(self._config.option, settings):
+            return
+        try:
+            if self._session.earlier is None:
+                check_run_folder(settings.run, project_folder(self._config))
+            if settings.max_cost is not None:
+                self._check_prices()
+            self._check_keys()
+        except LLMPropsError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    def _check_prices(self) -> None:
+        known = prices_of(self._session.cases).keys() | self._session.evaluation.in_process_labels
+        unpriced = [label for label in self._chosen if label not in known]
+        if not unpriced:
+            return
+        names = ", ".join(unpriced)
+        how = "add ?price_in=X&price_out=Y (USD per million tokens) to the model, or name a file: -o llm_prices=FILE"
+        max_calls = self._session.settings.max_calls
+        if max_calls is None:
+            raise UsageError(
+                f"--llm-max-cost needs a price, and {names} has none; {how}, or limit the calls with --llm-max-calls N"
+            )
+        self._controller.recording.notes.append(
+            f"{names} has no price, so --llm-max-cost leaves out its calls; --llm-max-calls {max_calls} limits them;"
+            f" for a limit in USD, {how}"
+        )
+
+    def _check_keys(self) -> None:
+        evaluation, cache = self._session.evaluation, self._session.settings.cache
+        if cache == "only" or not self._remote:
+            return
+        config = evaluation.broker_config()
+        options = config.calls
+        for label in self._remote:
+            missing = find_backend(self._chosen[label].backend).missing(self._chosen[label], options)
+            # A run whose replies are all stored needs no key. If one is missing, the call before the run says so.
+            if missing and not (cache == "reuse" and holds_replies(config.store, label)):
+                raise UsageError(missing)
+
+    # ---- between collection and the first case
+
+    # Last, to print after "collected"; the controller, which opens the record, is registered later and comes later.
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        collection = self._session.collection
+        if self._controller.is_distributed or not self.is_needed:
+            return
+        if not collection.remaining or collection.only_collects(session):
+            return
+        from pytest_llmprops.plugin.control.estimate import forecast_of
+
+        self._controller.start_broker()
+        try:
+            forecast = forecast_of(collection, self._session.evaluation, self._session.evaluation.engine)
+        except LLMPropsError as error:
+            # The store, or the cluster of --llm-engine ray, cannot be used.
+            raise pytest.UsageError(str(error)) from None
+        self.decide(forecast)
+
+    @property
+    def is_needed(self) -> bool:
+        """True if the run has a limit, or may call a model over a network."""
+        settings = self._session.settings
+        has_limit = settings.max_calls is not None or settings.max_cost is not None
+        return has_limit or (bool(self._remote) and settings.cache != "only")
+
+    def decide(self, forecast: Forecast) -> None:
+        """Print the calls and the cost; refuse the run, or make one call to each model and ask for a confirmation."""
+        calls = sum(own.calls for own in forecast.values())
+        stored = sum(own.stored for own in forecast.values())
+        remote = [label for label in self._remote if label in forecast]
+        usd, note, cost = self._cost_of(forecast)
+        if remote:
+            self._write(f"llmprops: plan: {calls:,} calls ({_stored(stored)}), {cost}")
+        self._check_limits(calls, stored, usd, note)
+        if not remote:
+            return
+        needed = f"{calls:,} calls"
+        self._check_confirmable(calls, usd, f"{needed}, {cost}")
+        self._try(forecast, remote)
+        thoughts = [
+            f"{label} (about {own.thinking_tokens:,} tokens before each reply)"
+            for label, own in forecast.items()
+            if own.thinking_tokens
+        ]
+        if thoughts:
+            usd, note, cost = self._cost_of(forecast)
+            cost += f", with the thoughts of {', '.join(thoughts)}"
+            self._write(f"llmprops: plan: {needed}, {cost}")
+            self._check_limits(calls, stored, usd, note)
+        self._confirm(calls, usd, f"{needed}, {cost}")
+
+    def _cost_of(self, forecast: Forecast) -> tuple[float | None, str, str]:
+        """Return the cost in USD, None if a price is unknown; where the prices are from; and the cost as a phrase."""
+        prices = prices_of(self._session.cases)
+        unpriced = [label for label, own in forecast.items() if own.calls and label not in prices]
+        if unpriced:
+            return None, "", f"no price of {', '.join(unpriced)}"
+        usd = sum(own.cost(prices[label]) for label, own in forecast.items() if own.calls)
+        note = f" ({price_note(prices)})" if usd and price_note(prices) else ""
+        return usd, note, f"about {usd:.2f} USD{note}"
+
+    def _check_limits(self, calls: int, stored: int, usd: float | None, note: str) -> None:
+        """End the session as a stopped run ends, if the plan is above a limit of the user."""
+        settings, reason = self._session.settings, ""
+        if settings.max_calls is not None and calls > settings.max_calls:
+            reason = f"the plan needs {calls} calls ({_stored(stored)}), above --llm-max-calls"
+            reason += f" {settings.max_calls}"
+        elif settings.max_cost is not None and usd is not None and usd > settings.max_cost:
+            reason = f"the plan costs about {usd:.4f} USD{note}, above --llm-max-cost {settings.max_cost:g}"
+        if reason:
+            self._end(
+                f"refused to start: {reason}; raise the limit, or select fewer items with --llm-limit N; no run was"
+                " recorded"
+            )
+
+    def _end(self, reason: str) -> NoReturn:
+        self._controller.ended = reason
+        pytest.exit(f"llmprops: {reason}", returncode=pytest.ExitCode.INTERRUPTED)
+
+    # ---- confirmation
+
+    def _doubt(self, calls: int, usd: float | None, needed: str) -> str:
+        """Return why the run needs a confirmation, and what to do; empty if it needs none, or an option confirms it.
+
+        A run needs one above the limits of ``llm_confirm``, and if even an unchanged model would seldom pass its gate.
+        """
+        settings, gating = self._session.settings, self._session.gating
+        limits = settings.confirm
+        if settings.yes or not calls:
+            return ""
+        is_costly = settings.max_cost is None and None not in (usd, limits.usd) and usd > limits.usd  # type: ignore[operator]
+        is_long = settings.max_calls is None and limits.calls is not None and calls > limits.calls
+        if is_costly or is_long:
+            return f"{needed}, above llm_confirm = {limits}; confirm with --llm-yes, or {_LESS}"
+        if (limits.usd, limits.calls) == (None, None) or gating is None or gating.is_likely:
+            return ""
+        return (
+            f"{needed}, and {gating.chances}; confirm with --llm-yes, or give a larger max_drop, more items or"
+            " --llm-repeats (llmprops gate --plan shows what is enough)"
+        )
+
+    def _check_confirmable(self, calls: int, usd: float | None, needed: str) -> None:
+        """Refuse a run, before anything is sent, that needs a confirmation where nobody can give it."""
+        doubt = self._doubt(calls, usd, needed)
+        if doubt and not can_ask(self._config):
+            raise self._unconfirmed(doubt)
+
+    def _confirm(self, calls: int, usd: float | None, needed: str) -> None:
+        """Return if the run needs no confirmation, or the user confirms it."""
+        doubt = self._doubt(calls, usd, needed)
+        if not doubt:
+            return
+        answer = answer_of(self._config, "llmprops: continue? [y/N] ")
+        if answer is None:
+            raise self._unconfirmed(doubt)
+        if answer.strip().lower() not in ("y", "yes"):
+            self._end("not confirmed; at most one call per model was sent, and no run was recorded")
+
+    def _unconfirmed(self, doubt: str) -> pytest.UsageError:
+        return pytest.UsageError(f"this run needs a confirmation: {doubt}")
+
+    # ---- the first call
+
+    def _try(self, forecast: Forecast, remote: list[str]) -> None:
+        """Make one call to each model, with its shortest prompt without a stored reply; the run does not repeat it.
+
+        The forecast then has the tokens of its thoughts.
+        """
+        requests = {label: trials for label in remote if (trials := forecast[label].trials)}
+        if not requests or self._session.settings.engine == "batch":
+            # A batch of an earlier run may have the request; a refused batch ends the run, too.
+            return
+        try:
+            for label, tokens in self._controller.broker.engine.trials(requests).items():
+                forecast[label].thinking_tokens = tokens
+        except LLMPropsError as error:
+            reason = self._controller.broker.failure() or str(error)
+            raise pytest.UsageError(terminal_line(reason)) from None
+
+    def _write(self, line: str) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(terminal_line(line))
+
+
+def _stored(calls: int) -> str:
+    return f"{calls:,} already stored" if calls else "none stored yet"

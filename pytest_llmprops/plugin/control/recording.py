@@ -1,0 +1,401 @@
+"""The run record of a session: verdicts and searches as they come, then the final facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
+from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.models.api.prices import price
+from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.plugin.cases.cases import HELPER
+from pytest_llmprops.plugin.collection import remove_reports
+from pytest_llmprops.plugin.options import (
+    FROM_BASELINE,
+    project_folder,
+    recorded_command,
+    recorded_options,
+    selected_tests,
+)
+from pytest_llmprops.plugin.session import LLMSession
+from pytest_llmprops.records.messages import (
+    BrokerReport,
+    CaseReport,
+    CollectionMetadata,
+    InProcessUse,
+    ModelUse,
+    WorkerSummary,
+)
+from pytest_llmprops.records.rows import SearchRecord
+from pytest_llmprops.records.run import ModelMetadata, PriceFacts, RunMetadata
+from pytest_llmprops.records.served_models import fallback_notes
+from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
+from pytest_llmprops.runs.integrity import VERDICTS
+from pytest_llmprops.runs.parts import logged_calls
+from pytest_llmprops.runs.record import (
+    RunRecord,
+    SearchLog,
+    check_no_record,
+    first_facts,
+    git_state,
+    new_run_folder,
+    remove_record,
+    search_counts,
+    unusable,
+)
+from pytest_llmprops.runs.summary import metric_rows, remarks_on, summary_rows
+
+
+def in_order(records: Iterable[VerdictRecord], collection: CollectionMetadata) -> list[VerdictRecord]:
+    """Return the verdicts in the order of the suites; workers report in any order.
+
+    :param records: one verdict of each item and sample.
+    """
+    places = {tuple(group): place for place, group in enumerate(collection.groups)}
+    return sorted(records, key=lambda r: places.get(r.group, 0))
+
+
+def final_facts(
+    record: RunRecord,
+    verdicts: Sequence[VerdictRecord],
+    report: BrokerReport,
+    collection: CollectionMetadata,
+    *,
+    is_whole: bool,
+    benchmarks: Mapping[str, Benchmark],
+    default_roles: Collection[str] = (),
+    searches: Sequence[SearchRecord] = (),
+) -> tuple[RunMetadata, list[str]]:
+    """Return the record's facts, completed with those that are known only at the end.
+
+    Return also one line for each metric or remark that the code of a benchmark could not compute.
+
+    :param is_whole: the run was neither interrupted nor stopped, and all selected benchmarks could be loaded.
+    :param benchmarks: by name; the metrics and remarks of others are missing.
+    :param default_roles: roles of default helpers, which are recorded only if they served a request.
+    """
+    uses = report.models
+    served = {label.removeprefix(HELPER) for label, use in uses.items() if use.served_as}
+    models = {label: _used(model, uses.get(label)) for label, model in record.facts.models.items()}
+    helpers = {
+        role: _used(helper, uses.get(f"{HELPER}{role}"))
+        for role, helper in record.facts.helpers.items()
+        if role not in default_roles or role in served
+    }
+    recorded = {*models, *(f"{HELPER}{role}" for role in helpers)}
+    deviations = {
+        label: use.deviations for label, use in uses.items() if label in recorded and use.deviations
+    }
+    calls = report.counters
+    # Without the calls of unknown price, the sum is not the cost of the run.
+    calls = calls.with_amount(None if calls.unpriced else calls.cost_usd)
+    metrics, problems = metric_rows(verdicts, benchmarks)
+    remarks, more_problems = remarks_on(verdicts, benchmarks)
+    expected, done = collection.cases, len(verdicts)
+    is_shard = record.facts.options.get("shard") is not None
+    facts = replace(
+        record.facts,
+        # A run that only searches is complete without verdicts, and a shard may have no items.
+        complete=bool(expected or searches or is_shard) and done == expected and is_whole,
+        expected=expected,
+        models=models,
+        helpers=helpers,
+        benchmarks=collection.benchmarks,
+        protocols=collection.protocols,
+        data=collection.data,
+        not_served=collection.not_served,
+        selection=collection.selection,
+        deviations=deviations,
+        calls=calls,
+        # An interrupted process may have collected nothing.
+        summary=summary_rows(
+            verdicts, cluster_weighted(replace(record.facts, benchmarks=collection.benchmarks))
+        ),
+        metrics=metrics,
+        remarks=remarks,
+        searches=search_counts(searches),
+    )
+    return facts, [*problems, *more_problems]
+
+
+def _used(model: ModelMetadata, use: ModelUse | None) -> ModelMetadata:
+    """Return ``model`` with the facts of its use."""
+    if use is None:
+        return model
+    return replace(
+        model,
+        identity=use.identity,
+        pinned=use.pinned,
+        served_as=use.served_as,
+        served_counts=use.served_counts,
+        old_replies=use.old_replies,
+        newest_reply=use.newest_reply,
+        service_tiers=use.service_tiers,
+    )
+
+
+def with_in_process(
+    report: BrokerReport, labels: Iterable[str], processes: Sequence[Mapping[str, InProcessUse]]
+) -> BrokerReport:
+    """Return the report with the models that were served in process, and their requests.
+
+    :param labels: labels of the models that are served in process.
+    :param processes: for each process that ran cases, label -> what it served.
+    """
+    labels = sorted(labels)
+    if not labels:
+        return report
+    models = dict(report.models)
+    for label in labels:
+        uses = [process[label] for process in processes if label in process]
+        models[label] = ModelUse(
+            # A model without requests was not created and has no identity.
+            identity=dict(uses[0].identity) if uses else None,
+            pinned=uses[0].pinned if uses else None,
+            served_as=tuple(sorted({name for use in uses for name in use.served_as})),
+            deviations=tuple(sorted({text for use in uses for text in use.deviations})),
+        )
+    all_uses = [use for process in processes for use in process.values()]
+    counters = replace(
+        report.counters,
+        in_process=sum(use.requests for use in all_uses),
+        in_process_seconds=round(sum(use.seconds for use in all_uses), 3),
+    )
+    return replace(report, counters=counters, models=models)
+
+
+class Recording:
+    """Writes the record, in the controller.
+
+    :param end_run: called with the reason if the record cannot be written any more.
+    """
+
+    def __init__(self, config: pytest.Config, session: LLMSession, end_run: Callable[[str], None]) -> None:
+        self._config, self._session, self._end_run = config, session, end_run
+        self.record: RunRecord | None = None
+        self.searches: SearchLog | None = None
+        #: notes for the summary
+        self.notes: list[str] = []
+        #: why the run ended early; None if it did not
+        self.stopped: str | None = None
+        self.is_interrupted = False
+        #: the broker's process ended, so that cases are errors which another run can measure
+        self.lost_broker = False
+        #: the run ended while batches were open; the same command goes on
+        self.waits_for_batches = False
+        #: the code of a benchmark failed after the last call, so that metrics are missing
+        self.lacks_metrics = False
+        #: the verdicts in the order of the suites, once the run is over
+        self.in_order: list[VerdictRecord] = []
+        #: what was collected; known before the first case
+        self.collection = CollectionMetadata()
+
+    def prepare(self) -> Path:
+        """Create the run's folder, or return that of a resumed run, whose replies are then all in the store.
+
+        :raises pytest.UsageError: if the folder cannot be used, or a resumed run has replies that cannot be stored.
+        """
+        session = self._session
+        if session.evaluation.run_dir is None:
+            try:
+                session.evaluation.run_dir = (
+                    new_run_folder(
+                        session.settings.run, list(session.cases.models), project_folder(self._config)
+                    )
+                    if session.earlier is None
+                    else session.earlier.run.folder
+                )
+            except LLMPropsError as error:
+                raise pytest.UsageError(str(error)) from None
+        return session.evaluation.run_dir
+
+    def open(self, collection: CollectionMetadata) -> None:
+        """Write the first ``run.json``, with what was collected, so that a run that is killed can be resumed.
+
+        :raises pytest.UsageError: if the folder cannot be used.
+        """
+        self.collection = collection
+        folder, earlier = self.prepare(), self._session.earlier
+        facts = replace(
+            self._first_facts(folder),
+            expected=collection.cases,
+            benchmarks=collection.benchmarks,
+            protocols=collection.protocols,
+            data=collection.data,
+            not_served=collection.not_served,
+            selection=collection.selection,
+        )
+        try:
+            if earlier is None:
+                check_no_record(folder)
+                self.record, self.searches = RunRecord(folder, facts), SearchLog(folder)
+                return
+            facts = earlier.first_facts(facts)
+            self.record = RunRecord(folder, facts, earlier.kept_verdicts)
+            self.searches = SearchLog(folder, earlier.kept_searches)
+            self.notes += earlier.notes()
+        except UsageError as error:
+            if earlier is None:
+                # The record is of another process, so this one may not discard it.
+                self._session.evaluation.run_dir = None
+            raise pytest.UsageError(str(error)) from None
+        except OSError as error:
+            raise pytest.UsageError(str(unusable(folder, error))) from None
+
+    def _first_facts(self, folder: Path) -> RunMetadata:
+        cases, settings = self._session.cases, self._session.settings
+        options = recorded_options(settings)
+        options["selected"] = selected_tests(self._config.option)
+        arguments = (*self._config.invocation_params.args, *self._config.stash.get(FROM_BASELINE, ()))
+        options["command"] = recorded_command(arguments)
+        return first_facts(
+            folder,
+            models={label: self._model(spec) for label, spec in cases.models.items()},
+            helpers={role: self._model(spec) for role, spec in cases.helpers.specs.items()},
+            options=options,
+            git=git_state(project_folder(self._config)),
+        )
+
+    def _model(self, spec: ModelSpec) -> ModelMetadata:
+        known = price(spec.name, spec.params, self._session.settings.prices)
+        if known is None:
+            return ModelMetadata(spec.text)
+        sent, received, cached, written = known.usd_per_million
+        return ModelMetadata(spec.text, price=PriceFacts(sent, received, known.source, cached, written))
+
+    def add(self, message: CaseReport) -> None:
+        """Append the verdicts or the search of a case; a full disk ends the run."""
+        if self.record is None or self.searches is None:
+            return
+        try:
+            if message.search is not None:
+                self.searches.add(message.search)
+            if message.verdict is not None:
+                self.add_verdict(message.verdict)
+            if message.group is not None:
+                self.record.add_lines(message.group.lines, message.group.records)
+        except OSError as error:
+            self._end_without_disk(error)
+
+    def add_verdict(self, verdict: VerdictRecord) -> None:
+        """Append a verdict; a full disk ends the run."""
+        if self.record is not None:
+            try:
+                self.record.add(verdict)
+            except OSError as error:
+                self._end_without_disk(error)
+
+    def _end_without_disk(self, error: OSError) -> None:
+        if self.stopped is None:
+            assert self.record is not None
+            self.stopped = (
+                f"run record {self.record.folder}: {error.strerror or error}; the record has"
+                f" {self.record.count} verdicts; free disk space and run again"
+            )
+            if self._session.settings.cache in ("reuse", "only"):
+                # Not "all replies": the store may be on the same disk.
+                self.stopped += ", which repeats no request whose reply is in the store"
+            self._end_run(self.stopped)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the run ended early, without a verdict, search or call."""
+        assert self.record is not None
+        calls, ended_early = self.record.facts.calls, self.is_interrupted or self.stopped is not None
+        measured = self.record.count or (self.searches is not None and self.searches.records)
+        asked = calls.sent or calls.cache_hits or calls.adopted or calls.in_process
+        if self.waits_for_batches:
+            # The replies so far are in the store. The same command continues this record if it names its folder,
+            # and otherwise with a new one.
+            asked = self._session.settings.run is not None
+        return ended_early and not (measured or asked or self.record.facts.gate)
+
+    def discard(self) -> None:
+        """Remove the record of a run that did not begin, or its folder if there is no record yet.
+
+        A resumed run keeps its record.
+        """
+        folder = self._session.evaluation.run_dir
+        if self._session.earlier is None and folder is not None:
+            if self.record is not None:
+                self.record.close()
+                self.record = None
+            remove_record(folder)
+
+    def finish(
+        self,
+        report: BrokerReport | None,
+        summaries: Sequence[WorkerSummary],
+        benchmarks: Mapping[str, Benchmark],
+        problems: Sequence[str],
+    ) -> None:
+        """Write the final facts, with the gate's decision.
+
+        :param report: the broker's report; None if the broker did not answer.
+        :param summaries: of the processes that ran cases. One that was interrupted reports nothing.
+        :param benchmarks: the benchmarks by name. :param problems: why others could not be loaded, one line each.
+        """
+        assert self.record is not None
+        record, session, collection = self.record, self._session, self.collection
+        if report is None:
+            counted = 0 if session.earlier is None else session.earlier.calls.counted_bytes
+            report = BrokerReport(logged_calls(record.folder, counted))
+        report = with_in_process(
+            report,
+            session.evaluation.in_process_labels,
+            [summary.in_process for summary in summaries],
+        )
+        stopped = next((why for summary in summaries if (why := summary.stopped or summary.refused)), None)
+        self.stopped = self.stopped or report.stopped or stopped
+        self.waits_for_batches = report.batches is not None and report.batches.is_unfinished
+        late = (note for summary in summaries for note in summary.notes)
+        self.notes += [*report.notes, *dict.fromkeys([*collection.notes, *late])]
+        try:
+            self.in_order = in_order(record.records, collection)
+        except DataError as error:
+            self.stopped = self.stopped or str(error)
+        if record.is_changed:
+            self.notes.append(
+                f"{record.folder / VERDICTS} was changed by another program during the run; measure again"
+            )
+        facts, more_problems = final_facts(
+            record,
+            self.in_order,
+            report,
+            collection,
+            is_whole=not self.is_interrupted and self.stopped is None and collection.is_whole,
+            benchmarks=benchmarks,
+            default_roles=session.cases.helpers.defaults,
+            searches=self.searches.records if self.searches is not None else (),
+        )
+        if session.earlier is not None:
+            facts = session.earlier.merged(facts)
+            self.notes += session.earlier.changed_models(facts)
+        self.notes += fallback_notes([*facts.models.values(), *facts.helpers.values()])
+        self.lacks_metrics = bool(problems or more_problems)
+        self.notes += [*problems, *more_problems]
+        facts = replace(facts, stopped=self.stopped, notes=tuple(self.notes))
+        if session.gating is not None:
+            problems = record.problems(record.finished(facts), self.in_order)
+            facts = replace(facts, gate=session.gating.decide(facts, self.in_order, problems))
+        try:
+            record.finish(facts)
+        except OSError as error:
+            record.facts = facts
+            self.notes.append(
+                f"run record {record.folder}: run.json could not be written: {error.strerror or error}"
+            )
+
+    def close(self) -> None:
+        """Close the file of searches, and release the record of a resumed run."""
+        if self._session.evaluation.run_dir is not None:
+            remove_reports(self._session.evaluation.run_dir)
+        if self.searches is not None:
+            self.searches.close()
+        if self._session.earlier is not None:
+            self._session.earlier.close()

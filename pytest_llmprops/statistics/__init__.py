@@ -1,0 +1,1 @@
+"""Intervals, tests of paired differences, and the judgement of two runs."""

@@ -1,0 +1,203 @@
+"""The page of ``llmprops view`` in headless Chromium."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.records.run import ModelMetadata
+from pytest_llmprops.reports.site.rows import id_of
+from pytest_llmprops.reports.site.serving import Server
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.record import RunRecord, first_facts
+from pytest_llmprops.runs.reviews import FILE, read_reviews
+from tests.support.browser import accessibility_problems, low_contrasts
+from tests.support.records import exchange, recorded, verdict, verdicts
+from tests.support.runs import Runner
+from tests.support.view_server import viewed
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\u202egnp.exe \x1b[2J"
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two runs, a hostile one and a broken one."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, right, day in (("old", 4, 1), ("new", 8, 2)):
+        records = [
+            verdict("add", n, "correct" if n < right else "wrong", model=name, requests=(f"k{n}",))
+            for n in range(10)
+        ]
+        requests = [exchange(f"k{n}", f"What is {n}?", f"{name} {HOSTILE}") for n in range(10)]
+        recorded(folder / name, records, requests=requests, started=f"2026-01-0{day}T00:00:00+00:00")
+    recorded(folder / HOSTILE.replace("/", "_"), verdicts("add", 1, 1, model=HOSTILE), notes=[HOSTILE])
+    (folder / "broken").mkdir()
+    (folder / "broken" / "run.json").write_text('{"schema": 2, "models": 3}')
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(runs: Path) -> Iterator[Server]:
+    """Return a server of these runs."""
+    with viewed(runs) as server:
+        yield server
+
+
+@pytest.fixture
+def show(browser_page: Any, server: Server) -> Iterator[Open]:
+    """Open a page of the server; at the end, check that nothing came from elsewhere and no reply was run."""
+    noise: list[str] = []
+    browser_page.set_default_timeout(10_000)
+    browser_page.on("console", lambda message: noise.append(message.text))
+
+    def go(address: str = "") -> Any:
+        browser_page.goto("about:blank")
+        browser_page.goto(server.address + address)
+        # The page may have to be built first.
+        browser_page.wait_for_selector(
+            "[data-ready=runs], [data-ready=items]", state="attached", timeout=60_000
+        )
+        return browser_page
+
+    yield go
+    seen = [url for url in browser_page.requests_seen if url != "about:blank"]
+    assert all(url.startswith((server.address, "blob:")) for url in seen), seen
+    assert (browser_page.errors_seen, browser_page.dialogs_seen) == ([], [])
+    assert not [text for text in noise if "status of 507" not in text]
+
+
+def test_the_page_is_that_of_the_site(show: Open) -> None:
+    """Accuracies and problems are those of ``llmprops site``; a run leads to its report, and the report back."""
+    page = show()
+    page.locator("#runs tr", has_text="new").wait_for()
+    assert "80.0% (44.4 to 97.5)" in page.locator("#runs tr", has_text="new").inner_text()
+    assert "<script>alert(1)<_script>" in page.locator("#runs").inner_text()
+    left_out = page.get_by_role("region", name="Runs that do not count, table").inner_text()
+    assert "'models' that is not an object" in left_out
+    assert page.locator("#link").inner_text() == "live"
+    assert page.locator("#running").is_hidden()
+    page.locator("#runs").get_by_role("link", name="new").click()
+    page.wait_for_selector("[data-ready=items]", state="attached", timeout=60_000)
+    assert "80.0%" in page.locator("h1").inner_text()
+    page.get_by_role("link", name="All runs").click()
+    page.wait_for_selector("[data-ready=runs]", state="attached")
+
+
+def test_review_marks_are_saved_beside_the_run(
+    show: Open, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mark is on the disk when the page says so, and is there after a reload."""
+    page = show(f"reports/{id_of(runs / 'old')}/run/")
+    page.locator("#list .open", has_text="sums/en/add/0005").click()
+    page.get_by_label("Judgement").select_option("should be correct")
+    page.locator(".review-state", has_text=re.compile("^Saved$")).wait_for()
+    [mark] = read_reviews(runs / "old", "old").values()
+    assert (mark.id, mark.judged_wrongly, mark.status) == ("sums/en/add/0005", True, "correct")
+    # A full disk is said, and the note stays in its field until it can be saved.
+    with monkeypatch.context() as patch:
+
+        def full(folder: Path, review: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        patch.setattr("pytest_llmprops.reports.site.marks.append_review", full)
+        page.get_by_label("Note").fill("right as well")
+        page.get_by_label("Note").press("Enter")
+        page.locator(
+            ".review-state", has_text="Not saved: review.jsonl could not be written: No space left"
+        ).wait_for()
+        assert page.locator("#reviewed").inner_text() == "1 review mark, 1 not saved"
+    page.get_by_role("button", name="Save again").click()
+    page.locator(".review-state", has_text=re.compile("^Saved$")).wait_for()
+    assert [mark.note for mark in read_reviews(runs / "old", "old").values()] == ["right as well"]
+    page.reload()
+    page.wait_for_selector("[data-ready=items]", state="attached")
+    # The marks arrive after the list of items.
+    expect = importlib.import_module("playwright.sync_api").expect
+    expect(page.get_by_label("Note")).to_have_value("right as well")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+def test_the_live_part_is_accessible(browser_page: Any, tmp_path: Path, scheme: Any, width: int) -> None:
+    """Axe finds nothing; the card fits, and its texts can be read (contrast 4.5:1)."""
+    browser_page.emulate_media(color_scheme=scheme)
+    browser_page.set_viewport_size({"width": width, "height": 800})
+    folder = tmp_path / ("a-long-name-" * 8)
+    folder.mkdir()
+    record = RunRecord(folder, first_facts(folder, models={"model": ModelMetadata("model")}, expected=4))
+    record.add(verdict("add", 0, model=HOSTILE))
+    with viewed(tmp_path) as server:
+        browser_page.goto(server.address)
+        browser_page.locator(".run-card.running", has_text="1 of 4 cases").wait_for()
+        assert accessibility_problems(browser_page) == []
+        assert browser_page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not low_contrasts(browser_page, "#link, dt, dd, .run-card h3, .run-card a, .done")
+        assert browser_page.dialogs_seen == []
+    record.close()
+
+
+def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: Path) -> None:
+    """The first run, its progress, its death and the end of its folder are shown without a reload."""
+    with viewed(tmp_path / "runs") as server:
+        page = browser_page
+        page.goto(server.address)
+        page.locator("h1", has_text="No complete run yet").wait_for()
+        folder = tmp_path / "runs" / "first"
+        folder.mkdir(parents=True)
+        record = RunRecord(folder, first_facts(folder, models={"model": ModelMetadata("model")}, expected=4))
+        page.locator(".run-card.running", has_text="0 of 4 cases").wait_for()
+        record.add(verdict("add", 0))
+        record.add(verdict("add", 1, "wrong", reason=HOSTILE))
+        page.locator(".run-card", has_text="2 of 4 cases").wait_for()
+        assert page.title().startswith("50%")
+        record.close()
+        page.locator(
+            ".run-card.killed", has_text="Ended without finishing (killed?): 2 of 4 cases"
+        ).wait_for()
+        assert f"llmprops run --resume {folder}" in page.locator(".run-card").inner_text()
+        shutil.rmtree(folder)
+        page.locator(".run-card").wait_for(state="detached")
+        server.stop()
+        page.locator("#link[data-state=lost]").wait_for()
+
+
+def test_a_real_run_is_followed_to_its_end(browser_page: Any, run: Runner) -> None:
+    """pytest in another process, with a model that takes its time: the page follows it, then opens its report."""
+    run.sums(40)
+    folder = run.folder / "reports" / "runs" / "first"
+    model = f"{run.adder}&delay=0.4&price_in=1000&price_out=1000"
+    command = run.command("-q", "--model", model, "--llm-concurrency", "4", folder=folder)
+    with viewed(folder.parent) as server:
+        page = browser_page
+        page.goto(server.address)
+        process = subprocess.Popen(
+            [sys.executable, *command[1:]], cwd=run.folder, env=run.environment(), stdout=subprocess.DEVNULL
+        )
+        seen = set()
+        page.locator(".run-card").wait_for()
+        while process.poll() is None:
+            text = page.locator(".run-card .done").inner_text()
+            seen.add(text.split()[0])
+            time.sleep(0.1)
+        page.locator(".run-card.complete").wait_for()
+        page.locator("#runs tr", has_text="first").wait_for(timeout=60_000)
+        assert len(seen) >= 3, seen
+        figures = page.locator(".run-card .facts").inner_text()
+        assert re.sub(r"\s+", " ", figures).startswith("Correct 32 Wrong 8 Errors 0 Cost"), figures
+        assert "unknown" not in figures
+        # Following changed nothing: the record is consistent, with all cases.
+        assert (process.returncode, read_run(folder).problems) == (1, ())
+        assert not (folder / FILE).exists()
+        page.get_by_role("link", name="Open the report").click()
+        page.wait_for_selector("[data-ready=items]", state="attached", timeout=60_000)
+        assert page.locator("#count").inner_text() == "40 of 40 items"
+        assert page.errors_seen == []

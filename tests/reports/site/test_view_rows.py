@@ -1,0 +1,391 @@
+"""What the page shows of all runs, what changes from step to step, and how one run is followed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.field_types import RecordStatus
+from pytest_llmprops.core.requests import Chat, Reply, Usage
+from pytest_llmprops.engine.broker.request_log import RequestLog
+from pytest_llmprops.records.run import ModelMetadata, PriceFacts
+from pytest_llmprops.reports.site.following import Follower, Part
+from pytest_llmprops.reports.site.hub import Watch
+from pytest_llmprops.runs.record import RunRecord, first_facts
+from pytest_llmprops.runs.summary import summary_rows
+from tests.support.records import recorded, verdict, verdicts
+
+Begin = Callable[..., RunRecord]
+
+
+@pytest.fixture
+def begun() -> Iterator[Begin]:
+    """Return a function that begins the record of a run in a folder; the files are closed at the end."""
+    records: list[RunRecord] = []
+
+    def begin(folder: Path, expected: int | None = 4) -> RunRecord:
+        folder.mkdir(parents=True)
+        facts = first_facts(folder, models={"model": ModelMetadata("model")}, expected=expected)
+        records.append(RunRecord(folder, facts))
+        return records[-1]
+
+    yield begin
+    for record in records:
+        record.close()
+
+
+def only(watch: Watch) -> Any:
+    """Take a step, and return the only row."""
+    watch.step()
+    [row] = watch.rows
+    return row
+
+
+def test_a_run_from_its_beginning_to_its_end(tmp_path: Path, begun: Begin) -> None:
+    """A run appears, makes progress and finishes; one that had finished before is not followed."""
+    watch = Watch([tmp_path])
+    watch.step()
+    assert watch.rows == []
+    record = begun(tmp_path / "run")
+    row = only(watch)
+    assert (row["state"], row["progress"]["done"]) == ("running", "0")
+    for number in range(4):
+        record.add(verdict("add", number, "correct" if number else "error"))
+    row = only(watch)
+    assert row["progress"] == {
+        "done": "4", "expected": "4", "share": 1.0, "calls": "0 calls", "speed": "", "left": "",
+    }  # fmt: skip
+    assert (row["counts"], row["cost"]) == ({"Correct": "3", "Wrong": "0", "Errors": "1"}, "no calls")
+    assert [part["accuracy"] for part in row["parts"]] == ["100.0%"]
+    record.finish(replace(record.facts, complete=True, summary=summary_rows(record.records)))
+    row = only(watch)
+    assert (row["state"], row["progress"]["done"]) == ("complete", "4")
+    later = Watch([tmp_path])
+    later.step()
+    assert later.rows == []
+
+
+def test_a_running_accuracy_is_that_of_the_headline_tasks(tmp_path: Path, begun: Begin) -> None:
+    """Controls do not count, as in the figure of the finished run."""
+    watch = Watch([tmp_path])
+    record = begun(tmp_path / "run")
+    record.add(verdict("asked", 0, benchmark="homophones"))
+    for number in range(3):
+        record.add(verdict("context_only", number, "wrong", benchmark="homophones"))
+    assert only(watch)["parts"][0]["accuracy"] == "100.0%"
+    record.finish(replace(record.facts, complete=True, summary=summary_rows(record.records)))
+    assert only(watch)["parts"][0]["accuracy"] == "100.0%"
+
+
+def test_a_killed_run_says_so_and_how_to_go_on(tmp_path: Path, begun: Begin) -> None:
+    """A process that ended without the last run.json has no lock on the verdicts any more."""
+    watch = Watch([tmp_path])
+    record = begun(tmp_path / "run")
+    record.add(verdict("add", 0))
+    watch.step()
+    record.close()
+    row = only(watch)
+    assert (row["state"], row["command"]) == ("killed", f"llmprops run --resume {tmp_path / 'run'}")
+    assert "Ended without finishing (killed?): 1 of 4 cases have a verdict." in row["remarks"]
+
+
+def test_a_run_without_progress_says_so(tmp_path: Path, begun: Begin) -> None:
+    """A run that waits for a server is not shown as one that goes on."""
+    now = [0.0]
+    watch = Watch([tmp_path], clock=lambda: now[0])
+    begun(tmp_path / "run").add(verdict("add", 0))
+    watch.step()
+    now[0] = 90.0
+    assert only(watch)["remarks"] == ["No progress for 1.5 minutes."]
+
+
+def test_a_replaced_run_is_followed_anew_and_a_deleted_one_is_gone(tmp_path: Path, begun: Begin) -> None:
+    """A folder of the same name with another run is another run."""
+    watch = Watch([tmp_path])
+    record = begun(tmp_path / "run")
+    record.add(verdict("add", 0))
+    watch.step()
+    record.close()
+    for path in (tmp_path / "run").iterdir():
+        path.unlink()
+    (tmp_path / "run").rmdir()
+    begun(tmp_path / "run", expected=9)
+    watch.step()
+    assert (only(watch)["progress"]["done"], only(watch)["progress"]["expected"]) == ("0", "9")
+    for path in (tmp_path / "run").iterdir():
+        path.unlink()
+    watch.step()
+    assert watch.rows == []
+
+
+def test_the_runs_of_the_page_are_those_that_ended(tmp_path: Path, begun: Begin) -> None:
+    """The page is written again when a run has ended, or its record changed."""
+    watch = Watch([tmp_path])
+    done = recorded(tmp_path / "done", verdicts("add", 1, 0))
+    record = begun(tmp_path / "run")
+    watch.step()
+    before = watch.ended
+    assert before.keys() == {done}
+    (done / "run.json").write_text((done / "run.json").read_text() + " ")
+    watch.step()
+    assert watch.ended != before or watch.ended[done] is not before[done]
+    record.close()
+    watch.step()
+    assert watch.ended.keys() == {done, tmp_path / "run"}
+
+
+def test_hostile_names_are_spelled_out_and_cut(tmp_path: Path, begun: Begin) -> None:
+    """Names and texts of a record cannot hide text or reorder the page."""
+    hostile = "\x1b[2J\u202e<script>alert(1)</script>" + "x" * 500
+    record = begun(tmp_path / "\u202eevil")
+    record.add(verdict("add", 0, model=hostile, benchmark=hostile))
+    watch = Watch([tmp_path])
+    watch.step()
+    row = only(watch)
+    texts = [row["name"], *row["remarks"], row["parts"][0]["benchmark"], row["parts"][0]["model"]]
+    assert row["name"] == "[U+202E]evil"
+    assert not any(set("\x1b\u202e") & set(text) or len(text) > 400 for text in texts)
+
+
+def test_a_record_that_cannot_be_read_names_its_problem(tmp_path: Path, begun: Begin) -> None:
+    """Neither a damaged run.json nor a folder in place of a file ends the page."""
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "run.json").write_text("{")
+    begun(tmp_path / "run")
+    (tmp_path / "run" / "requests.jsonl").mkdir()
+    watch = Watch([tmp_path])
+    row = only(watch)
+    assert watch.ended[tmp_path / "bad"] == (
+        f"{tmp_path}/bad/run.json: is damaged (not JSON); restore it or measure again"
+    )
+    assert row["state"] == "running"
+    assert any("only regular files are read" in text for text in row["remarks"])
+
+
+@pytest.mark.parametrize("expected", [None, 0])
+def test_an_unknown_number_of_cases_has_no_share(tmp_path: Path, begun: Begin, expected: int | None) -> None:
+    """A record of an older version may not say how many cases there are."""
+    begun(tmp_path / "run", expected)
+    watch = Watch([tmp_path])
+    watch.step()
+    assert only(watch)["progress"]["share"] is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"started": 5}, {"expected": "many"}, {"stopped": [1]}, {"summary": [{}]}, {"gate": {"decision": 3}},
+        {"deviations": {"model": 3}}, {"finished": None, "expected": "many"}, {"notes": [3]},
+        {"finished": None, "models": {"model": {"price": 1}}},
+        {"run_id": ""}, {"calls": {"cost_usd": 1e400}}, {"not_served": {"a": {"b": "c"}}}, {"models": {"m": "text"}},
+        {"models": {"m": {"served_as": 3}}}, {"git": {"commit": None}}, {"remarks": [{}]}, {"summary": [1]},
+        {"gate": [1]}, {"notes": 3}, {"benchmarks": {"b": 1}}, {"calls": {"requests": "a"}},
+        {"schema": 99},
+    ],
+)  # fmt: skip
+def test_fields_of_other_types_hide_no_other_run(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Every run is listed; one that goes on keeps its row."""
+    good, damaged = Written(tmp_path / "good"), recorded(tmp_path / "damaged", verdicts("add", 1, 0))
+    facts = json.loads((damaged / "run.json").read_text())
+    (damaged / "run.json").write_text(json.dumps({**facts, **change}))
+    watch = Watch([tmp_path])
+    watch.step()
+    assert {run.folder.name for run in watch.runs.values()} == {"good", "damaged"}
+    assert [row["state"] for row in watch.rows if row["name"] == "good"] == ["running"]
+    good.close()
+
+
+PRICES = {"small": PriceFacts(1.0, 10.0, "table"), "large": PriceFacts(5.0, 50.0, "table")}
+
+
+class Written:
+    """A run that is being written."""
+
+    def __init__(self, folder: Path, **facts: Any) -> None:
+        folder.mkdir(exist_ok=True)
+        models = {name: ModelMetadata(name, price=price) for name, price in PRICES.items()}
+        facts = {"models": models, "expected": 100, **facts}
+        self.folder = folder
+        self.record = RunRecord(folder, first_facts(folder, **facts))
+        self.log = RequestLog(folder)
+
+    def call(self, key: str, role: str = "subject", **more: Any) -> None:
+        """Log a call of 1,000 prompt tokens and 100 reply tokens."""
+        cost = more.pop("cost", None)
+        self.log.add(role, Chat.user(key), Reply("A", key=key, usage=Usage(1000, 100), **more), cost=cost)
+        self.log.flush()
+
+    def case(self, number: int, status: RecordStatus = "correct", model: str = "small", **more: Any) -> None:
+        """Log a call and its verdict."""
+        self.call(f"{model} {number}", **more)
+        self.record.add(verdict("add", number, status, model=model, requests=(f"{model} {number}",)))
+
+    def follower(self) -> Follower:
+        """Return a follower that has read nothing yet."""
+        return Follower(self.folder, self.record.facts)
+
+    def close(self) -> None:
+        """Close the files, as when the process is killed."""
+        self.record.close()
+        self.log.close()
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Written]:
+    """Return a run of two models in which nothing has happened yet."""
+    run = Written(tmp_path / "run")
+    yield run
+    run.close()
+
+
+def test_counts_calls_and_cost_follow_the_record(written: Written) -> None:
+    """Verdicts by status, calls and cost, in total and by model, are those recorded so far."""
+    follower = written.follower()
+    assert not follower.advance(10_000, 0.0)
+    assert (follower.total.done, follower.total.usd) == (0, 0.0)
+    written.case(0)
+    written.case(1, "wrong", model="large")
+    written.case(2, "error", model="large", cached=True)
+    assert not follower.advance(10_000, 1.0)
+    assert dict(follower.total.statuses) == {"correct": 1, "wrong": 1, "error": 1}
+    # 1,000 * 1 + 100 * 10 USD per million for the small model, five times that for the large one.
+    assert follower.total.calls == 2
+    assert follower.total.usd == pytest.approx(0.012)
+    small, large = follower.parts[Part("small", "sums")], follower.parts[Part("large", "sums")]
+    assert [(small.done, small.calls), (large.done, large.calls)] == [(1, 1), (2, 1)]
+    assert [small.cost, large.cost] == pytest.approx([0.002, 0.010])
+
+
+def test_the_cost_is_what_the_run_paid(written: Written) -> None:
+    """A reply that is not used counts in total; a cost in the log needs no price; an estimate is marked."""
+    follower = written.follower()
+    written.case(0, cost=0.5)
+    written.log.add_discarded(Reply(usage=Usage(1000, 50)), "small", 0.25)
+    written.log.flush()
+    follower.advance(10_000, 0.0)
+    assert (follower.total.calls, follower.total.usd, follower.total.cost_text) == (2, 0.75, "0.7500 USD")
+    assert follower.parts[Part("small", "sums")].usd == 0.5
+    written.log.add_discarded(Reply(usage=Usage(10, 5, estimated=True)), "small", 0.25)
+    written.log.add_discarded(Reply(usage=Usage(10, 5)), "small", None)
+    written.log.flush()
+    follower.advance(10_000, 1.0)
+    assert follower.total.cost_text == "unknown"
+    assert follower.total.estimated == 1
+
+
+def test_the_cost_in_total_is_that_of_the_finished_run(written: Written) -> None:
+    """A batch costs half; a helper has its own price; a helper without a price makes the cost unknown."""
+    helper = ModelMetadata("reader", price=PriceFacts(1.0, 0.0, "table"))
+    one = Written(
+        written.folder.parent / "one",
+        models={"small": ModelMetadata(price=PRICES["small"])},
+        helpers={"reader": helper},
+    )
+    follower = one.follower()
+    one.call("a", via="batch")
+    one.call("b", "reader")
+    follower.advance(10_000, 0.0)
+    assert follower.total.usd == pytest.approx(0.001 + 0.001)
+    one.call("c", "parse")
+    follower.advance(10_000, 0.0)
+    assert (follower.total.usd, follower.total.calls) == (None, 3)
+    one.close()
+
+
+def test_a_verdict_that_is_recorded_again_replaces_the_first(written: Written) -> None:
+    """As in the reader: of several verdicts on one item, the last counts."""
+    follower = written.follower()
+    written.case(0, "error")
+    follower.advance(10_000, 0.0)
+    written.record.add(verdict("add", 0, "correct", model="small"))
+    follower.advance(10_000, 1.0)
+    assert +follower.total.statuses == {"correct": 1}
+
+
+def test_damaged_lines_are_counted_and_named(written: Written) -> None:
+    """A line that is not JSON, or no verdict, does not end the following."""
+    follower = written.follower()
+    with (written.folder / "verdicts.jsonl").open("a") as file:
+        file.write('{"model": 1}\nnot JSON\n[]\n')
+    (written.folder / "requests.jsonl").write_text(
+        '{"key": "a", "role": "subject", "usage": {"prompt_tokens": "1"}}\n'
+    )
+    written.record.add(verdict("add", 0, model="small"))
+    follower.advance(10_000, 0.0)
+    assert (follower.total.done, follower.damaged) == (1, 4)
+    assert follower.problem == "has a 'model' that is not a string"
+
+
+def test_a_large_record_is_read_in_parts(written: Written) -> None:
+    """Each step reads at most about the given number of bytes, and says whether there is more."""
+    for number in range(50):
+        written.case(number)
+    follower = written.follower()
+    steps, done = 0, [0]
+    while follower.advance(2000, 0.0):
+        steps += 1
+        done.append(follower.total.done)
+        assert not follower.is_current
+    assert steps > 5
+    assert done == sorted(done)
+    assert (follower.total.done, follower.total.calls, follower.is_current) == (50, 50, True)
+
+
+def test_a_replaced_or_deleted_record_is_counted_again(written: Written) -> None:
+    """A resumed run rewrites its verdicts; a deleted folder has none."""
+    follower = written.follower()
+    for number in range(5):
+        written.case(number, "wrong")
+    follower.advance(10_000, 0.0)
+    written.record.close()
+    kept = written.record.records[:2]
+    written.record = RunRecord(written.folder, written.record.facts, kept)
+    written.case(7)
+    while follower.advance(10_000, 1.0):
+        pass
+    assert +follower.total.statuses == {"wrong": 2, "correct": 1}
+    assert follower.total.calls == 6
+    for name in ("verdicts.jsonl", "requests.jsonl"):
+        (written.folder / name).unlink()
+    while follower.advance(10_000, 2.0):
+        pass
+    assert (follower.total.done, follower.total.calls, follower.parts) == (0, 0, {})
+
+
+def test_speed_and_time_left_are_those_of_the_last_seconds(written: Written) -> None:
+    """What was recorded before says nothing about the speed; without progress, there is no time left."""
+    for number in range(20):
+        written.case(number)
+    follower = written.follower()
+    follower.advance(100_000, 1000.0)
+    assert (follower.calls_per_second, follower.seconds_left) == (None, None)
+    for second in range(1, 11):
+        written.case(20 + 2 * second)
+        written.case(21 + 2 * second)
+        follower.advance(100_000, 1000.0 + second)
+    assert follower.calls_per_second == pytest.approx(2.0)
+    # 60 of the 100 cases are left.
+    assert follower.seconds_left == pytest.approx(30.0)
+    for second in range(11, 60):
+        follower.advance(100_000, 1000.0 + second)
+    assert (follower.calls_per_second, follower.seconds_left) == (0.0, None)
+    assert follower.progress_at == 1010.0
+
+
+def test_calls_of_several_models_are_counted_when_their_verdict_names_them(written: Written) -> None:
+    """Before, it is not known whose price a call has. A verdict may also be read before its call."""
+    follower = written.follower()
+    written.call("a")
+    follower.advance(10_000, 0.0)
+    assert (follower.total.calls, follower.total.usd) == (1, 0.0)
+    written.record.add(verdict("add", 0, model="large", requests=("a", "b")))
+    follower.advance(10_000, 0.0)
+    written.call("b")
+    follower.advance(10_000, 0.0)
+    assert follower.parts[Part("large", "sums")].calls == 2
+    assert follower.total.usd == pytest.approx(0.020)

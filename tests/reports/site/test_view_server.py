@@ -1,0 +1,232 @@
+"""Who the server answers, and what it saves: requests as a hostile page or program sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.reports.site import pages
+from pytest_llmprops.reports.site.rows import id_of
+from pytest_llmprops.reports.site.serving import Server
+from pytest_llmprops.runs.reviews import FILE, read_reviews
+from tests.support.records import recorded, verdict, verdicts
+from tests.support.view_server import ask, first_message, viewed
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two runs."""
+    folder = tmp_path_factory.mktemp("runs")
+    recorded(folder / "old", [*verdicts("add", 5, 5), verdict("add", 99, id="evil\u202e\x1b")])
+    recorded(folder / "new", verdicts("add", 7, 3))
+    return folder
+
+
+#: what builds pages, and the pages that were built without it
+WORK = pages.work
+BUILT: list[str] = []
+
+
+def write(out: Path, name: str) -> str:
+    """Write a page with its number; return its name."""
+    out.mkdir(exist_ok=True)
+    (out / name).write_text(f"page {len(BUILT)}")
+    BUILT.append(name)
+    return name
+
+
+@pytest.fixture(scope="module")
+def server(runs: Path) -> Iterator[Server]:
+    """Return a server of these runs, whose pages have one line."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        async def lines(job: Any) -> Any:
+            yield {"files": [write(Path(job["out"]), "report.html" if "report" in job else "index.html")]}
+
+        patch.setattr(pages, "work", lines)
+        with viewed(runs) as server:
+            first_message(server.address)
+            yield server
+
+
+@pytest.fixture
+def origin(server: Server) -> str:
+    """Return the origin of the server's pages."""
+    return "/".join(server.address.split("/")[:3])
+
+
+@pytest.fixture
+def report(server: Server, runs: Path) -> str:
+    """Return the address of a report."""
+    return f"{server.address}reports/{id_of(runs / 'old')}/run/"
+
+
+MARK = {"run": "old", "model": "model", "benchmark": "sums", "source": "builtin", "id": "sums/en/add/0007"}
+
+
+def test_only_the_address_with_the_token_is_answered(server: Server, origin: str) -> None:
+    """Every other path is refused, also one that is almost the token."""
+    assert ask(server.address).status == 200
+    for path in ("/", "/x/", "/favicon.ico", server.address[len(origin) : -3] + "/", "//", "/%00/"):
+        refused = ask(origin + path)
+        assert (refused.status, server.address.split("/")[3] in refused.text) == (403, False)
+    assert ask(server.address.rstrip("/")).headers["location"] == server.address[len(origin) :]
+
+
+def test_the_address_on_the_command_line_of_the_browser_leads_there_once(server: Server, origin: str) -> None:
+    """Other users of the machine see the command line; for them, the address has no use any more."""
+    assert server.address_once != server.address
+    assert ask(server.address_once).headers["location"] == server.address[len(origin) :]
+    assert ask(server.address_once).status == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "localhost.evil:{port}"]
+)
+def test_another_host_name_is_refused(server: Server, host: str) -> None:
+    """A site whose name leads to 127.0.0.1 (DNS rebinding) gets nothing, even with the token."""
+    port = server.address.split(":")[2].split("/")[0]
+    assert ask(server.address, Host=host.format(port=port)).status == 403
+    assert ask(server.address, Host=f"localhost:{port}").status == 200
+
+
+def test_another_origin_changes_nothing(server: Server, report: str, runs: Path, origin: str) -> None:
+    """A request that saves something must say that it is from a page of this server."""
+    address, file = report + "reviews", runs / "old" / FILE
+    # Other tests of this module may have saved marks.
+    before = file.read_bytes() if file.exists() else None
+    for headers in (
+        {},
+        {"Origin": "null"},
+        {"Origin": "http://evil.example"},
+        {"Origin": origin.replace("http", "https")},
+    ):
+        assert ask(address, "POST", {**MARK, "note": "x"}, **headers).status == 403
+    assert (file.read_bytes() if file.exists() else None) == before
+
+
+def test_no_page_loads_or_tells_anything_elsewhere(server: Server, report: str) -> None:
+    """Every answer has a policy, no answer is stored by the browser, and the address is not sent to other sites."""
+    for address in (
+        server.address,
+        f"{report}reviews",
+        f"{report}report.html",
+    ):
+        headers = ask(address).headers
+        assert headers["referrer-policy"] == "same-origin"
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+
+
+def test_no_path_of_a_request_is_a_path(server: Server, report: str) -> None:
+    """Only files of the report are served, and only listed runs are read."""
+    for path in (
+        "../run.json",
+        "..%2f..%2frun.json",
+        "%2e%2e/report.html",
+        "/etc/passwd",
+        "figures/x.svg",
+    ):
+        assert ask(report + path).status in (403, 404)
+    for path in (
+        "../app.py",
+        "site/index.html",
+        "reports/..%2f..%2fetc/run/",
+        "reports/0123456789abcdef/run/x",
+    ):
+        assert ask(server.address + path).status in (303, 404), path
+    assert ask(f"{report}report.html").text.startswith("page ")
+
+
+def test_a_mark_is_saved_beside_its_run(server: Server, report: str, runs: Path, origin: str) -> None:
+    """The time is the server's; the answer and the list have what was saved."""
+    mark = {**MARK, "judged_wrongly": True, "note": "both are right", "time": "1999", "sample": 0}
+    saved = ask(f"{report}reviews", "POST", mark, Origin=origin)
+    assert (saved.status, saved.json["note"], saved.json["time"] > "2020") == (200, "both are right", True)
+    assert ask(f"{report}reviews").json == [saved.json]
+    [kept] = read_reviews(runs / "old", "old").values()
+    assert (kept.id, kept.note, kept.judged_wrongly) == ("sums/en/add/0007", "both are right", True)
+    ask(f"{report}reviews", "POST", {**mark, "judged_wrongly": False, "note": ""}, Origin=origin)
+    assert ask(f"{report}reviews").json == []
+
+
+def test_a_mark_on_an_id_with_control_characters(report: str, runs: Path, origin: str) -> None:
+    """The page shows such an id spelled out; the record's own id is saved."""
+    mark = {**MARK, "id": "evil[U+202E]␛", "note": "odd"}
+    assert ask(f"{report}reviews", "POST", mark, Origin=origin).json["id"] == "evil[U+202E]␛"
+    assert [kept.id for kept in read_reviews(runs / "old", "old").values()] == ["evil\u202e\x1b"]
+    # The tests of this module share the runs, and each may be the first.
+    ask(f"{report}reviews", "POST", {**mark, "note": ""}, Origin=origin)
+    assert ask(f"{report}reviews").json == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "problem"),
+    [
+        (b"{", 400, "not JSON"),
+        ([], 400, "not an object"),
+        ({}, 400, "has no 'run'"),
+        ({**MARK, "id": "sums/en/add/0100"}, 400, "on a verdict that this run does not have"),
+        ({**MARK, "run": "../old"}, 400, "on a verdict that this run does not have"),
+        ({**MARK, "run": 3}, 400, "'run' that is not a string"),
+        ({**MARK, "sample": -1}, 400, "'sample'"),
+        ({**MARK, "note": "x" * 2001}, 400, "2,001 characters"),
+        ({**MARK, "note": "x" * 70_000}, 413, "too long"),
+    ],
+)
+def test_a_wrong_mark_is_refused(
+    report: str, runs: Path, origin: str, body: Any, status: int, problem: str
+) -> None:
+    """The answer is one line that says why, and nothing is written."""
+    before = {path: path.read_bytes() for path in runs.rglob(FILE)}
+    answer = ask(f"{report}reviews", "POST", body, Origin=origin)
+    assert (answer.status, problem in answer.json["error"]) == (status, True)
+    assert {path: path.read_bytes() for path in runs.rglob(FILE)} == before
+
+
+def test_a_full_disk_is_said(report: str, origin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page learns that its mark is not saved."""
+
+    def full(folder: Path, review: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pytest_llmprops.reports.site.marks.append_review", full)
+    answer = ask(f"{report}reviews", "POST", MARK, Origin=origin)
+    assert (answer.status, answer.json["error"]) == (
+        507,
+        "review.jsonl could not be written: No space left on device",
+    )
+
+
+def test_other_methods_are_refused(server: Server, report: str, origin: str) -> None:
+    """There is nothing to put, delete or ask for the options of."""
+    for method in ("PUT", "DELETE", "OPTIONS", "POST"):
+        assert ask(server.address, method, Origin=origin).status == 405
+    assert ask(server.address, "POST").status == 403
+
+
+def test_a_report_is_built_again_only_after_a_change(report: str, runs: Path) -> None:
+    """A page of an opened report is of the same build; loading the report after a change builds it again."""
+    first = ask(f"{report}report.html").text
+    assert ask(f"{report}report.html").text == first
+    with (runs / "old" / "run.json").open("a") as file:
+        file.write(" ")
+    assert ask(f"{report}report.html").text != first
+    assert ask(report).headers["location"].endswith("/run/report.html")
+
+
+def test_a_worker_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real worker: a record without a readable verdict ends with one line, and the page lists it."""
+    monkeypatch.setattr(pages, "work", WORK)
+    run = recorded(tmp_path / "run", verdicts("add", 2, 0))
+    (run / "verdicts.jsonl").write_text("damaged\ndamaged\n")
+    with viewed(tmp_path) as server:
+        answer = ask(f"{server.address}reports/{id_of(run)}/run/report.html")
+        assert answer.status == 500
+        assert "line 1 is damaged" in answer.text
+        first_message(server.address)
+        assert "verdicts.jsonl: line 1 is damaged" in ask(server.address).text
