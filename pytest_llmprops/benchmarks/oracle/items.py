@@ -38,6 +38,15 @@ LINEARITY, YES, NO = "linearity", "yes", "no"
 CONSISTENCY, OWN, RANDOM = "consistency", "own_paraphrase", "random_pair"
 #: the task of rows over all pairs, whatever the answer
 PAIRS = "pairs"
+#: metric -> which values are better
+DIRECTIONS = {
+    "acceptance_rate": "higher", "faithful_acceptance_rate": "higher", "entity_acceptance_rate": "higher",
+    "a_rate": "higher", "identity_rate": "higher", "label_overlap": "higher", "no_entities_rate": "none",
+    "named_share": "none", "spearman": "none",
+    "label_agreement": "higher", "yes_rate": "none", "provable_rate": "none", "acceptance_rate_paper": "higher",
+    "accepted_precision": "higher", "coverage": "higher", "source_revealed_rate": "lower", "null_coverage": "none",
+    "null_precision": "none", "potential_rate": "none", "consistency_rate": "higher",
+}  # fmt: skip
 LANGUAGE = "en"
 DOMAINS = ("general", "technical", "hardware")
 LEVELS = ("clear", "subtle")

@@ -30,7 +30,8 @@ PREFIX = "shallow_"
 FEATURES = {
     "first_word": "the first word", "last_word": "the last word", "words": "length",
     "longer": "difference in length", "second_longer": "which one is longer", "overlap": "word overlap",
-    "order": "word order", "numbers": "numbers", "marks": "punctuation",
+    "order": "word order", "numbers": "numbers", "all_numbers": "how many numbers", "marks": "punctuation",
+    "all_marks": "how much punctuation",
 }  # fmt: skip
 #: the null oracles in their order
 NULLS = ("always yes", "always no", "a coin", "shallow feature")
@@ -41,22 +42,20 @@ _MARK = re.compile(r"[^\w\s]")
 def shallow(first: str, second: str) -> dict[str, float]:
     """Return what can be seen of two sentences without reading them, by the keys of ``FEATURES``."""
     one, two = unicode_words(first), unicode_words(second)
-    return {
-        "first_word": float(one[:1] == two[:1]),
-        "last_word": float(one[-1:] == two[-1:]),
-        "words": float(len(one) + len(two)),
-        "longer": float(abs(len(one) - len(two))),
-        "second_longer": float(len(two) - len(one)),
+    values = {
+        "first_word": one[:1] == two[:1],
+        "last_word": one[-1:] == two[-1:],
+        "words": len(one) + len(two),
+        "longer": abs(len(one) - len(two)),
+        "second_longer": len(two) - len(one),
         "overlap": overlap(first, second),
         "order": SequenceMatcher(None, one, two, autojunk=False).ratio(),
-        "numbers": _differing(_NUMBER, first, second),
-        "marks": _differing(_MARK, first, second),
     }
-
-
-def _differing(pattern: re.Pattern[str], first: str, second: str) -> float:
-    one, two = (Counter(pattern.findall(text)) for text in (first, second))
-    return float(((one - two) + (two - one)).total())
+    for name, pattern in (("numbers", _NUMBER), ("marks", _MARK)):
+        counts = Counter(pattern.findall(first)), Counter(pattern.findall(second))
+        values[name] = ((counts[0] - counts[1]) + (counts[1] - counts[0])).total()
+        values[f"all_{name}"] = (counts[0] + counts[1]).total()
+    return {name: float(values[name]) for name in FEATURES}
 
 
 @dataclass(frozen=True, slots=True)

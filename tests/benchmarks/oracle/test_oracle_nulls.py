@@ -24,7 +24,7 @@ def test_shallow_features() -> None:
     """The features are those of the words, numbers and punctuation marks, whatever the sentences mean."""
     assert shallow("In May, 12 dogs barked.", "in june 12 dogs barked, and 1,200 cats ran") == {
         "first_word": 1, "last_word": 0, "words": 15, "longer": 5, "second_longer": 5, "overlap": 4 / 11,
-        "order": 8 / 15, "numbers": 1, "marks": 2,
+        "order": 8 / 15, "numbers": 1, "all_numbers": 3, "marks": 2, "all_marks": 4,
     }  # fmt: skip
     assert [*shallow("...", "!")] == [*FEATURES]
 
