@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_llmprops.benchmarks.oracle.items import Phi
+from pytest_llmprops.benchmarks.oracle.settings import Phi
 from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, Tokens, Tree, cosines, node_vectors
 
 #: cosines closer than this are ties, because means of equal token vectors may differ by rounding

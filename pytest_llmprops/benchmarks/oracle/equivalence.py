@@ -21,7 +21,7 @@ nothing was measured. Keys with ``…`` end in ``or`` and ``and``, the kinds of 
 ``asked_phrases``, ``refused_phrases``, phrase pairs that were asked about; of these, refused (including unreadable)
 ``unreadable_phrases``                 ones, and unreadable ones
 ``left_out_1``, ``left_out_2``         paraphrases too near to their sentence, or with the words of another paraphrase
-``category_…``                         table 5 (``metric_names.CATEGORIES``); 0 if any paraphrase may be drawn
+``category_…``                         table 5 (``trust.CATEGORIES``); 0 if any paraphrase may be drawn
 ``trust_…``                            1 accepted, 2 triangular evidence, 3 inconsistent, 4 unreadable, 5 no test
 ``trust_paper_…``                      1 if there is no triangular evidence, so that the paper accepts; 0 also if there
                                        was no test or an answer cannot be read
@@ -43,8 +43,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, PhrasePair, Rho
-from pytest_llmprops.benchmarks.oracle.items import PHIS, Phi
-from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES
 from pytest_llmprops.benchmarks.oracle.replies import (
     Answer,
     Paraphrases,
@@ -54,8 +52,9 @@ from pytest_llmprops.benchmarks.oracle.replies import (
     sentences_prompt,
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Oracle
-from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
+from pytest_llmprops.benchmarks.oracle.settings import PHIS, OracleSettings, Phi
 from pytest_llmprops.benchmarks.oracle.trust import (
+    CATEGORIES,
     PARAPHRASES,
     Candidate,
     Test,

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, align
-from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.covering import align_covering
 from pytest_llmprops.benchmarks.oracle.equivalence import (
     EquivalenceChecker,
@@ -17,20 +16,20 @@ from pytest_llmprops.benchmarks.oracle.equivalence import (
     self_consistency,
 )
 from pytest_llmprops.benchmarks.oracle.items import (
+    CONSISTENCY,
     EMBED,
     LINEARITY,
     NO,
+    OWN,
     PARSE,
-    RULES,
+    RANDOM,
     YES,
-    Matching,
 )
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
-from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.nulls import PREFIX, shallow
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, verdict_of
 from pytest_llmprops.benchmarks.oracle.search import linearity_search, pair_search_of
-from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
+from pytest_llmprops.benchmarks.oracle.settings import RULES, Matching, OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonyms import Context
 from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, token_vectors
 from pytest_llmprops.core.benchmark import Ask, Measured, Searched

@@ -9,9 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.benchmarks.oracle.equivalence import left_over
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, RULES, YES
-from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
+from pytest_llmprops.benchmarks.oracle.items import CONSISTENCY, LINEARITY, NO, OWN, PAIRS, RANDOM, YES
 from pytest_llmprops.benchmarks.oracle.metrics import a_rate, a_test, domain_of
+from pytest_llmprops.benchmarks.oracle.settings import RULES
+from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.texts import one_line, unicode_words, visible
 from pytest_llmprops.core.verdicts import (

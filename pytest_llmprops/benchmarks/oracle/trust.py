@@ -40,6 +40,8 @@ Outcome = Literal["accepted", "triangular", "inconsistent", "unreadable", "untes
 OUTCOME_CODES: dict[Outcome, int] = {
     "accepted": 1, "triangular": 2, "inconsistent": 3, "unreadable": 4, "untested": 5,
 }  # fmt: skip
+#: number in a verdict's values -> category of table 5
+CATEGORIES = {1: "AI", 2: "ĀI", 3: "AĪ", 4: "ĀĪ"}
 #: paraphrases per sentence; prompt 7 asks for as many
 PARAPHRASES = 5
 

@@ -20,9 +20,8 @@ from scipy.stats import binomtest
 from pytest_llmprops import CheckerBenchmark, Searched
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
-from pytest_llmprops.benchmarks.oracle.items import items
+from pytest_llmprops.benchmarks.oracle.items import DIRECTIONS, items
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
-from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings

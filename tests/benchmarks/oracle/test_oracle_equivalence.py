@@ -16,7 +16,6 @@ from scipy.stats import binomtest
 from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle import equivalence
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, PhrasePair
-from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.equivalence import (
     EquivalenceChecker,
     Pair,
@@ -28,7 +27,7 @@ from pytest_llmprops.benchmarks.oracle.equivalence import (
 )
 from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
 from pytest_llmprops.benchmarks.oracle.items import random_pairs
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, verdict_of
 from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Chat, Reply

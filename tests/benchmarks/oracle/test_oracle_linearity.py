@@ -14,18 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
-from pytest_llmprops.benchmarks.oracle.algebra import (
+from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
+from pytest_llmprops.benchmarks.oracle.linearity import (
+    LinearityChecker,
+    Sentence,
+    bound_of,
     complement,
     draws,
     failure_bound,
     informative_draws,
     rejection_bound,
 )
-from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
-from pytest_llmprops.benchmarks.oracle.items import RULES as DECISIONS
-from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
-from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings, bound_of
+from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings
+from pytest_llmprops.benchmarks.oracle.settings import RULES as DECISIONS
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 from pytest_llmprops.core.verdicts import objects_in
@@ -406,7 +408,7 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
         assert prepared.stopped is None
         assert subject.m >= 3
         for x in range(2**subject.m):
-            here = normalised(subject.transformed(x).text)
+            here = normalised(subject.transformed(x))
             assert all(contains_words(here, subject.due(i, x)) for i in range(subject.m))
         pool_names[:] = [name for s in subject.synonyms for name in (s.text, s.entity.name)]
         acceptance = asyncio.run(checker.check(text, Oracle(ask), random.Random(seed)))
