@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.items import DOMAINS, MSRP, REDOCRED, items, occurs_in
+from pytest_llmprops.benchmarks.oracle.items import DOMAINS, MSRP, REDOCRED, detokenised, items, occurs_in
 from pytest_llmprops.benchmarks.oracle.nulls import FEATURES, shallow
-from pytest_llmprops.benchmarks.oracle.redocred import detokenised
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data
 

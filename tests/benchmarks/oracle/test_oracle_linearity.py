@@ -14,7 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
-from pytest_llmprops.benchmarks.oracle.algebra import (
+from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
+from pytest_llmprops.benchmarks.oracle.linearity import (
+    LinearityChecker,
+    Sentence,
     bound_of,
     complement,
     draws,
@@ -22,8 +25,6 @@ from pytest_llmprops.benchmarks.oracle.algebra import (
     informative_draws,
     rejection_bound,
 )
-from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
-from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings
 from pytest_llmprops.benchmarks.oracle.settings import RULES as DECISIONS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.benchmark import DIRECTIONS
+from pytest_llmprops.benchmarks.oracle.items import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import linearity_remarks, metric_rows
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.verdicts import VerdictRecord
