@@ -133,6 +133,11 @@ def extracted(run: Runner, name: str, *more: str) -> Finished:
     return run("--model", model, "-k", "oracle/general", "--llm-limit", "60", *more, "-q")
 
 
+def values(done: Finished) -> dict[tuple[str, str], float]:
+    """Return the metrics of a run by name and group."""
+    return {(row["name"], row["group"]): row["value"] for row in done.run["metrics"]}
+
+
 @pytest.mark.parametrize(
     ("task", "requirement"),
     [("no", "min_accuracy = 0.1"), ("*", "max_drop = 0.1"), ("", "max_drop = 0.5")],
