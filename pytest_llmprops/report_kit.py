@@ -39,7 +39,6 @@ from pytest_llmprops.reports.kit.figures import (
 )
 from pytest_llmprops.reports.kit.generic import (
     accuracy_figure,
-    compare,
     detailed,
     fine_print,
     metric_cell,
@@ -70,7 +69,6 @@ __all__ = [
     "accuracy",
     "accuracy_figure",
     "colour",
-    "compare",
     "cut_text",
     "detailed",
     "fine_print",

@@ -34,8 +34,8 @@ ALLOWED = {
     "notebook": {"statistics", "core", "records", "registry", "models", "data", "runs", "reports"},
     "plugin": {"statistics", "core", "records", "registry", "models", "engine", "data", "runs", "reports", "public"},
     "cli": {
-        "statistics", "core", "records", "registry", "models", "engine", "data", "runs", "training", "reports", "public",
-        "tools", "report", "benchmark",
+        "statistics", "core", "records", "registry", "models", "engine", "data", "runs", "training", "reports",
+        "public", "tools", "report", "benchmark",
     },
 }  # fmt: skip
 #: The parts that do no input or output, and what they may import from outside the package.

@@ -8,10 +8,10 @@ compare`` and reports take their words and numbers from it. ``statistics/paired.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from pytest_llmprops.statistics.paired import Pairs, difference_interval, drop_test, holm
+from pytest_llmprops.statistics.paired import Pairs, difference_interval, direction_test, holm
 
 ChangeWord = Literal["worse", "better", "no clear difference", "not judged"]
 
@@ -29,7 +29,6 @@ class Change:
     :param lost: number of pairs on which the candidate scores lower; ``gained``: higher.
     :param difference: candidate - baseline, in [-1, 1], with the limits of its 95% interval. A drop is negative.
     :param p: p-value of the difference's direction, corrected for all comparisons of the two runs and both directions.
-    :param one_sided_p: the same before the correction.
     :param noun: what a pair is: ``cluster`` if the scores are means of clusters.
     """
 
@@ -41,30 +40,9 @@ class Change:
     low: float
     high: float
     p: float
-    one_sided_p: float
     test: str
     interval: str
     noun: str = "pair"
-
-    @classmethod
-    def of(cls, pairs: Pairs, one_sided_p: float, test: str) -> Change:
-        """Return the change of some pairs before any correction, not yet judged.
-
-        :param one_sided_p: p-value of the direction of the difference. :param test: the name of its test.
-        :raises ValueError: if there are no pairs.
-        """
-        low, high, interval = difference_interval(pairs)
-        return cls(
-            "not judged", pairs.n, pairs.losses, pairs.gains, pairs.difference, low, high,
-            1.0, one_sided_p, test, interval, pairs.noun,
-        )  # fmt: skip
-
-    def judged(self, p: float) -> Change:
-        """Return the change with its word, given the corrected p-value."""
-        word: ChangeWord = "no clear difference"
-        if p <= LEVEL and self.difference:
-            word = "worse" if self.difference < 0 else "better"
-        return replace(self, word=word, p=p)
 
     @property
     def is_clear(self) -> bool:
@@ -82,10 +60,14 @@ def measured(pairs: Pairs) -> Change:
 
     :raises ValueError: if there are no pairs.
     """
-    if pairs.difference == 0:
-        return Change.of(pairs, 1.0, drop_test(pairs).method)
-    test = drop_test(pairs if pairs.difference < 0 else pairs.exchanged())
-    return Change.of(pairs, test.p, test.method)
+    return _change(pairs, "not judged", 1.0, direction_test(pairs).method)
+
+
+def _change(pairs: Pairs, word: ChangeWord, p: float, test: str) -> Change:
+    low, high, interval = difference_interval(pairs)
+    return Change(
+        word, pairs.n, pairs.losses, pairs.gains, pairs.difference, low, high, p, test, interval, pairs.noun
+    )
 
 
 def judge(family: Mapping[Name, Pairs]) -> dict[Name, Change]:
@@ -97,17 +79,19 @@ def judge(family: Mapping[Name, Pairs]) -> dict[Name, Change]:
 
     :param family: the comparisons by name; each has at least one pair.
     """
-    changes = {pairs: measured(pairs) for pairs in dict.fromkeys(family.values())}
-    kept = _testable(changes)
-    adjusted = holm([*(changes[pairs].one_sided_p for pairs in kept), *[1.0] * len(kept)])
+    tests = {pairs: direction_test(pairs) for pairs in dict.fromkeys(family.values())}
+    kept = _testable(tests)
+    adjusted = holm([*(tests[pairs].p for pairs in kept), *[1.0] * len(kept)])
     corrected = dict(zip(kept, adjusted, strict=False))
-    # A comparison that cannot be significant stays so under this correction.
-    tests = 2 * (len(kept) + 1)
-    judged = {
-        pairs: change.judged(corrected.get(pairs, min(1.0, tests * change.one_sided_p)))
-        for pairs, change in changes.items()
-    }
-    return {name: judged[pairs] for name, pairs in family.items()}
+    changes = {}
+    for pairs, test in tests.items():
+        # A comparison that cannot be significant stays so under this correction.
+        p = corrected.get(pairs, min(1.0, 2 * (len(kept) + 1) * test.p))
+        word: ChangeWord = "no clear difference"
+        if p <= LEVEL and pairs.difference:
+            word = "worse" if pairs.difference < 0 else "better"
+        changes[pairs] = _change(pairs, word, p, test.method)
+    return {name: changes[pairs] for name, pairs in family.items()}
 
 
 def _testable(family: Iterable[Pairs]) -> list[Pairs]:

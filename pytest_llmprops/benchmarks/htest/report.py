@@ -7,7 +7,7 @@ fine-tuning in Table 8 and Figure 6.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -31,7 +31,6 @@ from pytest_llmprops.reports.kit.figures import ForestRow, Mark, Point, Spot, pa
 from pytest_llmprops.reports.kit.generic import accuracy_figure, detailed, fine_print
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.reports.kit.trained import read_training
-from pytest_llmprops.statistics.paired import holm, mcnemar_drop
 
 #: Row of the grid for all items together; it is the mean of the tasks if they have equally many items.
 ALL = "all tasks"
@@ -220,8 +219,6 @@ ORIGINAL = "original"
 AVERAGE = "average"
 #: Ends the names of the paper's models.
 PRINTED = " (paper)"
-#: Level of the tests of a change.
-ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +228,7 @@ class Condition:
     :param base: The model before training. :param trained_on: The task; empty for the base itself.
     :param accuracies: By task, with ``average``.
     :param how: Seed, items and epochs of the training, in this order; ``–`` where there is none.
-    :param p_values: Of the change from the base by task, two-sided, adjusted over all cells of the base.
+    :param changed: Tasks on which the judgement of the two runs says worse or better; None without the base's run.
     :param held_out: Accuracy on further items of the task, without examples; None if it is not known.
     """
 
@@ -239,7 +236,7 @@ class Condition:
     trained_on: str
     accuracies: Mapping[str, float]
     how: tuple[str, str, str] = ("–", "–", "–")
-    p_values: Mapping[str, float] = field(default_factory=dict)
+    changed: frozenset[str] | None = None
     held_out: float | None = None
 
 
@@ -255,17 +252,15 @@ def conditions(measured: Measured) -> list[Condition]:
         label = visible(Path(name).name if base is None else base.label)
         if base is not None:
             rows.append(Condition(label, "", _accuracies(measured, base)))
-        changes = [_changes(measured, base, s) if base is not None else {} for s, _ in tuned]
-        adjusted = iter(holm([p for one in changes for p in one.values()]))
-        for (s, training), change in zip(tuned, changes, strict=True):
-            p_values = dict(zip(change, adjusted, strict=False))
+        for s, training in tuned:
+            changed = None if base is None else _changed(measured.benchmark, base, s)
             task, settings = visible(str(training.options["task"])), training.settings
             how = (settings.get("seed"), training.options.get("items"), settings.get("epochs"))
             seed, items, epochs = (f"{x:,g}" if isinstance(x, int | float) else "–" for x in how)
             # The only scored file of such a training is its held-out part.
             held_out = training.scores[0][1].get("accuracy") if training.scores else None
             accuracies = _accuracies(measured, s)
-            rows.append(Condition(label, task, accuracies, (seed, items, epochs), p_values, held_out))
+            rows.append(Condition(label, task, accuracies, (seed, items, epochs), changed, held_out))
     return rows
 
 
@@ -297,18 +292,12 @@ def _accuracies(measured: Measured, series: Series) -> dict[str, float]:
     return accuracies | ({AVERAGE: fmean(accuracies.values())} if len(accuracies) == len(TASKS) else {})
 
 
-def _changes(measured: Measured, base: Series, trained: Series) -> dict[str, float]:
-    """Return the two-sided p-value of the change on each task: McNemar's exact test over the common items."""
-    p_values = {}
-    for task in TASKS:
-        before, after = ({r.id: r.status == "correct" for r in measured.first_samples(s, [task]) if r.status != "error"}
-                         for s in (base, trained))  # fmt: skip
-        common = before.keys() & after.keys()
-        losses = sum(before[name] and not after[name] for name in common)
-        gains = sum(after[name] and not before[name] for name in common)
-        if common:
-            p_values[task] = min(1.0, 2 * min(mcnemar_drop(losses, gains), mcnemar_drop(gains, losses)))
-    return p_values
+def _changed(benchmark: str, base: Series, trained: Series) -> frozenset[str]:
+    """Return the tasks on which a trained model is worse or better than its base."""
+    changes = base.judgement(trained).items()
+    return frozenset(
+        m.name for m, c in changes if (m.benchmark, m.kind) == (benchmark, "task") and c.is_clear
+    )
 
 
 def training_table(rows: Sequence[Condition]) -> Table:
@@ -328,12 +317,8 @@ def training_table(rows: Sequence[Condition]) -> Table:
         "Accuracy in percent; guessing gets 50. In parentheses: measured on the task that the model was trained on."
         " Held out: further items of that task, without examples in the prompt."
     )
-    p_values = [p for row in rows for p in row.p_values.values()]
-    if p_values:
-        note += (
-            f" *: differs from the original at {ALPHA:.0%} (exact McNemar test, Holm over {len(p_values)} cells):"
-            f" {sum(p < ALPHA for p in p_values)} of them."
-        )
+    if any(row.changed is not None for row in rows):
+        note += " *: worse or better than the original, as llmprops compare judges the two runs."
     columns = tuple((head, number > 1) for number, head in enumerate(heads))
     return Table("Before and after fine-tuning", columns, cells, f"{note} The paper's rows are from Table 8.")
 
@@ -345,7 +330,7 @@ def _trained_cell(row: Condition, task: str) -> Cell:
     # The paper prints one figure with two decimals.
     text = f"{100 * value:.2f}".removesuffix("0") if row.base.endswith(PRINTED) else f"{100 * value:.1f}"
     text = f"({text})" if task == row.trained_on else text
-    return Cell(f"{text}*" if row.p_values.get(task, 1.0) < ALPHA else text, value)
+    return Cell(f"{text}*" if task in (row.changed or ()) else text, value)
 
 
 def training_figure(rows: Sequence[Condition]) -> Figure:

@@ -176,7 +176,7 @@ class DatabaseServer:
             self.run(work)
         except StoreError as error:
             raise StoreError(
-                f"{error}; the owner of the database creates the tables: llmprops store info URL"
+                f"{error}; the owner of the database creates the tables: llmprops store URL"
             ) from None
 
     def close(self) -> None:

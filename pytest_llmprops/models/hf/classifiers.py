@@ -249,7 +249,7 @@ class HfSegmentModel(HfEncoder):
     def _loaded(self) -> bool:
         if not super()._loaded():
             return False
-        # Set by `llmprops lab eras train segmenter`, which trains on folded characters.
+        # Set by `llmprops lab eras train`, which trains on folded characters.
         fold = bool(getattr(self.network.config, "fold_width", False))
         self.characters = CharacterTokens(self.tokenizer, name=self._name, fold=fold)
         return True

@@ -19,7 +19,7 @@ from pytest_llmprops.records.run import ProtocolMetadata
 from pytest_llmprops.reports.kit.blocks import file_names, visible
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
 from pytest_llmprops.runs.judgement import Member, judged_runs
-from pytest_llmprops.runs.pairs import Pair, TaskKey, pair_records, score_pairs, with_tasks_of
+from pytest_llmprops.runs.pairs import Pair, TaskKey, pair_items, pairs_of, score_pairs
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.statistics.bounded_mean import cluster_means
 from pytest_llmprops.statistics.intervals import Interval, mean_interval
@@ -153,11 +153,6 @@ class Measured:
         """Return the accuracy of a series over all tasks or the given ones, by cluster or by item."""
         return accuracy(self.records(series, tasks), by_cluster=self.is_cluster_weighted)
 
-    def aligned(self, first: Series, second: Series) -> list[VerdictRecord]:
-        """Return the records of ``first``, each with the task that the same item has in ``second``."""
-        decided = tasks_by_answer(*(s.run.facts for s in self.series))
-        return with_tasks_of(self.records(first), self.records(second), decided)
-
     @cached_property
     def changes(self) -> Mapping[Place, tuple[Sequence[Pair], Change]]:
         """On each place, the pairs of the items that two series have in common, and their change.
@@ -169,7 +164,7 @@ class Measured:
         first, second = self.series
         decided = tasks_by_answer(*(s.run.facts for s in self.series))
         grouped: dict[Place, list[Pair]] = {}
-        for pair in pair_records(self.records(first), self.records(second), decided).pairs:
+        for pair in pairs_of(pair_items(self.records(first), self.records(second), decided)):
             grouped.setdefault(pair.key.task_key[1:], []).append(pair)
         judged, by_cluster = first.judgement(second), self.is_cluster_weighted
         return {

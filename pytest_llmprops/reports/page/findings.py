@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.field_types import UNANSWERED
@@ -18,7 +18,6 @@ from pytest_llmprops.reports.kit.blocks import (
     visible,
     words,
 )
-from pytest_llmprops.reports.kit.generic import compare
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.runs.judgement import Member
 from pytest_llmprops.runs.readings import MANY
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
     """Return one sentence per benchmark; the gate's decision comes first.
 
-    A sentence says how good a single model is, whether the second of two is better, or which of several is best.
-    Only differences that a test shows are named.
+    A sentence says how good a single model is, or how the others do compared with the first.
     """
     sentences = [s for part in parts for s in dict.fromkeys((finding(part), unranked(part))) if s]
     runs = list({id(s.run): s.run for s in series}.values())
@@ -61,39 +59,28 @@ def finding(measured: Measured) -> str:
         return text + without_readable(measured, shares, tasks)
     if len(shares) == 1:
         return _one(measured, *shares[0], tasks)
-    groups = _with_common_items(measured, shares, tasks)
-    compared = max(groups, key=len)
-    if len(compared) == 1:
+    first, member = (
+        _reference(measured, [s for s, _ in shares], tasks),
+        Member(measured.benchmark, "benchmark", measured.benchmark),
+    )
+    rest = [s for s, _ in shares if s is not first]
+    changes = {s.starred: change for s in rest if (change := first.judgement(s).get(member)) is not None}
+    if not changes:
         return f"{joined([s.starred for s, _ in shares])} have no item of {facts.title} in common"
-    if len(compared) == 2:
-        text = _two(measured, compared[0][0], compared[1][0], tasks)
-    else:
-        text = _several(measured, compared, tasks)
-    others = [s.starred for group in groups if group is not compared for s, _ in group]
+    text = compared(facts.noun, first.starred, changes)
+    others = [s.starred for s in rest if s.starred not in changes]
     if others:
         text += f"; {joined(others)} {'was' if len(others) == 1 else 'were'} measured on other items"
     return text + without_readable(measured, shares, tasks)
 
 
-def _with_common_items(
-    measured: Measured, shares: Sequence[tuple[Series, Share]], tasks: list[str]
-) -> list[list[tuple[Series, Share]]]:
-    """Return the series in groups; only those of a group have items in common, directly or through another one."""
-    groups: list[tuple[list[tuple[Series, Share]], set[tuple[str, ...]]]] = []
-    for pair in shares:
-        items: set[tuple[str, ...]] = {
-            (r.language, r.source, r.id)
-            for r in measured.records(pair[0], tasks)
-            if r.status not in UNANSWERED
-        }
-        members, apart = [pair], []
-        for group, known in groups:
-            if known & items:
-                members, items = [*group, *members], known | items
-            else:
-                apart.append((group, known))
-        groups = [*apart, (members, items)]
-    return [sorted(members, key=lambda pair: pair[0].index) for members, _ in groups]
+def _reference(measured: Measured, series: Sequence[Series], tasks: list[str]) -> Series:
+    """Return the series that the others are compared with: the first one, unless another has items of more of them."""
+    items: dict[int, set[tuple[str, ...]]] = {}
+    for s in series:
+        answered = (r for r in measured.records(s, tasks) if r.status not in UNANSWERED)
+        items[s.index] = {(r.language, r.source, r.id) for r in answered}
+    return max(series, key=lambda s: sum(bool(items[s.index] & others) for others in items.values()))
 
 
 class _Unread(NamedTuple):
@@ -190,66 +177,35 @@ def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
     return worst[1] if worst else ""
 
 
-def difference(measured: Measured, first: Series, second: Series, tasks: list[str]) -> Change | None:
-    """Compare the second series with the first on the items of ``tasks``; None without a common answered item."""
-    before = [r for r in measured.aligned(first, second) if r.task in tasks]
-    return compare(before, measured.records(second, tasks), by_cluster=measured.is_cluster_weighted)
+def compared(items: str, first: str, changes: Mapping[str, Change]) -> str:
+    """Return how other models do, each compared with the first one.
 
+    Each word is that of the judgement of two runs, so that ``llmprops compare`` and a gate say the same of them.
 
-def is_ahead(result: Change | None, models: int) -> bool:
-    """Return True if the best of several models is clearly ahead of another one.
-
-    The best one was chosen by its accuracy. Bonferroni's correction is over the tests of every model against every
-    other one, so that it holds for any choice: with 95% probability, no model is called behind one that is not better.
-
-    :param result: the comparison of the best one with the other one; None without common items.
-    :param models: number of all models.
+    :param items: what the benchmark's items are called. :param first: label of the first model.
+    :param changes: the change from the first model to each other one, by its label; at least one.
     """
-    from pytest_llmprops.statistics.judgement import LEVEL
-
-    if result is None or result.difference <= 0:
-        return False
-    return result.one_sided_p * models * (models - 1) <= LEVEL
-
-
-def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) -> str:
-    result = first.judgement(second).get(Member(measured.benchmark, "benchmark", measured.benchmark))
-    result = result or difference(measured, first, second, tasks)
-    if result is None:
-        return f"{first.starred} and {second.starred} have no item of {measured.facts.title} in common"
-    by = f"{points(result.difference)} points, {point_range(result.low, result.high)}"
-    if result.is_clear:
-        return f"{second.starred} does {result.word} than {first.starred} on {measured.facts.noun} ({by})"
-    names = f"{second.starred} and {first.starred}"
-    return f"{names} do not clearly differ on {measured.facts.noun} ({by})"
-
-
-def _several(measured: Measured, shares: list[tuple[Series, Share]], tasks: list[str]) -> str:
-    (best, share), *rest = sorted(shares, key=lambda pair: -pair[1].value)
-    close = [
-        other.starred
-        for other, _ in rest
-        if not is_ahead(difference(measured, other, best, tasks), len(shares))
-    ]
-    # One model measured under several settings is not several models.
-    noun = "model" if len({s.model for s, _ in shares}) == len(shares) else "measurement"
-    others = [other.starred for other, _ in rest]
-    return best_of_several(best.starred, share, close, others, measured.facts.noun, noun)
+    if len(changes) == 1:
+        [(name, change)] = changes.items()
+        by = f"({points(change.difference)} points, {point_range(change.low, change.high)})"
+        if change.is_clear:
+            return f"{name} does {change.word} than {first} on {items} {by}"
+        return f"{name} and {first} do not clearly differ on {items} {by}"
+    if not any(change.is_clear for change in changes.values()):
+        return f"Compared with {first} on {items}: no other clearly differs"
+    clauses = []
+    for word in ("worse", "better", "no clear difference"):
+        alike = {name: change for name, change in changes.items() if change.word == word}
+        if alike:
+            names = joined(list(alike)) if len(alike) <= 2 else f"{len(alike)} others"
+            verb = "does" if len(alike) == 1 else "do"
+            is_clear = word != "no clear difference"
+            how = f"{word} ({_largest(alike)} points)" if is_clear else "not clearly differ"
+            clauses.append(f"{names} {verb} {how}")
+    return f"Compared with {first} on {items}: {'; '.join(clauses)}"
 
 
-def best_of_several(
-    best: str, share: Share, close: Sequence[str], others: Sequence[str], items: str, noun: str = "model"
-) -> str:
-    """Return the sentence that names the best series, or says that none is clearly best.
-
-    :param best: label of the series with the highest accuracy. :param close: labels of those that it is not clearly
-        ahead of. :param others: labels of all others. :param items: what the benchmark's items are called.
-    """
-    by = f"{percent(share.value)} ({interval(share.low, share.high)})"
-    if not close:
-        named = others[0] if len(others) == 1 else "the others"
-        return f"{best} does best on {items}: {by}, clearly ahead of {named}"
-    named = joined(list(close)) if len(close) <= 2 else f"{len(close)} of the {len(others)} others"
-    if len(close) == len(others) > 2:
-        named = f"any of the {len(others)} others"
-    return f"No {noun} is clearly best on {items}: {best} has {by}, not clearly ahead of {named}"
+def _largest(changes: Mapping[str, Change]) -> str:
+    name = max(changes, key=lambda name: abs(changes[name].difference))
+    size = points(changes[name].difference)
+    return size if len(changes) == 1 else f"{name} most: {size}"

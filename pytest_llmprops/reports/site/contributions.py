@@ -39,7 +39,7 @@ from pytest_llmprops.statistics.judgement import Change
 
 DISTRIBUTION = "pytest-llmprops"
 #: changed with every change of what is kept, which is then made again
-FORMAT = 3
+FORMAT = 4
 #: what is kept of the runs: accuracies, problems and comparisons, by the keys of the runs
 KEPT = "data/known"
 #: errors of a record in which a value has a type that no version writes

@@ -11,16 +11,10 @@ from pytest_llmprops.reports.columns import line_of
 from pytest_llmprops.reports.kit.blocks import point_range, points, visible
 from pytest_llmprops.reports.kit.generic import protocol_lines
 from pytest_llmprops.reports.kit.series import Measured, Share
-from pytest_llmprops.reports.page.findings import (
-    best_of_several,
-    is_ahead,
-    targeted,
-    unranked,
-    without_readable,
-)
+from pytest_llmprops.reports.page.findings import compared, targeted, unranked, without_readable
 from pytest_llmprops.reports.site.changes import Compare
 from pytest_llmprops.reports.site.measurements import Measurement, comparable, measured_of
-from pytest_llmprops.runs.pairs import differences
+from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.statistics.judgement import Change
 
 #: printed figures of one table, the best first
@@ -31,15 +25,13 @@ MOST_PRINTED = 12
 class Row:
     """One model: its latest complete run.
 
-    :param standing: ``best`` (clearly ahead of all others), ``behind`` (clearly behind the highest accuracy), or
-        ``close`` and ``highest`` if there is no clear difference; empty if it was not compared.
-    :param against: the difference from the best one, in words. :param runs: number of its runs with these settings.
+    :param against: the change from the highest accuracy, as the two runs are judged; empty if it was not compared.
+    :param runs: number of its runs with these settings.
     """
 
     measurement: Measurement
     label: str
     share: Share | None
-    standing: str
     against: str
     items: str
     cost: str
@@ -105,32 +97,21 @@ def _board(
     shown = shown_of(group)
     measured = measured_of(shown)
     tasks, facts = measured.headline_tasks, measured.facts
-    results: dict[str, Change | None] = {}
-    best = shown[0] if shown[0].is_judged else None
-    if best is not None:
-        results = {m.model: compare(m, best) for m in shown[1:] if m.share}
-    models = len(results) + 1
-    rows = []
-    for m in shown:
-        standing, against = "", ""
-        result = results.get(m.model)
-        if m is best and results:
-            close = sum(not is_ahead(other, models) for other in results.values())
-            standing = "highest" if close else "best"
-            against = f"highest, not clearly ahead of {close} of {len(results)}" if close else "best"
-        elif result is not None:
-            standing = "behind" if is_ahead(result, models) else "close"
-            by = f"{points(-result.difference)} ({point_range(-result.high, -result.low)})"
-            against = f"{'' if standing == 'behind' else 'not clearly '}behind the highest: {by}"
-        elif results and m.share:
-            against = "was measured on other items"
-        rows.append(_row(m, group, standing, against))
+    answered = [m for m in shown[1:] if m.share] if shown[0].is_judged else []
+    changes = {m.model: change for m in answered if (change := compare(shown[0], m)) is not None}
+    against = {m.model: "was measured on other items" for m in answered} if changes else {}
+    for model, change in changes.items():
+        by = f"{points(change.difference)} ({point_range(change.low, change.high)})"
+        against[model] = f"{by}, {change.word}"
+    if changes:
+        against[shown[0].model] = "highest"
+    rows = [_row(m, group, against.get(m.model, "")) for m in shown]
     lines = protocol_lines(measured.series[0], measured.benchmark)
     items = _items(shown[0])
     printed = _printed(measured, shown[0])
     apart = () if group is first else _apart(first[-1], group[-1])
     return Board(
-        measured.benchmark, facts.title, _sentence(measured, shown, results, tasks, describe), tuple(lines),
+        measured.benchmark, facts.title, _sentence(measured, shown, changes, tasks, describe), tuple(lines),
         counted(items, "item"), apart, tuple(rows), tuple(printed[:MOST_PRINTED]),
     )  # fmt: skip
 
@@ -160,13 +141,13 @@ def _apart(first: Measurement, other: Measurement) -> tuple[str, ...]:
     return tuple(visible(line) for line in lines)
 
 
-def _row(m: Measurement, group: Sequence[Measurement], standing: str, against: str) -> Row:
+def _row(m: Measurement, group: Sequence[Measurement], against: str) -> Row:
     rows = m.headline_rows
     repeats = max((row.samples // row.items for row in rows if row.has_repeats), default=1)
     answered = f"{m.share.n:,}" if m.share else "0"
     spent = "imported" if m.model_facts.imported else m.facts.cost_text
     return Row(
-        m, m.starred, m.share, standing, against,
+        m, m.starred, m.share, against,
         f"{answered} × {repeats} samples" if repeats > 1 else answered, spent,
         sum(other.model == m.model for other in group),
         line_of(rows),
@@ -176,24 +157,21 @@ def _row(m: Measurement, group: Sequence[Measurement], standing: str, against: s
 def _sentence(
     measured: Measured,
     shown: Sequence[Measurement],
-    results: Mapping[str, Change | None],
+    changes: Mapping[str, Change],
     tasks: list[str],
     describe: Callable[[Measurement], str],
 ) -> str:
-    """Return which model is best, as a report on several runs says it."""
+    """Return how the others do compared with the highest accuracy, as a report on these runs says it."""
     if not measured.facts.is_ranked(tasks):
         return unranked(measured)
-    answered = [m for m in shown if m.share]
-    if len(answered) <= 1:
-        [one] = answered or shown[:1]
-        return describe(one)
     shares = [(s, m.share) for s, m in zip(measured.series, shown, strict=True) if m.share]
     facts = measured.facts
-    if all(task in facts.accuracy_targets for task in tasks):
+    if len(shares) > 1 and all(task in facts.accuracy_targets for task in tasks):
         text = targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
+    elif changes:
+        first, *others = measured.series
+        by_label = {s.starred: changes[s.model] for s in others if s.model in changes}
+        text = compared(facts.noun, first.starred, by_label)
     else:
-        (best, share), *rest = shares
-        close = [s.starred for s, _ in rest if not is_ahead(results[s.model], len(shares))]
-        others = [s.starred for s, _ in rest]
-        text = best_of_several(best.starred, share, close, others, facts.noun)
+        return describe(shown[0])
     return text + without_readable(measured, shares, tasks)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import betabinom, norm
+from scipy.special import beta, binom, ndtr
 
 from pytest_llmprops.benchmark_registry import find_benchmark, registrations
 from pytest_llmprops.core.contracts import loaded, prepared
@@ -20,7 +20,7 @@ from pytest_llmprops.core.items import ItemPlace, PlacedItem
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.records.run import RunMetadata
-from pytest_llmprops.runs.gate.data import PairingRules, RuleData
+from pytest_llmprops.runs.gate.data import RuleData, Terms
 from pytest_llmprops.runs.gate.file import Gate, Rule, on_headline_tasks
 from pytest_llmprops.runs.judgement import FEWEST
 from pytest_llmprops.statistics.bounded_mean import mean_p_value
@@ -38,10 +38,6 @@ DROPS = (0.0, 0.02, 0.05, 0.10)
 CHURN = 0.03
 #: intraclass correlation of the drop in a cluster; churn is independent
 CORRELATION = 0.2
-#: repeats that are tried if an unchanged model passes too rarely
-REPEATS = (1, 3, 5, 10)
-#: an unchanged model should pass this often
-PASS_RATE = 0.90
 #: a run whose unchanged model passes more rarely needs a confirmation
 LEAST_RATE = 0.50
 #: simulated candidates per drop
@@ -56,43 +52,14 @@ class Rates(NamedTuple):
     inconclusive: float
 
 
-@dataclass(frozen=True, slots=True)
-class RuleForecast:
-    """What a rule would decide.
-
-    :param clusters: number of clusters or independent items. :param repeats: samples per item.
-    :param churn: share of the samples that an unchanged model loses between two runs, and gains.
-    :param rates: by true drop; empty if the rule cannot be simulated.
-    """
-
-    name: str
-    items: int
-    clusters: int
-    repeats: int
-    churn: float
-    calls: int
-    rates: tuple[Rates, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a gate would decide on candidates that are worse by the same drop on every rule.
-
-    :param whole: by true drop; empty if no rule can be simulated.
-    :param repeats: the smallest number of :data:`REPEATS` with which an unchanged model passes in 90% of runs, or None.
-    """
-
-    rules: tuple[RuleForecast, ...]
-    whole: tuple[Rates, ...]
-    repeats: int | None
-
-
 class RuleItems(NamedTuple):
     """The items of a rule.
 
+    :param repeats: samples per item. :param churn: share of the samples that an unchanged model loses, and gains.
     :param sizes: number of items -> number of units of this size. A unit counts once in a test: a cluster, or an
         independent item.
     :param is_weighted: whether the units count once in the mean, too, whatever their size.
+    :param members: those of a ``no_collapse`` rule that have enough units for a significant drop.
     """
 
     items: int
@@ -102,10 +69,30 @@ class RuleItems(NamedTuple):
     repeats: int
     churn: float
     calls: int
+    members: tuple[RuleItems, ...] = ()
 
     @property
     def units(self) -> int:
+        """Number of clusters or independent items."""
         return sum(self.sizes.values())
+
+
+class RuleForecast(NamedTuple):
+    """What a rule would decide: ``rates`` by true drop, empty if the rule cannot be simulated."""
+
+    name: str
+    items: RuleItems
+    rates: tuple[Rates, ...]
+
+
+class Forecast(NamedTuple):
+    """What a gate would decide on candidates that are worse by the same drop on every rule.
+
+    :param whole: by true drop; empty if no rule can be simulated.
+    """
+
+    rules: tuple[RuleForecast, ...]
+    whole: tuple[Rates, ...]
 
 
 class Candidates(NamedTuple):
@@ -118,43 +105,43 @@ class Candidates(NamedTuple):
     sizes: Floats
     counts: Counts
 
+    @property
+    def means(self) -> Floats:
+        """The differences of the candidates."""
+        return np.asarray((self.counts @ self.totals) / (self.counts @ self.sizes))
+
 
 def forecast(
     gate: Gate,
     records: Iterable[PlacedItem],
     facts: RunMetadata,
     *,
-    churn: float = CHURN,
+    churn: float | Mapping[str, float] = CHURN,
     repeats: int | None = None,
     drops: Sequence[float] = DROPS,
 ) -> Forecast:
     """Return how often the gate would pass, fail and be inconclusive.
 
-    ``no_collapse``, ``max_refused``, ``max_unparsed`` and rules on metrics are not simulated.
+    ``max_refused``, ``max_unparsed`` and rules on metrics are not simulated. The members of a ``no_collapse`` rule are
+    drawn apart from all of its items.
 
     :param records: the verdicts of a baseline, or items without verdicts.
-    :param churn: used for a baseline without repeats. With repeats, it is that of two samples of an item.
+    :param churn: of all rules, or by rule; used for a baseline without repeats. With repeats, it is that of two samples
+        of an item.
     :param repeats: samples per item of the candidate and the baseline; by default those of the records.
     :param drops: true drops of the candidates; the first is 0.
     """
     records = [r for r in records if not isinstance(r, VerdictRecord) or r.status not in UNANSWERED]
     gate = on_headline_tasks(gate, records, facts)
-    terms = PairingRules.of(facts)
-    items = {rule.name: rule_items(rule.select(records), terms, churn, repeats) for rule in gate.rules}
+    rates = churn if isinstance(churn, Mapping) else {rule.name: churn for rule in gate.rules}
+    terms = Terms.of(facts)
+    items = {rule.name: rule_items(rule, records, terms, rates[rule.name], repeats) for rule in gate.rules}
     simulated = [_simulate(gate, items, drop) for drop in drops]
     rules = tuple(
-        RuleForecast(
-            rule.name, own.items, own.units, own.repeats, own.churn, own.calls,
-            tuple(_rates(*one[rule.name]) for one in simulated if rule.name in one),
-        )
-        for rule in gate.rules
-        for own in [items[rule.name]]
-    )  # fmt: skip
-    whole = tuple(_whole(one.values()) for one in simulated) if all(simulated) else ()
-    enough = items[gate.rules[0].name].repeats if whole and whole[0].passed >= PASS_RATE else None
-    if enough is None and whole and repeats is None:
-        enough = next((n for n in REPEATS if _passes(gate, items, n)), None)
-    return Forecast(rules, whole, enough)
+        RuleForecast(name, own, tuple(_rates(*one[name]) for one in simulated if name in one))
+        for name, own in items.items()
+    )
+    return Forecast(rules, tuple(_whole(one.values()) for one in simulated) if all(simulated) else ())
 
 
 def builtin_items(gate: Gate) -> list[PlacedItem]:
@@ -174,37 +161,42 @@ def builtin_items(gate: Gate) -> list[PlacedItem]:
 
 
 def unchanged_passes(
-    gate: Gate, rules: Iterable[RuleData], baseline: Sequence[VerdictRecord], terms: PairingRules
+    gate: Gate, rules: Iterable[RuleData], baseline: Sequence[VerdictRecord], facts: RunMetadata
 ) -> float | None:
     """Return how often an unchanged model passes a gate with the items and the churn that were measured.
 
     :param rules: the data of the gate's rules. :param baseline: the verdicts of the baseline.
-    :returns: None if no rule compares.
+    :param facts: ``run.json`` of the run under test. :returns: None if no rule compares.
     """
-    answered = [r for r in baseline if r.status not in UNANSWERED]
-    items = {}
-    for data in rules:
-        pairs = data.comparison
-        if data.rule.max_drop is not None and pairs.n:
-            flips = min(pairs.losses, pairs.gains) / pairs.n
-            items[data.rule.name] = rule_items(data.rule.select(answered), terms, flips, None)
-    compared = replace(gate, rules=tuple(rule for rule in gate.rules if rule.name in items))
-    simulated = _simulate(compared, items, 0.0)
-    return _whole(simulated.values()).passed if simulated else None
-
-
-def _passes(gate: Gate, items: Mapping[str, RuleItems], repeats: int) -> bool:
-    again = {name: own._replace(repeats=repeats) for name, own in items.items()}
-    return _whole(_simulate(gate, again, 0.0).values()).passed >= PASS_RATE
+    compared = {data.rule.name: data.comparison for data in rules if data.pairs}
+    churn = {name: min(pairs.losses, pairs.gains) / pairs.n for name, pairs in compared.items()}
+    gate = replace(gate, rules=tuple(rule for rule in gate.rules if rule.name in churn))
+    whole = forecast(gate, baseline, facts, churn=churn, drops=(0.0,)).whole
+    return whole[0].passed if whole else None
 
 
 def rule_items(
-    records: Sequence[PlacedItem], terms: PairingRules, churn: float, repeats: int | None
+    rule: Rule, records: Iterable[PlacedItem], terms: Terms, churn: float, repeats: int | None
 ) -> RuleItems:
-    """Return the items of a rule, given its records in a baseline, or items without verdicts.
+    """Return the items of a rule, given the records of a baseline, or items without verdicts.
 
     :param churn: used if the items have one sample. :param repeats: samples per item, if not those of the records.
     """
+    selected = rule.select(records)
+    own = _items_of(selected, terms, churn, repeats)
+    if rule.each is None:
+        return own
+    groups: dict[tuple[str, str], list[PlacedItem]] = {}
+    for r in selected:
+        groups.setdefault((r.benchmark, getattr(r, rule.each)), []).append(r)
+    members = [_items_of(group, terms, own.churn, repeats) for group in groups.values()]
+    if rule.each == "cluster":
+        # A single cluster is compared item by item.
+        members = [one._replace(sizes={1: one.items}, is_weighted=False) for one in members]
+    return own._replace(members=tuple(one for one in members if one.units >= FEWEST))
+
+
+def _items_of(records: Sequence[PlacedItem], terms: Terms, churn: float, repeats: int | None) -> RuleItems:
     samples: dict[tuple[str, ...], list[PlacedItem]] = {}
     units: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for r in records:
@@ -228,28 +220,39 @@ def rule_items(
 def _simulate(gate: Gate, items: Mapping[str, RuleItems], drop: float) -> dict[str, tuple[Flags, Flags]]:
     """Return the rules that can be simulated: name -> whether each candidate fails, and whether it meets the rule."""
     decided = {}
-    tests = sum(rule.max_drop is not None for rule in gate.rules)
+    tests = sum((rule.max_drop is not None) + len(items[rule.name].members) for rule in gate.rules)
     for number, rule in enumerate(gate.rules):
         own = items[rule.name]
-        if own.items and (rule.max_drop is not None or rule.min_accuracy is not None):
+        if own.items and (rule.paired or rule.min_accuracy is not None):
             rng = np.random.default_rng([number, round(1000 * drop)])
-            decided[rule.name] = decide_rule(rule, own, candidates(rng, own, drop), tests)
+            drawn = candidates(rng, own, drop)
+            members = [candidates(rng, member, drop) for member in own.members]
+            decided[rule.name] = decide_rule(rule, own, drawn, members, tests)
     return decided
 
 
-def decide_rule(rule: Rule, items: RuleItems, drawn: Candidates, tests: int) -> tuple[Flags, Flags]:
+def decide_rule(
+    rule: Rule, items: RuleItems, drawn: Candidates, members: Sequence[Candidates], tests: int
+) -> tuple[Flags, Flags]:
     """Return whether each candidate fails the rule, and whether it meets it.
 
-    :param tests: number of rules that are judged together; Holm's first step.
+    :param members: the candidates on each member of a ``no_collapse`` rule.
+    :param tests: number of comparisons that are judged together; Holm's first step.
     """
     failed, met = np.zeros(len(drawn.counts), dtype=bool), np.ones(len(drawn.counts), dtype=bool)
     if rule.max_drop is not None:
         met = _p_above(drawn, -rule.max_drop) <= LEVEL / 2
-        failed = _p_of_drop(drawn) <= LEVEL / 2 / tests
+        failed = (_p_of_drop(drawn) <= LEVEL / 2 / tests) & ~met
     if rule.min_accuracy is not None:
         is_below, is_reached = _accuracy(rule.min_accuracy, items, drawn)
         failed, met = failed | is_below, met & is_reached
-    return failed & ~met, met
+    if rule.no_collapse is not None:
+        # Without a member that could be significant, the rule is invalid.
+        met &= bool(members)
+        for member in members:
+            collapsed = (member.means < -rule.no_collapse) & (_p_of_drop(member) <= LEVEL / 2 / tests)
+            failed, met = failed | collapsed, met & ~collapsed
+    return failed, met
 
 
 def candidates(rng: np.random.Generator, items: RuleItems, drop: float, number: int = _DRAWS) -> Candidates:
@@ -287,7 +290,9 @@ def unit_shares(size: int, repeats: int, churn: float, drop: float) -> Floats:
     lost = np.array([1 - drop, drop])
     if drop and size > 1:
         scale = (1 - CORRELATION) / CORRELATION
-        lost = betabinom.pmf(np.arange(size + 1), size, scale * drop, scale * (1 - drop))
+        numbers, a, b = np.arange(size + 1), scale * drop, scale * (1 - drop)
+        # beta-binomial distribution
+        lost = binom(size, numbers) * beta(numbers + a, size - numbers + b) / beta(a, b)
     lost = np.pad(lost, (0, max(0, size + 1 - len(lost))))
     shares, others = np.zeros(2 * size * repeats + 1), np.ones(1)
     for number in range(size, -1, -1):  # of lost items; ``others`` has the sums of all the other items
@@ -308,7 +313,7 @@ def _p_of_drop(drawn: Candidates) -> Floats:
     if set(totals.tolist()) <= {-1.0, 0.0, 1.0}:
         return np.asarray(mcnemar_drop(counts @ (totals < 0), counts @ (totals > 0)))
     spread = np.sqrt(counts @ totals**2)
-    p = norm.sf(-(counts @ totals) / np.where(spread > 0, spread, 1.0))
+    p = ndtr((counts @ totals) / np.where(spread > 0, spread, 1.0))
     return np.asarray(np.where(counts @ (totals != 0) >= FEWEST, p, 1.0))
 
 
@@ -317,8 +322,7 @@ def _accuracy(limit: float, items: RuleItems, drawn: Candidates) -> tuple[Flags,
 
     Its interval is as wide as that of an accuracy with as many units.
     """
-    weights = drawn.counts @ drawn.sizes
-    value = np.clip(items.accuracy + (drawn.counts @ drawn.totals) / weights, 0, 1)
+    value = np.clip(items.accuracy + drawn.means, 0, 1)
     n = items.units
     known = {v: clopper_pearson(v * n, n) for v in np.unique(value).tolist()}
     low, high = (np.array([known[v][side] for v in value.tolist()]) for side in (0, 1))

@@ -129,7 +129,7 @@ def test_a_user_who_may_not_create_tables_is_told(postgres: PostgresServer) -> N
     """An empty database without the right to create tables is one line that says who does."""
     name = postgres.new_database()
     postgres.execute("CREATE ROLE plain LOGIN", "REVOKE CREATE ON SCHEMA public FROM public", database=name)
-    with pytest.raises(StoreError, match=r"permission denied for schema public.*llmprops store info URL"):
+    with pytest.raises(StoreError, match=r"permission denied for schema public.*llmprops store URL"):
         open_store(postgres.url(name, user="plain"))
 
 

@@ -20,8 +20,9 @@ from pytest_llmprops.reports.site.leaderboard import Board, boards_of
 from pytest_llmprops.reports.site.measurements import SiteRun, measurements_of
 from pytest_llmprops.reports.site.over_time import BOTTOM, HEIGHT, TOP, Figure, figure_of
 from pytest_llmprops.runs.catalog import run_folders
+from pytest_llmprops.runs.comparable import comparable_groups
 from pytest_llmprops.runs.compare import compare
-from pytest_llmprops.runs.pairs import comparable_groups
+from pytest_llmprops.runs.judgement import Member, judged_runs
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
 from tests.support.team_runs import PROTOCOL, answers, record, team
@@ -53,14 +54,19 @@ def test_the_numbers_are_those_of_the_report(tables: list[Board]) -> None:
     assert len(tables) == 4
 
 
-def test_models_that_are_not_clearly_behind_have_no_rank(tables: list[Board]) -> None:
-    """Only models that the paired test shows to be behind are called so; differences are model minus best."""
+def test_models_are_compared_with_the_highest_accuracy(tables: list[Board]) -> None:
+    """Each row has the word and the numbers of the judgement of its run against that of the highest accuracy."""
     rows = {row.label: row for row in tables[0].rows}
     assert list(rows) == ["steady", "close", "drifting", "poor*"]
-    assert [row.standing for row in rows.values()] == ["highest", "close", "behind", "behind"]
-    assert rows["steady"].against == "highest, not clearly ahead of 1 of 3"
-    assert rows["close"].against.startswith("not clearly behind the highest: −4.0 (")
-    assert rows["drifting"].against.startswith("behind the highest: −27.0 (")
+    assert rows["steady"].against == "highest"
+    for name, (size, word) in {
+        "close": ("−4.0", "no clear difference"),
+        "drifting": ("−27.0", "worse"),
+    }.items():
+        assert re.fullmatch(rf"{size} \(.* to .*\), {word}", rows[name].against)
+        old, new = (read_run(rows[model].measurement.run.folder) for model in ("steady", name))
+        changes = judged_runs(old.records, new.records, old.facts, new.facts)
+        assert changes[Member("homophones", "benchmark", "homophones")].word == word
 
 
 def test_the_latest_complete_run_is_shown(tables: list[Board]) -> None:
@@ -70,7 +76,7 @@ def test_the_latest_complete_run_is_shown(tables: list[Board]) -> None:
     assert (rows["drifting"].runs, rows["drifting"].measurement.run.run_id) == (2, "drifting-1")
     assert rows["steady"].measurement.date == "2026-01-22"
     assert rows["steady"].cost == "0.0123 USD"
-    assert [(row.standing, row.against) for board in tables[1:] for row in board.rows] == [("", "")] * 3
+    assert [row.against for board in tables[1:] for row in board.rows] == [""] * 3
     shown = {row.measurement.run.run_id for board in tables for row in board.rows}
     assert shown == {"steady-3", "drifting-1", "close-0", "poor-0", "other-settings", "smoke", "hostile"}
 
@@ -111,21 +117,27 @@ def test_repeats_are_named(tmp_path: Path) -> None:
     ]
 
 
-def test_two_models_are_ranked_in_both_directions(tmp_path: Path) -> None:
-    """With two models, the table tests both directions, and the sentence agrees with the rows."""
+def test_the_sentence_on_two_models_agrees_with_the_rows(tmp_path: Path) -> None:
+    """Worse and better share the level, so that five losses and no gain are no clear difference."""
     for folder, *numbers in (("close", 90, 85), ("clear", 90, 70)):
         for model, correct in zip(("first", "second"), numbers, strict=True):
             records = verdicts("add", correct, 100 - correct, model=model)
             recorded(tmp_path / folder / "runs" / model, records)
-    # Five losses and no gain: p = 0.03 in one direction.
-    [board] = boards(tmp_path / "close" / "runs")["sums"]
-    assert board.finding == (
-        "No model is clearly best on sums: first has 90.0% (82.4 to 95.1), not clearly ahead of second"
-    )
-    assert [row.standing for row in board.rows] == ["highest", "close"]
-    [board] = boards(tmp_path / "clear" / "runs")["sums"]
-    assert board.finding == "first does best on sums: 90.0% (82.4 to 95.1), clearly ahead of second"
-    assert [row.standing for row in board.rows] == ["best", "behind"]
+    for folder, by, word, finding in (
+        (
+            "close",
+            "−5.0",
+            "no clear difference",
+            "second and first do not clearly differ on sums (−5.0 points, ",
+        ),
+        ("clear", "−20.0", "worse", "second does worse than first on sums (−20.0 points, "),
+    ):
+        [board] = boards(tmp_path / folder / "runs")["sums"]
+        assert board.finding.startswith(finding)
+        highest, other = (row.against for row in board.rows)
+        assert highest == "highest"
+        assert other.startswith(f"{by} (")
+        assert other.endswith(f"), {word}")
 
 
 def test_what_is_accepted_of_pairs_ranks_no_models(tmp_path: Path) -> None:
@@ -144,8 +156,8 @@ def test_what_is_accepted_of_pairs_ranks_no_models(tmp_path: Path) -> None:
         recorded(tmp_path / "runs" / model, records, remarks=[remark])
     [board] = boards(tmp_path / "runs")["oracle"]
     assert board.finding == "alpha: pairs: no conclusion on alpha; zeta: pairs: no conclusion on zeta"
-    assert [(row.label, row.share, row.standing, row.against) for row in board.rows] == [
-        ("alpha", None, "", ""), ("zeta", None, "", ""),
+    assert [(row.label, row.share, row.against) for row in board.rows] == [
+        ("alpha", None, ""), ("zeta", None, ""),
     ]  # fmt: skip
     report = report_on([read_run(tmp_path / "runs" / model) for model in ("alpha", "zeta")], {})
     assert report.title == f"{board.finding}."
@@ -160,7 +172,8 @@ def test_unreadable_and_unanswered_models(tmp_path: Path) -> None:
         recorded(tmp_path / "runs" / model, records)
     [board] = boards(tmp_path / "runs")["sums"]
     assert board.finding == (
-        "fine does best on sums: 100.0% (83.2 to 100.0), clearly ahead of the others; no reply of mute could be read"
+        "Compared with fine on sums: mute and other do worse (mute most: −100.0 points);"
+        " no reply of mute could be read"
     )
     assert [(row.label, row.share is None, row.rest) for row in board.rows] == [
         ("fine", False, ""),
