@@ -11,11 +11,11 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request, canonical_identity, key_with
@@ -28,14 +28,9 @@ from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.secrets import Secrets
 from pytest_llmprops.records.run import CallCounts, OldReplies
 
-if TYPE_CHECKING:
-    from tenacity import AsyncRetrying
-
-
 #: file descriptors for everything except the calls: the store, the record, pipes to workers, imports, and the 64
 #: connections that may rest after a call
 _SPARE_FILES = 24 + 64
-Sleep = Callable[[float], Awaitable[None]]
 #: how often a call that waits for the cost of those in flight looks at it, in seconds
 _BUDGET_SECONDS = 0.02
 EMPTY_IN_A_ROW = 20
@@ -140,40 +135,15 @@ def worth_retrying(error: BaseException) -> bool:
     return error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER
 
 
-def retrying(
-    retries: int, sleep: Sleep, worth: Callable[[BaseException], bool] = worth_retrying
-) -> AsyncRetrying:
-    """Return tenacity's loop for a call whose first attempt has failed, with up to ``retries`` more attempts.
+def _seconds_before(retry: int, error: BackendError) -> float:
+    """Return how long to wait before a retry, counted from 0.
 
-    A wait is at least the server's Retry-After, if there is one. Otherwise waits grow exponentially from
-    ``FIRST_WAIT``. Random jitter prevents failed calls from returning all at once.
-
-    :param worth: whether to retry after an error.
+    A server's Retry-After counts; otherwise, waits grow exponentially. Random parts keep failed calls from returning
+    all at once.
     """
-    from tenacity import (
-        AsyncRetrying,
-        RetryCallState,
-        retry_if_exception,
-        stop_after_attempt,
-        wait_exponential,
-        wait_random,
-    )
-
-    backoff = wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT) + wait_random(0, FIRST_WAIT / 2)
-
-    def wait(state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        retry_after = getattr(error, "retry_after", None)
-        return backoff(state) if retry_after is None else float(retry_after) + random.uniform(0, 0.1)
-
-    # The failed first attempt is the loop's first attempt.
-    return AsyncRetrying(
-        retry=retry_if_exception(worth),
-        wait=wait,
-        stop=stop_after_attempt(retries + 1),
-        reraise=True,
-        sleep=sleep,
-    )
+    if error.retry_after is not None:
+        return error.retry_after + random.uniform(0, 0.1)
+    return min(FIRST_WAIT * 2.0**retry, LONGEST_WAIT) + random.uniform(0, FIRST_WAIT / 2)
 
 
 @dataclass(slots=True)
@@ -354,19 +324,18 @@ class Calls:
                 return first
             if not worth(first):
                 raise first
-        result: Sequence[Reply] | BackendError | None = None
-        async for trying in retrying(self._config.retries, self.pause, worth):
-            with trying:
-                if result is None:
-                    result = first
-                else:
-                    self._counters.retries += 1
-                    result = await attempt()
-                    if not isinstance(result, BackendError):
-                        return result
-                    self._count_failure(label, served, result)
-                raise result
-        raise AssertionError("tenacity reraises")  # pragma: no cover
+        error = first
+        for retry in range(self._config.retries):
+            await self.pause(_seconds_before(retry, error))
+            self._counters.retries += 1
+            result = await attempt()
+            if not isinstance(result, BackendError):
+                return result
+            self._count_failure(label, served, result)
+            error = result
+            if not worth(error):
+                break
+        raise error
 
     def _count_failure(self, label: str, served: ActiveModel, error: BackendError) -> None:
         reason = served.breaker.failure(error, final=False)
