@@ -204,7 +204,7 @@ class Calls:
         self.stopped: str | None = None
         #: set when the run is stopped
         self.over = asyncio.Event()
-        self._config, self._counters = config, counters
+        self._config, self.counters = config, counters
         self._known, self._secrets = known, secrets
         self._slots = asyncio.Semaphore(config.calls.concurrency)
         #: by the identity of the model
@@ -260,7 +260,7 @@ class Calls:
         try:
             return await self._with_retries(label, served, requests, first=first)
         except BackendError as error:
-            self._counters.failed += 1
+            self.counters.failed += 1
             reason = served.breaker.failure(error, final=True)
             if reason:
                 raise self.stop(f"{label}: {reason}") from None
@@ -306,7 +306,7 @@ class Calls:
         worth = partial(_is_unreachable, served=served) if is_trial else worth_retrying
         attempt = partial(self._attempt, served, requests, Turn(), is_trial=is_trial)
         if isinstance(first, BackendError) and first.kind in LIMITED:
-            self._counters.refused += 1
+            self.counters.refused += 1
             first = None
         if first is None:
             first = await attempt()
@@ -327,7 +327,7 @@ class Calls:
         error = first
         for retry in range(self._config.retries):
             await self.pause(_seconds_before(retry, error))
-            self._counters.retries += 1
+            self.counters.retries += 1
             result = await attempt()
             if not isinstance(result, BackendError):
                 return result
@@ -380,9 +380,9 @@ class Calls:
             if not limiter.failed(turn, result) or is_trial:
                 return result
             if result.kind in LIMITED:
-                self._counters.refused += 1
+                self.counters.refused += 1
             else:
-                self._counters.retries += 1
+                self.counters.retries += 1
 
     async def _in_slot(
         self, served: ActiveModel, requests: Sequence[Request], turn: Turn
@@ -407,7 +407,7 @@ class Calls:
     ) -> Sequence[Reply] | BackendError:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
-        counters = self._counters
+        counters = self.counters
         if not served.is_immediate:
             await self._affordable()
         self.check_budget()
@@ -435,7 +435,7 @@ class Calls:
 
         The first replies tell what a reply costs, so that calls start one by one, then twice as many as were answered.
         """
-        most, counters = self._config.max_cost, self._counters
+        most, counters = self._config.max_cost, self.counters
         while most is not None and counters.in_flight:
             per_answer = counters.cost_usd / max(1, counters.answered)
             is_below = counters.cost_usd + (counters.in_flight + 1) * per_answer < most
@@ -443,29 +443,17 @@ class Calls:
                 return
             await self.pause(_BUDGET_SECONDS)
 
-    def count_sent(self, calls: int) -> None:
-        """Count requests that were sent in a batch as calls."""
-        self._counters.sent += calls
-
-    def count_stored(self) -> None:
-        """Count a request in a batch of another run, which has stored the reply."""
-        self._counters.cache_hits += 1
-
-    def count_adopted(self) -> None:
-        """Count a reply from a batch that another run submitted."""
-        self._counters.adopted += 1
-
     def check_budget(self, calls: int = 1) -> None:
         """Check that the limits allow more calls.
 
         :raises RunStopped: if they do not.
         """
         max_calls, max_cost = self._config.max_calls, self._config.max_cost
-        if max_calls is not None and self._counters.sent - self._counters.refused + calls > max_calls:
+        if max_calls is not None and self.counters.sent - self.counters.refused + calls > max_calls:
             raise self.stop(f"--llm-max-calls {max_calls} is spent")
-        if max_cost is not None and self._counters.cost_usd >= max_cost:
-            about = "≈" if self._counters.estimated else ""
-            spent = f"{about}{self._counters.cost_usd:.4f} USD so far"
+        if max_cost is not None and self.counters.cost_usd >= max_cost:
+            about = "≈" if self.counters.estimated else ""
+            spent = f"{about}{self.counters.cost_usd:.4f} USD so far"
             raise self.stop(f"--llm-max-cost {max_cost:g} is spent: {spent}")
 
     def check_cost(self, cost: float, waiting: float, lines: int) -> None:
@@ -475,7 +463,7 @@ class Calls:
         :param lines: number of lines of the wave.
         :raises RunStopped: if it does not.
         """
-        most, spent = self._config.max_cost, self._counters.cost_usd
+        most, spent = self._config.max_cost, self.counters.cost_usd
         if most is not None and spent + waiting + cost > most:
             before = f" after {spent + waiting:.4f} USD so far" if spent + waiting else ""
             raise self.stop(
