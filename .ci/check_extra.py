@@ -43,21 +43,11 @@ tokens = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *'今天气好。']
 BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}).save_pretrained('base')
 sizes = {'hidden_size': 8, 'intermediate_size': 8, 'num_hidden_layers': 1, 'num_attention_heads': 1}
 BertModel(BertConfig(vocab_size=len(tokens), **sizes)).save_pretrained('base')
+from pathlib import Path
+from pytest_llmprops.benchmarks.eras.tools.training import SegmenterOptions, train_segmenter
+from pytest_llmprops.training.task import Settings
+train_segmenter(SegmenterOptions(Path('words.utf8'), 'base'), Settings(epochs=1), Path('trained'))
 """
-TRAIN = [
-    "lab",
-    "eras",
-    "train",
-    "segmenter",
-    "--data",
-    "words.utf8",
-    "--base",
-    "base",
-    "--epochs",
-    "1",
-    "--out",
-    "trained",
-]
 VIEW = """
 import subprocess, sys, urllib.request
 command = [sys.executable, "-m", "pytest_llmprops.cli.main", "view", "--no-browser"]
@@ -105,7 +95,6 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
         ("-c", ALIGN),
         ("-c", "import stanza, spacy; spacy.blank('en')('Two words.')"),
         ("-c", SEGMENTED),
-        (*LLMPROPS, *TRAIN),
         ("-c", "import peft"),
     ],
     "all": [("-c", "import hypothesis, jinja2, litellm, torch")],

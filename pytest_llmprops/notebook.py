@@ -185,10 +185,12 @@ def compare(*runs: reader.Run, all_pairs: bool = False) -> Comparison:
     every model of the other. Of a single run, the models are compared.
 
     :param all_pairs: compare every pair of runs.
-    :raises UsageError: without a run, or for one run with one model.
+    :raises UsageError: without a run, for one run with one model, or if an argument is not a run.
     """
     if not runs:
         raise UsageError("compare() needs runs: compare(baseline, candidate)")
+    for number, value in enumerate(runs, 1):
+        _check_run(f"compare: argument {number}", value)
     return Comparison(**_fields(comparing.compare(runs, all_pairs=all_pairs)))
 
 
@@ -203,9 +205,9 @@ def decide(gate: str | PathLike[str], run: reader.Run, baseline: reader.Run | No
         raise UsageError(
             f"decide: the gate is the path of a file, not {type(gate).__name__}: write its rules to gate.toml"
         )
-    for what, value in (("run", run), ("baseline", baseline)):
-        if not isinstance(value, reader.Run) and (value is not None or what == "run"):
-            raise UsageError(f"decide: {what} is {type(value).__name__}; read a run with read_run(path)")
+    _check_run("decide: run", run)
+    if baseline is not None:
+        _check_run("decide: baseline", baseline)
     rules = read_gate(Path(gate))
     if baseline is None and rules.needs_baseline:
         raise UsageError(f"{os.fspath(gate)}: {NEEDS_BASELINE} decide(gate, run, baseline)")
@@ -213,6 +215,11 @@ def decide(gate: str | PathLike[str], run: reader.Run, baseline: reader.Run | No
     return Decision(
         **_fields(deciding.decide(rules, run.facts, run.records, baseline, problems=run.problems))
     )
+
+
+def _check_run(where: str, value: object) -> None:
+    if not isinstance(value, reader.Run):
+        raise UsageError(f"{where} is {type(value).__name__}; read a run with read_run(path)")
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import warnings
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from pytest_llmprops import report_kit
+from pytest_llmprops.plugin.options import OPTIONS
 from tests.support.browser import Scheme, accessibility_problems, served
 from tests.support.runs import ROOT
 
@@ -62,3 +65,18 @@ def test_llms_txt_lists_every_page(site: str) -> None:
     assert {f"{name}.html" for name in PAGES if name not in ("404", "index")} < set(links)
     assert {"index.html", "AGENTS.html"} < set(links)
     assert [link for link in links if urlopen(f"{site}/{link}").status != 200] == []
+
+
+def test_generated_lists_are_complete(site: str) -> None:
+    """The site has every option and ini key, every command, and every name of the report kit."""
+    options, api = (
+        html.unescape(urlopen(f"{site}/{page}.html").read().decode("utf-8")) for page in ("options", "api")
+    )
+    for option in OPTIONS:
+        shown = (
+            f"{option.dest} = " if option.is_ini_only else f"--{option.name.replace('llm-model', 'model')}"
+        )
+        assert f"<code>{shown}" in options, option.name
+    for command in ("init", "runs promote", "lab eras", "data pull"):
+        assert f"<code>llmprops {command}</code>" in options
+    assert [name for name in report_kit.__all__ if f"pytest_llmprops.report_kit.{name}" not in api] == []

@@ -229,13 +229,15 @@ def test_gate_that_compares_needs_a_baseline(tmp_path: Path) -> None:
         decide(gate, run)
 
 
-def test_arguments_of_decide_are_a_path_and_runs(tmp_path: Path) -> None:
+def test_arguments_are_a_path_and_runs(tmp_path: Path) -> None:
     """A gate as a dict and the path of a run are each answered in one line."""
     wrong: Any = {"rule": []}
     with pytest.raises(UsageError, match="the gate is the path of a file, not dict"):
         decide(wrong, wrong)
     with pytest.raises(UsageError, match=r"run is dict; read a run with read_run\(path\)"):
         decide(tmp_path / "gate.toml", wrong)
+    with pytest.raises(UsageError, match=r"compare: argument 1 is dict; read a run with read_run\(path\)"):
+        compare(wrong, wrong)
 
 
 DEFAULTS: NamedSettings = NamedSettings(NoSettings())

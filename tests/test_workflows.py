@@ -26,9 +26,10 @@ TEXT = project_files()[WORKFLOW].decode("utf-8")
 JOBS: dict[str, Any] = yaml.safe_load(TEXT)["jobs"]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-#: the use of the action and the job for GitLab
-BLOCKS: list[str] = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.S | re.M)
-EXAMPLE, GITLAB = map(yaml.safe_load, BLOCKS)
+#: the use of the action
+[BLOCK] = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.S | re.M)
+EXAMPLE: Any = yaml.safe_load(BLOCK)
+GITLAB: Any = yaml.safe_load((ROOT / "examples" / "gitlab-ci.yml").read_text(encoding="utf-8"))
 MARK = "<!-- llmprops gate -->"
 
 
@@ -36,7 +37,7 @@ MARK = "<!-- llmprops gate -->"
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Return all workflows, with that of `init` as it is written, and the use of the action on its page."""
     folder = tmp_path_factory.mktemp("project")
-    for name, text in (("init.yml", TEXT), ("action.yml", BLOCKS[0].replace("@COMMIT", "@" + "0" * 40))):
+    for name, text in (("init.yml", TEXT), ("action.yml", BLOCK.replace("@COMMIT", "@" + "0" * 40))):
         (folder / name).write_text(text, encoding="utf-8")
     return [*sorted((ROOT / ".github" / "workflows").glob("*.yml")), *sorted(folder.iterdir())]
 

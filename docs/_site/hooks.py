@@ -1,14 +1,20 @@
-"""MkDocs hooks: pages that are files outside of docs/, links to them, llms.txt, and names for screen readers."""
+"""MkDocs hooks: pages outside of docs/, links to files, generated lists, llms.txt, and names for screen readers."""
 
 from __future__ import annotations
 
+import argparse
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
+
+from pytest_llmprops import report_kit
+from pytest_llmprops.cli.main import parser
+from pytest_llmprops.plugin.options import OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 #: repository files that are also pages of the site, under the same path
@@ -17,10 +23,10 @@ PAGES = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "action.yml",
-    "data/dtails/README.md",
-    "data/oracle/README.md",
     "pytest_llmprops/cli/project/model-upgrade.yml",
 )
+#: where links to all other files of the repository lead
+REPOSITORY = "https://github.com/pytest-llmprops/pytest-llmprops/blob/main/"
 
 
 def on_files(files: Files, *, config: Any) -> Files:
@@ -52,10 +58,47 @@ def _entry(page: Page) -> str:
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> str:
-    """Rewrite links between docs/ and the rest of the repository to links between pages of the site."""
+    """Fill in generated lists, and rewrite links between docs/ and the rest of the repository."""
+    for name, lines in (("options", _options), ("commands", _commands), ("report_kit", _report_kit)):
+        if f"<!-- {name} -->" in markdown:
+            markdown = markdown.replace(f"<!-- {name} -->", "\n".join(lines()))
     if page.file.src_uri in PAGES:
         return re.sub(r"\]\(docs/", "](", markdown)
-    return re.sub(r"\]\(\.\./(?=[\w-])", "](", markdown)
+
+    def linked(match: re.Match[str]) -> str:
+        path = match[1].partition("#")[0]
+        return f"]({match[1]})" if path in PAGES else f"]({REPOSITORY}{match[1]})"
+
+    return re.sub(r"\]\(\.\./([\w-][^)]*)\)", linked, markdown)
+
+
+def _options() -> Iterator[str]:
+    """Yield the list of all options, and of the settings that are only ini keys."""
+    for option in OPTIONS:
+        name = "--model" if option.name == "llm-model" else f"--{option.name}"
+        shown = name if option.flag else f"{name} {option.metavar}"
+        if option.is_ini_only:
+            shown = f"{option.dest} = {option.metavar}"
+        yield f"- `{shown}`: {option.help}"
+
+
+def _commands() -> Iterator[str]:
+    """Yield the list of all commands and their subcommands, except those of benchmarks."""
+    yield from _commands_of(parser([]), "llmprops")
+
+
+def _commands_of(command: argparse.ArgumentParser, name: str) -> Iterator[str]:
+    for action in command._actions:  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for choice in action._choices_actions:  # noqa: SLF001
+                yield f"- `{name} {choice.dest}`: {choice.help}"
+                yield from _commands_of(action.choices[choice.dest], f"{name} {choice.dest}")
+
+
+def _report_kit() -> Iterator[str]:
+    """Yield the directives that document the public report kit."""
+    for name in sorted(report_kit.__all__):
+        yield f"::: pytest_llmprops.report_kit.{name}\n"
 
 
 def on_post_page(output: str, *, page: Any, config: Any) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_llmprops.cli.kit import Groups, add_group
+from pytest_llmprops.cli.kit import Groups
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import terminal_line
 
@@ -18,22 +18,24 @@ if TYPE_CHECKING:
     from pytest_llmprops.engine.store.base import Store
 
 
-STORE = "file or postgresql:// URL (default: the same as pytest)"
-
-
 def add_store(groups: Groups) -> None:
-    """Add ``store info`` and ``store prune``."""
-    commands = add_group(groups, "store", "show and prune stores of replies")
-    info = commands.add_parser("info", help="show the size of a store and its replies by model")
-    info.add_argument("store", nargs="?", metavar="STORE", help=STORE)
-    info.set_defaults(command=_info)
-    prune = commands.add_parser("prune", help="delete old replies")
-    prune.add_argument("store", nargs="?", metavar="STORE", help=STORE)
-    prune.add_argument(
-        "--older-than", type=float, metavar="DAYS", default=0.0, help="age of the replies in days"
+    """Add ``store``."""
+    command = groups.add_parser(
+        "store", help="show a store of replies: its size, replies by model; delete replies"
     )
-    prune.add_argument("--model", metavar="LABEL", help="only replies of this model, as info shows it")
-    prune.set_defaults(command=_prune)
+    command.add_argument(
+        "store", nargs="?", metavar="STORE", help="file or postgresql:// URL (default: the same as pytest)"
+    )
+    command.add_argument(
+        "--prune",
+        type=float,
+        metavar="DAYS",
+        help="delete replies that are older than DAYS days; 0 deletes all",
+    )
+    command.add_argument(
+        "--model", metavar="LABEL", help="with --prune: only replies of this model, as the store shows it"
+    )
+    command.set_defaults(command=_store)
 
 
 def _opened(location: str | None, *, read_only: bool = False) -> Store:
@@ -62,7 +64,11 @@ def _location(text: str) -> str:
         raise UsageError(f"{without_password(text)}: {error}") from None
 
 
-def _info(options: argparse.Namespace) -> int:
+def _store(options: argparse.Namespace) -> int:
+    if options.prune is not None:
+        return _prune(options)
+    if options.model is not None:
+        raise UsageError("--model chooses what --prune deletes; add --prune DAYS")
     with closing(_opened(options.store, read_only=True)) as store:
         info = store.info()
         print(f"{terminal_line(store.place)}: version {info.version}, {info.size / 1e6:.1f} MB")
@@ -83,12 +89,10 @@ def _day(seconds: float) -> str:
 
 
 def _prune(options: argparse.Namespace) -> int:
-    if not options.older_than >= 0:
-        raise UsageError("--older-than must be a number of days of at least 0")
-    if not options.older_than and options.model is None:
-        raise UsageError("say what to delete: --older-than DAYS, --model LABEL, or both")
+    if not options.prune >= 0:
+        raise UsageError("--prune must be a number of days of at least 0")
     with closing(_opened(options.store)) as store:
-        before = time.time() - options.older_than * 86400 if options.older_than else float("inf")
+        before = time.time() - options.prune * 86400 if options.prune else float("inf")
         deleted = store.prune(before=before, model=options.model)
         print(f"{terminal_line(store.place)}: {deleted:,} replies deleted")
         _show_notes(store)

@@ -95,27 +95,35 @@ def resolve(
     if name not in named:
         raise UsageError(f"--llm-protocol {name}: {benchmark} has {', '.join(sorted(named))}")
     base = named[name]
-    settings: Any = base.settings
-    changed: dict[str, Any] = {}
-    hints = typing.get_type_hints(type(settings))
-    fields = {f.name: hints[f.name] for f in dataclasses.fields(settings)}
-    for field_name, text in overrides.items():
-        where = f"--llm-set {benchmark}.{field_name}={text}"
-        if field_name not in fields:
-            known = ", ".join(fields) or "(none)"
-            raise UsageError(
-                f"{where}: {benchmark} has the settings {known}{did_you_mean(field_name, fields)}"
-            )
-        changed[field_name] = _typed(text, fields[field_name], where)
+    values = typed_values(base.settings, overrides, f"--llm-set {benchmark}.")
     try:
-        settings = dataclasses.replace(settings, **changed)
+        settings = dataclasses.replace(typing.cast(Any, base.settings), **values)
     except ValueError as error:
         raise UsageError(f"--llm-set {benchmark}: {error}") from None
-    return Protocol(name, settings, seed, base.assumed, base.gives_up, changed)
+    return Protocol(name, settings, seed, base.assumed, base.gives_up, values)
+
+
+def typed_values(settings: Any, texts: Mapping[str, str], option: str) -> dict[str, Any]:
+    """Return values that a command line gives as text, with the types of the fields of a dataclass.
+
+    :param texts: the texts by the name of their field. :param option: what stands before the name, for messages.
+    :raises UsageError: if a field is unknown, or a value has the wrong type.
+    """
+    hints = typing.get_type_hints(type(settings))
+    fields = {f.name: hints[f.name] for f in dataclasses.fields(settings)}
+    values = {}
+    for name, text in texts.items():
+        if name not in fields:
+            known = ", ".join(fields) or "(none)"
+            raise UsageError(f"{option}{name}={text}: the settings are {known}{did_you_mean(name, fields)}")
+        values[name] = _typed(text, fields[name], f"{option}{name}={text}")
+    return values
 
 
 def _typed(text: str, expected: Any, where: str) -> Any:
     origin = typing.get_origin(expected)
+    if origin is tuple:
+        return tuple(text.split(","))
     if origin is typing.Literal:
         for choice in typing.get_args(expected):
             if text == str(choice):

@@ -33,8 +33,6 @@ class BrokerConfig:
     :param batch_wait: seconds to wait for batches; None to wait until all are done.
     :param max_thinking: tokens that a model may get for its thoughts beyond the limit of a request.
     :param proven: labels of the models of which an earlier run has replies.
-    :param earlier: what a broker process that was killed has counted and learned
-        (:mod:`~pytest_llmprops.engine.evaluation.checkpoint`); empty for the first process of a run.
     """
 
     models: Mapping[str, ModelSpec]
@@ -54,7 +52,6 @@ class BrokerConfig:
     batch_wait: float | None = None
     max_thinking: int = MAX_THINKING
     proven: tuple[str, ...] = field(default=())
-    earlier: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def to_json(self) -> str:
         """Return the configuration as one line."""

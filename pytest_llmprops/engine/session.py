@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import dataclasses
 import os
 import shutil
 import signal
@@ -14,19 +13,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any, TypeVar
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.faults import NOT_CLOSED
 from pytest_llmprops.core.requests import Kind, Reply, Request
-from pytest_llmprops.engine.broker.in_process import InProcess, NoBroker
+from pytest_llmprops.engine.broker.in_process import InProcess
 from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.broker.remote import RemoteBroker
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.evaluation.checkpoint import read_checkpoint
 from pytest_llmprops.engine.evaluation.evaluator import BrokerAsk, Case, Evaluator, Outcome
 from pytest_llmprops.engine.event_loop import CLOSE_SECONDS, LoopThread
 from pytest_llmprops.engine.store.base import CacheMode
@@ -90,44 +88,6 @@ class OneModel:
 T = TypeVar("T")
 
 
-class Broker(Protocol):
-    """The one way to the models: in this process, in a process of its own, or none."""
-
-    #: called before each call to a model, or before each request that leaves this process
-    on_call: Callable[[], None]
-
-    async def ask(self, label: str, role: str, request: Request) -> Reply:
-        """Return the reply of a model.
-
-        :raises BackendError: if the call fails. :raises RunStopped: if the run is stopped.
-        """
-        ...
-
-    async def trial(self, label: str, requests: Sequence[Request]) -> int:
-        """Make a call before the run, with one of the requests, and return the tokens of the model's thoughts in it."""
-        ...
-
-    async def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
-        """Return which (model label, request) pairs need no call."""
-        ...
-
-    def flush(self) -> None:
-        """Write the log of the requests that were answered so far."""
-        ...
-
-    async def report(self) -> dict[str, Any]:
-        """Return counters and facts about the models, as plain values."""
-        ...
-
-    async def stop(self, reason: str) -> None:
-        """Stop the run."""
-        ...
-
-    async def close(self) -> list[str]:
-        """Free everything, and return one line per model that could not be closed."""
-        ...
-
-
 class Engine:
     """Evaluates cases with its own broker, a connection to one, or no broker.
 
@@ -146,11 +106,12 @@ class Engine:
     ) -> None:
         self._thread = LoopThread()
         self._in_process = in_process
-        self.broker: Broker = NoBroker()
-        if config is not None:
-            self.broker = self._thread.call(self._make_broker(config))
-        elif socket is not None:
+        self.broker: LocalBroker | RemoteBroker
+        if socket is not None:
             self.broker = RemoteBroker(socket)
+        else:
+            # Without a model that is behind a broker, it only keeps why the run is stopped.
+            self.broker = self._thread.call(self._make_broker(config or BrokerConfig({}, cache="off")))
         #: sends a request to a model; await it only in work passed to :meth:`start`
         self.ask: BrokerAsk = self.broker.ask if in_process is None else self._ask
         self._evaluator = Evaluator(
@@ -163,7 +124,6 @@ class Engine:
             before_publish=self.broker.flush,
         )
         self._stopping: asyncio.Task[None] | None = None
-        self.broker.on_call = self._evaluator.note_call
 
     async def _make_broker(self, config: BrokerConfig) -> LocalBroker:
         return LocalBroker(config)
@@ -196,13 +156,6 @@ class Engine:
     def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Start ``work`` on the engine's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._thread.loop)
-
-    def let_settle(self, seconds: float) -> None:
-        """Wait until all submitted cases are done or one needs a call, but at most ``seconds``.
-
-        While replies come from the store, two threads that alternate are slower than one after the other.
-        """
-        self._evaluator.settled.wait(seconds)
 
     def has_verdicts(self) -> bool:
         """Return True if a finished verdict has not been fetched."""
@@ -277,112 +230,60 @@ def start_server(socket: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     )
 
 
-def how_ended(status: int) -> str:
-    """Return how a signal ended a process.
-
-    :param status: the signal's number, below 0.
-    """
-    if status == -signal.SIGKILL:
-        return "killed (out of memory?)"
-    names = {-number: number.name for number in signal.Signals}
-    return f"ended by {names.get(status, f'signal {-status}')}"
-
-
 class BrokerProcess:
-    """The broker process, owned by the controller of a distributed run.
-
-    A process that is killed, as the system does when memory is short, is started again once, with what it had counted:
-    everything else is in the store. The clients connect again and repeat their open requests. Not with
-    ``--llm-engine batch`` or ``ray``, whose batches and replicas are of one process.
-    """
+    """The broker process, owned by the controller of a distributed run."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._folder = _short_folder()
         self.socket = str(self._folder / "broker")
-        self._config = config
         self._errors = open(self._folder / "stderr", "w+b")
-        self._lock = threading.Lock()
         self._is_closing = False
-        #: how the first process ended, if another one replaced it
-        self._replaced = ""
-        #: the exit status of the last process; None while it runs
+        #: the exit status of the process; None while it runs
         self._status: int | None = None
-        self.process = self._start(config)
+        self.process = start_server(self.socket, self._errors)
+        assert self.process.stdin is not None
+        self.process.stdin.write(config.to_json().encode() + b"\n")
+        self.process.stdin.flush()
         self._watching = threading.Thread(target=self._watch, daemon=True)
         self._watching.start()
 
-    def _start(self, config: BrokerConfig) -> subprocess.Popen[bytes]:
-        process = start_server(self.socket, self._errors)
-        assert process.stdin is not None
-        process.stdin.write(config.to_json().encode() + b"\n")
-        process.stdin.flush()
-        return process
-
     def _watch(self) -> None:
-        """Replace the process if it is killed. At the end, leave a socket that refuses: clients wait for one."""
-        status = self.process.wait()
-        if self._replace(status):
-            status = self.process.wait()
-        self._status = status
+        """Leave a socket that refuses when the process has ended: clients wait for one that does not exist."""
+        self._status = self.process.wait()
         if not self._is_closing and not Path(self.socket).exists():
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as refusing:
                 refusing.bind(self.socket)
-
-    def _replace(self, status: int) -> bool:
-        """Start another process if a signal ended this one; return whether that was done."""
-        if status >= 0 or self._config.engine != "local":
-            return False
-        earlier = read_checkpoint(self._folder)
-        worked = (label for label, model in earlier.get("models", {}).items() if model["has_worked"])
-        config = dataclasses.replace(self._config, earlier=earlier, proven=(*self._config.proven, *worked))
-        with self._lock, contextlib.suppress(OSError):
-            if not self._is_closing:
-                # Clients wait for a socket that does not exist. One that nobody serves refuses them.
-                Path(self.socket).unlink(missing_ok=True)
-                self._close_input()
-                self.process = self._start(config)
-                self._replaced = how_ended(status)
-        return bool(self._replaced)
 
     def failure(self) -> str | None:
         """Return why the process ended, in one line; None while it runs."""
         status = self._status
         if status is None:
             return None
+        if status == -signal.SIGKILL:
+            return "the broker process was killed (out of memory?)"
         if status < 0:
-            twice = " twice" if self._replaced else ""
-            return f"the broker process was {how_ended(status)}{twice}"
-        self._errors.seek(0)
-        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+            return f"the broker process was ended by signal {-status}"
+        lines = self._error_lines()
         return f"the broker process ended with status {status}: {lines[-1] if lines else 'no message'}"
 
-    def notes(self) -> list[str]:
-        """Return a line if the process was replaced."""
-        if not self._replaced:
-            return []
-        return [
-            f"the broker process was {self._replaced} and started again; the calls that were in flight were repeated"
-        ]
-
-    def _close_input(self) -> None:
-        assert self.process.stdin is not None
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
+    def _error_lines(self) -> list[str]:
+        self._errors.seek(0)
+        return self._errors.read().decode("utf-8", "replace").strip().splitlines()
 
     def close(self) -> list[str]:
         """Ask the process to end, wait for it, and remove its folder.
 
         Return one line per model that it could not close.
         """
-        with self._lock:
-            self._is_closing = True
-        self._close_input()
+        self._is_closing = True
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
         self._watching.join(CLOSE_SECONDS)
         if self._watching.is_alive():
             self.process.kill()
             self._watching.join()
-        self._errors.seek(0)
-        lines = self._errors.read().decode("utf-8", "replace").splitlines()
+        lines = self._error_lines()
         self._errors.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         return [line for line in lines if line.startswith(NOT_CLOSED)]

@@ -86,8 +86,6 @@ def check_replicas(settings: RunOptions, cases: Cases) -> None:
             raise MissingExtra(f"--llm-engine {settings.engine}", package=package, extra="ray")
 
 
-#: maximum time that a run waits for stored replies before it reports the first case
-SETTLE_SECONDS = 2.0
 #: with a gate, maximum age in seconds of stored replies of a model whose version is not pinned
 CACHE_AGE = 24 * 3600.0
 #: number of cases that are evaluated at once, over all processes, with --llm-engine ray: two batches of 64 requests for
@@ -285,10 +283,6 @@ class Evaluation:
             elif not isinstance(unit, CaseGroup):
                 batched.append(first)
         self.engine.submit(ahead)
-
-    def let_settle(self) -> None:
-        """Wait for stored replies, at most ``SETTLE_SECONDS``."""
-        self.engine.let_settle(SETTLE_SECONDS)
 
     def wait(self, case: Case, *, begin: bool = True) -> Outcome:
         """Wait for the outcome of a case.

@@ -110,10 +110,6 @@ class SessionBroker:
         """Return one line on why the process ended; None while it is running, or without a process."""
         return None if self._process is None else self._process.failure()
 
-    def notes(self) -> list[str]:
-        """Return a line if the process was killed and replaced."""
-        return [] if self._process is None else self._process.notes()
-
     def close(self) -> list[str]:
         """End the process; safe to call twice. Return one line per model that it could not close."""
         problems: list[str] = []
@@ -379,7 +375,6 @@ def begin_alone(items: Sequence[pytest.Item], collection: Collection, evaluation
     """Begin to evaluate all cases in a run without workers."""
     evaluation.expect({0: [unit for item in items if (unit := collection.unit_of(item))]})
     evaluation.begin()
-    evaluation.let_settle()
 
 
 def begin_in_worker(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -118,15 +118,27 @@ def _text(content: Any, prefixes: Mapping[str, str]) -> str:
 
 
 def record_of(
-    role: str, request: Request, reply: Reply, *, note: str = "", model: str = "", cost: float | None = None
+    role: str,
+    request: Request,
+    reply: Reply,
+    *,
+    note: str = "",
+    model: str = "",
+    cost: float | None = None,
+    shorten: Callable[[str], Any] = str,
 ) -> RequestRecord:
     """Return the record of a request that was answered.
 
+    :param shorten: returns what the line has in place of a text.
     :param note: why the reply is left out of the record; empty to include it.
     :param model: the label of the model. :param cost: what the run paid, in USD; None if it is unknown or not paid.
     """
     fields = request_to_json(request)
     kind = fields.pop("kind")
+    if "messages" in fields:
+        fields["messages"] = [[of, shorten(content)] for of, content in fields["messages"]]
+    if "text" in fields:
+        fields["text"] = shorten(fields["text"])
     logprobs = None if reply.logprobs is None else tuple(reply.logprobs)
     return RequestRecord(
         key=reply.key,

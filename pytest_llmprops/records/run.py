@@ -42,22 +42,19 @@ class OldReplies:
 
     :param older_than_a_day: number of replies older than 24 hours.
     :param oldest_seconds: the age of the oldest of these.
-    :param before_list_change: number of replies from before the server's list of models changed.
     """
 
     older_than_a_day: Count = 0
     oldest_seconds: Number = 0.0
-    before_list_change: Count = 0
 
-    def add(self, age: float, *, before_list_change: bool) -> None:
+    def add(self, age: float) -> None:
         """Count a stored reply of this age, in seconds."""
         if age > DAY:
             self.older_than_a_day += 1
             self.oldest_seconds = max(self.oldest_seconds, age)
-        self.before_list_change += before_list_change
 
     def __bool__(self) -> bool:
-        return bool(self.older_than_a_day or self.before_list_change)
+        return bool(self.older_than_a_day)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,9 @@ def remarks_on_baseline(baseline: RunMetadata, candidate: RunMetadata) -> list[s
     A baseline that is newer than the candidate, and other package versions, do not make two runs incomparable.
     """
     name, lines = f"baseline {baseline.run_id}", []
-    if candidate.started and baseline.started > candidate.started:
+    # An imported run starts when it is imported.
+    is_imported = any(model.imported for model in baseline.models.values())
+    if candidate.started and baseline.started > candidate.started and not is_imported:
         lines.append(f"{name} of {baseline.started[:10]} is newer than this run of {candidate.started[:10]}")
     theirs, ours = baseline.versions, candidate.versions
     packages = [

@@ -156,7 +156,6 @@ def merged_models(
             old_replies=OldReplies(
                 first.old_replies.older_than_a_day + second.old_replies.older_than_a_day,
                 max(first.old_replies.oldest_seconds, second.old_replies.oldest_seconds),
-                first.old_replies.before_list_change + second.old_replies.before_list_change,
             ),
             newest_reply=max(filter(None, (first.newest_reply, second.newest_reply)), default=None),
         )

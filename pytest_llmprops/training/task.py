@@ -148,17 +148,17 @@ class Settings:
         """
         for name in ("batch", "accumulate", "evaluations"):
             if getattr(self, name) < 1:
-                raise UsageError(f"--{name} must be at least 1, not {getattr(self, name)}")
+                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.batch % self.accumulate:
             raise UsageError(
-                f"--batch {self.batch} cannot be divided into --accumulate {self.accumulate} equal parts"
+                f"batch={self.batch} cannot be divided into accumulate={self.accumulate} equal parts"
             )
         for name in ("epochs", "learning_rate"):
             value = getattr(self, name)
             if not (value > 0 and math.isfinite(value)):
-                raise UsageError(f"--{name.replace('_', '-')} must be above 0, not {value}")
+                raise UsageError(f"{name} must be above 0, not {value}")
         if self.patience < 0 or self.seed < 0:
-            raise UsageError("--patience and --seed must be 0 or more")
+            raise UsageError("patience and seed must be 0 or more")
         return self
 
 

@@ -110,7 +110,7 @@ def test_oracle(tmp_path: Path) -> None:
             same=lambda first, second: first == second, paraphrases=lambda text: []
         ),
     }
-    records = read_run(oracle_runs.measure(tmp_path / "run", asked, models, tests=20, reference=True)).records
+    records = read_run(oracle_runs.measure(tmp_path / "run", asked, models, tests=20, phrases="all")).records
     keys = written(records)
     assert keys <= documented("oracle")
     assert keys >= {

@@ -196,9 +196,12 @@ def test_benchmark_loads_all_shapes(name: str, shapes: DataFolder) -> None:
 
 
 def test_training_files_exclude_every_published_text(shapes: DataFolder, tmp_path: Path) -> None:
-    """`htest export-train --data` reads all published H-TEST files, whatever their key of the text."""
+    """`htest generate --chat --data` reads all published H-TEST files, whatever their key of the text."""
     out = str(tmp_path / "train")
-    assert main(["lab", "htest", "export-train", "--n", "2", "--out", out, "--data", str(shapes.root)]) == 0
+    assert (
+        main(["lab", "htest", "generate", "--chat", "--n", "2", "--out", out, "--data", str(shapes.root)])
+        == 0
+    )
 
 
 @pytest.mark.parametrize("file", SHAPES)

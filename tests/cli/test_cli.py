@@ -112,7 +112,7 @@ def test_homophones_from_own_sentences(tmp_path: Path, capsys: Capture) -> None:
             "lab homophones generate --lang en --n 50 --out new --sentences few.txt",
             "line 1: write sentence<TAB>answer",
         ),
-        ("lab htest export-train --data empty --out new", "empty"),
+        ("lab htest generate --chat --data empty --out new", "empty"),
         ("runs import none.csv --model m", "none.csv: no such file"),
     ],
 )
@@ -126,7 +126,7 @@ def test_command_refuses_in_one_line(
     assert not Path("new").exists()
 
 
-# htest export-train
+# htest generate --chat
 
 
 def trained_on(folder: Path) -> dict[str, list[tuple[str, str]]]:
@@ -147,8 +147,8 @@ def trained_on(folder: Path) -> dict[str, list[tuple[str, str]]]:
 
 
 def test_training_rows_differ_from_builtin_items(tmp_path: Path, capsys: Capture) -> None:
-    """`htest export-train` writes each label equally often per task, and no text of a built-in item."""
-    output(capsys, "lab", "htest", "export-train", "--n", 20, "--seed", 7, "--out", tmp_path)
+    """`htest generate --chat` writes each label equally often per task, and no text of a built-in item."""
+    output(capsys, "lab", "htest", "generate", "--chat", "--n", 20, "--seed", 7, "--out", tmp_path)
     trained = trained_on(tmp_path)
     assert set(trained) == set(TASKS)
     for pairs in trained.values():
@@ -163,7 +163,7 @@ def test_training_rows_leave_out_another_set(tmp_path: Path, capsys: Capture) ->
     output(capsys, "lab", "htest", "generate", *words, tmp_path / "set")
     overlaps = []
     for name, more in (("all", ()), ("rest", ("--data", tmp_path / "set"))):
-        output(capsys, "lab", "htest", "export-train", *words, tmp_path / name, *more)
+        output(capsys, "lab", "htest", "generate", "--chat", *words, tmp_path / name, *more)
         texts = {text for pairs in trained_on(tmp_path / name).values() for text, _ in pairs}
         overlaps.append(len(texts & htest_texts(tmp_path / "set")))
     assert overlaps[0] > 0

@@ -224,13 +224,10 @@ def test_an_unchanged_model_passes_the_gate_of_init(size: str, tmp_path: Path) -
     assert forecast(gate, items, RunMetadata("")).whole[0].passed >= 0.9
 
 
-def test_docs_show_the_files_of_init() -> None:
-    """The gate file of docs/ci.md and the version of Allure are those that `init` writes."""
-    written = {name: content.decode("utf-8") for name, content in project_files().items()}
-    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-    [block] = re.findall(r"^ *```toml\n(.*?)^ *```", page, re.S | re.M)
-    assert re.sub(r"^ {3}", "", block, flags=re.M) == written["gate.toml"]
-    assert f"npm install --global allure@{VERSION}\n" in written[".github/workflows/model-upgrade.yml"]
+def test_workflow_of_init_installs_the_version_of_allure() -> None:
+    """The version of Allure is that of `make report`."""
+    workflow = project_files()[".github/workflows/model-upgrade.yml"].decode("utf-8")
+    assert f"npm install --global allure@{VERSION}\n" in workflow
 
 
 def test_models_lists_every_provider_without_values(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

@@ -126,14 +126,11 @@ def test_waiting_for_a_retry_holds_no_slot(make_broker: MakeBroker) -> None:
 def test_a_fatal_error_stops_everything(make_broker: MakeBroker) -> None:
     """After an invalid key nothing more is sent, and all requests fail with the same reason."""
     model = FakeModel(lambda chat: BackendError("wrong\nkey", kind="key", fatal=True))
-    reasons: list[str] = []
-    broker = make_broker(model, concurrency=1)
-    broker = LocalBroker(broker.config, on_stop=reasons.append)
-    asked = ask_all(broker, map(str, range(10)))
+    asked = ask_all(make_broker(model, concurrency=1), map(str, range(10)))
     assert kinds(asked.results) == ["stopped"] * 10
     assert {str(r) for r in asked.results} == {"m: wrong key"}
     assert len(model.requests) == 1
-    assert reasons == ["m: wrong key"]
+    assert asked.broker.stopped == "m: wrong key"
 
 
 def test_a_stop_reaches_calls_that_wait_for_a_retry(make_broker: MakeBroker) -> None:

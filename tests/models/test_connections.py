@@ -17,7 +17,6 @@ import trustme
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Completion
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.openai import model_list
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.secrets import Secrets
 from tests.support.backends import error, make, needs, reply
@@ -260,19 +259,6 @@ def test_redirect_within_the_server_is_followed(spec: str) -> None:
     with redirecting("/new") as (server, url):
         assert reply(ask(spec, url, **{"X-Own": "own"})).text == "hello"
     assert "x-own: own" in server.heads[-1].lower()
-
-
-def test_list_of_models_is_not_asked_for_at_another_host() -> None:
-    """``GET /models`` follows a redirect within the server only."""
-    listed = answer("200 OK", '{"data": [{"id": "m"}]}')
-    with answering(listed) as other:
-        with redirecting(f"http://localhost:{other.port}/v1/models", "302 Found") as (_, url):
-            assert model_list(f"{url}/v1", KEY, {"X-Own": "own"}) == ""
-        assert other.heads == []
-        with answering(
-            lambda head: listed if " /new" in head else answer("301 Moved", "", "Location: /new")
-        ) as here:
-            assert model_list(f"http://127.0.0.1:{here.port}/v1", KEY) != ""
 
 
 # Certificates and TLS

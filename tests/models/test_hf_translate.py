@@ -290,18 +290,18 @@ def test_out_of_memory_halves_the_batch(nllb: Any, monkeypatch: pytest.MonkeyPat
     expected = texts(nllb.translate(asked()))
     original = nllb.generate
     sizes: list[int] = []
-    worst = False
+    worst: list[int] = []
 
     def generate(rows: Any) -> Any:
         sizes.append(len(rows))
-        if len(rows) > 2 or (worst and any(row.place == 3 for row in rows)):
+        if len(rows) > 2 or any(row.ids == worst for row in rows):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return original(rows)
 
     monkeypatch.setattr(nllb, "generate", generate)
     assert expected == texts(nllb.translate(asked()))
     assert sizes == [8, 4, 2, 2, 4, 2, 2]
-    worst = True
+    worst = nllb.encoded(asked()[3].text)
     results = nllb.translate(asked())
     assert [i for i, result in enumerate(results) if isinstance(result, BackendError)] == [3]
     error(results[3], "out of memory for one text")

@@ -13,6 +13,7 @@ from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_plain, plain
 from pytest_llmprops.records.gate import GateResult
+from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.reports.gate import gate_lines, gate_markdown
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.gate.decide import decide
@@ -587,3 +588,12 @@ def test_a_decision_names_what_is_odd_about_its_baseline(theirs: dict[str, Any],
     result = decide(gate_of({"max_drop": 0.5}), facts_of("new", summary=summary, **ours), records, baseline)
     assert (result.decision, result.notes[0]) == ("pass", note)
     assert len(result.notes) == 2  # the other is on a benchmark that is not installed
+
+
+def test_an_imported_baseline_has_no_date() -> None:
+    """It starts when it is imported, which may be after the candidate was."""
+    records, before = verdicts("c" * 40, model="new"), verdicts("c" * 40)
+    models = {"old": ModelMetadata("old", imported=True)}
+    baseline = baseline_of(before, started="2026-01-03T00:00:00Z", models=models)
+    result = decide(gate_of({"max_drop": 0.5}), facts_of("new"), records, baseline)
+    assert not any("is newer than" in note for note in result.notes)

@@ -405,7 +405,7 @@ def rich_record(folder: Path) -> RunMetadata:
         run.facts,
         models={
             model: ModelMetadata("gpt", False, {"name": "gpt"}, False, ("gpt-1",), {"gpt-1": 5},
-                              OldReplies(1, 90000.0, 1), PriceFacts(1.0, 2.0, "the table"), 1e9),
+                              OldReplies(1, 90000.0), PriceFacts(1.0, 2.0, "the table"), 1e9),
         },
         protocols={"sums": ProtocolMetadata("quick", {"shots": 1}, 0, ("the seed",), "speed", {"shots": 2})},
         git=GitState("abc", dirty=True),

@@ -56,13 +56,13 @@ def test_batches_of_two_sources_alternate() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"batch": 0}, "--batch must be at least 1"),
-        ({"batch": 10, "accumulate": 4}, "--batch 10 cannot be divided into --accumulate 4"),
-        ({"epochs": float("nan")}, "--epochs must be above 0"),
-        ({"patience": -1}, "--patience and --seed must be 0 or more"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"batch": 10, "accumulate": 4}, "batch=10 cannot be divided into accumulate=4"),
+        ({"epochs": float("nan")}, "epochs must be above 0"),
+        ({"patience": -1}, "patience and seed must be 0 or more"),
     ],
 )
 def test_bad_settings(values: dict[str, Any], message: str) -> None:
-    """A value that cannot be used is one line that names the option."""
+    """A value that cannot be used is one line that names the setting."""
     with pytest.raises(UsageError, match=message):
         Settings(**values).checked()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_llmprops.cli.kit import Groups, subcommands, wrote
+from pytest_llmprops.cli.kit import Groups, add_annotation, add_settings, settings_in, subcommands, wrote
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.dtails.items import Entry, Row
@@ -23,7 +23,7 @@ _SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add ``dtails rules``, ``extract``, ``annotate`` and ``agreement``."""
+    """Add ``dtails rules``, ``extract``, and ``annotate``."""
     commands = subcommands(parser)
     for add in (_add_rules, _add_extract, _add_annotation):
         add(commands)
@@ -179,6 +179,8 @@ def _progress(step: str, done: int, total: int, what: str = "pairs") -> None:
 
 
 def _add_extract(commands: Groups) -> None:
+    from pytest_llmprops.benchmarks.dtails.tools.mining import Settings
+
     command = commands.add_parser(
         "extract",
         help="extract concepts with several translations, and a test set, from a parallel corpus",
@@ -198,19 +200,7 @@ def _add_extract(commands: Groups) -> None:
     add("--aligner", metavar="SPEC", help=aligner_help)
     senses_help = "encoder of WordNet's glosses, or none (default: minilm, if WordNet is installed)"
     add("--senses", metavar="SPEC", help=senses_help)
-    numbers: tuple[tuple[str, int | float, str], ...] = (
-        ("--min-count", 50, "minimum number of links per variation"),
-        ("--min-entropy", 0.69, "minimum entropy of a concept, in nats"),
-        ("--forms", 6, "written forms per variation"),
-        ("--concepts", 20, "concepts in the test set"),
-        ("--per-concept", 10, "sentence pairs per concept"),
-        ("--uniform", 0.20, "with more than --concepts: maximum difference of a variation's share from 1/k"),
-        ("--seed", 0, "seed of all random choices"),
-    )
-    for name, default, what in numbers:
-        add(name, type=type(default), default=default, metavar="N", help=f"{what} (default: {default})")
-    tags_help = "universal part-of-speech tags of concepts (default: NOUN VERB ADJ ADV)"
-    add("--pos", nargs="+", metavar="TAG", help=tags_help)
+    add_settings(command, Settings())
     command.set_defaults(command=_extract)
 
 
@@ -218,17 +208,13 @@ def _extract(options: argparse.Namespace) -> int:
     from contextlib import ExitStack, closing
 
     from pytest_llmprops.benchmarks.dtails.tools.alignment import ENCODER, Encoder
-    from pytest_llmprops.benchmarks.dtails.tools.concepts import CONTENT_TAGS
     from pytest_llmprops.benchmarks.dtails.tools.corpus import ModelParser, Parts
     from pytest_llmprops.benchmarks.dtails.tools.mining import Settings, check_target, extract
     from pytest_llmprops.benchmarks.dtails.tools.senses import GlossSenses, find_wordnet
     from pytest_llmprops.core.errors import UsageError
 
     check_target(options.lang, options.out)
-    names = ("min_count", "min_entropy", "forms", "concepts", "per_concept", "uniform", "seed")
-    settings = Settings(
-        tuple(options.pos or CONTENT_TAGS), **{name: getattr(options, name) for name in names}
-    )
+    settings = settings_in(options, Settings())
     wordnet, senses, notes = find_wordnet(), None, []
     if wordnet is None and options.senses not in (None, "none"):
         raise UsageError(
@@ -276,16 +262,18 @@ def _extract(options: argparse.Namespace) -> int:
 
 
 def _add_annotation(commands: Groups) -> None:
-    annotate = commands.add_parser(
-        "annotate",
-        help="write blind sheets for annotators",
-        description="Write annotator_1.csv ... and key.json. Each annotator fills in one sheet in a spreadsheet."
-        " Do not show key.json to annotators.",
+    annotate = add_annotation(
+        commands,
+        about="write blind sheets for annotators; with --score, compute accuracy, total agreement, Fleiss' kappa and"
+        " PABAK",
+        description="Write annotator_1.csv ... and key.json. Each annotator fills in one sheet in a spreadsheet, saved"
+        " as CSV UTF-8. Do not show key.json to annotators. Answers of selection: choice is the number of the option or"
+        " the word; confidence is 'Absolutely sure', 'Likely but uncertain', 'No idea', or 1, 2, 3. Answers of rules:"
+        " yes or no; for options that do not mean the concept, none or numbers such as 1;3.",
     )
     add = annotate.add_argument
-    add("--task", required=True, choices=("selection", "rules"), help="study")
-    add("--lang", required=True, metavar="XX", help="code of the target language, such as af")
-    add("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
+    add("--task", choices=("selection", "rules"), default="selection", help="study (default: selection)")
+    add("--lang", default="", metavar="XX", help="code of the target language, such as af")
     add("--rules", type=Path, metavar="FILE", help="rules file to judge (task rules)")
     add(
         "--data",
@@ -294,30 +282,27 @@ def _add_annotation(commands: Groups) -> None:
         help="data in the authors' layout (task selection; default: built-in)",
     )
     add("--annotators", type=int, default=3, metavar="N", help="number of sheets (default: 3)")
-    add("--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)")
     add(
         "--separator",
         choices=tuple(_SEPARATORS),
         default="comma",
         help="column separator; use semicolon where the decimal sign is a comma (default: comma)",
     )
-    annotate.set_defaults(command=_annotate)
-    agreement = commands.add_parser(
-        "agreement",
-        help="compute accuracy and agreement from filled sheets",
-        description="Print accuracy, total agreement, Fleiss' kappa and PABAK, from the sheets in DIR that"
-        " DIR/key.json names.",
+    add(
+        "--write",
+        type=Path,
+        metavar="FILE",
+        help="with --score: write the expert set, as CSV (task selection)",
     )
-    add = agreement.add_argument
-    add("folder", type=Path, metavar="DIR", help="folder of the filled sheets and key.json")
-    add("--write", type=Path, metavar="FILE", help="write the expert set, as CSV (task selection)")
-    agreement.set_defaults(command=_agreement)
+    annotate.set_defaults(command=_annotate)
 
 
 def _annotate(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.dtails.tools.sheets import rules_study, selection_study, write_sheets
     from pytest_llmprops.core.errors import UsageError
 
+    if options.score:
+        return _score(options)
     if not (len(options.lang) == 2 and options.lang.isascii() and options.lang.islower()):
         raise UsageError(f"--lang {options.lang}: not a code of two lowercase letters, such as af")
     if options.task == "rules":
@@ -332,10 +317,10 @@ def _annotate(options: argparse.Namespace) -> int:
         study = selection_study(options.lang, options.data)
     delimiter = _SEPARATORS[options.separator]
     annotators, seed = options.annotators, options.seed
-    return wrote(write_sheets(options.out, study, annotators=annotators, seed=seed, delimiter=delimiter))
+    return wrote(write_sheets(options.folder, study, annotators=annotators, seed=seed, delimiter=delimiter))
 
 
-def _agreement(options: argparse.Namespace) -> int:
+def _score(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.dtails.tools.sheets import read_study, result_lines, write_expert_set
 
     study = read_study(options.folder)

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.cli.kit import (
     Groups,
-    add_group,
+    add_annotation,
     add_seed_and_out,
+    add_settings,
     print_table,
     recorded,
+    settings_in,
     subcommands,
     wrote,
 )
 from pytest_llmprops.cli.papers import paper_rows
 from pytest_llmprops.cli.segmentation import add_segment_score
-from pytest_llmprops.cli.training import add_training_options, training_settings
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, UsageError
 from pytest_llmprops.data.published_results import PaperTable, PublishedResult, load_tables
 from pytest_llmprops.data.whole_files import replacing, write_text
@@ -40,7 +41,7 @@ _BASE = "google-bert/bert-base-chinese"
 _WWM_BASE = "hfl/chinese-bert-wwm-ext"
 #: Tokens of a review that a classifier reads.
 _WINDOW = 512
-#: The printed tables of trained models, by the number that ``eras train table`` takes.
+#: The printed tables of trained models, by the number that ``eras train`` takes.
 _PRINTED = {1: ("eras/table-1", "eras/footnote-6"), 2: ("eras/table-2",)}
 
 
@@ -101,16 +102,15 @@ def _generate(options: argparse.Namespace) -> int:
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add ``generate``, ``annotate``, ``score``, ``sentiment-accuracy``, ``segment-score`` and ``train``."""
+    """Add ``generate``, ``annotate``, ``sentiment-accuracy``, ``segment-score`` and ``train``."""
     commands = subcommands(parser)
     _add_generate(commands)
-    annotate = commands.add_parser(
-        "annotate",
-        help="write blind ranking sheets for annotators",
+    annotate = add_annotation(
+        commands,
+        about="write blind ranking sheets for annotators; with --score, compute human accuracy and the human baseline",
         description="Write annotator_1.csv ... and key.json. Annotators rank the three sentences of a line by"
         " sentiment: 1 is the most positive, equal ranks are ties. Do not show key.json to annotators.",
     )
-    add_seed_and_out(annotate)
     annotate.add_argument(
         "--annotators", type=int, default=5, metavar="N", help="number of sheets (default: 5)"
     )
@@ -118,17 +118,12 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         "--per-paradigm", type=int, default=4, metavar="N", help="pairs per paradigm and sheet (default: 4)"
     )
     annotate.add_argument(
-        "--set",
+        "--data",
         type=Path,
         metavar="DIR",
         help="pairs of `llmprops lab eras generate --out DIR` (default: built-in)",
     )
     annotate.set_defaults(command=_annotate)
-    score = commands.add_parser(
-        "score", help="compute human accuracy and the human baseline from filled sheets"
-    )
-    score.add_argument("folder", type=Path, metavar="DIR", help="folder of the filled sheets and key.json")
-    score.set_defaults(command=_score)
     accuracy = commands.add_parser(
         "sentiment-accuracy",
         help="measure a run's models on labelled reviews (figure 5, and the test-set columns of table 2)",
@@ -147,30 +142,23 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     accuracy.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
     accuracy.set_defaults(command=_accuracy)
     add_segment_score(commands)
-    group = add_group(commands, "train", "train word segmenters and sentiment classifiers (tables 1 and 2)")
-    _add_segmenter(group)
-    _add_sentiment(group)
-    _add_table(group)
+    _add_train(commands)
 
 
 def _annotate(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, read_set
-    from pytest_llmprops.benchmarks.eras.tools.sheets import write_sheets
+    from pytest_llmprops.benchmarks.eras.tools.sheets import read_sheets, result_lines, write_sheets
 
-    if options.set is not None:
-        pairs = read_set(options.set)
+    if options.score:
+        print("\n".join(result_lines(read_sheets(options.folder))))
+        return 0
+    if options.data is not None:
+        pairs = read_set(options.data)
     else:
         needed = max(1, options.annotators * options.per_paradigm)
         pairs = list(make_pairs(*load_templates(), seed=options.seed, pairs=needed))
     numbers = {"annotators": options.annotators, "per_paradigm": options.per_paradigm}
-    return wrote(write_sheets(options.out, pairs, seed=options.seed, **numbers))
-
-
-def _score(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.eras.tools.sheets import read_sheets, result_lines
-
-    print("\n".join(result_lines(read_sheets(options.folder))))
-    return 0
+    return wrote(write_sheets(options.folder, pairs, seed=options.seed, **numbers))
 
 
 def _accuracy(options: argparse.Namespace) -> int:
@@ -293,90 +281,15 @@ async def _scores(
     return scores, errors
 
 
-def _add_segmenter(group: Groups) -> None:
-    command = group.add_parser(
-        "segmenter",
-        help="train a word segmenter (section 3.1)",
-        description="Train a classifier of characters on segmented text. The result is a model folder: measure it with"
-        " --model hf:DIR. Repeat the command to continue a training that was stopped.",
-    )
-    command.add_argument("--data", type=Path, required=True, metavar="FILE", help="segmented file")
-    _add_base(command)
-    command.add_argument(
-        "--test",
-        dest="tests",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="GOLD",
-        help="segmented files to score; their lines are left out of the training data",
-    )
-    add_training_options(command)
-    command.set_defaults(command=_segmenter)
+def _add_train(commands: Groups) -> None:
+    from pytest_llmprops.training.task import Settings
 
-
-def _add_base(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--base",
-        default=_BASE,
-        metavar="MODEL",
-        help=f"folder or repository of a pre-trained encoder (default: {_BASE})",
-    )
-
-
-def _segmenter(options: argparse.Namespace) -> int:
-    _require_training()
-    from pytest_llmprops.benchmarks.eras.tools.training import SegmenterOptions, train_segmenter
-
-    what = SegmenterOptions(options.data, options.base, options.tests)
-    train_segmenter(what, training_settings(options), options.out)
-    return 0
-
-
-def _require_training() -> None:
-    from pytest_llmprops.training.task import require_packages
-
-    require_packages("llmprops lab eras train")
-
-
-def _add_sentiment(group: Groups) -> None:
-    command = group.add_parser(
-        "sentiment",
-        help="train a sentiment classifier (section 4.1)",
-        description="Train a binary classifier on labelled reviews, with --cws jointly with word segmentation. The"
-        " result is a model folder: measure it with --model hf:DIR. Repeat the command to continue a training that was"
-        " stopped.",
-    )
-    command.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        metavar="FOLDER",
-        help="folder of ASAP or ChnSentiCorp: its files with train, dev and test in their names",
-    )
-    _add_base(command)
-    command.add_argument(
-        "--cws", type=Path, metavar="FILE", help="train jointly with word segmentation on this segmented file"
-    )
-    add_training_options(command)
-    command.set_defaults(command=_sentiment)
-
-
-def _sentiment(options: argparse.Namespace) -> int:
-    _require_training()
-    from pytest_llmprops.benchmarks.eras.tools.training import SentimentOptions, train_sentiment
-
-    what = SentimentOptions(options.data, options.base, options.cws)
-    train_sentiment(what, training_settings(options), options.out)
-    return 0
-
-
-def _add_table(group: Groups) -> None:
-    command = group.add_parser(
-        "table",
-        help="train and measure the fine-tuned models of table 1 or 2",
+    command = commands.add_parser(
+        "train",
+        help="train and measure the fine-tuned models of table 1 or 2: word segmenters, sentiment classifiers",
         description="Train AS, CityU, PKU and MSR (table 1), or Sentiment Only, WWM, CWS and WWM+CWS (table 2), measure"
-        " them on ERAS, and print them below the paper's rows. Repeat the command to continue after a stop.",
+        " them on ERAS, and print them below the paper's rows. Each is a model folder in DIR/models: measure it with"
+        " --model hf:FOLDER. Repeat the command to continue after a stop.",
     )
     command.add_argument("table", type=int, choices=(1, 2), help="number of the table")
     command.add_argument(
@@ -386,7 +299,12 @@ def _add_table(group: Groups) -> None:
         metavar="FOLDER",
         help="folder with SIGHAN 2005, for table 2 also ASAP and ChnSentiCorp, at any depth",
     )
-    _add_base(command)
+    command.add_argument(
+        "--base",
+        default=_BASE,
+        metavar="MODEL",
+        help=f"folder or repository of a pre-trained encoder (default: {_BASE})",
+    )
     command.add_argument(
         "--wwm-base",
         default=_WWM_BASE,
@@ -398,7 +316,7 @@ def _add_table(group: Groups) -> None:
         type=int,
         default=3,
         metavar="N",
-        help="trainings of each model, from --seed on (default: 3)",
+        help="trainings of each model, from the setting seed on (default: 3)",
     )
     command.add_argument(
         "--only",
@@ -414,13 +332,18 @@ def _add_table(group: Groups) -> None:
         help="ERAS items to measure (default: the published templates in LLMPROPS_DATA)",
     )
     command.add_argument("--limit", type=int, metavar="N", help="measure N pairs per paradigm (default: all)")
-    add_training_options(command)
-    command.set_defaults(command=_table)
+    command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
+    add_settings(command, Settings())
+    command.set_defaults(command=_train)
 
 
-def _table(options: argparse.Namespace) -> int:
-    _require_training()
+def _train(options: argparse.Namespace) -> int:
+    from pytest_llmprops.training.task import Settings, require_packages
+
+    require_packages("llmprops lab eras train")
     from pytest_llmprops.benchmarks.eras.tools.training import TableOptions, run_table
+
+    settings = settings_in(options, Settings()).checked()
 
     templates = Path(os.environ.get("LLMPROPS_DATA", "")) / "eras" / "templates.json"
     if options.source == "published" and not templates.is_file():
@@ -430,7 +353,7 @@ def _table(options: argparse.Namespace) -> int:
         )
     names = ("table", "data", "base", "wwm_base", "seeds", "only", "source", "limit")
     what = TableOptions(**{name: getattr(options, name) for name in names})
-    measured = run_table(what, training_settings(options), options.out)
+    measured = run_table(what, settings, options.out)
     return show_table(options.table, measured, options.out / "table.csv")
 
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from pytest_llmprops.cli.kit import (
     Groups,
+    add_annotation,
     add_seed_and_number,
-    add_seed_and_out,
+    add_settings,
     print_table,
     recorded,
+    settings_in,
     subcommands,
     wrote,
 )
-from pytest_llmprops.cli.training import add_training_options, training_settings
 from pytest_llmprops.core.errors import LLMPropsError
 
 if TYPE_CHECKING:
@@ -26,38 +27,48 @@ if TYPE_CHECKING:
 
 
 def _add_generate(commands: Groups) -> None:
-    command = commands.add_parser("generate", help="generate items; use them with --llm-data DIR")
+    command = commands.add_parser(
+        "generate", help="generate items (use them with --llm-data DIR), or with --chat fine-tuning files"
+    )
     add_seed_and_number(command, number=200)
     command.add_argument(
         "--task", action="append", metavar="TASK", help="generate only this task; repeatable"
     )
-    _add_excluded(command)
+    command.add_argument(
+        "--data",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="also exclude the items of this folder (published or generated); repeatable. Built-in items are always"
+        " excluded",
+    )
+    command.add_argument(
+        "--chat",
+        action="store_true",
+        help="write one file per task in the chat format of fine-tuning APIs, without Letter Geometry",
+    )
     command.set_defaults(command=_generate)
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add ``generate``, ``annotate``, ``score``, ``train`` and ``export-train``."""
+    """Add ``generate``, ``annotate`` and ``train``."""
     commands = subcommands(parser)
     _add_generate(commands)
     _add_people(commands)
     _add_train(commands)
-    train = commands.add_parser(
-        "export-train", help="write chat fine-tuning files per task that share no item with the tests"
-    )
-    add_seed_and_number(train, number=1000)
-    _add_excluded(train)
-    train.set_defaults(command=_export_train)
 
 
 def _add_people(commands: Groups) -> None:
-    annotate = commands.add_parser(
-        "annotate",
-        help="write the examples for people who look for the rule of each task (table 7)",
+    annotate = add_annotation(
+        commands,
+        about="write the examples for people who look for the rule of each task (table 7); with --score, count the"
+        " rules that they identified",
         description="Write for each annotator a page to print (annotator_1.html ...) and a sheet (annotator_1.csv ...),"
-        " and key.json, which has the rules. An annotator says what tells group A from group B; write this into the"
-        " column rule. Somebody who knows the key then writes yes or no into the column correct.",
+        " and key.json, which has the rules. In at most three minutes per list, an annotator says what tells group A"
+        " from group B; write this into the column rule. Somebody who knows the key then writes yes or no into the"
+        " column correct.",
     )
-    add_seed_and_out(annotate)
     annotate.add_argument(
         "--k",
         type=int,
@@ -73,21 +84,19 @@ def _add_people(commands: Groups) -> None:
         help="folder with htest/*_dev.jsonl, such as the published data (default: the built-in examples)",
     )
     annotate.set_defaults(command=_annotate)
-    score = commands.add_parser("score", help="count the rules that people identified, from filled sheets")
-    score.add_argument("folder", type=Path, metavar="DIR", help="folder of the filled sheets and key.json")
-    score.set_defaults(command=_score)
 
 
 def _annotate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.htest.tools.annotation import examples_in, write_sheets
+    from pytest_llmprops.benchmarks.htest.tools.annotation import (
+        examples_in,
+        read_sheets,
+        result_rows,
+        write_sheets,
+    )
 
-    examples = examples_in(options.data)
-    return wrote(write_sheets(options.out, examples, seed=options.seed, ks=options.k))
-
-
-def _score(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.htest.tools.annotation import read_sheets, result_rows
-
+    if not options.score:
+        examples = examples_in(options.data)
+        return wrote(write_sheets(options.folder, examples, seed=options.seed, ks=options.k))
     people = read_sheets(options.folder)
     print_table(result_rows(people))
     for person in people:
@@ -98,13 +107,15 @@ def _score(options: argparse.Namespace) -> int:
 
 
 def _add_train(commands: Groups) -> None:
+    from pytest_llmprops.benchmarks.htest.tools.training import DEFAULTS
+
     train = commands.add_parser(
         "train",
         help="fine-tune a local model on each task, and measure all tasks before and after (table 8, figure 6)",
         description="Measure the model, train an adapter (LoRA) on new items of each task, measure each adapter, and"
         " write table.md, table.csv and the figure next to the paper's figures. Each adapter is a model folder: measure"
         " it with --model hf:DIR. Repeat the command to continue after a stop. For a model behind an API, see"
-        " export-train.",
+        " generate --chat.",
     )
     train.add_argument(
         "--model", required=True, metavar="SPEC", help="hf:FOLDER_OR_REPO of a chat or base model"
@@ -123,7 +134,7 @@ def _add_train(commands: Groups) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="trainings on each task, from --seed on; each has its own items (default: 1)",
+        help="trainings on each task, from the setting seed on; each has its own items (default: 1)",
     )
     train.add_argument(
         "--rank", type=int, default=16, metavar="N", help="rank of the adapter's matrices (default: 16)"
@@ -142,7 +153,8 @@ def _add_train(commands: Groups) -> None:
         default=50,
         help="number of examples in the prompts that measure (default: 50)",
     )
-    add_training_options(train, batch="8", learning_rate="2e-4", keeps_best=False)
+    train.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
+    add_settings(train, DEFAULTS)
     train.set_defaults(command=_train)
 
 
@@ -160,7 +172,7 @@ def _train(options: argparse.Namespace) -> int:
         limit=options.limit,
         k=options.k,
     )
-    settings = training_settings(options, DEFAULTS)
+    settings = settings_in(options, DEFAULTS).checked()
 
     tables: list[Table] = []
 
@@ -198,31 +210,12 @@ def _write_tables(runs: Sequence[Path], out: Path) -> Table:
     return table
 
 
-def _add_excluded(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--data",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="also exclude the items of this folder (published or generated); repeatable. Built-in items are always"
-        " excluded",
-    )
-
-
 def _generate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.htest.tools.generation import generate_set
+    from pytest_llmprops.benchmarks.htest.tools.generation import export_train, generate_set
 
+    write = export_train if options.chat else generate_set
     exclude = _excluded(options.data)
-    return wrote(
-        generate_set(options.out, seed=options.seed, n=options.n, exclude=exclude, tasks=options.task)
-    )
-
-
-def _export_train(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.htest.tools.generation import export_train
-
-    return wrote(export_train(options.out, n=options.n, seed=options.seed, exclude=_excluded(options.data)))
+    return wrote(write(options.out, seed=options.seed, n=options.n, exclude=exclude, tasks=options.task))
 
 
 def _excluded(folders: Sequence[Path]) -> set[str]:

@@ -12,6 +12,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
+
+from pytest_llmprops.benchmarks.oracle.scheme import Bound
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 
 #: distance beyond which Theorem 3.1 has one bound for all functions
 FAR = 0.25
@@ -104,3 +108,40 @@ def informative_draws(rng: random.Random, m: int, n: int) -> list[tuple[int, int
         x, y = rng.randrange(1, 1 << m), rng.randrange(1, (1 << m) - 1)
         pairs.append((x, y + (y >= x)))
     return pairs
+
+
+def draw_pairs(settings: OracleSettings, rng: random.Random, m: int) -> list[tuple[int, int]]:
+    """Draw x and y of the tests of a sentence with m entities, uniformly and with replacement."""
+    return (draws if settings.rule == "any" else informative_draws)(rng, m, settings.tests)
+
+
+#: distances for which a bound is printed (section 3)
+EPSILONS = (0.1, 0.05)
+#: printed with every acceptance under ``any``
+NO_POWER = "the rule any has no power against noise"
+
+
+def bound_of(settings: OracleSettings) -> Bound:
+    """Return the bound of an acceptance under these settings (Theorem 3.1 over the tests of one sentence).
+
+    Under ``any`` there is no bound, because a test is the best of all combinations of samples. If a reply cannot be
+    read, f has no value and the test fails. The bound then applies to extractors that are far for every such value.
+
+    The bound of informative draws needs f(0) = 1...1: the answer about the sentence has none of the replacements. The
+    synonym generator refuses replacements that are an entity of the answer, or contain one.
+
+    f is the function that the samples of this run determine, one value per vector. Another run's samples may determine
+    another function.
+    """
+    if settings.rule == "any":
+        return Bound(f"no bound: best of {settings.samples**3:,} combinations; {NO_POWER}")
+    bounds = [_bound(epsilon, rejection_bound(epsilon, settings.tests)) for epsilon in EPSILONS]
+    return replace(bounds[0], text="; ".join(bound.text for bound in bounds))
+
+
+def _bound(epsilon: float, probability: float) -> Bound:
+    text = (
+        f"an extractor {epsilon:g}-far from linear would have been rejected with probability at least"
+        f" {probability:.3f}"
+    )
+    return Bound(text, epsilon, probability)

@@ -8,23 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytest_llmprops.benchmarks.oracle.items import (
+    CONSISTENCY,
     EMBED,
     LINEARITY,
     NO,
+    OWN,
+    PAIRS,
     PARSE,
+    RANDOM,
     SEARCHES,
     YES,
     items,
     sanity_items,
 )
-from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, PAIRS, RANDOM
 from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonyms import (
     POOL_FILE,
     RULES_FILE,
     Context,
-    parse_pool,
-    parse_rules,
+    pool_of,
+    read_pool,
+    read_rules,
 )
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Measured, Searched
 from pytest_llmprops.core.items import Item
@@ -32,6 +36,15 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
 
+#: metric -> which values are better
+DIRECTIONS = {
+    "acceptance_rate": "higher", "faithful_acceptance_rate": "higher", "entity_acceptance_rate": "higher",
+    "a_rate": "higher", "identity_rate": "higher", "label_overlap": "higher", "no_entities_rate": "none",
+    "named_share": "none", "spearman": "none",
+    "label_agreement": "higher", "yes_rate": "none", "provable_rate": "none", "acceptance_rate_paper": "higher",
+    "accepted_precision": "higher", "coverage": "higher", "source_revealed_rate": "lower", "null_coverage": "none",
+    "null_precision": "none", "potential_rate": "none", "consistency_rate": "higher",
+}  # fmt: skip
 _ASSUMED = (
     "temperature 1, the default of the paper's API; length left to the server",
     "x and y are drawn from all vectors: tests that no extractor fails (x = 0, y = 0, x = y) count too",
@@ -89,11 +102,11 @@ class OracleChecker(Benchmark):
     }
 
     def load(self, files: DataFiles) -> Loaded:
-        rules_from = files if files.exists(RULES_FILE) else files.builtin
-        rules = parse_rules(rules_from.json(RULES_FILE), RULES_FILE)
-        pool_from = files if files.exists(POOL_FILE) else files.builtin
-        pool = parse_pool(pool_from.json(POOL_FILE), rules, POOL_FILE)
+        rules = read_rules(files.builtin.json(RULES_FILE))
+        written = read_pool((files if files.exists(POOL_FILE) else files.builtin).json(POOL_FILE))
         measured = tuple(items(files))
+        entities = (entity for item in measured if item.task == LINEARITY for entity in item["entities"])
+        pool = pool_of(entities, written, rules)
         return Loaded((*measured, *sanity_items(measured)), Context(rules, pool))
 
     def roles_of(self, task: str) -> frozenset[str]:

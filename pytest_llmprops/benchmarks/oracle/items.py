@@ -9,8 +9,6 @@ Files in the data folder. Only the built-in ones are required:
 ``redocred/*_revised.json``                    published: Re-DocRED, for DocRED (``redocred``)
 ``msrp/msr_paraphrase_*.txt``                  published: the Microsoft Research Paraphrase Corpus
 ``oracle/sentences.txt``                       the user's own sentences, one per line, without labels
-                                               (``tools/sentences.py``). If ``SOURCE.json`` is there too, no other
-                                               file is read
 =============================================  ===================================================================
 
 Fields of ``linearity``: ``text``; ``entities``, a tuple of (name, kind), where ``text`` contains every name literally;
@@ -27,9 +25,8 @@ import random
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
-from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.redocred import labelled_sentences
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import DataError
@@ -37,6 +34,10 @@ from pytest_llmprops.core.items import CONTROL_MARK, Item
 from pytest_llmprops.core.protocols import generator
 
 LINEARITY, YES, NO = "linearity", "yes", "no"
+#: the sanity checks
+CONSISTENCY, OWN, RANDOM = "consistency", "own_paraphrase", "random_pair"
+#: the task of rows over all pairs, whatever the answer
+PAIRS = "pairs"
 LANGUAGE = "en"
 DOMAINS = ("general", "technical", "hardware")
 LEVELS = ("clear", "subtle")
@@ -79,12 +80,12 @@ def items(files: DataFiles) -> Iterator[Item]:
 
 
 def own_sentences(text: str, path: str) -> tuple[str, ...]:
-    """Return the sentences of a text with one sentence per line. Blank lines and surrounding white space are dropped.
+    """Return the different sentences of a text with one sentence per line, without blank lines.
 
     :param path: the file, for messages.
     :raises DataError: if there is no sentence, or a line has control characters or more than ``LONGEST`` characters.
     """
-    sentences: list[str] = []
+    sentences: dict[str, None] = {}
     # splitlines() also splits at characters that may be part of a sentence, such as U+2028.
     for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         sentence = " ".join(line.split())
@@ -95,7 +96,7 @@ def own_sentences(text: str, path: str) -> tuple[str, ...]:
                 f"{path}: line {number}", "has control characters", "write plain text, one sentence per line"
             )
         if sentence:
-            sentences.append(sentence)
+            sentences[sentence] = None
     if not sentences:
         _fail(path, "has no sentences", "write one sentence per line")
     return tuple(sentences)
@@ -216,21 +217,6 @@ def _fail(place: str, what: str, fix: str) -> NoReturn:
 
 #: the roles of the helpers that align sentences
 PARSE, EMBED = "parse", "embed"
-#: what passes a test: any combination of samples (the paper's rule), or the most frequent answers
-Rule = Literal["any", "majority"]
-#: in the order of their numbers in a verdict's values
-RULES: tuple[Rule, ...] = ("any", "majority")
-#: whether all phrases of both sentences must be aligned, or those of Algorithm 1
-Matching = Literal["covering", "printed"]
-#: whether a phrase may be mapped to the whole other sentence
-Whole = Literal["bar", "allow"]
-#: which of the phrases must be equivalent for a proof
-Phi = Literal["or", "and"]
-#: in the order of their numbers in the values
-PHIS: tuple[Phi, Phi] = ("or", "and")
-#: how indifferentiable paraphrases are identified, and how the source of a test is drawn
-Indifferentiable = Literal["asked", "potential", "random"]
-Source = Literal["even", "indifferentiable"]
 SYMMETRY = "symmetry"
 #: the properties that can be searched
 SEARCHES = (LINEARITY, NO, SYMMETRY)

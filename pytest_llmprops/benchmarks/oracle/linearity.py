@@ -25,16 +25,21 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
 
-from pytest_llmprops.benchmarks.oracle.algebra import complement, failing_bits, passing_combinations
+from pytest_llmprops.benchmarks.oracle.algebra import (
+    NO_POWER,
+    bound_of,
+    complement,
+    draw_pairs,
+    failing_bits,
+    passing_combinations,
+)
 from pytest_llmprops.benchmarks.oracle.extraction import (
     MOST_ENTITIES,
     Entity,
     Extracted,
     Names,
     Samples,
-    Transformed,
     contains_words,
     extract,
     locate,
@@ -43,9 +48,8 @@ from pytest_llmprops.benchmarks.oracle.extraction import (
     replaced,
     written_names,
 )
-from pytest_llmprops.benchmarks.oracle.items import Rule
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, fill
-from pytest_llmprops.benchmarks.oracle.settings import NO_POWER, OracleSettings, bound_of
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings, Rule
 from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Pool, Synonym, SynonymRules
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.strict_json import JSON
@@ -58,6 +62,8 @@ NOT_IN_SENTENCE = "not in the sentence"
 SUPPOSED_ENTITIES = 4
 #: maximum names in the reason for a wrong "no entities", and rejected replacements in the evidence of an entity
 _MOST_LISTED, _MOST_REJECTED = 3, 5
+#: the least change of the share of replies with an entity that names another entity as its cause
+_CHANGE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,7 @@ class Subject:
         """The entities in the vectors."""
         return tuple(synonym.entity for synonym in self.synonyms)
 
-    def transformed(self, x: int) -> Transformed:
+    def transformed(self, x: int) -> str:
         """Return R(x)."""
         return replaced(self.sentence, self.tested, [synonym.text for synonym in self.synonyms], x)
 
@@ -180,8 +186,9 @@ class Replies:
         :param first: number of the first sample. :param count: number of samples; by default that of the settings.
         :raises BackendError: if a call could not be made.
         """
-        text = self.subject.transformed(x).text
-        return await extract(text, self.oracle, count or self.settings.samples, first=first)
+        return await extract(
+            self.subject.transformed(x), self.oracle, count or self.settings.samples, first=first
+        )
 
 
 async def run_tests(pairs: Sequence[tuple[int, int]], replies: Replies) -> list[OneTest]:
@@ -238,7 +245,7 @@ class LinearityChecker:
             prepared = await self._plan(prepared, oracle)
         elif prepared.stopped is not None:
             return prepared.stopped
-        pairs = self.settings.pairs(random.Random(test_seed), prepared.subject.m)
+        pairs = draw_pairs(self.settings, random.Random(test_seed), prepared.subject.m)
         replies = Replies(prepared.subject, oracle, self.settings, prepared.original)
         return self._decide(prepared, await run_tests(pairs, replies))
 
@@ -443,55 +450,26 @@ def _test_rows(tests: Sequence[OneTest]) -> list[JSON]:
     return rows
 
 
-# Appendix A.3 sorts the entities of rejected sentences by hand. Here the kinds follow from counts of replies, and an
-# entity may be of several ("these two behaviors can overlap"). Shares are of the readable replies about one sentence.
-
-Kind = Literal["multi-form", "weak", "assumed knowledge", "synonym fault", "unexplained"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-#: the share of replies with an entity that is always, rarely (an example of the paper, figure 8) and never found
-ALWAYS, RARE, NEVER = 9 / 11, 5 / 11, 2 / 11
-#: the least change of the share of replies with an entity that names another entity as its cause
-_CHANGE = 0.5
-
-
 @dataclass(frozen=True, slots=True)
 class Culprit:
     """An entity that breaks linearity or is not found.
 
-    :param why: the counts that justify its kinds.
+    :param why: in how many replies it and its replacement are found, as what else, and by what else was replaced.
+        Appendix A.3 sorts rejected sentences by these counts.
     """
 
     name: str
     synonym: str
-    kinds: tuple[Kind, ...]
     why: str
 
     @property
     def described(self) -> str:
-        """Its name, replacement, kinds and counts."""
-        return f'"{self.name}" (replaced by "{self.synonym}"): {", ".join(self.kinds)}: {self.why}'
+        """Its name, replacement and counts."""
+        return f'"{self.name}" (replaced by "{self.synonym}"): {self.why}'
 
     def to_json(self) -> dict[str, JSON]:
         """Return the object for the record."""
-        return {"name": self.name, "synonym": self.synonym, "kinds": [*self.kinds], "why": self.why}
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """How many of the readable replies about R(x) have an entity's due name."""
-
-    x: int
-    found: int
-    of: int
-    #: other form -> number of replies that have it instead
-    forms: Mapping[str, int]
-
-    @property
-    def share(self) -> float:
-        return self.found / self.of
-
-    def __str__(self) -> str:
-        return f"{self.found} of {self.of}"
+        return {"name": self.name, "synonym": self.synonym, "why": self.why}
 
 
 def culprits(
@@ -512,67 +490,39 @@ def culprits(
     for x, samples in sentences if not failed else ():
         wrong = subject.vector(most_frequent(samples.sets)[0]) ^ complement(x, subject.m)
         times.update(i for i in range(subject.m) if wrong >> i & 1)
+    replies = [(x, names) for x, samples in [(0, original), *sentences] for names in samples.sets]
     order = sorted(times, key=lambda i: (-times[i], i))
-    return tuple(_culprit(i, [(0, original), *sentences], subject) for i in order)
+    return tuple(_culprit(i, replies, subject) for i in order)
 
 
-def _culprit(i: int, sentences: Sequence[tuple[int, Samples]], subject: Subject) -> Culprit:
-    counts = [_count(i, x, samples, subject) for x, samples in sentences]
-    kinds = _kinds(i, counts)
-    if not kinds:
-        kinds = {"unexplained": _by_replaced(i, counts, subject)}
-    elif "assumed knowledge" in kinds:
-        kept = [one for one in counts if not one.x >> i & 1]
-        kinds["assumed knowledge"] = _by_replaced(i, kept, subject)
-    synonym = subject.synonyms[i]
-    ordered = tuple(kind for kind in KINDS if kind in kinds)
-    return Culprit(synonym.entity.name, synonym.text, ordered, "; ".join(kinds[kind] for kind in ordered))
-
-
-def _count(i: int, x: int, samples: Samples, subject: Subject) -> _Found:
-    due = subject.due(i, x)
-    missing = [names for names in samples.sets if due not in names]
-    forms = Counter(n for names in missing for n in names if contains_words(n, due) or contains_words(due, n))
-    return _Found(x, len(samples.sets) - len(missing), len(samples.sets), forms)
-
-
-def _kinds(i: int, counts: Sequence[_Found]) -> dict[Kind, str]:
-    """Return the kinds of entity ``i``, with the counts that justify them; the first count is of the original."""
-    kinds: dict[Kind, str] = {}
-    original, changed = counts[0], counts[1:]
-    kept = [one for one in counts if not one.x >> i & 1]
-    swapped = [one for one in changed if one.x >> i & 1]
-    for one in counts:
-        form = max(one.forms, key=lambda f: (one.forms[f], f), default="")
-        if form and one.forms[form] >= NEVER * one.of:
-            kinds["multi-form"] = f'as "{form}" in {one.forms[form]} of {one.of} replies'
-            break
-    middle = [one for one in counts if NEVER < one.share < ALWAYS]
-    if original.share <= RARE:
-        kinds["weak"] = f"in {original} replies about the original sentence"
-    elif middle:
-        kinds["weak"] = f"in {min(middle, key=lambda one: abs(one.share - 0.5))} replies about one sentence"
-    if max(one.share for one in kept) >= ALWAYS and min(one.share for one in kept) <= NEVER:
-        kinds["assumed knowledge"] = ""
-    elif swapped and min(one.share for one in kept) >= ALWAYS:
-        rarest = min(swapped, key=lambda one: one.share)
-        if rarest.share <= RARE:
-            kinds["synonym fault"] = f"always found, its replacement in {rarest} replies about one sentence"
-    return kinds
-
-
-def _by_replaced(i: int, counts: Sequence[_Found], subject: Subject) -> str:
-    """Return how often entity ``i`` is found, by the other entity whose replacement changes that most, if one does."""
-    text = f"found in {sum(one.found for one in counts)} of {sum(one.of for one in counts)} replies"
-    best = _CHANGE
+def _culprit(i: int, replies: Sequence[tuple[int, Names]], subject: Subject) -> Culprit:
+    """Return entity ``i`` with its counts over all readable replies, each with the vector of its sentence."""
+    found = [(x, subject.due(i, x) in names) for x, names in replies]
+    parts = [
+        f"found in {_share(hit for x, hit in found if not x >> i & 1)} replies",
+        f"its replacement in {_share(hit for x, hit in found if x >> i & 1)}",
+    ]
+    other_forms: Counter[str] = Counter()
+    for x, names in replies:
+        if (due := subject.due(i, x)) not in names:
+            other_forms.update(n for n in names if contains_words(n, due) or contains_words(due, n))
+    if other_forms:
+        [(form, times)] = other_forms.most_common(1)
+        parts.append(f'as "{form}" in {times}')
+    best = 0.0
     for j in (j for j in range(subject.m) if j != i):
-        shares, words = [], []
-        for bit in (1, 0):
-            members = [one for one in counts if one.x >> j & 1 == bit]
-            found, of = (sum(getattr(one, name) for one in members) for name in ("found", "of"))
-            shares.append(found / of if of else 0.5)
-            words.append(f"{found} of {of}")
-        if (change := abs(shares[0] - shares[1])) > best:
-            best, name = change, subject.tested[j].name
-            text = f'found in {words[0]} replies with "{name}" replaced, in {words[1]} without'
-    return text
+        with_it, without = ([hit for x, hit in found if x >> j & 1 == bit] for bit in (1, 0))
+        change = abs(sum(with_it) / len(with_it) - sum(without) / len(without)) if with_it and without else 0
+        if change > best and change >= _CHANGE:
+            best = change
+            cause = (
+                f'with "{subject.tested[j].name}" replaced, one of them in {_share(with_it)}, otherwise in'
+            )
+            parts[2 + bool(other_forms) :] = [f"{cause} {_share(without)}"]
+    synonym = subject.synonyms[i]
+    return Culprit(synonym.entity.name, synonym.text, "; ".join(parts))
+
+
+def _share(hits: Iterable[bool]) -> str:
+    each = list(hits)
+    return f"{sum(each)} of {len(each)}"

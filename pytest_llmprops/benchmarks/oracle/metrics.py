@@ -9,24 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PHIS, RULES, YES
-from pytest_llmprops.benchmarks.oracle.metric_names import (
-    CATEGORIES,
-    DIRECTIONS,
-    NOT_JUDGED,
-    OWN,
-    PAIRS,
-    RANDOM,
-)
+from pytest_llmprops.benchmarks.oracle.algebra import bound_of
+from pytest_llmprops.benchmarks.oracle.benchmark import DIRECTIONS
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, OWN, PAIRS, RANDOM, YES
 from pytest_llmprops.benchmarks.oracle.nulls import NULLS, Pairs, conclusion
-from pytest_llmprops.benchmarks.oracle.pair_evidence import phi_of
-from pytest_llmprops.benchmarks.oracle.settings import OracleSettings, bound_of
-from pytest_llmprops.benchmarks.oracle.trust import source_revealed
+from pytest_llmprops.benchmarks.oracle.settings import PHIS, RULES, OracleSettings
+from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES, source_revealed
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.statistics.intervals import mean_interval
 
 Values = Mapping[str, float]
+#: outcomes of the test of a "no" (``trust.OUTCOME_CODES``) that the paper's rule does not cover: unreadable, untested
+NOT_JUDGED = (4, 5)
 _Number = Callable[[Values], float]
 #: the two sides of each rank correlation (table 1)
 _ROWS, _COLUMNS = ("a_test", "a_rate", "entities"), ("con_o", "con_rs", "entities")
@@ -182,8 +177,7 @@ def _hits(values: Iterable[Values], name: str) -> list[bool]:
 def yes_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     """Yield the metrics of answers of yes."""
     said = [v for v in values if v.get("said_yes") == 1]
-    decided = [v for v in said if not v.get("trees_missing") and not v.get(f"undecided_{phi_of(v)}")]
-    yield rate(place, "acceptance_rate", _hits(decided, "accepted"), "higher")
+    yield rate(place, "acceptance_rate", _hits(filter(is_decided, said), "accepted"), "higher")
     for phi in PHIS:
         undecided = [v.get(f"undecided_{phi}", 0.0) == 1 for v in said]
         decided = [
@@ -196,7 +190,7 @@ def yes_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
 def no_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     """Yield the metrics of answers of no, and table 5."""
     said = [v for v in values if v.get("said_yes") == 0]
-    judged = [v for v in said if v.get(f"trust_{phi_of(v)}") not in NOT_JUDGED]
+    judged = [v for v in said if is_decided(v)]
     yield rate(place, "acceptance_rate", _hits(judged, "accepted"), "higher")
     yield rate(place, "acceptance_rate_paper", _hits(judged, "accepted_paper"), "higher")
     for phi in PHIS:
@@ -241,8 +235,8 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
 def is_decided(values: Values) -> bool:
     """Return True if the answer on a pair is accepted or rejected."""
     if values.get("said_yes") == 1:
-        return not values.get("trees_missing") and not values.get(f"undecided_{phi_of(values)}")
-    return values.get("said_yes") == 0 and values.get(f"trust_{phi_of(values)}") not in NOT_JUDGED
+        return not values.get("trees_missing") and not values.get("undecided_or")
+    return values.get("said_yes") == 0 and values.get("trust_or") not in NOT_JUDGED
 
 
 def _accepted_pairs(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
@@ -264,16 +258,15 @@ def _accepted_pairs(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
             n = round(null.coverage * count)
             yield Metric(*place, "null_precision", null.precision, n, group, direction="none")
     for label, group in ((1, "label yes"), (0, "label no")):
-        aligned = [v for v in values if v.get("label") == label and f"potential_{phi_of(v)}" in v]
+        aligned = [v for v in values if v.get("label") == label and "potential_or" in v]
         if aligned:
-            hits = [v[f"potential_{phi_of(v)}"] > 0 for v in aligned]
+            hits = [v["potential_or"] > 0 for v in aligned]
             yield rate(place, "potential_rate", hits, "none", group=group)
 
 
 def drawn_overlaps(values: Iterable[Values]) -> list[tuple[float, float]]:
     """Return the overlaps of the paraphrases of tests with their source and with the other sentence."""
-    keys = [(v, f"overlap_own_{phi_of(v)}", f"overlap_other_{phi_of(v)}") for v in values]
-    return [(v[own], v[other]) for v, own, other in keys if own in v]
+    return [(v["overlap_own_or"], v["overlap_other_or"]) for v in values if "overlap_own_or" in v]
 
 
 def pair_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
@@ -290,27 +283,25 @@ def pair_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
 
 def _no_bound(no: Sequence[Values]) -> Iterator[str]:
     """Yield the probability with which a model passes the tests of a no without knowing the source, if it holds."""
-    tested = [v for v in no if v.get(f"tests_{phi_of(v)}")]
+    tested = [v for v in no if v.get("trust_or") not in (None, *NOT_JUDGED)]
     if not tested:
         return
-    lenient = sum(v["accepted"] > 0 and v.get(f"trust_{phi_of(v)}") != 1 for v in tested)
+    lenient = sum(v["accepted"] > 0 and v.get("trust_or") != 1 for v in tested)
     if lenient:
         yield (
             f"accepted no: no bound: {lenient} of {len(tested)} answers failed a test, but without triangular evidence,"
             " which alone rejects as printed (section 5.2.3)"
         )
         return
-    most = int(max(v[f"tests_{phi_of(v)}"] for v in tested))
-    passed = "1 test" if most == 1 else f"{most} tests"
     drawn = drawn_overlaps(tested)
-    many, limit = len(drawn), MOST_REVEALED**most
+    many, limit = len(drawn), MOST_REVEALED
     if many >= FEWEST_TESTS and (revealed := source_revealed(drawn)) > limit:
         yield (
             f"accepted no: no bound: word overlap alone passes the tests of {revealed:.1%} of {many}"
             f" answers (at most {limit:.1%} is allowed), so paraphrases reveal their source"
         )
         return
-    one_sided = [v for v in tested if not v[f"fair_coin_{phi_of(v)}"]]
+    one_sided = [v for v in tested if not v["fair_coin_or"]]
     unfair = sum(bool(v["accepted"]) for v in one_sided)
     exception = (
         f"; no bound for {unfair}, where only one sentence had paraphrases to draw from (so in"
@@ -319,8 +310,8 @@ def _no_bound(no: Sequence[Values]) -> Iterator[str]:
         else ""
     )
     yield (
-        f"accepted no: a model whose answers do not depend on the coin passes {passed} with probability at most"
-        f" {0.5**most:.3g}{exception}"
+        f"accepted no: a model whose answers do not depend on the coin passes its test with probability"
+        f" at most 0.5{exception}"
         + ("" if many >= FEWEST_TESTS else "; too few tests to say whether word overlap names the source")
     )
 

@@ -1,24 +1,24 @@
-"""The settings of a measurement with the oracle-checker, and the bound of an acceptance."""
+"""The settings of a measurement with the oracle-checker."""
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from pytest_llmprops.benchmarks.oracle.algebra import draws, informative_draws, rejection_bound
-from pytest_llmprops.benchmarks.oracle.items import Indifferentiable, Matching, Phi, Rule, Source, Whole
-from pytest_llmprops.benchmarks.oracle.scheme import Bound
-
-#: distances for which a bound is printed (section 3)
-EPSILONS = (0.1, 0.05)
-#: printed with every acceptance under ``any``
-NO_POWER = "the rule any has no power against noise"
+#: what passes a test: any combination of samples (the paper's rule), or the most frequent answers
+Rule = Literal["any", "majority"]
+#: in the order of their numbers in a verdict's values
+RULES: tuple[Rule, ...] = ("any", "majority")
+#: whether all phrases of both sentences must be aligned, or those of Algorithm 1
+Matching = Literal["covering", "printed"]
+#: which phrases the model is asked about
+Phrases = Literal["all", "needed"]
+#: which of the phrases must be equivalent for a proof
+Phi = Literal["or", "and"]
+#: in the order of their numbers in the values
+PHIS: tuple[Phi, Phi] = ("or", "and")
 #: lowest and highest values of settings
-LIMITS = {
-    **dict.fromkeys(("samples", "tests", "synonym_votes", "askings"), (1, 100)),
-    **dict.fromkeys(("no_tests", "paraphrases"), (1, None)),
-}
+LIMITS = dict.fromkeys(("samples", "tests", "synonym_votes", "askings"), (1, 100))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,14 @@ class OracleSettings:
     :param synonym_votes: samples of prompts 3 and 4.
     :param json: ask for entities as JSON, and let the server enforce JSON wherever a prompt asks for it
         (``response_format``); otherwise prompt 1 asks for a numbered list, as in the paper.
-    :param alignment: how phrases are mapped: ``printed`` is Algorithm 1; ``covering`` must cover both sentences.
-    :param whole: whether a phrase may be mapped to the whole other sentence.
-    :param phi: the kind of alignment that decides; both kinds are recorded.
-    :param no_tests: tests of a "no", each with its own coin.
-    :param paraphrases: maximum paraphrases per sentence (prompt 7 asks for five).
-    :param indifferentiable: how indifferentiable paraphrases are identified. ``asked``: by alignments whose phrase
-        pairs the oracle confirms. ``potential``: by the potential alignments, without questions. ``random``: not at
-        all, as in the third sanity check of section 5.2.1.
-    :param source: how the source of a test is drawn. ``even``: by a fair coin if both sentences have paraphrases.
-        ``indifferentiable``: only among sentences with an indifferentiable paraphrase, if there is one.
+    :param alignment: how answers about pairs are decided. ``printed``: by Algorithm 1; only triangular evidence rejects
+        a "no"; its paraphrase is an indifferentiable one of either sentence, if there is one. ``covering``: an
+        alignment covers both sentences; a "no" has to pass its test; a fair coin chooses the sentence.
+    :param phrases: what the oracle is asked about. ``all``: every phrase pair of the two sentences, whatever the
+        answer, and of their paraphrases, which are indifferentiable if it confirms them. ``needed``: only phrases with
+        different words, and only to prove a "yes".
     :param distance: minimum distance of a paraphrase from its sentence: 1 minus the Jaccard index of their words.
         Nearer ones are not used, because the words they share would name their source.
-    :param ask_identical: also ask whether two phrases with the same words are equivalent.
-    :param reference: also try to prove pairs whose answer is not yes (the reference columns of table 3).
     :param askings: how often the sanity checks ask the same question.
     :param search: whether accepted answers are searched for a counterexample.
     :param temperature: of every question. Repeated samples are only meaningful above 0. None is the server's default;
@@ -59,15 +53,8 @@ class OracleSettings:
     synonym_votes: int = 7
     json: bool = False
     alignment: Matching = "printed"
-    whole: Whole = "allow"
-    phi: Phi = "or"
-    no_tests: int = 1
-    paraphrases: int = 5
-    indifferentiable: Indifferentiable = "asked"
-    source: Source = "indifferentiable"
+    phrases: Phrases = "all"
     distance: float = 0.0
-    ask_identical: bool = True
-    reference: bool = True
     askings: int = 5
     search: Literal["none", "accepted"] = "none"
     temperature: float | None = 1.0
@@ -76,9 +63,7 @@ class OracleSettings:
     def __post_init__(self) -> None:
         for name, (low, high) in LIMITS.items():
             value = getattr(self, name)
-            if high is None and value < low:
-                raise ValueError(f"{name} must be at least {low}")
-            if high is not None and not low <= value <= high:
+            if not low <= value <= high:
                 raise ValueError(f"{name} must be from {low} to {high}")
         if self.rule not in get_args(Rule):
             raise ValueError(f"rule must be one of {', '.join(get_args(Rule))}")
@@ -89,42 +74,11 @@ class OracleSettings:
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ValueError("max_tokens must be at least 1, or none")
 
-    def pairs(self, rng: random.Random, m: int) -> list[tuple[int, int]]:
-        """Draw x and y of the tests of a sentence with m entities, uniformly and with replacement."""
-        return (draws if self.rule == "any" else informative_draws)(rng, m, self.tests)
-
 
 PAPER = OracleSettings()
 #: for sentences, 3 samples instead of 11, a rule with a bound, and no test that cannot fail; for pairs, no
 #: questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof; a fair coin
 QUICK = OracleSettings(
-    samples=3, rule="majority", synonym_votes=1, json=True, alignment="covering", whole="bar",
-    indifferentiable="potential", source="even", distance=0.3, ask_identical=False, reference=False, askings=3,
-    search="accepted", max_tokens=400,
+    samples=3, rule="majority", synonym_votes=1, json=True, alignment="covering", phrases="needed", distance=0.3,
+    askings=3, search="accepted", max_tokens=400,
 )  # fmt: skip
-
-
-def bound_of(settings: OracleSettings) -> Bound:
-    """Return the bound of an acceptance under these settings (Theorem 3.1 over the tests of one sentence).
-
-    Under ``any`` there is no bound, because a test is the best of all combinations of samples. If a reply cannot be
-    read, f has no value and the test fails. The bound then applies to extractors that are far for every such value.
-
-    The bound of informative draws needs f(0) = 1...1: the answer about the sentence has none of the replacements. The
-    synonym generator refuses replacements that are an entity of the answer, or contain one.
-
-    f is the function that the samples of this run determine, one value per vector. Another run's samples may determine
-    another function.
-    """
-    if settings.rule == "any":
-        return Bound(f"no bound: best of {settings.samples**3:,} combinations; {NO_POWER}")
-    bounds = [_bound(epsilon, rejection_bound(epsilon, settings.tests)) for epsilon in EPSILONS]
-    return replace(bounds[0], text="; ".join(bound.text for bound in bounds))
-
-
-def _bound(epsilon: float, probability: float) -> Bound:
-    text = (
-        f"an extractor {epsilon:g}-far from linear would have been rejected with probability at least"
-        f" {probability:.3f}"
-    )
-    return Bound(text, epsilon, probability)

@@ -5,7 +5,9 @@ entities by prompt 4. Prompts 3 and 4 are sent several times; the valid candidat
 whether an entity is named. If no rule fits, a vote over replies to prompt 2 decides. Guards refuse replacements that
 would change more than the entity (appendix A.3, type 3).
 
-The rules (``oracle/synonym_rules.json``) and the pool (``oracle/pool.json``) are data, so users can replace them.
+The pool of a class has the labelled entities of the run, as in the paper. A class with fewer than three gets the names
+of ``oracle/pool.json``, which a user's file of this name replaces. The rules are data, too
+(``oracle/synonym_rules.json``).
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from pytest_llmprops.benchmarks.oracle.extraction import LONGEST_READ, Entity, contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
@@ -27,18 +29,10 @@ from pytest_llmprops.core.requests import Reply
 
 RULES_FILE = "oracle/synonym_rules.json"
 POOL_FILE = "oracle/pool.json"
-RULES_FORMAT = "oracle-synonym-rules 1"
-POOL_FORMAT = "oracle-pool 1"
-
-#: prompt -> required fields
-PROMPTS: Mapping[str, tuple[str, ...]] = {
-    "named": ("{entity}", "{text}"),
-    "replace": ("{entity}", "{entity-type}", "{text}"),
-    "synonyms": ("{entity}", "{text}"),
-    "paraphrase": ("{entities}", "{text}"),
-}
-_LISTS = ("pool_classes", "same_form", "number_classes", "irregular_plurals", "not_plurals", "number_words")
-_COUNTS = ("longest_words", "longest_repeat")
+#: canonical class -> replacement names
+Pool = Mapping[str, tuple[str, ...]]
+#: fewest entities of a class in a run that are its pool
+FEWEST = 3
 _HEAD_ENDS = re.compile(r"\s(?:of|in|for|with|from|to|on|at|by|between|that|which)\s", re.I)
 
 
@@ -60,9 +54,9 @@ class NamedRule:
 
 @dataclass(frozen=True, slots=True)
 class SynonymRules:
-    """The rules file.
+    """The rules of appendix A.2.
 
-    :param prompts: prompts 2 (``named``), 3 (``replace``) and 4 (``synonyms``), and ``paraphrase``.
+    :param prompts: prompts 2 (``named``), 3 (``replace``) and 4 (``synonyms``).
     :param aliases: a model's word for a class -> the canonical class.
     :param pool_classes: classes whose named entities are replaced from the pool.
     :param same_form: classes where only a name of the same form fits ("in 1872" needs a year, not a day).
@@ -120,13 +114,6 @@ class SynonymRules:
         return head.endswith("s") and not head.endswith(("ss", "'s")) and head not in self.not_plurals
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """Replacement names: canonical class -> names, in file order."""
-
-    names: Mapping[str, tuple[str, ...]]
-
-
 def shape(name: str, *, at_start: bool = False) -> str:
     """Return the shape of a name, one character per letter.
 
@@ -154,117 +141,59 @@ def form(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The rules and the pool of the synonym generator."""
+    """The rules of the synonym generator, and its pool: canonical class -> names."""
 
     rules: SynonymRules
     pool: Pool
 
 
-def parse_rules(document: object, where: str = RULES_FILE) -> SynonymRules:
-    """Read the rules from a parsed JSON document.
+def read_rules(document: Mapping[str, Any]) -> SynonymRules:
+    """Return the rules of the built-in file."""
+    rules = [
+        NamedRule(
+            rule["name"],
+            frozenset(rule["class"]),
+            re.compile(rule["pattern"]),
+            re.compile(rule["text"]) if "text" in rule else None,
+            rule["named"],
+        )
+        for rule in document["rules"]
+    ]
+    aliases = {alias: cls for cls, others in document["classes"].items() for alias in (cls, *others)}
+    counts = {name: document[name] for name in ("longest_words", "longest_repeat")}
+    names = (
+        "pool_classes", "same_form", "number_classes", "irregular_plurals", "not_plurals", "number_words",
+    )  # fmt: skip
+    lists: Any = {name: frozenset(document[name]) for name in names}
+    return SynonymRules(document["prompts"], aliases, tuple(rules), **lists, **counts)
 
-    :param where: the name of the file, for messages.
-    :raises DataError: if something is missing or wrong; the message says what and where.
+
+def read_pool(document: object) -> Pool:
+    """Return the names of a pool file.
+
+    :raises DataError: if it does not have a list of names for each class.
     """
-    data = _object(document, where, f"an object with the format {RULES_FORMAT!r}")
-    if data.get("format") != RULES_FORMAT:
-        _fail(where, f"format is {data.get('format')!r}", f"this version reads {RULES_FORMAT!r}")
-    prompts = _object(data.get("prompts"), f"{where}: prompts", "an object of texts")
-    for name, fields in PROMPTS.items():
-        text = prompts.get(name)
-        if not isinstance(text, str) or not all(part in text for part in fields):
-            _fail(
-                f"{where}: prompt {name!r}",
-                "the prompt or one of its fields is missing",
-                f"write a text with {', '.join(fields)}",
-            )
-    classes = _object(data.get("classes"), f"{where}: classes", "an object of lists")
-    aliases: dict[str, str] = {}
-    for name, others in classes.items():
-        for alias in (name, *_texts(others, f"{where}: class {name!r}")):
-            if aliases.setdefault(alias.lower(), name) != name:
-                what = f"{alias!r} is an alias of {aliases[alias.lower()]!r} and of {name!r}"
-                _fail(f"{where}: classes", what, "keep it in one of them")
-    entries = data.get("rules")
-    if not isinstance(entries, list):
-        _fail(f"{where}: rules", "not a list", "write a list of rules")
-    lists = {name: frozenset(_texts(data.get(name), f"{where}: {name}")) for name in _LISTS}
-    for name in _LISTS[:3]:
-        if unknown := sorted(lists[name] - set(classes)):
-            _fail(f"{where}: {name}", f"unknown class {unknown[0]!r}", "use a class from 'classes'")
-    counts = {name: data.get(name) for name in _COUNTS}
-    for name, count in counts.items():
-        if type(count) is not int or count < 1:
-            _fail(f"{where}: {name}", f"it is {count!r}", "write a whole number of at least 1")
-    rules = tuple(_rule(entry, f"{where}: rule {n}", classes) for n, entry in enumerate(entries, 1))
-    named: Any = {**lists, **counts}
-    return SynonymRules({name: prompts[name] for name in PROMPTS}, aliases, rules, **named)
+    classes = document.get("classes") if isinstance(document, dict) else None
+    lists = classes.values() if isinstance(classes, dict) else [None]
+    if not all(isinstance(names, list) and all(type(name) is str for name in names) for names in lists):
+        raise DataError(
+            f'{POOL_FILE}: not lists of names by class; write {{"classes": {{"city": ["Oslo"]}}}}'
+        )
+    return {cls: tuple(names) for cls, names in classes.items()}  # type: ignore[union-attr]
 
 
-def parse_pool(document: object, rules: SynonymRules, where: str = POOL_FILE) -> Pool:
-    """Read the pool from a parsed JSON document.
-
-    :raises DataError: if the format is another one, a class is unknown to the rules, a class of the rules is missing
-        or empty, or a name is listed twice or has neither letters nor digits.
-    """
-    data = _object(document, where, f"an object with the format {POOL_FORMAT!r}")
-    if data.get("format") != POOL_FORMAT:
-        _fail(where, f"format is {data.get('format')!r}", f"this version reads {POOL_FORMAT!r}")
-    classes = _object(data.get("classes"), f"{where}: classes", "an object of lists of names")
-    names: dict[str, tuple[str, ...]] = {}
-    for cls, entries in classes.items():
-        place = f"{where}: class {cls!r}"
-        if rules.aliases.get(cls) != cls:
-            _fail(place, "unknown class", f"add it to 'classes' in {RULES_FILE}")
-        names[cls] = tuple(_texts(entries, place))
-        keys = [normalised(name) for name in names[cls]]
-        if "" in keys:
-            _fail(place, f"{names[cls][keys.index('')]!r} is not a name", "remove it")
-        if duplicate := next((key for index, key in enumerate(keys) if key in keys[:index]), ""):
-            _fail(place, f"{duplicate!r} is listed twice", "remove one")
-    for cls in sorted(rules.pool_classes):
-        if not names.get(cls):
-            _fail(f"{where}: class {cls!r}", "no names, but the rules list it in 'pool_classes'", "add names")
-    return Pool(names)
-
-
-def _rule(entry: object, where: str, classes: Mapping[str, Any]) -> NamedRule:
-    data = _object(entry, where, "an object with name, class, pattern and named")
-    name, named = data.get("name"), data.get("named")
-    if not isinstance(name, str) or not name.strip() or not isinstance(named, bool):
-        _fail(where, "'name' is missing, or 'named' is not true or false", "write both")
-    where = f"{where} ({name})"
-    rule_classes = _texts(data.get("class"), f"{where}: class")
-    if unknown := [cls for cls in rule_classes if cls not in classes]:
-        _fail(where, f"unknown class {unknown[0]!r}", "use a class from 'classes'")
-    patterns = []
-    for key in ("pattern", "text"):
-        source = data.get(key, ".*" if key == "text" else None)
-        if not isinstance(source, str):
-            _fail(where, f"{key!r} is not a text", "write a regular expression")
-        try:
-            patterns.append(re.compile(source))
-        except (re.error, OverflowError, RecursionError) as error:
-            _fail(where, f"{key!r} is not a regular expression: {error}", "correct it")
-    return NamedRule(
-        name, frozenset(rule_classes), patterns[0], patterns[1] if "text" in data else None, named
-    )
-
-
-def _object(value: object, where: str, expected: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        _fail(where, "not a JSON object", f"write {expected}")
-    return value
-
-
-def _texts(value: object, where: str) -> Sequence[str]:
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        _fail(where, "not a list of texts", "write a list of texts")
-    return value
-
-
-def _fail(where: str, what: str, fix: str) -> NoReturn:
-    raise DataError(f"{where}: {what}; {fix}")
+def pool_of(entities: Iterable[tuple[str, str]], written: Pool, rules: SynonymRules) -> Pool:
+    """Return the names of each class: those among ``entities`` (name, kind), or the written ones if they are few."""
+    names: dict[str, dict[str, str]] = {}
+    for name, kind in entities:
+        if rules.named(name, kind, at_start=False)[0]:
+            names.setdefault(rules.class_of(kind), {}).setdefault(normalised(name), name)
+    pool = dict(written)
+    for cls, own in names.items():
+        if len(own) >= FEWEST:
+            # Few of these classes have the form of another name.
+            pool[cls] = (*own.values(), *(written.get(cls, ()) if cls in rules.same_form else ()))
+    return pool
 
 
 #: where a synonym comes from; ``none``: no candidate passed the guards
@@ -375,7 +304,7 @@ class Generator:
 
     def _from_pool(self, entity: Entity, cls: str) -> list[str]:
         """Return the names of the class in random order, those with as many words first: "Bella" is not a full name."""
-        names = list(self.pool.names.get(cls, ()))
+        names = list(self.pool.get(cls, ()))
         if cls in self.rules.same_form:
             names = [name for name in names if form(name) == form(entity.name)]
         generator(self.seed, entity.key).shuffle(names)

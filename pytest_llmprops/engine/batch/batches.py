@@ -62,7 +62,7 @@ class Batches:
         #: by label
         self._models: dict[str, BatchedModel] = {}
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         #: when the run began to wait, and when the provider did not answer a poll for the first time
         self._began: float | None = None
         self._outage: float | None = None
@@ -91,11 +91,13 @@ class Batches:
             listed = price(spec.name, spec.params, self._config.calls.prices)
             known = None if listed is None else listed.scaled(BATCH_DISCOUNT)
             model = self._models[label] = BatchedModel(label, served, api, known)
+        if self._calls.stopped is not None:
+            raise RunStopped(self._calls.stopped)
         pending = Pending(model, key, request, asyncio.get_running_loop().create_future())
         self._pending[key] = pending
         self._changed.set()
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._end_with_the_run())]
         return await pending.future
 
     async def _settle(self, one: Pending, result: Reply | BackendError) -> None:
@@ -113,16 +115,17 @@ class Batches:
         else:
             one.future.set_exception(result)
 
-    def stop(self, reason: str) -> None:
+    async def _end_with_the_run(self) -> None:
         """End the wait of all requests; the open batches stay in the ledger for the next run."""
+        await self._calls.over.wait()
         for one in list(self._pending.values()):
-            self._end(one, RunStopped(reason))
+            self._end(one, RunStopped(self._calls.stopped or ""))
 
     async def close(self) -> None:
         """Stop following the batches."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._ledger.close()
 
     async def _run(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,18 +25,21 @@ from pytest_llmprops.engine.calls.calls import (
     Counters,
     affordable_concurrency,
 )
-from pytest_llmprops.engine.calls.queues import EqualRequests, SampleCalls, SharedWork, queue_of
+from pytest_llmprops.engine.calls.queues import SampleCalls, SharedWork, queue_of
 from pytest_llmprops.engine.calls.thinking import ThinkingBudget
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.event_loop import is_cancellation
 from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.registry import find_backend, import_registrations
 from pytest_llmprops.models.secrets import Secrets
-from pytest_llmprops.records.run import OldReplies
 
 if TYPE_CHECKING:  # imported only with --llm-engine batch or ray
     from pytest_llmprops.engine.batch.batches import Batches
     from pytest_llmprops.engine.replicas.fleets import Fleets
+
+
+#: maximum number of computed replies in memory; the token vectors of a sentence take about 50 kB
+COMPUTED = 1_000
 
 
 class LocalBroker:
@@ -44,7 +48,7 @@ class LocalBroker:
     All methods except the constructor run in one event loop.
     """
 
-    def __init__(self, config: BrokerConfig, on_stop: Callable[[str], None] = lambda reason: None) -> None:
+    def __init__(self, config: BrokerConfig) -> None:
         import_registrations(config.registrations)
         wanted = config.calls.concurrency
         affordable_calls = affordable_concurrency(wanted)
@@ -57,32 +61,17 @@ class LocalBroker:
             calls = dataclasses.replace(config.calls, concurrency=affordable_calls)
             config = dataclasses.replace(config, calls=calls)
         self.config = config
-        self.counters = Counters(**config.earlier.get("counters", {}))
+        self.counters = Counters()
         addresses = (config.calls.base_url, *(spec.params.get("base_url") for spec in config.models.values()))
         self._secrets = Secrets.of_run(config.calls.headers, filter(None, addresses))
-        #: see :class:`~pytest_llmprops.engine.session.Broker`
-        self.on_call: Callable[[], None] = lambda: None
         self._started, self._started_monotonic = time.time(), time.monotonic()
         self._known = ReplyCache(config, self._stop_without_store)
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
         self._is_flush_due = False
 
+        self._calls = Calls(config, self.counters, self._known, self._secrets)
         #: serves requests with batches, with ``--llm-engine batch``
         self._batches: Batches | None = None
-
-        def stopped(reason: str) -> None:
-            if self._batches is not None:
-                self._batches.stop(reason)
-            on_stop(reason)
-
-        self._calls = Calls(
-            config,
-            self.counters,
-            lambda: self.on_call(),
-            stopped,
-            self._known.settled,
-            self._secrets,
-        )
         if config.engine == "batch" and config.cache != "only":
             from pytest_llmprops.engine.batch.batches import Batches
 
@@ -94,14 +83,12 @@ class LocalBroker:
 
             self._fleets = Fleets(config)
         self._served: dict[str, ActiveModel] = {}
-        #: facts of the models from a process that was killed
-        self._before: Mapping[str, Any] = config.earlier.get("models", {})
         self._in_work: SharedWork[Reply] = SharedWork()
+        #: the latest replies that each run computes again, the last used at the end
+        self._computed: OrderedDict[str, Reply] = OrderedDict()
         #: replies to the calls before the run, for the requests of the run
         self._trials: dict[str, Reply] = {}
         self._is_closed = False
-        if config.earlier.get("stopped"):
-            self._stop(config.earlier["stopped"])
 
     def _now(self) -> float:
         """Return the Unix time of a clock that nobody sets during the run, so that a new reply never looks old."""
@@ -123,11 +110,6 @@ class LocalBroker:
             discard = partial(self._discard, label)
             thinking, limiter = self._budget(model, discard), self._calls.limiter_of(model, label)
             served = self._served[label] = ActiveModel(model, send, breaker, thinking, limiter, discard)
-            if (before := self._before.get(label)) is not None:
-                served.served_as.update(before["served_counts"])
-                served.service_tiers.update(before["service_tiers"])
-                served.deviations.update(before["deviations"])
-                served.old_replies = OldReplies(**before["old_replies"])
             served.is_immediate = (
                 getattr(model, "immediate", False)
                 and fleets is None
@@ -136,8 +118,7 @@ class LocalBroker:
             )
             if hasattr(model, "most_samples"):
                 served.together = self._together(label, served)
-            if not getattr(model, "stored", True):
-                served.computed = EqualRequests(served.send)
+            served.is_stored = getattr(model, "stored", True)
         return served
 
     def _budget(self, model: Model, discard: Callable[[Sequence[Reply]], None]) -> ThinkingBudget:
@@ -165,13 +146,12 @@ class LocalBroker:
                 raise
             raise self._stop(fault_line(fault)) from None
         key = served.key_of(request)
-        if served.computed is not None:
-            computed = await self._compute(label, served, served.computed, key, request)
+        if not served.is_stored:
+            computed = await self._compute(label, served, key, request)
             self._note(label, role, served, request, computed, kept=False)
             return computed
         self.counters.requests += 1
         trial = self._trials.pop(key, None)
-        self._begin_list_check(served)
         reply = trial
         if reply is None and key not in self._in_work and self._known.unstored(key) is None:
             reply = await self._find(served.model, key, request)
@@ -186,38 +166,13 @@ class LocalBroker:
             self.counters.cache_hits += 1
             served.breaker.is_proven = True
             self.counters.oldest_seconds = max(self.counters.oldest_seconds, self._now() - reply.stored)
-            await self._note_age(served, reply)
+            if not served.model.pinned and reply.stored < self._started:
+                served.old_replies.add(self._started - reply.stored)
         if role == "subject" and _is_sampled(request, reply):
             self.counters.sampled += 1
             self.counters.sampled_earlier += reply.cached and reply.stored < self._started
         self._note(label, role, served, request, reply, kept=True)
         return reply
-
-    def _begin_list_check(self, served: ActiveModel) -> None:
-        """Ask the server of an unpinned model for its list of models, once per run."""
-        if (
-            served.listed_since is None
-            and self._known.has_store
-            and self.config.cache != "only"
-            and not served.model.pinned
-            and hasattr(served.model, "model_list")
-        ):
-            served.listed_since = asyncio.ensure_future(self._listed_since(served.model))
-
-    async def _listed_since(self, model: Any) -> float:
-        listed = await model.model_list()
-        if not listed:
-            return 0.0
-        # The replies decide whether a store can be used.
-        with contextlib.suppress(StoreError):
-            return await self._known.listed_since(str(model.identity["base_url"]), listed)
-        return 0.0
-
-    async def _note_age(self, served: ActiveModel, reply: Reply) -> None:
-        """Count a stored reply that an earlier version of the model may have given."""
-        if not served.model.pinned and reply.stored < self._started:
-            since = 0.0 if served.listed_since is None else await served.listed_since
-            served.old_replies.add(self._started - reply.stored, before_list_change=reply.stored < since)
 
     def _note(
         self, label: str, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool
@@ -259,14 +214,20 @@ class LocalBroker:
     def _stop_without_log(self, error: OSError) -> RunStopped:
         return self._stop(f"requests.jsonl cannot be written: {error.strerror}")
 
-    async def _compute(
-        self, label: str, served: ActiveModel, computed: EqualRequests, key: str, request: Request
-    ) -> Reply:
+    async def _compute(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
         """Return the reply of a model whose replies are not stored. It is not a call: no budget counts it."""
-        if not computed.known(key):
-            self.on_call()
+        if key in self._computed:
+            self._computed.move_to_end(key)
+            return self._computed[key]
+
+        async def computation() -> Reply:
+            result = await served.send(request)
+            if isinstance(result, BackendError):
+                raise result
+            return result
+
         try:
-            reply = await computed.reply(key, request)
+            reply = await self._in_work.result(key, computation)
         except BackendError as error:
             self._secrets.error(error)
             # A request that the model cannot process (a text that is too long) is not a failure of the model.
@@ -279,7 +240,10 @@ class LocalBroker:
                 raise self._stop(f"{label}: {reason}") from None
             raise
         served.breaker.success(empty=False)
-        return dataclasses.replace(reply, key=key, deviations=served.forced())
+        reply = self._computed[key] = dataclasses.replace(reply, key=key, deviations=served.forced())
+        if len(self._computed) > COMPUTED:
+            self._computed.popitem(last=False)
+        return reply
 
     async def _find(self, model: Model, key: str, request: Request) -> Reply | None:
         try:
@@ -440,7 +404,7 @@ class LocalBroker:
         served = [await self._serve(label) for label, _ in asked]
         keys = [one.key_of(request) for one, (_, request) in zip(served, asked, strict=True)]
         known = await self._known.known([(one.model, key) for one, key in zip(served, keys, strict=True)])
-        return [one.computed is not None or key in known for one, key in zip(served, keys, strict=True)]
+        return [not one.is_stored or key in known for one, key in zip(served, keys, strict=True)]
 
     def notes(self) -> list[str]:
         """Return notes for the summary: problems of the store, and what servers do not accept."""
@@ -451,8 +415,7 @@ class LocalBroker:
             notes += self._fleets.notes()
         for label, served in self._served.items():
             notes += (f"{label}: {note}" for note in getattr(served.model, "notes", list)())
-        notes = [*self.config.earlier.get("notes", ()), *map(self._secrets.message, notes)]
-        return list(dict.fromkeys(notes))
+        return list(dict.fromkeys(map(self._secrets.message, notes)))
 
     async def settled(self) -> None:
         """Wait until the replies so far are stored or cannot be stored, but not for long."""
@@ -472,7 +435,7 @@ class LocalBroker:
             "stopped": self.stopped,
             "waits_for": self._calls.waits_for(),
             "notes": self.notes(),
-            "models": {**self._before, **{label: _facts(served) for label, served in self._served.items()}},
+            "models": {label: _facts(served) for label, served in self._served.items()},
             "batches": None if self._batches is None else self._batches.report(),
         }
 
@@ -486,9 +449,8 @@ class LocalBroker:
             await self._batches.close()
         ends = [self._in_work.close()]
         for served in self._served.values():
-            if served.listed_since is not None:
-                served.listed_since.cancel()
-            ends += [work.close() for work in (served.together, served.computed) if work is not None]
+            if served.together is not None:
+                ends.append(served.together.close())
         # All at once: while one waited for the other, a reply would free its slot for a new call.
         await asyncio.gather(*ends)
         if self._fleets is not None:

@@ -6,8 +6,7 @@ import asyncio
 import base64
 import itertools
 import json
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.requests import Reply, Request, request_to_json
 from pytest_llmprops.core.strict_json import parsed_json
 
-# The protocol of the broker's socket: one message per line, which is the CRC-32 of a JSON object in hexadecimal and
-# the object; answers come in any order and have the ``id`` of their message. JSON cannot hold arrays of numbers. Each
-# of them is null in the object, and ``arrays`` has its place, data type, shape and bytes. Nothing inside the data marks
-# an array, because the data may be a server's. A damaged message ends the connection: its ``id`` is unknown.
+# The protocol of the broker's socket: one JSON object per line; answers come in any order and have the ``id`` of their
+# message. JSON cannot hold arrays of numbers. Each of them is null in the object, and ``arrays`` has its
+# place, data type, shape and bytes. Nothing inside the data marks an array, because the data may be a server's.
 
 #: Maximum length of a line in bytes; a long prompt or reply is a few hundred kilobytes.
 LINE_LIMIT = 256 * 1024 * 1024
@@ -38,9 +36,9 @@ def encode_message(message: Mapping[str, Any]) -> bytes:
         plain = _without_arrays(message, [], arrays)
         text = _encode_json({**plain, _ARRAYS: arrays})
     data = text.encode()
-    if len(data) + 9 >= LINE_LIMIT:
+    if len(data) >= LINE_LIMIT:
         raise ValueError(f"the message has {len(data):,} bytes; the limit is {LINE_LIMIT:,}")
-    return b"%08x%b\n" % (zlib.crc32(data), data)
+    return data + b"\n"
 
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -75,7 +73,7 @@ def _insert_arrays(message: dict[str, Any]) -> None:
 async def read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     """Return the next message, or None at the end of the stream.
 
-    :raises ValueError: if the message is damaged or too long; the stream cannot be read any further.
+    :raises ValueError: if the message is not JSON, or too long; the stream cannot be read any further.
     """
     try:
         line = await reader.readline()
@@ -83,10 +81,7 @@ async def read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
         return None
     if not line.endswith(b"\n"):
         return None
-    data = line[8:-1]
-    if line[:8] != b"%08x" % zlib.crc32(data):
-        raise ValueError("a message is damaged")
-    message: Any = parsed_json(data)
+    message: Any = parsed_json(line)
     if not isinstance(message, dict):
         raise ValueError("a message is not a JSON object")
     if _ARRAYS in message:
@@ -98,8 +93,6 @@ async def read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 CONNECT_SECONDS = 60.0
 #: how long a socket may refuse connections
 REFUSED_SECONDS = 1.0
-#: A process that is being killed may accept another connection before it closes its socket.
-MOST_RECONNECTS = 3
 GONE = "the broker process ended; the summary says why, and llmprops run --resume RUN resumes the run"
 
 
@@ -108,23 +101,14 @@ def _disconnected(reason: str) -> str:
 
 
 class RemoteBroker:
-    """Client of the broker's socket; connects at the first use.
-
-    If the broker ends, the client connects once more, to the process that may replace it, and repeats the messages that
-    have no answer. Each of them may be repeated: a request whose reply is stored is not sent again.
-    """
+    """Client of the broker's socket; connects at the first use. If the broker ends, its open requests are errors."""
 
     def __init__(self, path: str) -> None:
-        #: see :class:`~pytest_llmprops.engine.session.Broker`
-        self.on_call: Callable[[], None] = lambda: None
         self._path = path
         self._ids = itertools.count()
-        #: the messages without an answer, and who waits for it
-        self._open: dict[int, tuple[bytes, asyncio.Future[dict[str, Any]]]] = {}
+        #: who waits for the answer to each message
+        self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._lines: list[bytes] = []
-        self._is_closing = False
-        self._has_reconnected = False
-        self._reconnects = MOST_RECONNECTS
         #: why there is no connection any more
         self._gone = GONE
         self.writer: asyncio.StreamWriter | None = None
@@ -155,49 +139,27 @@ class RemoteBroker:
             await asyncio.sleep(0.02)
         self.writer = writer
         self._reading = asyncio.create_task(self._read(reader))
-        if self._has_reconnected:
-            self._lines = [line for line, _ in self._open.values()]
-            self._flush()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        has_ended = False
         try:
             while (message := await read_message(reader)) is not None:
                 if "closed" in message:
                     self._gone = _disconnected(str(message["closed"]))
                     break
-                if self._has_reconnected:
-                    # A broker is replaced once.
-                    self._reconnects = 0
-                _, future = self._open.pop(message["id"], (b"", None))
+                future = self._open.pop(message["id"], None)
                 if future is not None and not future.done():
                     future.set_result(message)
-            else:
-                has_ended = True
         except Exception as fault:
             self._gone = _disconnected(fault_text(fault))
         finally:
+            # Whatever ended the reader: a request without a reader would wait for ever.
             if self.writer is not None:
                 self.writer.close()
                 self.writer = None
-            if has_ended and self._reconnects and not self._is_closing:
-                self._has_reconnected = True
-                self._reconnects -= 1
-                self._connecting = asyncio.create_task(self._connect())
-                self._connecting.add_done_callback(self._fail_if_gone)
-            else:
-                # Whatever ended the reader: a request without a reader would wait for ever.
-                self._fail()
-
-    def _fail_if_gone(self, connecting: asyncio.Task[None]) -> None:
-        if connecting.cancelled() or connecting.exception() is not None:
-            self._fail()
-
-    def _fail(self) -> None:
-        for _, future in self._open.values():
-            if not future.done():
-                future.set_exception(BackendError(self._gone, kind="broker"))
-        self._open.clear()
+            for future in self._open.values():
+                if not future.done():
+                    future.set_exception(BackendError(self._gone, kind="broker"))
+            self._open.clear()
 
     async def send(self, message: dict[str, Any]) -> dict[str, Any]:
         """Send a message and return the broker's answer.
@@ -214,7 +176,7 @@ class RemoteBroker:
         except (TypeError, ValueError, RecursionError) as fault:
             raise BackendError(f"the request cannot be sent: {fault_text(fault)}", kind="request") from None
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._open[number] = (line, future)
+        self._open[number] = future
         self._write(line)
         answer: dict[str, Any] = await future
         if "error" in answer:
@@ -239,7 +201,6 @@ class RemoteBroker:
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
         """See :meth:`pytest_llmprops.engine.broker.local.LocalBroker.ask`."""
-        self.on_call()
         answer = await self.send(
             {"op": "ask", "model": label, "role": role, "request": request_to_json(request)}
         )
@@ -268,7 +229,6 @@ class RemoteBroker:
 
     async def close(self) -> list[str]:
         """Close the connection."""
-        self._is_closing = True
         for task in (self._connecting, self._reading):
             if task is not None:
                 task.cancel()

@@ -332,12 +332,6 @@ class ReplyCache:
             known |= {key for model, key in part if key in found and found[key].stored >= self._oldest(model)}
         return known
 
-    async def listed_since(self, url: str, models: str) -> float:
-        """Return the Unix time since which a server lists these models; see ``Store.listed_since``."""
-        if self._stored is None:
-            return 0.0
-        return await self._stored.run(lambda store: store.listed_since(url, models))
-
     def notes(self) -> list[str]:
         """Return notes for the summary."""
         if self._stored is None:

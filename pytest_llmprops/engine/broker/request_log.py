@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.records.files import line
-from pytest_llmprops.records.requests import Prefix, RequestRecord, discarded, record_of
+from pytest_llmprops.records.requests import Prefix, discarded, record_of
 
 #: the note of a reply that no record keeps
 NOT_KEPT = "computed in each run, not kept"
@@ -61,8 +60,9 @@ class RequestLog:
         if reply.key in self._written:
             return
         self._written.add(reply.key)
-        record = record_of(role, request, reply, note="" if kept else NOT_KEPT, model=model, cost=cost)
-        self._file.write(line(self._shortened(record)))
+        note = "" if kept else NOT_KEPT
+        record = record_of(role, request, reply, note=note, model=model, cost=cost, shorten=self._content)
+        self._file.write(line(record))
 
     def add_discarded(self, reply: Reply, model: str, cost: float | None) -> None:
         """Append what a reply cost that is not used; see :meth:`add`.
@@ -77,15 +77,6 @@ class RequestLog:
         :raises OSError: on a full disk.
         """
         self._file.flush()
-
-    def _shortened(self, record: RequestRecord) -> RequestRecord:
-        """Return the record with long prefixes replaced; write the lines that define them."""
-        request: dict[str, Any] = dict(record.request)
-        if "messages" in request:
-            request["messages"] = [[role, self._content(content)] for role, content in request["messages"]]
-        if "text" in request:
-            request["text"] = self._content(request["text"])
-        return replace(record, request=request)
 
     def _content(self, text: str) -> Any:
         """Return a text with a long prefix replaced; write the line that defines it."""

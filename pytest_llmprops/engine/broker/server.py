@@ -12,7 +12,6 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from pytest_llmprops.core.requests import request_from_json
 from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.broker.remote import LINE_LIMIT, encode_message, read_message
 from pytest_llmprops.engine.config import BrokerConfig, import_sdks
-from pytest_llmprops.engine.evaluation.checkpoint import Checkpoint
 from pytest_llmprops.engine.event_loop import is_cancellation
 
 
@@ -31,10 +29,6 @@ class Server:
 
     def __init__(self, broker: LocalBroker) -> None:
         self._broker = broker
-        #: number of requests without an answer
-        self.asked = 0
-        #: called before answers are sent
-        self.before_answers: Callable[[], None] = lambda: None
         self._tasks: set[asyncio.Task[None]] = set()
         #: the answers that are ready, by connection
         self._answers: dict[asyncio.StreamWriter, list[bytes]] = {}
@@ -73,7 +67,6 @@ class Server:
         try:
             # A verdict in the record names requests that the record has, also if the run is killed.
             self._broker.flush()
-            self.before_answers()
         finally:
             for writer, lines in answers.items():
                 if not writer.is_closing():
@@ -82,11 +75,7 @@ class Server:
     async def _handle(self, message: dict[str, Any]) -> dict[str, Any]:
         if message["op"] == "ask":
             request = request_from_json(message["request"])
-            self.asked += 1
-            try:
-                reply = await self._broker.ask(message["model"], message["role"], request)
-            finally:
-                self.asked -= 1
+            reply = await self._broker.ask(message["model"], message["role"], request)
             return {"reply": reply.to_json(), "key": reply.key, "cached": reply.cached}
         if message["op"] == "trial":
             requests = [*map(request_from_json, message["requests"])]
@@ -129,10 +118,7 @@ async def run(config: BrokerConfig, path: str) -> None:
     """Serve until standard input is closed."""
     broker = LocalBroker(config)
     import_sdks(config)
-    server = Server(broker)
-    checkpoint = Checkpoint(Path(path).parent, broker, lambda: server.asked)
-    server.before_answers = checkpoint.write
-    listening = await asyncio.start_unix_server(server.client, path, limit=LINE_LIMIT)
+    listening = await asyncio.start_unix_server(Server(broker).client, path, limit=LINE_LIMIT)
     Path(path).chmod(0o600)  # noqa: ASYNC240 -- one system call, before the first client
     try:
         await _standard_input_closed()

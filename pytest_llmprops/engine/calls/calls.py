@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request, canonical_identity, key_with
+from pytest_llmprops.engine.broker.reply_cache import ReplyCache
 from pytest_llmprops.engine.calls.limiter import LIMITED, Limiter, Turn
-from pytest_llmprops.engine.calls.queues import EqualRequests, SampleCalls, Send, send_set
+from pytest_llmprops.engine.calls.queues import SampleCalls, Send, send_set
 from pytest_llmprops.engine.calls.thinking import ThinkingBudget
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import Model, SampleModel
@@ -202,14 +203,12 @@ class ActiveModel:
     is_immediate: bool = False
     #: collects the samples of a prompt, if one call can ask for several
     together: SampleCalls | None = None
-    #: computes the replies, if they are not stored
-    computed: EqualRequests | None = None
+    #: its replies are stored; those of others are computed again in each run
+    is_stored: bool = True
     #: stored replies that another model of the same name may have given
     old_replies: OldReplies = field(default_factory=OldReplies)
     #: Unix time at which the newest reply was received
     newest_reply: float | None = None
-    #: the Unix time since which its server lists the same models
-    listed_since: asyncio.Future[float] | None = None
     _identity: str = ""
 
     def forced(self) -> tuple[str, ...]:
@@ -226,28 +225,18 @@ class ActiveModel:
 class Calls:
     """Makes all calls of a session: total concurrency, rate limit, retries, budgets, and the stop.
 
-    :param on_call: called before each call.
-    :param stored: waits until the replies so far are stored. A call over the network waits for it in its slot, so that
-        a run that is killed has at most as many calls without a stored reply as it has slots.
+    :param known: where replies are stored. A call over the network waits in its slot until the replies so far are
+        stored, so that a run that is killed has at most as many calls without a stored reply as it has slots.
     :param secrets: what no reply and no error of a call may show.
-    :param on_stop: called once, with the reason, when the run is stopped.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        counters: Counters,
-        on_call: Callable[[], None],
-        on_stop: Callable[[str], None],
-        stored: Callable[[], Awaitable[None]],
-        secrets: Secrets,
-    ) -> None:
+    def __init__(self, config: BrokerConfig, counters: Counters, known: ReplyCache, secrets: Secrets) -> None:
         self.stopped: str | None = None
+        #: set when the run is stopped
+        self.over = asyncio.Event()
         self._config, self._counters = config, counters
-        self._on_call, self._on_stop = on_call, on_stop
-        self._stored, self._secrets = stored, secrets
+        self._known, self._secrets = known, secrets
         self._slots = asyncio.Semaphore(config.calls.concurrency)
-        self._over = asyncio.Event()
         #: by the identity of the model
         self._limiters: dict[str, Limiter] = {}
 
@@ -255,11 +244,10 @@ class Calls:
         """Stop the run: all open and later calls fail with the reason of the returned exception."""
         if self.stopped is None:
             self.stopped = " ".join(self._secrets.message(reason).split())
-            self._over.set()
+            self.over.set()
             for limiter in self._limiters.values():
                 limiter.end(self.stopped)
             # Calls in progress still finish and are stored; no new call is sent.
-            self._on_stop(self.stopped)
         return RunStopped(self.stopped)
 
     def limiter_of(self, model: Model, label: str) -> Limiter:
@@ -388,7 +376,7 @@ class Calls:
     async def pause(self, seconds: float) -> None:
         """Sleep until the time is over or the run is stopped."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), seconds)
+            await asyncio.wait_for(self.over.wait(), seconds)
         if self.stopped is not None:
             raise RunStopped(self.stopped)
 
@@ -434,7 +422,7 @@ class Calls:
             if served.together is not None:
                 # Samples that share a call are handed over in the next iteration of the loop.
                 await asyncio.sleep(0)
-            await self._stored()
+            await self._known.settled()
             return await self._send(served, requests)
         except BaseException:
             served.limiter.dropped(turn)
@@ -454,7 +442,6 @@ class Calls:
         if not served.is_immediate:
             await self._affordable()
         self.check_budget()
-        self._on_call()
         counters.sent += 1
         counters.in_flight += 1
         start = time.monotonic()

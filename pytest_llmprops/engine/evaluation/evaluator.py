@@ -28,7 +28,7 @@ from pytest_llmprops.core.requests import (
     is_base,
     of_repeat,
 )
-from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.core.texts import explained, one_line
 from pytest_llmprops.core.verdicts import STATUSES, Status, Verdict, VerdictRecord, record_of
 from pytest_llmprops.engine.event_loop import forget_cancellation
 from pytest_llmprops.records.files import line
@@ -355,16 +355,6 @@ class Evaluator:
         self._has_room = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: deque[Case] = deque()
-        self._unfinished = 0
-        #: set while all submitted cases are finished, and from the first call to a model on
-        self.settled = threading.Event()
-        self.settled.set()
-
-    def note_call(self) -> None:
-        """Note a call to a model, which takes long: nobody waits for all cases any more."""
-        # An event that is set already is not set for free.
-        if not self.settled.is_set():
-            self.settled.set()
 
     def submit(self, cases: Iterable[Case]) -> None:
         """Start the evaluation of ``cases``, except those already submitted. Thread-safe."""
@@ -376,11 +366,9 @@ class Evaluator:
                     self._open.add(key)
                     fresh.append(case)
         if fresh:
-            self.settled.clear()
             self._loop.call_soon_threadsafe(self._start, fresh)
 
     def _start(self, cases: list[Case]) -> None:
-        self._unfinished += len(cases)
         self._queue.extend(cases)
         self._tasks = [task for task in self._tasks if not task.done()]
         for _ in range(min(self._window - len(self._tasks), len(cases))):
@@ -404,10 +392,6 @@ class Evaluator:
                 # A task of the benchmark raised it: Python then closes the coroutines that await the task.
                 exception = as_exception(case.benchmark, "evaluate", fault)
                 self._finish(self._counted(Outcome(case, fault=exception)))
-            finally:
-                self._unfinished -= 1
-                if not self._unfinished:
-                    self.settled.set()
 
     def _finish(self, outcome: Outcome) -> None:
         if not self._keeps_calls and outcome.calls:
@@ -666,7 +650,7 @@ def _reason(result: GroupOutcome) -> str:
     if noun == "samples" and result.group.is_one_item:
         return f"{counted}: {_answers(failures)}"
     named = failures[:NAMED]
-    listed = "; ".join(f"{r.id} ({one_line(r.reason, 80)})" for r in named)
+    listed = "; ".join(f"{r.id} ({one_line(r.reason, 80) or f'given {one_line(r.given, 60)!r}'})" for r in named)
     rest = sum(counts[s] for s in _NOT_CORRECT) - len(named)
     return f"{counted}: {listed}" + (f"; and {rest} more" if rest > 0 else "")
 
@@ -677,4 +661,4 @@ def _answers(failures: Sequence[VerdictRecord]) -> str:
     answers = Counter(one_line(r.given, 60) for r in failures).most_common()
     listed = [f"{given!r}" + (f" ({n} times)" if n > 1 else "") for given, n in answers[:NAMED]]
     more = f" and {len(answers) - NAMED} other answers" if len(answers) > NAMED else ""
-    return f"{one_line(failures[0].reason, 80)} ({expected}{', '.join(listed)}{more})"
+    return explained(f"{expected}{', '.join(listed)}{more}", one_line(failures[0].reason, 80))

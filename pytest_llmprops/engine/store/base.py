@@ -81,14 +81,6 @@ class Store(Protocol):
     def put_many(self, rows: Collection[Row]) -> None:
         """Store replies; each replaces an earlier one under its key."""
 
-    def listed_since(self, url: str, models: str) -> float:
-        """Return the Unix time since which a server lists these models, as far as runs with this store know.
-
-        0 if this is the first list of the server, or the store cannot tell.
-
-        :param models: a hash of the list, which is kept for later runs.
-        """
-
     def holds_replies(self, model: str) -> bool:
         """Return True if the store has any reply of the model with this label."""
 

@@ -41,28 +41,22 @@ _DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-#: statements that bring the tables from each version to the next
-_MIGRATIONS = (
-    """
-    CREATE TABLE llmprops_replies (
-        key text PRIMARY KEY, stored float8 NOT NULL, model text NOT NULL, reply text NOT NULL
-    );
-    CREATE INDEX llmprops_replies_model ON llmprops_replies (model);
-    CREATE TABLE llmprops_servers (url text PRIMARY KEY, models text NOT NULL, since float8 NOT NULL);
-    CREATE TABLE llmprops_store (version integer NOT NULL);
-    INSERT INTO llmprops_store VALUES (1);
-    """,
-)
+_TABLES = """
+CREATE TABLE llmprops_replies (key text PRIMARY KEY, stored float8 NOT NULL, model text NOT NULL, reply text NOT NULL);
+CREATE INDEX llmprops_replies_model ON llmprops_replies (model);
+CREATE TABLE llmprops_store (version integer NOT NULL);
+INSERT INTO llmprops_store VALUES (1);
+"""
 _EXISTS = "SELECT 1 FROM pg_class WHERE relname = 'llmprops_store' AND pg_table_is_visible(oid)"
 #: any number, which other programs are unlikely to lock
-_MIGRATION_LOCK = 0x6C6C6D7072
+_CREATION_LOCK = 0x6C6C6D7072
 
 
 class DatabaseServer:
     """One connection, which is opened again if it is lost.
 
     :param url: ``postgresql://...``. :param place: the URL without its password.
-    :param read_only: do not create or migrate the tables.
+    :param read_only: do not create the tables.
     :param timeout: seconds to wait for a server that is lost.
     :raises MissingExtra: if psycopg is not installed.
     :raises StoreError: if the server does not accept the connection, or the tables cannot be used.
@@ -108,10 +102,11 @@ class DatabaseServer:
             )
 
     def _checked_version(self, *, read_only: bool) -> int:
-        """Return the version of the tables, which are created or migrated if necessary."""
+        """Return the version of the tables, which are created if necessary."""
         version = self._version()
-        if version < VERSION and not read_only:
-            version = self._migrated()
+        if not version and not read_only:
+            self._create()
+            version = self._version()
         if version > VERSION:
             raise StoreError(
                 f"reply store {self._place}: has version {version} of the tables, and this package knows {VERSION};"
@@ -169,23 +164,20 @@ class DatabaseServer:
         rows = self.run(lambda db: db.execute("SELECT version FROM llmprops_store").fetchall())
         return int(rows[0][0]) if rows else 0
 
-    def _migrated(self) -> int:
-        """Create or migrate the tables, and return their version."""
-
+    def _create(self) -> None:
         def work(db: psycopg.Connection[Any]) -> None:
             with db.transaction():
                 # Several runs may begin with an empty database at the same time.
-                db.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-                for number in range(self._version(), VERSION):
-                    db.execute(_MIGRATIONS[number])
+                db.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATION_LOCK,))
+                if not self._version():
+                    db.execute(_TABLES)
 
         try:
             self.run(work)
         except StoreError as error:
             raise StoreError(
-                f"{error}; the owner of the database creates the tables: llmprops store info URL"
+                f"{error}; the owner of the database creates the tables: llmprops store URL"
             ) from None
-        return self._version()
 
     def close(self) -> None:
         """Close the connection."""
@@ -244,19 +236,6 @@ class PostgresStore:
         for part in statements([last[key] for key in sorted(last)]):
             columns = [list(column) for column in zip(*part, strict=True)]
             self._change(_PUT, columns)
-
-    def listed_since(self, url: str, models: str) -> float:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        found = self._run("SELECT models, since FROM llmprops_servers WHERE url = %s", (url,))
-        if found and found[0][0] == models:
-            return float(found[0][1])
-        since = time.time() if found else 0.0
-        self._change(
-            "INSERT INTO llmprops_servers (url, models, since) VALUES (%s, %s, %s)"
-            " ON CONFLICT (url) DO UPDATE SET models = excluded.models, since = excluded.since",
-            (url, models, since),
-        )
-        return since
 
     def holds_replies(self, model: str) -> bool:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""

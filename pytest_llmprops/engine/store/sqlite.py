@@ -1,4 +1,4 @@
-"""The reply store in one SQLite file, for the runs of one machine: created, opened, migrated and set aside here."""
+"""The reply store in one SQLite file, for the runs of one machine: created, opened and set aside here."""
 
 from __future__ import annotations
 
@@ -30,23 +30,17 @@ BUSY_SECONDS = 60.0
 _COLUMNS = {"key", "stored", "model", "reply"}
 #: the first bytes of a SQLite file
 _HEADER = b"SQLite format 3\0"
-#: statements that bring a store from each version to the next; the first version has no number in the file
-_MIGRATIONS = (
-    # Keys are random. Replies that are sorted by them, as in older stores, each change a page of their own. Here they
-    # are appended, and only the index, which is much smaller, is changed everywhere.
-    """
-    CREATE TABLE IF NOT EXISTS replies (
-        key TEXT PRIMARY KEY NOT NULL, stored REAL NOT NULL, model TEXT NOT NULL, reply TEXT NOT NULL
-    );
-    CREATE TABLE IF NOT EXISTS servers (
-        url TEXT PRIMARY KEY, models TEXT NOT NULL, since REAL NOT NULL
-    ) WITHOUT ROWID;
-    """,
+#: Keys are random, so replies that were sorted by them would each change a page of their own. Here they are appended,
+#: and only the index, which is much smaller, is changed everywhere.
+_TABLE = """
+CREATE TABLE IF NOT EXISTS replies (
+    key TEXT PRIMARY KEY NOT NULL, stored REAL NOT NULL, model TEXT NOT NULL, reply TEXT NOT NULL
 )
+"""
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Return a connection to the store, which is created or migrated if necessary.
+    """Return a connection to the store, which is created if necessary.
 
     :raises StoreError: if the file cannot be used.
     :raises sqlite3.DatabaseError: if it is damaged or locked.
@@ -70,7 +64,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         # reply, and the same pages are changed again before they are copied to the file.
         db.execute("PRAGMA wal_autocheckpoint=10000")
         if _version(path, db) < VERSION:
-            _migrate(db)
+            db.execute(_TABLE)
+            db.execute(f"PRAGMA user_version = {VERSION}")
         db.execute("SELECT key, stored, model, reply FROM replies LIMIT 1").fetchone()
     except (sqlite3.Error, StoreError):
         db.close()
@@ -103,21 +98,6 @@ def _version(path: Path, db: sqlite3.Connection) -> int:
             " upgrade pytest-llmprops, or name another file with --llm-store FILE"
         )
     return version
-
-
-def _migrate(db: sqlite3.Connection) -> None:
-    # Another process may do the same now; the lock comes before the version is read.
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        for number in range(db.execute("PRAGMA user_version").fetchone()[0], VERSION):
-            for statement in _MIGRATIONS[number].split(";"):
-                db.execute(statement)
-        db.execute(f"PRAGMA user_version = {VERSION}")
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
 
 
 def _roll_back(path: Path) -> None:
@@ -258,19 +238,6 @@ class SQLiteStore:
                 db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", safe)
         except sqlite3.DatabaseError as error:
             raise self._error(error) from None
-
-    def listed_since(self, url: str, models: str) -> float:
-        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        try:
-            row = self._db.execute("SELECT models, since FROM servers WHERE url = ?", (url,)).fetchone()
-            if row is not None and row[0] == models:
-                return float(row[1])
-            since = time.time() if row is not None else 0.0
-            self._db.execute("INSERT OR REPLACE INTO servers VALUES (?, ?, ?)", (url, models, since))
-        except sqlite3.DatabaseError:
-            # The replies decide whether a store can be used.
-            return 0.0
-        return since
 
     def holds_replies(self, model: str) -> bool:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""

@@ -21,7 +21,6 @@ from typing import IO, Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
     CLOCKS,
@@ -29,7 +28,6 @@ from pytest_llmprops.models.api.batches import (
     PER_PAGE,
     BatchApi,
     BatchState,
-    ChatBatches,
     Intent,
     LineResult,
     Status,
@@ -118,7 +116,7 @@ _STATUS = {
 }
 
 
-class AnthropicBatches(ChatBatches):
+class AnthropicBatches(BatchApi):
     """The batches of one model; the client is an ``anthropic.AsyncAnthropic``."""
 
     most_lines = 100_000
@@ -126,7 +124,6 @@ class AnthropicBatches(ChatBatches):
     most_bytes = 64_000_000
 
     def line(self, custom_id: str, request: Chat, count: int) -> bytes:
-        """Return one request of a batch; see :class:`~pytest_llmprops.models.api.batches.BatchApi`."""
         params = message_params(self._body(request, count), self._calls.deviations)
         return encoded({"custom_id": custom_id, "params": params})
 
@@ -179,52 +176,30 @@ class AnthropicBatches(ChatBatches):
         return None
 
     async def state(self, batch: str) -> BatchState:
-        """Return the state of a batch."""
         return self._state(await self._result(self._client.messages.batches.retrieve(batch)))
 
     async def cancel(self, batch: str) -> BatchState:
-        """Cancel a batch."""
         return self._state(await self._result(self._client.messages.batches.cancel(batch)))
 
     def lines(self, file: str) -> AsyncIterator[str]:
-        """Yield the results of a batch.
-
-        :param file: the id of the batch.
-        """
+        # A batch has no files; its id is their name.
         batches = self._client.messages.batches
         return self._lines(batches.with_streaming_response.results(file, timeout=FILE_SECONDS))
 
-    def read(self, line: str) -> LineResult | None:
-        """Return the result in a line."""
-        try:
-            data = parsed_json(line)
-        except ValueError:
+    def _result_of(self, custom_id: str, data: Mapping[str, Any]) -> LineResult | None:
+        result = data.get("result")
+        if not isinstance(result, Mapping):
             return None
-        custom_id = data.get("custom_id") if isinstance(data, dict) else None
-        result = data.get("result") if isinstance(data, dict) else None
-        if not isinstance(custom_id, str) or not isinstance(result, Mapping):
-            return None
-        kind, message = result.get("type"), result.get("message")
+        kind, message, error = result.get("type"), result.get("message"), result.get("error")
         if kind == "succeeded" and isinstance(message, Mapping):
             return LineResult(custom_id, chat_answer(message))
-        if kind in _NOT_RUN:
-            text = f"the batch ended before this request, which is {kind}"
-            return LineResult(
-                custom_id, error=BackendError(text, kind="batch", transient=True), was_run=False
-            )
-        return self._failed(custom_id, result.get("error"))
-
-    def _failed(self, custom_id: str, error: Any) -> LineResult:
         inner = error.get("error") if isinstance(error, Mapping) else None
         name = inner.get("type") if isinstance(inner, Mapping) else None
-        if not isinstance(name, str):
-            failure = BackendError("the batch has no answer to this request", kind="batch", transient=True)
-            return LineResult(custom_id, error=failure)
-        status, calls = _STATUS.get(name, 400), self._calls
-        if errors.is_filtered(status, error):
-            return LineResult(custom_id, is_filtered=True)
-        failure = errors.from_status(status, {}, error, url=calls.url, model=calls.name, hidden=calls.hidden)
-        return LineResult(custom_id, error=failure)
+        if isinstance(name, str) and kind not in _NOT_RUN:
+            return self._refused(custom_id, _STATUS.get(name, 400), error)
+        text = "the batch has no answer to this request"
+        failure = BackendError(text, kind="batch", transient=True)
+        return LineResult(custom_id, error=failure, was_run=kind not in _NOT_RUN)
 
     def _state(self, batch: Any) -> BatchState:
         counts = batch.request_counts
@@ -273,14 +248,8 @@ class AnthropicModel(ApiModel):
 
         :raises BackendError: if the key is missing or wrong.
         """
-        error = self._open()
-        if error is not None:
-            raise error
+        self._opened()
         return AnthropicBatches(self._client, self._calls)
-
-    def notes(self) -> Sequence[str]:
-        """Return notes about the API that do not affect replies."""
-        return self._calls.notes
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -14,6 +14,7 @@ from typing import IO, Any, Literal, Protocol, TypeVar
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
+from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.client import LARGEST_ANSWER, ApiCalls, chat_body
 from pytest_llmprops.models.base import ChatModel
@@ -23,62 +24,6 @@ T = TypeVar("T")
 FILE_SECONDS = 600.0
 #: batches per page of a list
 PER_PAGE = 100
-
-
-class ChatBatches:
-    """A part of :class:`~pytest_llmprops.models.api.batches.BatchApi`, for answers in OpenAI's chat format.
-
-    :param client: an SDK's client. :param calls: the model's calls, whose deviations the lines share.
-    """
-
-    def __init__(self, client: Any, calls: ApiCalls) -> None:
-        self._client, self._calls = client, calls
-
-    def _body(self, request: Chat, count: int) -> dict[str, Any]:
-        """Return the body of a line in OpenAI's chat format."""
-        try:
-            return self._calls.deviations.apply(chat_body(self._calls.name, request, count))
-        except UsageError as error:
-            raise BackendError(str(error), kind="request", fatal=True) from None
-
-    async def _result(self, call: Awaitable[T]) -> T:
-        """Return the result of a call."""
-        try:
-            return await call
-        except BackendError:
-            raise
-        except Exception as error:
-            calls = self._calls
-            raise errors.from_exception(error, url=calls.url, model=calls.name, hidden=calls.hidden) from None
-
-    async def _lines(self, opened: Any) -> AsyncIterator[str]:
-        """Yield the lines of a response that an SDK streams, without holding it in memory.
-
-        The SDKs' own functions also split at characters such as U+2028 inside a JSON string.
-        """
-        content = await self._result(opened.__aenter__())
-        try:
-            parts = content.iter_bytes()
-            rest = bytearray()
-            while (part := await self._result(anext(parts, None))) is not None:
-                first, *others = part.split(b"\n")
-                rest += first
-                for other in others:
-                    yield rest.decode("utf-8", "replace")
-                    rest = bytearray(other)
-                if len(rest) > LARGEST_ANSWER:
-                    text = f"a line of {self._calls.url} has more than {LARGEST_ANSWER:,} bytes"
-                    raise BackendError(errors.clean(text), kind="response")
-            if rest:
-                yield rest.decode("utf-8", "replace")
-        finally:
-            await opened.__aexit__(None, None, None)
-
-    def replies(self, answer: Mapping[str, Any], count: int) -> Sequence[Reply] | BackendError:
-        """Return the replies in an answer, at the price of a batch."""
-        calls = self._calls
-        price = None if calls.price is None else calls.price.scaled(BATCH_DISCOUNT)
-        return calls.read(answer, count, price, 0.0)
 
 
 def encoded(line: Mapping[str, Any]) -> bytes:
@@ -162,54 +107,120 @@ class LineResult:
     was_run: bool = True
 
 
-class BatchApi(Protocol):
-    """A model's batches. Every coroutine raises :class:`BackendError` if its call fails."""
+class BatchApi:
+    """A model's batches. Every coroutine raises :class:`BackendError` if its call fails.
+
+    :param client: an SDK's client. :param calls: the model's calls, whose deviations the lines share.
+    """
 
     #: maximum number of lines and bytes of one batch
     most_lines: int
     most_bytes: int
+
+    def __init__(self, client: Any, calls: ApiCalls) -> None:
+        self._client, self._calls = client, calls
+
+    def _body(self, request: Chat, count: int) -> dict[str, Any]:
+        """Return the body of a line in OpenAI's chat format."""
+        try:
+            return self._calls.deviations.apply(chat_body(self._calls.name, request, count))
+        except UsageError as error:
+            raise BackendError(str(error), kind="request", fatal=True) from None
+
+    async def _result(self, call: Awaitable[T]) -> T:
+        """Return the result of a call."""
+        try:
+            return await call
+        except BackendError:
+            raise
+        except Exception as error:
+            calls = self._calls
+            raise errors.from_exception(error, url=calls.url, model=calls.name, hidden=calls.hidden) from None
+
+    async def _lines(self, opened: Any) -> AsyncIterator[str]:
+        """Yield the lines of a response that an SDK streams, without holding it in memory.
+
+        The SDKs' own functions also split at characters such as U+2028 inside a JSON string.
+        """
+        content = await self._result(opened.__aenter__())
+        try:
+            parts = content.iter_bytes()
+            rest = bytearray()
+            while (part := await self._result(anext(parts, None))) is not None:
+                first, *others = part.split(b"\n")
+                rest += first
+                for other in others:
+                    yield rest.decode("utf-8", "replace")
+                    rest = bytearray(other)
+                if len(rest) > LARGEST_ANSWER:
+                    text = f"a line of {self._calls.url} has more than {LARGEST_ANSWER:,} bytes"
+                    raise BackendError(errors.clean(text), kind="response")
+            if rest:
+                yield rest.decode("utf-8", "replace")
+        finally:
+            await opened.__aexit__(None, None, None)
+
+    def read(self, line: str) -> LineResult | None:
+        """Return the result in a line; None if the line cannot be read."""
+        try:
+            data = parsed_json(line)
+        except ValueError:
+            return None
+        custom_id = data.get("custom_id") if isinstance(data, dict) else None
+        return self._result_of(custom_id, data) if isinstance(custom_id, str) else None
+
+    def _refused(self, custom_id: str, status: int, body: Any) -> LineResult:
+        """Return the result of a line that has the error of a call with this status."""
+        if errors.is_filtered(status, body):
+            return LineResult(custom_id, is_filtered=True)
+        calls = self._calls
+        error = errors.from_status(status, {}, body, url=calls.url, model=calls.name, hidden=calls.hidden)
+        return LineResult(custom_id, error=error)
+
+    def replies(self, answer: Mapping[str, Any], count: int) -> Sequence[Reply] | BackendError:
+        """Return the first ``count`` replies in an answer, or fewer if it has fewer, with the price of a batch."""
+        calls = self._calls
+        price = None if calls.price is None else calls.price.scaled(BATCH_DISCOUNT)
+        return calls.read(answer, count, price, 0.0)
+
+    # A provider has a subclass with these methods.
 
     def line(self, custom_id: str, request: Chat, count: int) -> bytes:
         """Return the line that asks for ``count`` replies to ``request``, with its newline.
 
         :raises BackendError: if the request cannot be sent.
         """
-        ...
+        raise NotImplementedError
 
     async def upload(self, lines: IO[bytes]) -> Any:
         """Upload the lines and return what :meth:`create` takes, such as the id of a file."""
-        ...
+        raise NotImplementedError
 
     async def create(self, uploaded: Any, mark: str) -> BatchState:
         """Create a batch that :meth:`find` recognises, by ``mark`` if the provider keeps it."""
-        ...
+        raise NotImplementedError
 
     async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
         """Return the batches of these intents that exist, by mark.
 
         :param known: the ids of batches that do not belong to any of them.
         """
-        ...
+        raise NotImplementedError
 
     async def state(self, batch: str) -> BatchState:
         """Return the state of a batch."""
-        ...
-
-    def lines(self, file: str) -> AsyncIterator[str]:
-        """Yield the lines of a result file."""
-        ...
-
-    def read(self, line: str) -> LineResult | None:
-        """Return the result in a line; None if the line cannot be read."""
-        ...
-
-    def replies(self, answer: Mapping[str, Any], count: int) -> Sequence[Reply] | BackendError:
-        """Return the first ``count`` replies in an answer, or fewer if it has fewer, with the price of a batch."""
-        ...
+        raise NotImplementedError
 
     async def cancel(self, batch: str) -> BatchState:
         """Cancel a batch; lines that were already run are paid for."""
-        ...
+        raise NotImplementedError
+
+    def lines(self, file: str) -> AsyncIterator[str]:
+        """Yield the lines of a result file."""
+        raise NotImplementedError
+
+    def _result_of(self, custom_id: str, data: Mapping[str, Any]) -> LineResult | None:
+        raise NotImplementedError
 
 
 class BatchModel(ChatModel, Protocol):

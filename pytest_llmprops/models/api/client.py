@@ -335,6 +335,8 @@ class ApiCalls:
     most_samples: int = MOST_SAMPLES
     #: function from the model's name, a request and a number of replies to the body of the call
     body: Callable[[str, Any, int], dict[str, Any]] = chat_body
+    #: names of the API's parameters -> those of the chat format, where they differ
+    chat_names: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     #: prompts whose calls with ``n`` were refused, possibly because of ``n``
     _refused_together: set[tuple[Message, ...]] = field(default_factory=set)
@@ -510,7 +512,9 @@ class ApiCalls:
         if not isinstance(status, int):
             return None
         adaptable = [name for name in body if name not in _FIXED]
-        return errors.refused_parameter(status, errors.error_body(error), adaptable)
+        adaptable += (name for name, chat_name in self.chat_names.items() if chat_name in body)
+        refused = errors.refused_parameter(status, errors.error_body(error), adaptable)
+        return None if refused is None else self.chat_names.get(refused, refused)
 
     def _failure(self, error: Exception) -> Result:
         """Return an empty reply if a content filter refused the prompt, otherwise the error."""
@@ -567,6 +571,15 @@ class ApiModel:
         addresses = (self._options.base_url, self._spec.params.get("base_url"))
         self._calls.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
+
+    def _opened(self) -> None:
+        """Prepare the first call.
+
+        :raises BackendError: if it cannot be made.
+        """
+        error = self._open()
+        if error is not None:
+            raise error
 
     def notes(self) -> Sequence[str]:
         """Return notes about the API that do not affect replies."""

@@ -121,7 +121,6 @@ class CompletionsModel:
         self._api = _Api(spec, options)
         self.identity: Mapping[str, Any] = {**self._api.identity, "backend": "completions"}
         self.pinned = self._api.pinned
-        self.model_list = self._api.model_list
         self.notes = self._api.notes
 
     async def completion(self, requests: Sequence[Completion]) -> list[Result]:

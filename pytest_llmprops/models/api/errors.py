@@ -45,7 +45,7 @@ _FILTER = re.compile(rf"{_CODED.pattern}|content filtering|content_?policy|respo
 _REFUSED = re.compile(
     r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|only the default|not allowed|not permitted"
     r"|deprecated|extra inputs|extra_forbidden|incompatible|not enabled|not available|disabled"
-    r"|only [\d.]+ is allowed",
+    r"|only [\d.]+ is allowed|must be 'json_schema'",
     re.IGNORECASE,
 )
 _ONLY_RESPONSES = re.compile(
@@ -169,8 +169,9 @@ def refused_parameter(status: int, body: Any, sent: Iterable[str]) -> str | None
         return "temperature"
     if not _REFUSED.search(f"{code} {message}"):
         return None
-    if param in names:
-        return param
+    # The part of a parameter, such as text.format.
+    if (whole := param.partition(".")[0]) in names:
+        return whole
     # A quoted name is certainly the parameter. Without quotes, it may be an ordinary word of the message.
     for form in (r"['\"`]{}['\"`]", r"\b{}\b"):
         for name in names:

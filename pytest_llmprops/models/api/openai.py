@@ -8,22 +8,15 @@ waits for the import nor needs a key.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import importlib
 import importlib.util
-import json
 import os
-import time
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import IO, Any, get_args
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
     CLOCKS,
@@ -31,60 +24,16 @@ from pytest_llmprops.models.api.batches import (
     PER_PAGE,
     BatchApi,
     BatchState,
-    ChatBatches,
     Intent,
     LineResult,
     Status,
     encoded,
 )
 from pytest_llmprops.models.api.client import ApiCalls, ApiSampleModel, Deviations, check_prices, most_samples
-from pytest_llmprops.models.api.connections import same_origin
-from pytest_llmprops.models.api.responses import chat_answer, response_params
+from pytest_llmprops.models.api.responses import CHAT_NAMES, chat_answer, response_params
 from pytest_llmprops.models.base import CallOptions, import_sdk
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user, without_secrets
-
-#: An unreachable server must not delay a run whose replies are all stored.
-SECONDS = 3.0
-_LARGEST = 1_000_000
-#: Some servers (vLLM) give the time of the request as the time at which each model was created.
-_JUST_NOW = 300.0
-
-
-def model_list(url: str, key: str, own_headers: Mapping[str, str] | None = None) -> str:
-    """Return a hash of the models that the server at the base URL lists; an empty text if it does not answer with one.
-
-    Names, the files behind them and the times of their creation count.
-    """
-    url, user = split_user(url)
-    url, query = split_query(url)
-    headers = {"Authorization": basic(user) if user else f"Bearer {key}", **(own_headers or {})}
-    address = f"{url.rstrip('/')}/models" + (f"?{urlencode(query)}" if query else "")
-    request = urllib.request.Request(address, headers=headers)  # noqa: S310
-    try:
-        with urllib.request.build_opener(_WithinOrigin).open(request, timeout=SECONDS) as answer:
-            listed = parsed_json(answer.read(_LARGEST))
-        models = sorted(map(_entry, listed["data"]))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, urllib.error.URLError):
-        return ""
-    return hashlib.sha256(json.dumps(models).encode()).hexdigest() if models else ""
-
-
-class _WithinOrigin(urllib.request.HTTPRedirectHandler):
-    """Follows a redirect only to the same server: the headers hold keys."""
-
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        if not same_origin(req.full_url, newurl):
-            return None
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _entry(model: dict[str, Any]) -> list[str]:
-    created = model.get("created")
-    if not isinstance(created, int | float) or abs(time.time() - created) < _JUST_NOW:
-        created = ""
-    return [str(model["id"]), str(model.get("root", "")), str(created)]
-
+from pytest_llmprops.models.spec import ModelSpec, without_secrets
 
 ENDPOINT = "/v1/chat/completions"
 #: the key of the mark in a batch's metadata
@@ -93,19 +42,17 @@ MARK = "llmprops"
 _NOT_RUN = ("batch_expired", "batch_cancelled")
 
 
-class OpenAIBatches(ChatBatches):
+class OpenAIBatches(BatchApi):
     """The batches of one model; the client is an ``openai.AsyncOpenAI``."""
 
     most_lines = 50_000
     most_bytes = 200_000_000
 
     def line(self, custom_id: str, request: Chat, count: int) -> bytes:
-        """Return a line of an input file; see :class:`~pytest_llmprops.models.api.batches.BatchApi`."""
         body = self._body(request, count)
         return encoded({"custom_id": custom_id, "method": "POST", "url": ENDPOINT, "body": body})
 
     async def upload(self, lines: IO[bytes]) -> str:
-        """Upload a file of lines and return its id."""
         sent = self._client.files.create(
             file=("llmprops.jsonl", lines), purpose="batch", timeout=FILE_SECONDS
         )
@@ -118,7 +65,6 @@ class OpenAIBatches(ChatBatches):
             raise BackendError(text, kind="url", fatal=True) from None
 
     async def create(self, uploaded: str, mark: str) -> BatchState:
-        """Create a batch with ``mark`` in its metadata."""
         created = self._client.batches.create(
             completion_window="24h", endpoint=ENDPOINT, input_file_id=uploaded, metadata={MARK: mark}
         )
@@ -142,38 +88,21 @@ class OpenAIBatches(ChatBatches):
         return await self._result(search())
 
     async def state(self, batch: str) -> BatchState:
-        """Return the state of a batch."""
         return self._state(await self._result(self._client.batches.retrieve(batch)))
 
     async def cancel(self, batch: str) -> BatchState:
-        """Cancel a batch."""
         return self._state(await self._result(self._client.batches.cancel(batch)))
 
     def lines(self, file: str) -> AsyncIterator[str]:
-        """Yield the lines of a result file."""
         return self._lines(self._client.files.with_streaming_response.content(file, timeout=FILE_SECONDS))
 
-    def read(self, line: str) -> LineResult | None:
-        """Return the result in a line of an output or error file."""
-        try:
-            data = parsed_json(line)
-        except ValueError:
-            return None
-        custom_id = data.get("custom_id") if isinstance(data, dict) else None
-        if not isinstance(custom_id, str):
-            return None
+    def _result_of(self, custom_id: str, data: Mapping[str, Any]) -> LineResult | None:
         response, error = data.get("response"), data.get("error")
         if isinstance(response, Mapping) and isinstance(response.get("status_code"), int):
             status, body = response["status_code"], response.get("body")
             if status == 200 and isinstance(body, Mapping):
                 return LineResult(custom_id, {**body, "request_id": response.get("request_id")})
-            if errors.is_filtered(status, body):
-                return LineResult(custom_id, is_filtered=True)
-            calls = self._calls
-            failure = errors.from_status(
-                status, {}, body, url=calls.url, model=calls.name, hidden=calls.hidden
-            )
-            return LineResult(custom_id, error=failure)
+            return self._refused(custom_id, status, body)
         code = str(error.get("code") or "") if isinstance(error, Mapping) else ""
         message = str(error.get("message") or "") if isinstance(error, Mapping) else ""
         text = errors.clean(f"the batch has no answer to this request: {code} {message}", self._calls.hidden)
@@ -236,17 +165,6 @@ class OpenAIModel(ApiSampleModel):
         #: the SDK's client of the first server
         self._sdk: Any = None
 
-    async def model_list(self) -> str:
-        """Return a hash of the server's list of models; empty for OpenAI's own, which says nothing about one model."""
-        if self._official:
-            return ""
-        key = os.environ.get("OPENAI_API_KEY", "").strip() or "none"
-        lists = await asyncio.gather(
-            *(asyncio.to_thread(model_list, url, key, self._options.headers) for url in self._urls)
-        )
-        # A server that does not answer now has not changed its list.
-        return " ".join(lists) if all(lists) else ""
-
     @property
     def most_samples(self) -> int:
         """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
@@ -260,9 +178,7 @@ class OpenAIModel(ApiSampleModel):
         if len(self._urls) > 1:
             text = f"{self._spec.text}: a batch is sent to one server; give one address"
             raise BackendError(text, kind="url", fatal=True)
-        error = self._open()
-        if error is not None:
-            raise error
+        self._opened()
         return OpenAIBatches(self._sdk, self._calls)
 
     def notes(self) -> Sequence[str]:
@@ -303,6 +219,7 @@ class OpenAIModel(ApiSampleModel):
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         if self._api == "responses":
+            self._calls.chat_names = CHAT_NAMES
             params = response_params(body, self._calls.deviations)
             content, headers = await self.client.post(params, "/responses")
             return self._calls.parsed(content, headers, chat_answer)

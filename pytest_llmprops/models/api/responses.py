@@ -9,6 +9,8 @@ from pytest_llmprops.models.api.client import Deviations
 
 #: parameters of the chat format that the Responses API does not have
 _NO_RESPONSES = ("stop", "seed", "logprobs", "top_logprobs", "n", "presence_penalty", "frequency_penalty")
+#: parameters of the Responses API that stand for those of the chat format
+CHAT_NAMES = {"text": "response_format"}
 _RESPONSES_FINISH = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment, Sentiment, Usage
@@ -101,28 +100,13 @@ class HfSentimentModel(HfEncoder):
 
     def sentiment(self, requests: Sequence[Sentiment]) -> Sequence[Result]:
         """Return one result per request, in order."""
-        with self._lock:
-            start = time.perf_counter()
-            try:
-                self._loaded()
-            except BackendError as error:
-                return [error] * len(requests)
-            results: dict[int, Result] = {}
-            rows: dict[int, list[int]] = {}
-            for index, request in enumerate(requests):
-                try:
-                    rows[index] = self._known_ids(request.text)
-                except BackendError as error:
-                    results[index] = error
-            try:
-                scores = self._evaluate(list(rows.values()), self._log_odds)
-            except BackendError as error:
-                results |= dict.fromkeys(rows, error)
-                scores = []
-            seconds = (time.perf_counter() - start) / max(len(scores), 1)
-            for index, score in zip(rows, scores, strict=False):
-                results[index] = self._reply(score, len(rows[index]), seconds)
-            return [results[i] for i in range(len(requests))]
+        return self._served(requests, lambda request: self._known_ids(request.text), self._replies)
+
+    def _replies(self, rows: list[Row]) -> list[Result]:
+        return [
+            self._reply(score, len(row))
+            for row, score in zip(rows, self._evaluate(rows, self._log_odds), strict=True)
+        ]
 
     def _known_ids(self, text: str) -> list[int]:
         """Return the token ids of a text; a text whose tokens are mostly unknown is an error.
@@ -153,11 +137,11 @@ class HfSentimentModel(HfEncoder):
             log_odds = (wide[:, self._positive] - wide[:, 1 - self._positive]).tolist()
         return log_odds
 
-    def _reply(self, log_odds: float, tokens: int, seconds: float) -> Result:
+    def _reply(self, log_odds: float, tokens: int) -> Result:
         if not math.isfinite(log_odds):
             return BackendError(f"{self._name}: returns {log_odds} for a text, not a number", kind="model")
         value = {"positive": probability(log_odds), "log_odds": log_odds}
-        return Reply(value=value, served_model=self._name, usage=Usage(tokens, 0), seconds=seconds)
+        return Reply(value=value, usage=Usage(tokens, 0))
 
 
 # Begin, single (or unit) and outside start a word; end (or last), single and outside end one.
@@ -209,6 +193,14 @@ def cut_by_labels(text: str, letters: Sequence[str]) -> list[str]:
     return [*words, text[start:]] if text else words
 
 
+class _Sentence(NamedTuple):
+    """A sentence, its tokens, and the index of each character's first token, without white space."""
+
+    text: str
+    ids: Row
+    firsts: list[int]
+
+
 class HfSegmentModel(HfEncoder):
     """A token classifier that labels characters, such as a Chinese BERT trained on segmented text.
 
@@ -227,37 +219,19 @@ class HfSegmentModel(HfEncoder):
 
     def segment(self, requests: Sequence[Segment]) -> Sequence[Result]:
         """Return one reply per request, in order; ``value`` is the list of words."""
-        with self._lock:
-            start = time.perf_counter()
-            results: dict[int, Result] = {}
-            rows: dict[int, Row] = {}
-            firsts: list[list[int]] = []
-            texts: list[str] = []
-            try:
-                self._loaded()
-                for index, request in enumerate(requests):
-                    text = "".join(request.text.split())
-                    try:
-                        row, first = self.row(text)
-                    except BackendError as error:
-                        results[index] = error
-                        continue
-                    rows[index] = row
-                    firsts.append(first)
-                    texts.append(text)
-                labels = self._evaluate(list(rows.values()), self._best)
-            except BackendError as error:
-                return [results.get(i, error) for i in range(len(requests))]
-            seconds = (time.perf_counter() - start) / max(len(rows), 1)
-            for (index, row), first, text, best in zip(rows.items(), firsts, texts, labels, strict=True):
-                words = cut_by_labels(text, [self._letters[best[k]] for k in first])
-                results[index] = Reply(
-                    value=with_whitespace(words, requests[index].text),
-                    served_model=self._name,
-                    usage=Usage(len(row), 0),
-                    seconds=seconds,
-                )
-            return [results[i] for i in range(len(requests))]
+
+        def compute(rows: list[_Sentence]) -> list[Result]:
+            labels = self._evaluate([row.ids for row in rows], self._best)
+            return [self._reply(row, best) for row, best in zip(rows, labels, strict=True)]
+
+        return self._served(requests, lambda request: self._sentence(request.text), compute)
+
+    def _sentence(self, text: str) -> _Sentence:
+        return _Sentence(text, *self.row("".join(text.split())))
+
+    def _reply(self, row: _Sentence, labels: Sequence[int]) -> Reply:
+        words = cut_by_labels("".join(row.text.split()), [self._letters[labels[i]] for i in row.firsts])
+        return Reply(value=with_whitespace(words, row.text), usage=Usage(len(row.ids), 0))
 
     def prepare(self) -> None:
         """Load the model, which :attr:`characters` and :attr:`longest` need.
@@ -275,7 +249,7 @@ class HfSegmentModel(HfEncoder):
     def _loaded(self) -> bool:
         if not super()._loaded():
             return False
-        # Set by `llmprops lab eras train segmenter`, which trains on folded characters.
+        # Set by `llmprops lab eras train`, which trains on folded characters.
         fold = bool(getattr(self.network.config, "fold_width", False))
         self.characters = CharacterTokens(self.tokenizer, name=self._name, fold=fold)
         return True

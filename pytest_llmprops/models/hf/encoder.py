@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.texts import fold_width
-from pytest_llmprops.models.hf.loading import HfModel, Out
+from pytest_llmprops.models.hf.loading import HfModel, Out, tokenized
 
 #: SentencePiece's word-start mark; a separate token before a character that has no token combined with it.
 WORD_START = "\u2581"
@@ -48,11 +48,8 @@ class CharacterTokens:
 
     def encoded(self, text: str, *, special: bool) -> list[int]:
         """Return the tokens of a text; ``special`` adds those around it, such as [CLS] and [SEP]."""
-        try:
-            return [int(i) for i in self.tokenizer(text, add_special_tokens=special)["input_ids"]]
-        except Exception as error:
-            line = " ".join(str(error).split())[:300]
-            raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
+        ids = tokenized(self.tokenizer, text, self._name, add_special_tokens=special)["input_ids"]
+        return [int(i) for i in ids]
 
     def of_character(self, character: str) -> list[int]:
         """Return the tokens of one character, at least one."""
@@ -145,11 +142,7 @@ class HfEncoder(HfModel):
         masks = text.count(MASK)
         if masks:
             text = text.replace(MASK, self._mask())
-        try:
-            ids = [int(i) for i in self.tokenizer(text, truncation=False)["input_ids"]]
-        except Exception as error:
-            line = " ".join(str(error).split())[:300]
-            raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
+        ids = [int(i) for i in tokenized(self.tokenizer, text, self._name, truncation=False)["input_ids"]]
         own = getattr(self.tokenizer, "mask_token_id", None)
         if masks and own is not None and ids.count(own) != masks:
             raise BackendError(

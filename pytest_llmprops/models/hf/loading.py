@@ -5,12 +5,31 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.models.base import Result
 
+Asked = TypeVar("Asked")
+Row = TypeVar("Row")
 Out = TypeVar("Out")
+
+
+def tokenized(tokenizer: Any, text: str, name: str, **settings: Any) -> Any:
+    """Return what a tokenizer makes of a text.
+
+    :param name: the model's name, for the message. :param settings: of the tokenizer.
+    :raises BackendError: if it fails.
+    """
+    try:
+        return tokenizer(text, **settings)
+    except Exception as error:
+        text = f"{name}: the tokenizer fails: {one_line(str(error), 300)}"
+        raise BackendError(text, kind="request") from None
 
 
 class HfModel:
@@ -64,8 +83,8 @@ class HfModel:
         try:
             self.network, self.tokenizer = self.load()
         except Exception as error:
-            line = " ".join(str(error).split())[:300]
-            raise BackendError(f"{self._name} cannot be loaded: {line}", kind="model", fatal=True) from None
+            text = f"{self._name} cannot be loaded: {one_line(str(error), 300)}"
+            raise BackendError(text, kind="model", fatal=True) from None
         return True
 
     def _check_length(self, tokens: int) -> None:
@@ -84,6 +103,38 @@ class HfModel:
             # RoBERTa models count positions from the padding token's index + 1.
             positions -= int(config.pad_token_id or 0) + 1
         return min(positions, int(getattr(self.tokenizer, "model_max_length", None) or 1 << 30))
+
+    def _served(
+        self,
+        requests: Sequence[Asked],
+        row_of: Callable[[Asked], Row],
+        compute: Callable[[list[Row]], Sequence[Result]],
+    ) -> list[Result]:
+        """Return one result per request, in order. A request whose row cannot be made has its error as its result.
+
+        :param row_of: returns what is computed for a request.
+        :param compute: returns one result per row, without the names and times that all of them have.
+        """
+        with self._lock:
+            start = time.perf_counter()
+            results: dict[int, Result] = {}
+            rows: dict[int, Row] = {}
+            try:
+                self._loaded()
+                for index, request in enumerate(requests):
+                    try:
+                        rows[index] = row_of(request)
+                    except BackendError as error:
+                        results[index] = error
+                computed = compute(list(rows.values()))
+            except BackendError as error:
+                return [results.get(index, error) for index in range(len(requests))]
+            seconds = (time.perf_counter() - start) / max(len(rows), 1)
+            for index, result in zip(rows, computed, strict=True):
+                if not isinstance(result, BackendError):
+                    result = replace(result, served_model=self._name, seconds=seconds)
+                results[index] = result
+            return [results[index] for index in range(len(requests))]
 
     def _in_batches(
         self, lengths: Sequence[int], compute: Callable[[list[int]], Sequence[Out]]
@@ -123,8 +174,8 @@ class HfModel:
             torch.cuda.empty_cache()
             failure = BackendError(f"{self._name}: out of memory for one text", kind="request")
         except Exception as error:
-            line = " ".join(str(error).split())[:300]
-            failure = BackendError(f"{self._name}: the model fails: {line}", kind="backend")
+            text = f"{self._name}: the model fails: {one_line(str(error), 300)}"
+            failure = BackendError(text, kind="backend")
         if len(indices) == 1:
             results[indices[0]] = failure
             return

@@ -13,6 +13,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Embed, FillMask, Reply, Usage
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.hf.encoder import MASK, WORD_START, HfEncoder, Row
+from pytest_llmprops.models.hf.loading import tokenized
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,31 +56,21 @@ class HfEmbedModel(HfEncoder):
         entry per token: its form in the vocabulary, its [start, end) in characters of the text, and its row of
         the array ``vectors`` (tokens, size).
         """
-        with self._lock:
-            start = time.perf_counter()
-            results: dict[int, Result] = {}
-            texts: dict[int, _Text] = {}
-            try:
-                self._loaded()
-                self._compute_alone()
-                for index, request in enumerate(requests):
-                    try:
-                        texts[index] = self._text(request.text, spans=request.tokens)
-                    except BackendError as error:
-                        results[index] = error
-                vectors = self._vectors(list(texts.values()))
-            except BackendError as error:
-                return [results.get(i, error) for i in range(len(requests))]
-            seconds = (time.perf_counter() - start) / max(len(texts), 1)
-            for (index, text), rows in zip(texts.items(), vectors, strict=True):
-                if isinstance(rows, BackendError):
-                    results[index] = rows
-                    continue
-                value = self._value(text, rows) if requests[index].tokens else rows.mean(axis=0).tolist()
-                results[index] = Reply(
-                    value=value, served_model=self._name, usage=Usage(len(text.ids), 0), seconds=seconds
-                )
-            return [results[i] for i in range(len(requests))]
+
+        def compute(rows: list[tuple[_Text, Embed]]) -> list[Result]:
+            self._compute_alone()
+            vectors = self._vectors([text for text, _ in rows])
+            return [self._reply(*row, found) for row, found in zip(rows, vectors, strict=True)]
+
+        return self._served(
+            requests, lambda request: (self._text(request.text, spans=request.tokens), request), compute
+        )
+
+    def _reply(self, text: _Text, request: Embed, vectors: Vectors | BackendError) -> Result:
+        if isinstance(vectors, BackendError):
+            return vectors
+        value = self._value(text, vectors) if request.tokens else vectors.mean(axis=0).tolist()
+        return Reply(value=value, usage=Usage(len(text.ids), 0))
 
     def _compute_alone(self) -> None:
         """Limit torch to one thread in the broker's thread of this model; other threads keep their number.
@@ -135,13 +126,14 @@ class HfEmbedModel(HfEncoder):
                 kind="model",
                 fatal=True,
             )
-        try:
-            encoded = self.tokenizer(
-                text, truncation=False, return_special_tokens_mask=True, return_offsets_mapping=spans
-            )
-        except Exception as error:
-            line = " ".join(str(error).split())[:300]
-            raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
+        encoded = tokenized(
+            self.tokenizer,
+            text,
+            self._name,
+            truncation=False,
+            return_special_tokens_mask=True,
+            return_offsets_mapping=spans,
+        )
         ids = [int(i) for i in encoded["input_ids"]]
         self._check_length(len(ids))
         places = [i for i, special in enumerate(encoded["special_tokens_mask"]) if not special]

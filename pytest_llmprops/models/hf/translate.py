@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply, Translate, Usage
 from pytest_llmprops.models.base import Result
-from pytest_llmprops.models.hf.loading import HfModel
+from pytest_llmprops.models.hf.loading import HfModel, tokenized
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,75 +52,43 @@ FAMILIES = (NLLB, M2M100, MBART50, MADLAD, MARIAN)
 # columns: two-letter code, NLLB, mBART-50, other three-letter codes that Marian models use
 _TABLE = """
 af afr_Latn af_ZA
-ak aka_Latn -
-am amh_Ethi -
 ar arb_Arab ar_AR ara
-as asm_Beng -
-ay ayr_Latn - aym
 az azj_Latn az_AZ aze
-ba bak_Cyrl -
 be bel_Cyrl -
 bg bul_Cyrl -
-bm bam_Latn -
 bn ben_Beng bn_IN
-bo bod_Tibt -
 bs bos_Latn -
 ca cat_Latn -
 cs ces_Latn cs_CZ
 cy cym_Latn -
 da dan_Latn -
 de deu_Latn de_DE
-dz dzo_Tibt -
-ee ewe_Latn -
 el ell_Grek -
 en eng_Latn en_XX
-eo epo_Latn -
 es spa_Latn es_XX
 et est_Latn et_EE ekk
 eu eus_Latn -
 fa pes_Arab fa_IR fas
-ff fuv_Latn - ful
 fi fin_Latn fi_FI
-fj fij_Latn -
-fo fao_Latn -
 fr fra_Latn fr_XX
 ga gle_Latn -
-gd gla_Latn -
 gl glg_Latn gl_ES
-gn grn_Latn -
 gu guj_Gujr gu_IN
-ha hau_Latn -
 he heb_Hebr he_IL
 hi hin_Deva hi_IN
 hr hrv_Latn hr_HR
-ht hat_Latn -
 hu hun_Latn -
 hy hye_Armn -
 id ind_Latn id_ID
-ig ibo_Latn -
 is isl_Latn -
 it ita_Latn it_IT
 ja jpn_Jpan ja_XX jap
-jv jav_Latn -
 ka kat_Geor ka_GE
-kg kon_Latn -
-ki kik_Latn -
 kk kaz_Cyrl kk_KZ
 km khm_Khmr km_KH
-kn kan_Knda -
 ko kor_Hang ko_KR
-ks kas_Arab -
-ku kmr_Latn - kur
-ky kir_Cyrl -
-lb ltz_Latn -
-lg lug_Latn -
-li lim_Latn -
-ln lin_Latn -
-lo lao_Laoo -
 lt lit_Latn lt_LT
 lv lvs_Latn lv_LV lav
-mg plt_Latn - mlg
-mi mri_Latn -
 mk mkd_Cyrl mk_MK
 ml mal_Mlym ml_IN
 mn khk_Cyrl mn_MN mon
@@ -134,59 +101,28 @@ ne npi_Deva ne_NP nep
 nl nld_Latn nl_XX
 nn nno_Latn -
 no nob_Latn - nor
-ny nya_Latn -
-oc oci_Latn -
-om gaz_Latn - orm
-or ory_Orya - ori
-pa pan_Guru -
 pl pol_Latn pl_PL
 ps pbt_Arab ps_AF pus
 pt por_Latn pt_XX
-qu quy_Latn - que
-rn run_Latn -
 ro ron_Latn ro_RO
 ru rus_Cyrl ru_RU
-rw kin_Latn -
-sa san_Deva -
-sc srd_Latn -
-sd snd_Arab -
-sg sag_Latn -
 si sin_Sinh si_LK
 sk slk_Latn -
 sl slv_Latn sl_SI
-sm smo_Latn -
-sn sna_Latn -
-so som_Latn -
 sq als_Latn - sqi
 sr srp_Cyrl -
-ss ssw_Latn -
-st sot_Latn -
-su sun_Latn -
 sv swe_Latn sv_SE
 sw swh_Latn sw_KE swa
 ta tam_Taml ta_IN
 te tel_Telu te_IN
-tg tgk_Cyrl -
 th tha_Thai th_TH
-ti tir_Ethi -
-tk tuk_Latn -
 tl tgl_Latn tl_XX
-tn tsn_Latn -
 tr tur_Latn tr_TR
-ts tso_Latn -
-tt tat_Cyrl -
-tw twi_Latn -
-ug uig_Arab -
 uk ukr_Cyrl uk_UA
 ur urd_Arab ur_PK
-uz uzn_Latn - uzb
 vi vie_Latn vi_VN
-wo wol_Latn -
 xh xho_Latn xh_ZA
-yi ydd_Hebr - yid
-yo yor_Latn -
 zh zho_Hans zh_CN cmn
-zu zul_Latn -
 """
 _ROWS: Mapping[str, tuple[str, ...]] = {
     row[0]: tuple(row[1:]) for row in map(str.split, _TABLE.strip().splitlines())
@@ -240,9 +176,8 @@ MAX_NEW_TOKENS = 256
 
 
 class _Row(NamedTuple):
-    """A text to translate: its index in the call, its tokens, and the token that its translation must start with."""
+    """A text to translate: its tokens, and the token that its translation must start with."""
 
-    place: int
     ids: list[int]
     first: int | None
 
@@ -297,24 +232,7 @@ class HfTranslateModel(HfModel):
 
     def translate(self, requests: Sequence[Translate]) -> Sequence[Result]:
         """Return one result per request, in order; ``Reply.text`` is the translation."""
-        with self._lock:
-            try:
-                self._loaded()
-            except BackendError as error:
-                return [error] * len(requests)
-            results: dict[int, Result] = {}
-            # All texts of a batch share one forced first token.
-            groups: dict[int | None, list[_Row]] = {}
-            for index, request in enumerate(requests):
-                try:
-                    row = self._row(index, request)
-                except BackendError as error:
-                    results[index] = error
-                else:
-                    groups.setdefault(row.first, []).append(row)
-            for rows in groups.values():
-                results |= self._serve(rows)
-            return [results[i] for i in range(len(requests))]
+        return self._served(requests, self._row, self._translated)
 
     def _loaded(self) -> bool:
         if not super()._loaded():
@@ -336,7 +254,7 @@ class HfTranslateModel(HfModel):
             fatal=True,
         )
 
-    def _row(self, place: int, request: Translate) -> _Row:
+    def _row(self, request: Translate) -> _Row:
         if not request.text.strip():
             raise BackendError(f"{self._name}: the text is empty", kind="request")
         if self._family.names_source:
@@ -363,7 +281,7 @@ class HfTranslateModel(HfModel):
                 raise self._unusable(f"its tokenizer does not read {tag} as one token")
             first = None
         self._check_length(len(ids))
-        return _Row(place, ids, first)
+        return _Row(ids, first)
 
     def _tag(self, request: Translate) -> str:
         """Return the tag put before a text; empty for a Marian model of a single pair."""
@@ -411,35 +329,35 @@ class HfTranslateModel(HfModel):
 
     def encoded(self, text: str) -> list[int]:
         """Return the tokens of a text, not cut to the model's length."""
-        try:
-            return [int(i) for i in self.tokenizer(text, truncation=False)["input_ids"]]
-        except Exception as error:
-            line = " ".join(str(error).split())[:300]
-            raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
+        return [int(i) for i in tokenized(self.tokenizer, text, self._name, truncation=False)["input_ids"]]
 
-    def _serve(self, rows: Sequence[_Row]) -> dict[int, Result]:
-        """Translate rows that share a first token; return results by the rows' indices."""
-        start = time.perf_counter()
-        try:
-            outputs = self._in_batches(
-                [len(row.ids) for row in rows], lambda indices: self.generate([rows[i] for i in indices])
-            )
-        except BackendError as error:
-            return {row.place: error for row in rows}
-        seconds = (time.perf_counter() - start) / len(rows)
+    def _translated(self, rows: Sequence[_Row]) -> list[Result]:
+        # All texts of a batch share one forced first token.
+        groups: dict[int | None, list[int]] = {}
+        for place, row in enumerate(rows):
+            groups.setdefault(row.first, []).append(place)
         results: dict[int, Result] = {}
-        for row, output in zip(rows, outputs, strict=True):
-            if isinstance(output, BackendError):
-                results[row.place] = output
-                continue
-            results[row.place] = Reply(
+        for places in groups.values():
+            results.update(zip(places, self._together([rows[place] for place in places]), strict=True))
+        return [results[place] for place in range(len(rows))]
+
+    def _together(self, rows: Sequence[_Row]) -> list[Result]:
+        """Translate rows that share a first token."""
+        lengths = [len(row.ids) for row in rows]
+        try:
+            outputs = self._in_batches(lengths, lambda indices: self.generate([rows[i] for i in indices]))
+        except BackendError as error:
+            return [error] * len(rows)
+        return [
+            output
+            if isinstance(output, BackendError)
+            else Reply(
                 text=output.text,
                 finish_reason="stop" if output.ended else "length",
-                served_model=self._name,
                 usage=Usage(len(row.ids), output.tokens),
-                seconds=seconds,
             )
-        return results
+            for row, output in zip(rows, outputs, strict=True)
+        ]
 
     def generate(self, rows: Sequence[_Row]) -> list[_Output]:
         """Translate one batch; the outputs follow ``rows``."""

@@ -303,8 +303,6 @@ class Controller:
         if failure is not None:
             self.recording.notes.append(failure)
             self.recording.lost_broker = True
-        else:
-            self.recording.notes += self.broker.notes()
         # The record has the hash of requests.jsonl, to which the broker appends until it is closed.
         self._end_engine()
         benchmarks, problems = self._benchmarks()

@@ -1,4 +1,4 @@
-"""The commands `llmprops lab dtails rules`, `annotate` and `agreement`: files, output and error messages."""
+"""The commands `llmprops lab dtails rules` and `annotate`: files, output and error messages."""
 
 from __future__ import annotations
 
@@ -225,14 +225,14 @@ RULES = {"sun": {"son": "the star", "sol": "sunlight"}}
 def test_from_sheets_to_the_expert_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Sheets are written, refused while they are empty, and yield results and data once they are filled."""
     sheets = tmp_path / "sheets"
-    assert dtails("annotate", "--task", "selection", "--lang", "ta", "--out", sheets, "--annotators", 2) == 0
+    assert dtails("annotate", sheets, "--lang", "ta", "--annotators", 2) == 0
     names = [Path(line).name for line in capsys.readouterr().out.splitlines()]
     assert names == ["annotator_1.csv", "annotator_2.csv", "key.json"]
-    assert dtails("agreement", sheets) == 2
+    assert dtails("annotate", sheets, "--score") == 2
     assert "annotator_1.csv: line 2: question 1: choice is empty" in one_error(capsys)
     for sheet in sheets.glob("*.csv"):
         fill(sheet, lambda line: {"choice": "1", "confidence": "2"})
-    assert dtails("agreement", sheets, "--write", tmp_path / "out.csv") == 0
+    assert dtails("annotate", sheets, "--score", "--write", tmp_path / "out.csv") == 0
     out = capsys.readouterr().out
     assert out.startswith("sentences of builtin, ta: ")
     assert parse_rows(
@@ -244,15 +244,15 @@ def test_rules_from_sheets_to_result(tmp_path: Path, capsys: pytest.CaptureFixtu
     """The task rules takes its concepts from the rules file, and the separator can be chosen."""
     file, out = rules_file(tmp_path / "rules.json", RULES, "xx"), tmp_path / "out"
     words = ("--task", "rules", "--lang", "xx", "--rules", file, "--separator", "semicolon", "--seed", 4)
-    assert dtails("annotate", *words, "--out", out) == 0
+    assert dtails("annotate", out, *words) == 0
     assert "question;ask;concept" in (out / "annotator_3.csv").read_text(encoding="utf-8")
     for sheet in out.glob("*.csv"):
         fill(sheet, lambda line: {"answer": "none" if line["ask"].startswith("Which") else "yes"})
     capsys.readouterr()
     (out / "annotator_2.csv").unlink()
-    assert dtails("agreement", out) == 0
+    assert dtails("annotate", out, "--score") == 0
     assert "concepts 1, questions 4, annotators 2 of 3" in capsys.readouterr().out
-    assert dtails("agreement", out, "--write", tmp_path / "set") == 2
+    assert dtails("annotate", out, "--score", "--write", tmp_path / "set") == 2
     assert "these are of --task rules" in one_error(capsys)
 
 
@@ -273,6 +273,6 @@ def test_wrong_options_of_annotate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, says: str
 ) -> None:
     """Each invalid option gives a one-line message, and nothing is written."""
-    assert dtails("annotate", *words.split(), "--out", tmp_path / "out") == 2
+    assert dtails("annotate", tmp_path / "out", *words.split()) == 2
     assert says in one_error(capsys)
     assert not (tmp_path / "out").exists()

@@ -63,7 +63,7 @@ def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], run: Ru
     entries = words(DataFolder(out, "generated"), "xx")
     concepts = {entry.concept: (entry.pos, {v.name for v in entry.variations}) for entry in entries}
     assert concepts == {word: (TAGS[word], set(forms)) for word, forms in PLANTED.items()}
-    assert extract("--corpus", *files, "--out", out, "--seed", 1, "--senses", "none") == 0
+    assert extract("--corpus", *files, "--out", out, "--set", "seed=1", "--senses", "none") == 0
     assert "word senses were not checked" not in capsys.readouterr().out
     options = ("--llm-data", str(out), "--model", "fake:echo")
     done = run(DTAILS, *options, "--collect-only", "-q")
@@ -104,7 +104,7 @@ def test_progress_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", terminal)
-    thresholds = ("--min-entropy", 0.5, "--min-count", 8)
+    thresholds = ("--set", "min_entropy=0.5", "--set", "min_count=8")
     assert extract("--corpus", *write(tmp_path, pairs(600)), "--out", tmp_path, *thresholds) == 0
     for step in ("words and alignment", "counting translations", "collecting concepts", "writing"):
         assert f"{step}: 600 of 600 pairs\n" in terminal.getvalue()
@@ -129,8 +129,9 @@ def test_an_encoder_aligns(tmp_path: Path) -> None:
     texts = [*pairs(1_000)]
     encoder(tmp_path / "encoder", sorted({word for text in texts for side in text for word in side.split()}))
     out = tmp_path / "out"
-    arguments = ("--corpus", *write(tmp_path, texts), "--out", out, "--min-count", 20, "--min-entropy", 0.6)
-    assert extract(*arguments, "--aligner", f"hf:{tmp_path / 'encoder'}?layer=0") == 0
+    arguments = ("--corpus", *write(tmp_path, texts), "--out", out)
+    thresholds = ("--set", "min_count=20", "--set", "min_entropy=0.6")
+    assert extract(*arguments, *thresholds, "--aligner", f"hf:{tmp_path / 'encoder'}?layer=0") == 0
     facts = json.loads((out / "dtails/SOURCE.json").read_text(encoding="utf-8"))["languages"]["xx"]
     assert facts["aligner"]["layer"] == 0
     concepts = {entry.concept for entry in words(DataFolder(out, "generated"), "xx")}
@@ -170,8 +171,8 @@ def encoder(folder: Path, known: Sequence[str]) -> None:
         ("--aligner planted", r"--aligner planted: not an encoder; use hf:MODEL"),
         ("--aligner nosuch", r"--aligner nosuch: unknown model"),
         ("--lang afr", r"--lang afr: use"),
-        ("--pos NN", r"none of a source word with the tag NN"),
-        ("--min-count 0", r"--min-count 0: it must be at least 1"),
+        ("--set tags=NN", r"none of a source word with the tag NN"),
+        ("--set min_count=0", r"min_count=0: it must be at least 1"),
         ("--senses minilm", r"--senses minilm: WordNet or NLTK is not installed; .*wordnet-base"),
     ],
 )

@@ -205,27 +205,25 @@ def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path) -> None:
 
 def test_annotate_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The commands of `llmprops lab eras` write sheets and read filled ones."""
-    assert (
-        call("lab", "eras", "annotate", "--out", str(tmp_path), "--annotators", "2", "--per-paradigm", "1")
-        == 0
-    )
+    assert call("lab", "eras", "annotate", str(tmp_path), "--annotators", "2", "--per-paradigm", "1") == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
     for file in tmp_path.glob("annotator_*.csv"):
         lines = file.read_text(encoding="utf-8-sig").splitlines()
         assert len(lines) == 53
         file.write_text("\n".join([lines[0], *(line[:-2] + "1,2,3" for line in lines[1:])]), encoding="utf-8")
-    assert call("lab", "eras", "score", str(tmp_path)) == 0
+    assert call("lab", "eras", "annotate", str(tmp_path), "--score") == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["pairs", "78"]
 
 
 def test_annotate_takes_a_generated_set(tmp_path: Path) -> None:
     """Sheets can use a generated set; a set with too few pairs is an error."""
     call("lab", "eras", "generate", "--pairs", "2", "--out", str(tmp_path / "set"))
-    call("lab", "eras", "annotate", "--set", str(tmp_path / "set"), "--annotators", "2", "--per-paradigm", "1",
-         "--out", str(tmp_path / "sheets"))  # fmt: skip
+    words = ("--data", str(tmp_path / "set"))
+    numbers = ("--annotators", "2", "--per-paradigm", "1")
+    call("lab", "eras", "annotate", str(tmp_path / "sheets"), *words, *numbers)
     assert (tmp_path / "sheets" / "key.json").exists()
     with pytest.raises(UsageError, match="20 are needed"):
-        call("lab", "eras", "annotate", "--set", str(tmp_path / "set"), "--out", str(tmp_path / "other"))
+        call("lab", "eras", "annotate", str(tmp_path / "other"), *words)
 
 
 def run(*words: object) -> int:
@@ -292,16 +290,19 @@ def test_model_without_answers_is_an_error(tmp_path: Path, capsys: pytest.Captur
 
 @needs_train
 @pytest.mark.parametrize(
-    "words",
+    ("setting", "message"),
     [
-        ("segmenter", "--data", "x"),
-        ("sentiment", "--data", "x"),
-        ("table", "1", "--data", "x", "--source", "builtin"),
+        ("batch=0", "batch must be at least 1, not 0"),
+        ("epoch=1", "--set epoch=1: the settings are batch, accumulate, epochs, "),
+        ("epochs=many", "--set epochs=many: must be of type float"),
+        ("epochs", "--set epochs: must be NAME=VALUE"),
     ],
 )
-def test_options_of_a_training_are_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+def test_a_wrong_setting_of_a_training_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, message: str
 ) -> None:
-    """The options of `eras train` reach the training, which refuses a wrong one in one line."""
-    assert run("lab", "eras", "train", *words, "--batch", 0, "--out", tmp_path / "out") == 2
-    assert "--batch must be at least 1, not 0" in one_error(capsys)
+    """`eras train --set` refuses an unknown setting and a value that cannot be used, and writes nothing."""
+    words = ("lab", "eras", "train", 1, "--data", "x", "--source", "builtin", "--out", tmp_path / "out")
+    assert run(*words, "--set", setting) == 2
+    assert message in one_error(capsys)
+    assert not (tmp_path / "out").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -77,7 +76,7 @@ def test_extractor_that_is_not_linear_is_wrong() -> None:
     )
     assert (verdict.status, verdict.score, verdict.given) == ("wrong", 0.0, "rejected")
     assert '"Quito" (replaced by ' in verdict.reason
-    assert 'found in 0 of 6 replies with "Oslo" replaced, in 6 of 6 without' in verdict.reason
+    assert 'with "Oslo" replaced, one of them in 0 of 12, otherwise in 12 of 12' in verdict.reason
     assert "bound" not in verdict.evidence
 
 
@@ -165,10 +164,10 @@ def test_paraphrase_that_a_helper_cannot_process() -> None:
     for wordy in (long, "breaking news.", "vectorless news."):
         judge = lambda first, second: first in (DOGS, wordy) and second == DOGS  # noqa: E731, B023
         subject = Subject(same=judge, paraphrases=lambda text: [wordy] if text == DOGS else [])  # noqa: B023
-        verdict = verdict_on(UNLIKE, subject, no_tests=2)
+        verdict = verdict_on(UNLIKE, subject)
         assert (verdict.status, verdict.given, verdict.task) == ("correct", "accepted-no", "no")
         # The sentences themselves have trees.
-        expected = {"paraphrases_1": 1, "indifferentiable_or": 0, "trees_missing": 0}
+        expected = {"category_or": 4, "trees_missing": 0}
         assert expected.items() <= verdict.values.items()
         own = verdict_on(control(UNLIKE, "own_paraphrase"), subject)
         assert (own.status, own.values["phi_or"], own.values["trees_missing"]) == ("wrong", 0, 1)
@@ -260,7 +259,7 @@ def test_sanity_items_come_from_the_pairs() -> None:
     ("setting", "value"),
     [
         ("samples", "0"), ("samples", "101"), ("tests", "0"), ("rule", "all"), ("synonym_votes", "0"),
-        ("no_tests", "0"), ("paraphrases", "0"), ("phi", "xor"), ("indifferentiable", "no"), ("askings", "0"),
+        ("phrases", "no"), ("alignment", "no"), ("askings", "0"),
         ("max_tokens", "0"), ("temperature", "-1"), ("temperature", "nan"),
         ("search", "some"), ("nosuch", "1"),
     ],
@@ -277,8 +276,7 @@ def test_the_papers_protocol() -> None:
     """`paper` has the paper's numbers and lists what the paper leaves open; `quick` lists what it omits."""
     s = ORACLE.protocols["paper"].settings
     assert (s.samples, s.tests, s.rule, s.synonym_votes) == (11, 5, "any", 7)
-    assert (s.phi, s.no_tests, s.paraphrases, s.askings, s.indifferentiable) == ("or", 1, 5, 5, "asked")
-    assert (s.reference, s.ask_identical, s.temperature, s.max_tokens) == (True, True, 1.0, None)
+    assert (s.askings, s.phrases, s.distance, s.temperature, s.max_tokens) == (5, "all", 0.0, 1.0, None)
     assumed = ORACLE.protocols["paper"].assumed
     for phrase in (
         "temperature",
@@ -294,7 +292,7 @@ def test_the_papers_protocol() -> None:
         f"at most {most} calls for the tests of a sentence, instead of 165"
         in ORACLE.protocols["quick"].gives_up
     )
-    assert (s.alignment, s.whole, quick.alignment, quick.whole) == ("printed", "allow", "covering", "bar")
+    assert (s.alignment, quick.alignment, quick.phrases) == ("printed", "covering", "needed")
     assert (s.search, quick.search) == ("none", "accepted")
 
 
@@ -308,33 +306,33 @@ def test_helpers_by_task() -> None:
     assert ORACLE.tasks_by_answer == {"yes", "no"}
 
 
-def test_own_rules_and_pool(tmp_path: Path) -> None:
-    """A user's rules and pool files replace the built-in files of the same name."""
+def test_own_pool(tmp_path: Path) -> None:
+    """A user's pool file replaces the built-in file; built-in sentences get each other's entities (appendix A.2)."""
     folder = tmp_path / "oracle"
     folder.mkdir()
     (folder / "sentences.txt").write_text("Then Oslo wrote.\n", encoding="utf-8")
-    files = DataFolder(builtin_data(), "builtin")
-    pool = files.json("oracle/pool.json")
-    pool["classes"]["city"] = ["Kirkwall"]
-    (folder / "pool.json").write_text(json.dumps(pool), encoding="utf-8")
+    (folder / "pool.json").write_text('{"classes": {"city": ["Kirkwall"]}}', encoding="utf-8")
     part = loaded(ORACLE, DataFolder(tmp_path, "generated"))
     assert [item.id for item in part.items] == ["oracle/own/0001"]
-    assert part.context.pool != context().pool
-    assert part.context.rules == context().rules
-    assert part.context.pool.names["city"] == ("Kirkwall",)
-    rules = files.json("oracle/synonym_rules.json")
-    rules["prompts"]["synonyms"] += " In Scots."
-    (folder / "synonym_rules.json").write_text(json.dumps(rules), encoding="utf-8")
-    part = loaded(ORACLE, DataFolder(tmp_path, "generated"))
-    assert part.context.rules.prompts["synonyms"].endswith(" In Scots.")
+    assert part.context.pool == {"city": ("Kirkwall",)}
+    builtin = loaded(ORACLE, DataFolder(builtin_data(), "builtin"))
+    labelled = {name for item in builtin.items if item.task == "linearity" for name, _ in item["entities"]}
+    assert {*builtin.context.pool["city"]} <= labelled
 
 
 # ---- remarks
 
 
 def test_remarks_give_the_bound_of_an_acceptance() -> None:
-    """The remarks give the coin's bound for the run's number of tests and the number of cases without one."""
-    values = {"tests_or": 3.0, "fair_coin_or": 1.0, "fair_coin_and": 1.0, "accepted": 1.0, "trust_or": 1.0}
+    """The remarks give the coin's bound and the number of cases without one."""
+    values = {
+        "overlap_own_or": 0.5,
+        "overlap_other_or": 0.1,
+        "fair_coin_or": 1.0,
+        "fair_coin_and": 1.0,
+        "accepted": 1.0,
+        "trust_or": 1.0,
+    }
     unfair = {**values, "fair_coin_or": 0.0}
     some = [
         record("no", n, benchmark="oracle", values=v)
@@ -342,27 +340,13 @@ def test_remarks_give_the_bound_of_an_acceptance() -> None:
     ]
     assert list(ORACLE.remarks(some)) == [
         (
-            "accepted no: a model whose answers do not depend on the coin passes 3 tests with probability at most"
-            " 0.125; no bound for 1, where only one sentence had paraphrases to draw from (so in 2 of 3"
+            "accepted no: a model whose answers do not depend on the coin passes its test with probability at most"
+            " 0.5; no bound for 1, where only one sentence had paraphrases to draw from (so in 2 of 3"
             " tested answers of no); too few tests to say whether word overlap names the source"
         ),
         "a rejected answer is not trusted; it is never turned into its opposite",
     ]
     assert list(ORACLE.remarks([record("consistency", 1, benchmark="oracle")])) == []
-
-
-@pytest.mark.parametrize(("phi", "unfair"), [({}, 1), ({"phi": 0.0}, 1), ({"phi": 1.0}, 2)])
-def test_remarks_use_the_phi_of_the_run(phi: dict[str, float], unfair: int) -> None:
-    """An unfair coin counts only for the run's own phi; a record without phi was decided by "or"."""
-    coins = [(1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
-    some = [
-        record("no", n, benchmark="oracle", values={
-            **phi, "tests_or": 1.0, "tests_and": 1.0, "fair_coin_or": by_or, "fair_coin_and": by_and, "accepted": 1.0,
-            "trust_or": 1.0, "trust_and": 1.0,
-        })
-        for n, (by_or, by_and) in enumerate(coins)
-    ]  # fmt: skip
-    assert f"no bound for {unfair}, where" in next(iter(ORACLE.remarks(some)))
 
 
 # ---- a checker as a benchmark

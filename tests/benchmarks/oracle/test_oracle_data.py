@@ -14,7 +14,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.oracle.items import DOMAINS, MSRP, REDOCRED, items, occurs_in
 from pytest_llmprops.benchmarks.oracle.nulls import FEATURES, shallow
-from pytest_llmprops.benchmarks.oracle.redocred import Detokenised, detokenised
+from pytest_llmprops.benchmarks.oracle.redocred import detokenised
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data
 
@@ -352,15 +352,12 @@ def without_spaces(texts: Iterable[str]) -> str:
     return "".join("".join(texts).split())
 
 
-def tokenised(documents: Any) -> Iterator[tuple[list[str], Detokenised, list[list[int]]]]:
-    """Return the tokens, text and mention spans of every sentence."""
+def tokenised(documents: Any) -> Iterator[tuple[list[str], str, list[tuple[int, int]], list[list[int]]]]:
+    """Return the tokens, text, spans of tokens and mentions of every sentence."""
     for document in documents:
-        quoted = False
         for index, tokens in enumerate(document["sents"]):
-            text = detokenised(tokens, quoted=quoted)
-            quoted = text.quoted
             result = [m["pos"] for entity in document["vertexSet"] for m in entity if m["sent_id"] == index]
-            yield tokens, text, result
+            yield tokens, *detokenised(tokens), result
 
 
 def test_pairs_are_complete(files: DataFolder) -> None:
@@ -392,7 +389,7 @@ def test_mentions_occur_at_their_spans(files: DataFolder, corpora: list[str]) ->
     """Every labelled mention is in the text at its span, with its own characters and as whole words."""
     total = cut = 0
     for path in corpora:
-        for tokens, (text, spans, _), mentions in tokenised(files.json(path)):
+        for tokens, text, spans, mentions in tokenised(files.json(path)):
             for first, stop in mentions:
                 name = text[spans[first][0] : spans[stop - 1][1]].strip()
                 assert without_spaces([name]) == without_spaces(tokens[first:stop]), text
@@ -406,7 +403,7 @@ def test_labels_match_the_mentions(files: DataFolder, corpora: list[str]) -> Non
     """An item's entities are the distinct texts of its sentence's mentions, and occur literally in it."""
     loaded = iter([i for i in items(files) if i.task == "linearity" and i["domain"] == "published"])
     for path in corpora:
-        for _, (text, spans, _), mentions in tokenised(files.json(path)):
+        for _, text, spans, mentions in tokenised(files.json(path)):
             if text:
                 item = next(loaded)
                 names = {text[spans[a][0] : spans[b - 1][1]].strip() for a, b in mentions} - {""}
@@ -419,7 +416,7 @@ def test_text_has_all_characters_and_good_spacing(files: DataFolder, corpora: li
     """No character is lost, and very few spaces precede a closing mark or follow an opening bracket."""
     total, wrong = 0, []
     for path in corpora:
-        for tokens, (text, _, _), _ in tokenised(files.json(path)):
+        for tokens, text, _, _ in tokenised(files.json(path)):
             assert without_spaces([text]) == without_spaces(tokens)
             total += 1
             if re.search(r"\s[,;:.!?)\]](?:\s|\Z)|[(\[]\s|\s(?:'s|n't)\b", text):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
 from pytest_llmprops.benchmarks.oracle.algebra import (
+    bound_of,
     complement,
     draws,
     failure_bound,
@@ -22,10 +23,10 @@ from pytest_llmprops.benchmarks.oracle.algebra import (
     rejection_bound,
 )
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
-from pytest_llmprops.benchmarks.oracle.items import RULES as DECISIONS
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
-from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings, bound_of
+from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings
+from pytest_llmprops.benchmarks.oracle.settings import RULES as DECISIONS
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 from pytest_llmprops.core.verdicts import objects_in
@@ -406,7 +407,7 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
         assert prepared.stopped is None
         assert subject.m >= 3
         for x in range(2**subject.m):
-            here = normalised(subject.transformed(x).text)
+            here = normalised(subject.transformed(x))
             assert all(contains_words(here, subject.due(i, x)) for i in range(subject.m))
         pool_names[:] = [name for s in subject.synonyms for name in (s.text, s.entity.name)]
         acceptance = asyncio.run(checker.check(text, Oracle(ask), random.Random(seed)))
@@ -577,23 +578,33 @@ def test_any_has_no_power_against_noise_and_says_so() -> None:
     assert accepted["majority"] < 15
 
 
-def test_counts_name_what_was_replaced() -> None:
-    """A culprit has its kind (appendix A.3) and the counts by which it gets it."""
-    # The replacement of Lisbon is only found where Adriana is replaced, too.
-    tied = check(
-        Fake(lambda x, _: [n for n in present(x) if n != "Nairobi" or x & 1]), 1, rule="majority", tests=20
+@pytest.mark.parametrize(
+    ("lost", "counts"),
+    [
+        # The replacement of Lisbon is only found where Adriana is replaced, too.
+        (lambda n, x: n == "Nairobi" and not x & 1, 'with "Adriana" replaced, one of them in 4'),
+        # Lisbon itself is lost where Adriana is replaced, and its replacement is always lost with Kenya's.
+        (
+            lambda n, x: (n == "Lisbon" and x & 1) or (n == "Nairobi" and x & 4),
+            'with "Adriana" replaced, one of them in 1',
+        ),
+        # Linear, but not faithful.
+        (lambda n, x: n == "Nairobi", "its replacement in 0 of "),
+    ],
+)  # fmt: skip
+def test_counts_name_what_was_replaced(lost: Callable[[str, int], Any], counts: str) -> None:
+    """An entity at fault has the counts of appendix A.3: found, its replacement found, by what was replaced."""
+    result = check(Fake(lambda x, _: [n for n in present(x) if not lost(n, x)]), 1, rule="majority", tests=20)
+    [culprit] = objects_in(result.evidence, "culprits")
+    assert (culprit["name"], culprit["synonym"]) == ("Lisbon", "Nairobi")
+    assert counts in str(culprit["why"])
+    assert str(culprit["why"]) in result.why
+
+
+def test_another_form_is_named() -> None:
+    """An entity that is found in a longer name is listed with that name."""
+    long = check(
+        Fake(lambda x, _: [n + " office" if n == "Norway" else n for n in present(x)]), 1, rule="majority"
     )
-    [culprit] = objects_in(tied.evidence, "culprits")
-    assert (tied.outcome, culprit["name"], culprit["kinds"]) == ("rejected", "Lisbon", ["synonym fault"])
-
-    # Lisbon itself is lost where Adriana is replaced, and its replacement is always lost with Kenya's.
-    def known(x: int, _: int) -> list[str]:
-        return [n for n in present(x) if (n != "Lisbon" or not x & 1) and (n != "Nairobi" or not x & 4)]
-
-    [culprit] = objects_in(check(Fake(known), 1, rule="majority", tests=20).evidence, "culprits")
-    assert culprit["kinds"] == ["assumed knowledge"]
-    assert 'replies with "Adriana" replaced, in ' in str(culprit["why"])
-    blind = check(Fake(lambda x, _: [n for n in present(x) if n != "Nairobi"]), 1, rule="majority", tests=20)
-    [culprit] = objects_in(blind.evidence, "culprits")
-    assert (blind.outcome, culprit["name"], culprit["kinds"]) == ("unfaithful", "Lisbon", ["synonym fault"])
-    assert str(culprit["why"]).startswith("always found, its replacement in 0 of 11 replies")
+    [culprit] = objects_in(long.evidence, "culprits")
+    assert 'as "norway office" in ' in str(culprit["why"])

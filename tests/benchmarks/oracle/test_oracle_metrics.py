@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
+from pytest_llmprops.benchmarks.oracle.benchmark import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import linearity_remarks, metric_rows
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.verdicts import VerdictRecord
@@ -216,13 +216,6 @@ def test_undecided_yes_is_in_no_acceptance_rate() -> None:
     assert [metrics["yes", "acceptance_rate", group].n for group in ("", "or", "and")] == [3, 3, 2]
 
 
-def test_what_the_papers_rule_counts() -> None:
-    """ "Yes" about the other sentence only is accepted by the paper's rule."""
-    some = [no(0, (1, 1)), no(1, (3, 3), other_only_or=1.0), no(2, (3, 3)), no(3, (2, 2), other_only_or=1.0)]
-    measured = values(some, "no")
-    assert measured["acceptance_rate_paper"] == 3 / 4
-
-
 def test_no_by_hand() -> None:
     """The "no" answers accepted under each rule, the reasons for the others, and the categories of table 5.
 
@@ -246,20 +239,13 @@ def test_no_by_hand() -> None:
 
 
 def test_unreadable_tests_are_excluded_from_both_rules() -> None:
-    """A "no" with unreadable tests is in no acceptance rate; the overall rates use the run's own phi."""
+    """A "no" with unreadable tests is in no acceptance rate."""
     some = [no(0, (1, 1)), no(1, (2, 2)), *(no(n, (4, 4)) for n in range(2, 9))]
     metrics = rows(some)
     for group in ("", "ĀĪ or", "ĀĪ and"):
         for name in ("acceptance_rate", "acceptance_rate_paper"):
             metric = metrics["no", name, group]
             assert (metric.value, metric.n) == (1 / 2, 2)
-    # Decided by "and": the first is unreadable. By "or", both are.
-    by_and = [no(0, (3, 4), phi=1.0, accepted=0.0), no(1, (4, 3), phi=1.0, accepted=0.0)]
-    by_and = [
-        replace(r, values={**r.values, "accepted_paper": float(r.values["trust_and"] == 3)}) for r in by_and
-    ]
-    paper = rows(by_and)["no", "acceptance_rate_paper", ""]
-    assert (paper.value, paper.n) == (1.0, 1)
     assert rows([no(0, (4, 4))])["no", "acceptance_rate_paper", ""].value is None
 
 

@@ -94,7 +94,7 @@ def test_the_answer_decides_the_task(run: Runner) -> None:
         ("parse", "embed"), "wordpairs"
     )
     assert "a rejected answer is not trusted; it is never turned into its opposite" in honest.output
-    assert "passes 1 test with probability at most 0.5" in honest.output
+    assert "passes its test with probability at most 0.5" in honest.output
 
 
 def test_sentences_need_no_helper(run: Runner) -> None:

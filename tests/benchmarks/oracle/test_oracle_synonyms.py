@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -26,15 +24,15 @@ from pytest_llmprops.benchmarks.oracle.synonyms import (
     counted,
     form,
     objection,
-    parse_pool,
-    parse_rules,
+    pool_of,
     read_named,
+    read_pool,
     shape,
 )
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from tests.support.oracle_fakes import DATA, POOL, RULES
+from tests.support.oracle_fakes import POOL, RULES
 
 Answer = Callable[[Chat], str]
 
@@ -136,7 +134,7 @@ def test_pool_names() -> None:
         assert len(set(texts)) == 6
         assert not set(texts) & {name for name, _ in entities}
         for synonym, cls in zip(result, ("person", "person", "city", "city", "country", "date"), strict=True):
-            assert synonym.text in POOL.names[cls]
+            assert synonym.text in POOL[cls]
             assert len(synonym.text.split()) == len(synonym.entity.name.split())
         names.add(tuple(texts))
         alone, _ = synonyms(sentence, entities[1:3], seed=seed)
@@ -373,67 +371,30 @@ def test_data_of_this_project() -> None:
     """The pool has at least 40 names per class for the classes in the rules, and several dates per format."""
     for cls in ("person", "location", "city", "country", "organization", "date", "film", "book"):
         assert cls in RULES.pool_classes
-    assert all(len(POOL.names[cls]) >= 40 for cls in RULES.pool_classes)
-    forms = Counter(form(name) for name in POOL.names["date"])
+    assert all(len(POOL[cls]) >= 40 for cls in RULES.pool_classes)
+    forms = Counter(form(name) for name in POOL["date"])
     assert min(forms.values()) >= 6
     assert {"9999", "X 9999", "9 X 9999", "X 9, 9999"} <= set(forms)
     for cls in RULES.pool_classes:
-        for name in random.Random(0).sample(POOL.names[cls], 10):
+        for name in random.Random(0).sample(POOL[cls], 10):
             decided, _ = RULES.named(name.removeprefix("The "), cls, at_start=False)
             assert decided, name
 
 
-def _change(path: list[Any], value: Any) -> Callable[[Any], None]:
-    def change(data: Any) -> None:
-        for key in path[:-1]:
-            data = data[key]
-        data[path[-1]] = value
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (_change(["format"], "x"), "format is 'x'"),
-        (_change(["prompts", "named"], "no field"), "prompt 'named'"),
-        (_change(["prompts"], []), "prompts: not a JSON object"),
-        (_change(["classes", "film"], ["book"]), "is an alias of"),
-        (_change(["classes", "film"], [1]), "not a list of texts"),
-        (
-            _change(["rules", 0, "pattern"], "("),
-            "rule 1 (RISC-V register in lower case): 'pattern' is not a regular",
-        ),
-        (_change(["rules", 0, "named"], "yes"), "rule 1"),
-        (_change(["rules", 0, "class"], ["nosuch"]), "unknown class 'nosuch'"),
-        (_change(["rules"], {}), "rules: not a list"),
-        (_change(["pool_classes"], ["nosuch"]), "unknown class 'nosuch'"),
-        (_change(["longest_words"], 0), "longest_words: it is 0"),
-        (_change(["longest_repeat"], True), "longest_repeat: it is True"),
-    ],
-)
-def test_damaged_rules(change: Callable[[Any], None], says: str) -> None:
-    """A damaged rules file gives one line with the file, the place and a fix."""
-    data = json.loads((DATA / "synonym_rules.json").read_text("utf-8"))
-    change(data)
-    with pytest.raises(DataError, match=rf"^my\.json.*{re.escape(says)}.*; "):
-        parse_rules(data, "my.json")
+def test_the_pool_has_the_entities_of_the_run() -> None:
+    """A class with three named entities in the run is replaced by these, any other one by the written names."""
+    cities = [("Oslo", "city"), ("Lima", "town"), ("Quito", "city"), ("Lima", "city"), ("my town", "city")]
+    pool = pool_of([*cities, ("Peru", "country"), ("Chad", "country")], POOL, RULES)
+    assert pool["city"] == ("Oslo", "Lima", "Quito")
+    assert {cls: names for cls, names in pool.items() if cls != "city"} == {
+        cls: names for cls, names in POOL.items() if cls != "city"
+    }
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (_change(["format"], 1), "format is 1"),
-        (_change(["classes", "planet"], ["Mars"]), "unknown class"),
-        (_change(["classes", "city"], []), "no names"),
-        (_change(["classes", "city"], ["Oslo", "the oslo"]), "'oslo' is listed twice"),
-        (_change(["classes", "city"], ["Oslo", "..."]), "is not a name"),
-        (_change(["classes", "city"], "Oslo"), "not a list of texts"),
-    ],
+    "document", [[], {}, {"classes": []}, {"classes": {"city": "Oslo"}}, {"classes": {"city": [1]}}]
 )
-def test_damaged_pool(change: Callable[[Any], None], says: str) -> None:
-    """A damaged pool file gives one line with the file, the place and a fix."""
-    data = json.loads((DATA / "pool.json").read_text("utf-8"))
-    change(data)
-    with pytest.raises(DataError, match=rf"^my\.json.*{re.escape(says)}.*; "):
-        parse_pool(data, RULES, "my.json")
+def test_a_damaged_pool(document: Any) -> None:
+    """A damaged pool file gives one line with the file and a fix."""
+    with pytest.raises(DataError, match=r"^oracle/pool\.json: not lists of names by class; write"):
+        read_pool(document)

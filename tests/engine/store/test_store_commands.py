@@ -1,4 +1,4 @@
-"""`llmprops store info` and `prune`."""
+"""`llmprops store`: what a store has, and `--prune`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def one_error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_info_counts_replies_by_model(capsys: pytest.CaptureFixture[str], path: str) -> None:
     """Each model has its number of replies and their days."""
-    first, *lines = output(capsys, "info", path)
+    first, *lines = output(capsys, path)
     assert first.startswith(f"{path}: version 1, 0.0 MB")
     today, then = (time.strftime("%Y-%m-%d", time.gmtime(time.time() - days * DAY)) for days in (0, 10))
     assert lines == [
@@ -55,27 +55,25 @@ def test_info_counts_replies_by_model(capsys: pytest.CaptureFixture[str], path: 
 
 def test_info_shows_the_default_store(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a name, the store is the one that pytest uses; if there is none, one line says so."""
-    assert f"{default_store()}: no such file" in one_error(capsys, "info")
+    assert f"{default_store()}: no such file" in one_error(capsys)
     open_store(str(default_store())).close()
-    assert output(capsys, "info")[1] == "  no replies"
+    assert output(capsys)[1] == "  no replies"
 
 
 def test_prune_deletes_what_it_is_told(capsys: pytest.CaptureFixture[str], path: str) -> None:
     """Replies are deleted by age, by model or by both, and never all of them by default."""
-    assert "say what to delete" in one_error(capsys, "prune", path)
-    assert "at least 0" in one_error(capsys, "prune", path, "--older-than=-1")
-    assert output(capsys, "prune", path, "--older-than", "9", "--model", "m2") == [
-        f"{path}: 1 replies deleted"
-    ]
-    assert output(capsys, "prune", path, "--older-than", "11") == [f"{path}: 0 replies deleted"]
-    assert output(capsys, "prune", path, "--model", "m1") == [f"{path}: 2 replies deleted"]
+    assert "add --prune DAYS" in one_error(capsys, path, "--model", "m1")
+    assert "at least 0" in one_error(capsys, path, "--prune=-1")
+    assert output(capsys, path, "--prune", "9", "--model", "m2") == [f"{path}: 1 replies deleted"]
+    assert output(capsys, path, "--prune", "11") == [f"{path}: 0 replies deleted"]
+    assert output(capsys, path, "--prune", "0", "--model", "m1") == [f"{path}: 2 replies deleted"]
 
 
 def test_wrong_places_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A missing source and a wrong URL are one line; nothing is created, and no password is shown."""
     missing = tmp_path / "missing.sqlite"
-    assert f"{missing}: no such file" in one_error(capsys, "info", str(missing))
+    assert f"{missing}: no such file" in one_error(capsys, str(missing))
     assert not missing.exists()
-    assert "geheim" not in one_error(capsys, "info", "postgresql://u:ge heim@h/geheim")
+    assert "geheim" not in one_error(capsys, "postgresql://u:ge heim@h/geheim")
     hidden = "postgresql://u:***@h/db"
-    assert f"{hidden}: has *** in place of a password" in one_error(capsys, "prune", hidden, "--model", "m")
+    assert f"{hidden}: has *** in place of a password" in one_error(capsys, hidden, "--prune", "0")

@@ -1,4 +1,4 @@
-"""The store in a file: it is private, migrated, and never emptied."""
+"""The store in a file: it is private, and never emptied."""
 
 from __future__ import annotations
 
@@ -237,31 +237,6 @@ def test_database_of_another_program_is_refused(tmp_path: Path) -> None:
         assert path.read_bytes() == before
         assert path.stat().st_mode & 0o777 == 0o644
         assert [file.name for file in tmp_path.iterdir()] == [path.name]
-
-
-def test_a_store_of_an_earlier_version_is_migrated(path: Path) -> None:
-    """A file without a version keeps its replies; earlier versions can still read it."""
-    path.parent.mkdir()
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute(
-            "CREATE TABLE replies (key TEXT PRIMARY KEY, stored REAL NOT NULL, model TEXT NOT NULL,"
-            " reply TEXT NOT NULL) WITHOUT ROWID"
-        )
-        row = row_of("k", "m", REPLY)
-        db.execute("INSERT INTO replies VALUES (?, ?, ?, ?)", row)
-    reading = SQLiteStore(path, read_only=True)
-    assert get(reading, "k") == REPLY
-    assert reading.info().version == 0
-    reading.close()
-    store = SQLiteStore(path)
-    assert get(store, "k") == REPLY
-    other = row_of("other", "m", REPLY)
-    store.put_many([other])
-    assert store.info().version == VERSION
-    assert store.get_many(["k", "other"]).keys() == {"k", "other"}
-    store.close()
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT key, stored, model, reply FROM replies").fetchall() == [row, other]
 
 
 @pytest.mark.parametrize("read_only", [False, True])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -85,13 +84,3 @@ def test_old_replies_are_pruned(store: Store) -> None:
     assert store.prune(before=2.0, model="m2") == 1
     assert store.prune(before=2.0, model=None) == 2
     assert store.get_many(["a", "b", "c", "d"]).keys() == {"b"}
-
-
-def test_changed_lists_of_models_are_noticed(opened: Callable[[], Store]) -> None:
-    """The first list of a server has no age; a changed one counts from now, for every run with the store."""
-    one, two = opened(), opened()
-    assert one.listed_since("http://s", "list 1") == 0.0
-    assert two.listed_since("http://s", "list 1") == 0.0
-    since = two.listed_since("http://s", "list 2")
-    assert since > 1e9
-    assert one.listed_since("http://s", "list 2") == since

@@ -63,8 +63,7 @@ class Settings:
         least = {"min_count": 1, "min_entropy": 0, "forms": 1, "concepts": 1, "per_concept": 2, "uniform": 0}
         for name, number in least.items():
             if not getattr(self, name) >= number:
-                option = f"--{name.replace('_', '-')} {getattr(self, name)}"
-                raise UsageError(f"{option}: it must be at least {number}")
+                raise UsageError(f"{name}={getattr(self, name)}: it must be at least {number}")
 
 
 class Row(NamedTuple):
@@ -173,7 +172,7 @@ def extract(
         raise UsageError(
             f"no concept: of {len(counts):,} source words, {several:,} have two translations that are each aligned"
             f" {settings.min_count} times, {len(concepts):,} of them an entropy of {settings.min_entropy}, and none has"
-            " two of the same sense; use more text, a lower --min-count or --min-entropy, or --senses none"
+            " two of the same sense; use more text, a lower min_count or min_entropy (--set), or --senses none"
         )
     facts: dict[str, Any] = {
         **parts.facts,

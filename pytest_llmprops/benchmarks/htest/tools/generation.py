@@ -100,19 +100,22 @@ def training_rows(task: str, *, n: int, seed: int, exclude: Collection[str] = ()
     return [(text, LABELS[place % 2]) for place, text in enumerate(texts)]
 
 
-def export_train(out: Path, *, n: int, seed: int, exclude: Collection[str] = ()) -> list[Path]:
+def export_train(
+    out: Path, *, n: int, seed: int, exclude: Collection[str] = (), tasks: Sequence[str] | None = None
+) -> list[Path]:
     """Write ``<task>_train.jsonl`` in the chat format for fine-tuning (the paper's appendix F); return the files.
 
     :param n: Rows of each task. :param exclude: Texts of other items to exclude, for example the published ones.
-    :raises UsageError: for an impossible ``n``, or a folder that cannot be written.
+    :param tasks: Names of tasks; by default all ten.
+    :raises UsageError: for an unknown task, an impossible ``n``, or a folder that cannot be written.
     """
 
     def chat(text: str, label: str) -> Mapping[str, Any]:
         question = {"role": "user", "content": train_prompt(text)}
         return {"messages": [question, {"role": "assistant", "content": label}]}
 
-    rows = {task: training_rows(task, n=n, seed=seed, exclude=exclude) for task in TASKS}
-    return _written(out, {f"{task}_train.jsonl": _jsonl(chat(*row) for row in rows[task]) for task in TASKS})
+    rows = {task: training_rows(task, n=n, seed=seed, exclude=exclude) for task in known_tasks(tasks)}
+    return _written(out, {f"{task}_train.jsonl": _jsonl(chat(*row) for row in rows[task]) for task in rows})
 
 
 def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -42,9 +42,7 @@ from pytest_llmprops.training.task import (
 #: Number of further items that are scored after each epoch. They choose nothing.
 HELD_OUT = 100
 #: The settings that differ from those of all trainings. The paper states the epochs; the others are assumed.
-DEFAULTS: Mapping[str, float | bool] = {
-    "batch": 8, "learning_rate": 2e-4, "evaluations": 3, "patience": 0, "keeps_best": False
-}  # fmt: skip
+DEFAULTS = Settings(batch=8, learning_rate=2e-4, evaluations=3, patience=0, keeps_best=False)
 #: Dropout of the adapter in training.
 _DROPOUT = 0.05
 #: Rows per batch of an evaluation.
@@ -115,7 +113,7 @@ def spec_text(spec: ModelSpec, name: str = "", *without: str) -> str:
 class LabelTask:
     """Training of an adapter on the labels of a task.
 
-    A chat model learns the paper's question without examples and its label, as ``htest export-train`` writes it for
+    A chat model learns the paper's question without examples and its label, as ``htest generate --chat`` writes it for
     APIs. A base model learns one line with its label. Only the label and the end of the reply are trained on.
 
     :param rows: Training items. :param held_out: Items that are scored.

@@ -357,9 +357,9 @@ def test_every_variation_has_a_pair(labels: list[str], size: int, seed: int, ran
      {"forms": 0}, {"uniform": -1}],
 )  # fmt: skip
 def test_settings_are_checked(changes: dict[str, Any]) -> None:
-    """Numbers outside their limits are refused, with the option."""
+    """Numbers outside their limits are refused, with the setting."""
     (name,) = changes
-    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')} .*at least"):
+    with pytest.raises(UsageError, match=f"{name}=.*at least"):
         Settings(**changes)
 
 

@@ -489,22 +489,9 @@ def test_table_1_from_files(
     write_corpus(tmp_path / "pku_training.utf8", sentences(60))
     write_corpus(tmp_path / "pku_test_gold.utf8", sentences(66)[60:])
     base, out = save_base(tmp_path / "base"), tmp_path / "out"
-    words = [
-        "lab",
-        "eras",
-        "train",
-        "table",
-        "1",
-        "--data",
-        tmp_path,
-        "--base",
-        base,
-        "--out",
-        out,
-        "--only",
-        "pku",
-    ]
-    words += ["--seeds", 2, "--limit", 1, "--epochs", 1, "--evaluations", 1, "--threads", 1, "--batch", 8]
+    words = ["lab", "eras", "train", "1", "--data", tmp_path, "--base", base, "--out", out]
+    words += ["--only", "pku", "--seeds", 2, "--limit", 1]
+    words += [f"--set={setting}" for setting in ("epochs=1", "evaluations=1", "threads=1", "batch=8")]
     assert main([str(word) for word in words]) == 2
     assert "set LLMPROPS_DATA=DIR, or give --source builtin" in capsys.readouterr().err
     words += ["--source", "builtin"]
@@ -533,9 +520,9 @@ def test_table_2_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ]
     characters = "".join(c for c in "".join((*known, *WORDS, "吗")) if not c.isascii())
     base, out = save_base(tmp_path / "base", vocabulary=characters), tmp_path / "out"
-    words = ["lab", "eras", "train", "table", "2", "--data", tmp_path / "data", "--base", base, "--out", out]
-    words += ["--only", "sentiment-only", "--seeds", 1, "--limit", 1, "--epochs", 1, "--evaluations", 1]
-    words += ["--threads", 1, "--batch", 8, "--source", "builtin"]
+    words = ["lab", "eras", "train", "2", "--data", tmp_path / "data", "--base", base, "--out", out]
+    words += ["--only", "sentiment-only", "--seeds", 1, "--limit", 1, "--source", "builtin"]
+    words += [f"--set={setting}" for setting in ("epochs=1", "evaluations=1", "threads=1", "batch=8")]
     assert main([str(word) for word in words]) == 0
     assert "eras/table-2: Sentiment analysis" in capsys.readouterr().out
     rows = rows_of(out / "table.csv")

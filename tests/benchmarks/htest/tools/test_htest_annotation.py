@@ -93,7 +93,9 @@ def test_the_table_counts_rules_identified(folder: Path, capsys: pytest.CaptureF
     assert {task for task, is_identified in second.rules.items() if not is_identified} == {
         "rhyme", "palindrome", "end_ly"
     }  # fmt: skip
-    lines = [line.split() for line in output(capsys, "lab", "htest", "score", folder).splitlines()]
+    lines = [
+        line.split() for line in output(capsys, "lab", "htest", "annotate", folder, "--score").splitlines()
+    ]
     assert lines[1] == ["annotator_1", "10/10", "-", "-", "-"]
     assert lines[2] == ["annotator_2", "-", "7/10", "-", "-"]
     assert lines[3:7] == [
@@ -152,9 +154,9 @@ def test_wrong_requests_write_nothing(
 ) -> None:
     """Too many or an odd number of examples, and a folder with sheets, are one line each."""
     for k, message in ((52, "k = 52 needs 26 examples of each label"), (3, "even numbers of at least 2")):
-        assert message in one_error(capsys, "lab", "htest", "annotate", "--out", tmp_path / "new", "--k", k)
+        assert message in one_error(capsys, "lab", "htest", "annotate", tmp_path / "new", "--k", k)
     assert not (tmp_path / "new").exists()
     with pytest.raises(UsageError, match="has sheets already"):
         write_sheets(folder, examples_in(None), seed=1, ks=[4])
-    assert main(["lab", "htest", "annotate", "--out", str(tmp_path / "four")]) == 0
+    assert main(["lab", "htest", "annotate", str(tmp_path / "four")]) == 0
     assert len(list((tmp_path / "four").iterdir())) == 9

@@ -6,7 +6,7 @@ import csv
 import importlib.util
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settings_of(**more: Any) -> Settings:
     """Return the settings of a training of a few seconds, after which a small model writes labels."""
     values: dict[str, Any] = {
-        **training.DEFAULTS,
+        **asdict(training.DEFAULTS),
         "learning_rate": 2e-2,
         "epochs": 15.0,
         "threads": 1,
@@ -178,7 +178,8 @@ def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.C
         "--items",
         8,
     ]
-    words += ["--k", 4, "--limit", 1, "--epochs", 1, "--threads", 1, "--rank", 2, "--seed", 2]
+    words += ["--k", 4, "--limit", 1, "--rank", 2]
+    words += [f"--set={setting}" for setting in ("epochs=1", "threads=1", "seed=2")]
     assert main([str(word) for word in words]) == 0
     first = capsys.readouterr().out
     assert first.index("original: measuring") < first.index("uppercase-seed2: training")
@@ -215,7 +216,7 @@ def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.C
         (["--model", "hf:x", "--task", "rime"], "unknown H-TEST task 'rime'"),
         (["--model", "hf:x", "--items", "0"], "--items must be at least 1, not 0"),
         (["--model", "hf:x", "--items", "41"], "n is 41; choose an even number of at least 2"),
-        (["--model", "hf:x", "--epochs", "0"], "--epochs must be above 0"),
+        (["--model", "hf:x", "--set", "epochs=0"], "epochs must be above 0"),
         (["--model", "hf:x", "--data", "."], "no items to exclude"),
     ],
 )
