@@ -80,7 +80,13 @@ class Pending:
 def _shape_of(line: Sequence[Pending]) -> object:
     """Return what an API may refuse in a line, except its texts and the size of its limits."""
     one = line[0].request
-    features = (one.max_tokens is None, bool(one.stop), bool(one.logprobs), len(line) > 1, one.response_format)
+    features = (
+        one.max_tokens is None,
+        bool(one.stop),
+        bool(one.logprobs),
+        len(line) > 1,
+        one.response_format,
+    )
     roles = sum(message.role == "system" for message in one.messages)
     return one.temperature, features, roles, repr(one.extra)
 

@@ -650,7 +650,9 @@ def _reason(result: GroupOutcome) -> str:
     if noun == "samples" and result.group.is_one_item:
         return f"{counted}: {_answers(failures)}"
     named = failures[:NAMED]
-    listed = "; ".join(f"{r.id} ({one_line(r.reason, 80) or f'given {one_line(r.given, 60)!r}'})" for r in named)
+    listed = "; ".join(
+        f"{r.id} ({one_line(r.reason, 80) or f'given {one_line(r.given, 60)!r}'})" for r in named
+    )
     rest = sum(counts[s] for s in _NOT_CORRECT) - len(named)
     return f"{counted}: {listed}" + (f"; and {rest} more" if rest > 0 else "")
 
