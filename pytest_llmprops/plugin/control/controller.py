@@ -6,9 +6,9 @@ SIGTERM, SIGHUP, and Ctrl-C pressed more than once, end a run as one Ctrl-C does
 from __future__ import annotations
 
 import errno
-import inspect
 import os
 import signal
+import sys
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -129,13 +129,8 @@ def _leave_terminal() -> None:
 
 def _is_program() -> bool:
     """Return True if pytest is the program of this process, instead of a function that another program calls."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        # ``pytest.console_main`` until pytest 9.0, ``_pytest.config._console_main`` since
-        if frame.f_code.co_name.endswith("console_main") and frame.f_globals["__name__"] == "_pytest.config":
-            return True
-        frame = frame.f_back
-    return False
+    program = Path(sys.argv[0])
+    return program.stem == "pytest" or program.parts[-2:] == ("pytest", "__main__.py")
 
 
 class Controller:
