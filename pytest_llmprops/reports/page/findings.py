@@ -23,27 +23,7 @@ from pytest_llmprops.runs.judgement import Member
 from pytest_llmprops.runs.readings import MANY
 
 if TYPE_CHECKING:
-    from pytest_llmprops.records.gate import GateResult
     from pytest_llmprops.statistics.judgement import Change
-
-
-def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
-    """Return one sentence per benchmark; the gate's decision comes first.
-
-    A sentence says how good a single model is, or how the others do compared with the first.
-    """
-    sentences = [s for part in parts for s in dict.fromkeys((finding(part), unranked(part))) if s]
-    runs = list({id(s.run): s.run for s in series}.values())
-    lines = [_gate(gate) for run in runs if (gate := run.facts.gate) is not None] + sentences
-    return lines or ["No case has a verdict, so there is nothing to report"]
-
-
-def _gate(gate: GateResult) -> str:
-    """Return the line of the decision, which older records begin in small letters."""
-    line = gate.line or gate.decision
-    if not line.startswith(gate.decision):
-        return line
-    return gate.decision.upper() + line.removeprefix(gate.decision)
 
 
 def finding(measured: Measured) -> str:
