@@ -379,7 +379,7 @@ def _metric_checks(data: RuleData) -> list[Check]:
 def _full_checks(data: RuleData, changes: Mapping[Pairs, Change]) -> list[Check]:
     rule, checks = data.rule, []
     if rule.min_accuracy is not None:
-        checks.append(gate_checks.accuracy(rule, *data.units, spare=data.spare))
+        checks.append(gate_checks.accuracy(rule, *data.scores, spare=data.spare))
     if rule.max_drop is not None:
         pairs = data.comparison
         checks.append(gate_checks.max_drop(rule, pairs, changes[pairs], spare=data.spare))
