@@ -155,14 +155,6 @@ class RuleData:
         return [key.id for keys in self.faults.values() for key in sorted(keys)]
 
     @property
-    def samples(self) -> tuple[int | None, int | None]:
-        """Smallest number of samples of an item in this run, and in the baseline if the rule compares; None without."""
-        here = [item for item in self.items if item.candidate]
-        both = [item for item in here if item.baseline] if self.rule.paired else []
-        ours = min((len(item.candidate) for item in here), default=None)
-        return ours, min((len(item.baseline) for item in both), default=None)
-
-    @property
     def spare(self) -> int | None:
         """Number of items of its benchmarks that the run leaves out; None if it is unknown."""
         names, left = {item.key.benchmark for item in self.items if item.candidate}, self.terms.unselected
