@@ -89,7 +89,7 @@ class Reading:
 class _Form(NamedTuple):
     """A surface form, the index of its variation, and its folded spelling."""
 
-    index: int
+    variation: int
     form: str
     plain: str
 
@@ -143,8 +143,8 @@ def _resembling(text: str, variations: Variations) -> Reading:
     """Return the variation that has an inflected form in the text, or that a word of the text resembles most."""
     forms, plain, shown = _forms(variations), folded(text), simplified(text)
     inflections = [one for one in forms if inflected(one.plain, plain) >= 0 or _has_stem(one.plain, plain)]
-    if len({one.index for one in inflections}) == 1:
-        return Reading(inflections[0].index, inflections[0].form, 1.0, "inflected")
+    if len({one.variation for one in inflections}) == 1:
+        return Reading(inflections[0].variation, inflections[0].form, 1.0, "inflected")
     similar = [
         Reading(index, form, _ratio(word, simplified(form)), "similar")
         for word in dict.fromkeys([trimmed(shown), *unicode_words(shown)])
@@ -232,7 +232,7 @@ class _Match(NamedTuple):
     """A form in a translation; ``is_exact`` if the unfolded text has the unfolded form."""
 
     start: int
-    index: int
+    variation: int
     form: str
     length: int
     is_exact: bool
@@ -268,7 +268,7 @@ def read_translation(
     if matches:
         place = _place(concept, source)
         best = _used([match for match in matches if match.is_word] or matches, len(text), place)
-        return Reading(best.index, best.form, 1.0, "substring")
+        return Reading(best.variation, best.form, 1.0, "substring")
     if is_compound:
         return Reading(problem="only a compound of several variations")
     # A lemma is not in the text. A word that is only in the rest of the reply, or is English, does not count.
@@ -281,7 +281,7 @@ def read_translation(
     inflections = [one for one in forms if words and best_ratio < 1 and inflected(one.plain, text) >= 0]
     if inflections:
         longest = max(inflections, key=lambda one: len(one.plain))
-        return Reading(longest.index, longest.form, 1.0, "inflected")
+        return Reading(longest.variation, longest.form, 1.0, "inflected")
     best_word = max(similar, key=lambda reading: (reading.ratio, len(reading.form)), default=Reading())
     if best_word.ratio >= THRESHOLD:
         return best_word
@@ -302,22 +302,24 @@ def _used(matches: Sequence[_Match], length: int, place: float | None) -> _Match
     languages, 49 have several variations.
     """
     kept: list[_Match] = []
-    for match in sorted(matches, key=lambda one: (one.start, -one.length, not one.is_exact, one.index)):
+    for match in sorted(matches, key=lambda one: (one.start, -one.length, not one.is_exact, one.variation)):
         if not kept or match.start >= kept[-1].start + kept[-1].length:
             kept.append(match)
     if place is not None:
         far = [abs(match.start / length - place) for match in kept]
         near = {
-            match.index for match, distance in zip(kept, far, strict=True) if distance <= min(far) + _NEARER
+            match.variation
+            for match, distance in zip(kept, far, strict=True)
+            if distance <= min(far) + _NEARER
         }
-        kept = [match for match in kept if match.index in near]
-    count = [match.index for match in kept].count
-    return max(kept, key=lambda match: (count(match.index), -match.start))
+        kept = [match for match in kept if match.variation in near]
+    count = [match.variation for match in kept].count
+    return max(kept, key=lambda match: (count(match.variation), -match.start))
 
 
 def _without_compounds(matches: list[_Match]) -> tuple[list[_Match], bool]:
     """Leave out single characters of different variations that form one word: 兄弟 is neither 兄 nor 弟."""
-    single = {match.start: match.index for match in matches if match.length == 1}
+    single = {match.start: match.variation for match in matches if match.length == 1}
     parts = {
         place
         for start, index in single.items()
@@ -419,7 +421,6 @@ def translated_text(reply: str, variations: Variations, source: str = "") -> str
         # A longer heading ends with a colon, which is a full stop in Armenian.
         least = 2 if line.rstrip(" *_").endswith((":", "：")) else 4
         (kept if kept or least * len(line) >= len(source) else short).append(line)
-        most = 1 if re.match(r"\W*\d{1,2}[.)]\s", raw) else most
     return "\n".join(kept or short)
 
 

@@ -111,14 +111,6 @@ _PREFIXES = (
     ("[\u0561-\u0587]", 4, ("\u0579",)),
     ("\u0645\u06cc", 4, ("\u0646",)),
 )
-#: Readings of the kanji in the built-in variations and in frequent words, in hiragana.
-_READINGS = {
-    "着": "き", "履": "は", "穿": "は", "被": "かぶ", "掛": "か", "稲": "いね", "米": "こめ", "兄": "あに|にい",
-    "姉": "あね|ねえ", "弟": "おとうと", "妹": "いもうと", "水": "みず", "湯": "ゆ", "寒": "さむ", "冷": "つめ",
-    "厚": "あつ", "太": "ふと", "濃": "こ", "飯": "はん", "読": "よ", "書": "か", "見": "み", "聞": "き", "話": "はな",
-    "食": "た", "飲": "の", "行": "い", "町": "まち", "街": "まち", "娘": "むすめ", "命": "いのち",
-    "先生": "せんせい", "学校": "がっこう", "学生": "がくせい", "生徒": "せいと",
-}  # fmt: skip
 _HONORIFIC = re.compile("[おご](?=[\u3400-\u9fff])")
 
 
@@ -128,15 +120,11 @@ def with_old_spelling(form: str) -> tuple[str, ...]:
 
 
 def spellings(form: str) -> tuple[str, ...]:
-    """Return a form, with a verb's prefixes, in hiragana, and with an old character: as replies may write it."""
+    """Return a form, with an old character and with a verb's prefixes, as replies may write it."""
     written = with_old_spelling(form)
     for letters, least, prefixes in _PREFIXES:
         if len(form) >= least and re.match(letters, form):
             written += tuple(prefix + form for prefix in prefixes)
-    if _KANJI.search(form):
-        kana = _READINGS.get(form) or "".join(_READINGS.get(letter, letter) for letter in form)
-        # A word of one or two kana is part of many others.
-        written += tuple(one for one in kana.split("|") if len(one) > 1 and not _KANJI.search(one))
     return written
 
 

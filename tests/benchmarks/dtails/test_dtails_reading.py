@@ -447,14 +447,14 @@ def test_remarks_on_other_variations(answer: str, variations: Variations, index:
 @pytest.mark.parametrize(
     ("answer", "forms", "index"),
     [
-        ("かく", ("書く",), 0), ("せいと", ("生徒",), 0), ("御菓子", ("お菓子",), 0),
+        ("御菓子", ("お菓子",), 0),
         ("neiet", ("iet",), 0), ("gekyk", ("kyk",), 0), ("neko", ("ko",), None), ("չխաղաց", ("խաղաց",), 0),
         ("نمی‌روم", ("می‌روم",), 0), ("読まない", ("読む",), 0), ("மரங்கள்", ("மரம்",), 0), ("అమ్మాయిలకి", ("అమ్మాయి",), 0),
         ("կարդում", ("կարդալ",), 0),
     ],
 )  # fmt: skip
 def test_other_spellings_and_inflections(answer: str, forms: tuple[str, ...], index: int | None) -> None:
-    """A form is read in kana, with an old kanji, with a prefix of the verb and in an inflection."""
+    """A form is read with an old kanji, with a prefix of the verb and in an inflection."""
     assert selected(answer, (forms, ("zzz",))) == index
 
 
