@@ -18,8 +18,9 @@ from typing import Literal
 from rapidfuzz.distance import Levenshtein
 
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.reading import plain, rejects
+from pytest_llmprops.core.reading import rejects
 from pytest_llmprops.core.requests import Reply
+from pytest_llmprops.core.texts import plain
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, Status, Verdict
 
 Match = Literal["contains", "line"]
