@@ -438,9 +438,9 @@ class LinearityChecker:
             values = {**prepared.values, "accepted": 0.0, "unmeasurable": 1.0}
             return Acceptance(False, "unmeasurable", "no drawn test replaces a name", evidence, None, values)
         breaking = culprits(tests, subject, rule, prepared.original)
-        rows: list[JSON] = [culprit.to_json() for culprit in breaking]
-        evidence |= {"culprits": rows} if rows else {}
-        names = ", ".join(culprit.described for culprit in breaking) or "some replies could not be read"
+        evidence |= {"culprits": [*breaking]} if breaking else {}
+        described = (f'"{one["name"]}" (replaced by "{one["synonym"]}"): {one["why"]}' for one in breaking)
+        names = ", ".join(described) or "some replies could not be read"
         if failed:
             why = f"{len(failed)} of {len(tests)} test{'s' if len(tests) > 1 else ''} failed; {names}"
             return Acceptance(False, "rejected", why, evidence, None, values)
@@ -579,34 +579,13 @@ def _test_rows(tests: Sequence[OneTest]) -> list[JSON]:
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Culprit:
-    """An entity that breaks linearity or is not found.
-
-    :param why: in how many replies it and its replacement are found, as what else, and by what else was replaced.
-        Appendix A.3 sorts rejected sentences by these counts.
-    """
-
-    name: str
-    synonym: str
-    why: str
-
-    @property
-    def described(self) -> str:
-        """Its name, replacement and counts."""
-        return f'"{self.name}" (replaced by "{self.synonym}"): {self.why}'
-
-    def to_json(self) -> dict[str, JSON]:
-        """Return the object for the record."""
-        return {"name": self.name, "synonym": self.synonym, "why": self.why}
-
-
 def culprits(
     tests: Sequence[OneTest], subject: Subject, rule: Rule, original: Samples
-) -> tuple[Culprit, ...]:
-    """Return the entities on which tests fail, those of most tests first.
+) -> list[dict[str, JSON]]:
+    """Return the entities on which tests fail, those of most tests first, with their counts in words.
 
-    If every test passes, they are the entities whose replacements are not found.
+    If every test passes, they are the entities whose replacements are not found. Appendix A.3 sorts rejected sentences
+    by such counts.
     """
     failed = [test for test in tests if not test.passed]
     times: Counter[int] = Counter()
@@ -621,10 +600,10 @@ def culprits(
         times.update(i for i in range(subject.m) if wrong >> i & 1)
     replies = [(x, names) for x, samples in [(0, original), *sentences] for names in samples.sets]
     order = sorted(times, key=lambda i: (-times[i], i))
-    return tuple(_culprit(i, replies, subject) for i in order)
+    return [_culprit(i, replies, subject) for i in order]
 
 
-def _culprit(i: int, replies: Sequence[tuple[int, Names]], subject: Subject) -> Culprit:
+def _culprit(i: int, replies: Sequence[tuple[int, Names]], subject: Subject) -> dict[str, JSON]:
     """Return entity ``i`` with its counts over all readable replies, each with the vector of its sentence."""
     found = [(x, subject.due(i, x) in names) for x, names in replies]
     parts = [
@@ -649,7 +628,7 @@ def _culprit(i: int, replies: Sequence[tuple[int, Names]], subject: Subject) -> 
             )
             parts[2 + bool(other_forms) :] = [f"{cause} {_share(without)}"]
     synonym = subject.synonyms[i]
-    return Culprit(synonym.entity.name, synonym.text, "; ".join(parts))
+    return {"name": synonym.entity.name, "synonym": synonym.text, "why": "; ".join(parts)}
 
 
 def _share(hits: Iterable[bool]) -> str:
