@@ -189,8 +189,8 @@ NOT_IN_SENTENCE = "not in the sentence"
 #: entities per sentence that a plan assumes, one of them replaced by prompt 4. The paper has 3.7 on average, 76% of
 #: them named (figure 6, appendix A.4)
 SUPPOSED_ENTITIES = 4
-#: maximum names in the reason for a wrong "no entities", and rejected replacements in the evidence of an entity
-_MOST_LISTED, _MOST_REJECTED = 3, 5
+#: maximum names in the reason for a wrong "no entities"
+_MOST_LISTED = 3
 #: the least change of the share of replies with an entity that names another entity as its cause
 _CHANGE = 0.5
 
@@ -556,8 +556,7 @@ def _entity_rows(answer: Sequence[Entity], chosen: Sequence[Synonym]) -> list[JS
             how = {"how": synonym.how, "votes": synonym.votes, "named": synonym.entity.named}
             row |= {"replacement": synonym.text, **how, "decided_by": synonym.decided_by}
         elif synonym is not None:
-            refused = "; ".join(f"{text!r}: {why}" for text, why in synonym.rejected[:_MOST_REJECTED])
-            row["left_out"] = f"no replacement{': ' + refused if refused else ''}"
+            row["left_out"] = "no replacement"
         elif entity.inside:
             row["left_out"] = f"inside {entity.inside!r}"
         else:
