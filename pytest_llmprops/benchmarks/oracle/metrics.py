@@ -192,12 +192,6 @@ def yes_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     """Yield the metrics of answers of yes."""
     said = [v for v in values if v.get("said_yes") == 1]
     yield rate(place, "acceptance_rate", _hits(filter(is_decided, said), "accepted"), "higher")
-    for phi in PHIS:
-        undecided = [v.get(f"undecided_{phi}", 0.0) == 1 for v in said]
-        decided = [
-            v for v, unread in zip(said, undecided, strict=True) if not (unread or v.get("trees_missing"))
-        ]
-        yield rate(place, "acceptance_rate", _hits(decided, f"phi_{phi}"), "higher", group=phi)
     yield from _agreement(place, said)
 
 
@@ -212,8 +206,6 @@ def no_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
         for number, name in CATEGORIES.items():
             members = [v for v in tested if v.get(f"category_{phi}") == number]
             if members:
-                hits = [v[f"trust_{phi}"] == 1 for v in members]
-                yield rate(place, "acceptance_rate", hits, "higher", group=f"{name} {phi}")
                 hits = [v[f"trust_paper_{phi}"] == 1 for v in members]
                 yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{name} {phi}")
     yield from _agreement(place, said)
@@ -241,7 +233,7 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
             yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in members], "none", group=name)
         for phi in PHIS:
             proved = _hits(members, f"phi_{phi}")
-            # Without the setting ``reference``, only pairs with the answer yes have a proof attempt.
+            # With ``phrases=needed``, only pairs with the answer yes have a proof attempt.
             if proved and len(proved) == len(members):
                 yield rate(place, "provable_rate", proved, "none", group=f"{phi}, {name}")
 
@@ -355,9 +347,8 @@ def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
         for phi in PHIS:
             tested = [v for v in said if v.get(f"trust_{phi}") not in (None, *NOT_JUDGED)]
             if tested:
-                for name, key in (("acceptance_rate", "trust"), ("acceptance_rate_paper", "trust_paper")):
-                    hits = [v[f"{key}_{phi}"] == 1 for v in tested]
-                    yield rate(place, name, hits, "higher", group=f"{phi}, answer no")
+                hits = [v[f"trust_paper_{phi}"] == 1 for v in tested]
+                yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{phi}, answer no")
 
 
 #: prefix of the features in a verdict's values -> their names in reports
