@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_llmprops.benchmarks.oracle.items import (
     CONSISTENCY,
+    DIRECTIONS,
     EMBED,
     LINEARITY,
     NO,
@@ -36,15 +37,6 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
 
-#: metric -> which values are better
-DIRECTIONS = {
-    "acceptance_rate": "higher", "faithful_acceptance_rate": "higher", "entity_acceptance_rate": "higher",
-    "a_rate": "higher", "identity_rate": "higher", "label_overlap": "higher", "no_entities_rate": "none",
-    "named_share": "none", "spearman": "none",
-    "label_agreement": "higher", "yes_rate": "none", "provable_rate": "none", "acceptance_rate_paper": "higher",
-    "accepted_precision": "higher", "coverage": "higher", "source_revealed_rate": "lower", "null_coverage": "none",
-    "null_precision": "none", "potential_rate": "none", "consistency_rate": "higher",
-}  # fmt: skip
 _ASSUMED = (
     "temperature 1, the default of the paper's API; length left to the server",
     "x and y are drawn from all vectors: tests that no extractor fails (x = 0, y = 0, x = y) count too",

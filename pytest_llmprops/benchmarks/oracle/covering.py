@@ -17,8 +17,7 @@ Arguments are the subjects, objects and agents of verbs, read from a constituenc
 of other shapes (questions, relative clauses without a subject) have none.
 
 Two phrases are never paired if they contradict each other: each has a number that the other does not have, they differ
-only in a negation, one is the agent of a verb and the other the patient, they are arguments of different verbs, or one
-is an argument of a verb and the other a prepositional phrase.
+only in a negation, one is the agent of a verb and the other the patient, or they are arguments of different verbs.
 
 ``data/oracle/README.md`` has the measured shares of both.
 """
@@ -46,14 +45,6 @@ SMALL = 4
 Role = Literal["agent", "patient"]
 _BE = frozenset({"am", "are", "be", "been", "being", "is", "was", "were", "'m", "'re", "'s"})
 _CLAUSES = frozenset({"S", "SINV", "SQ"})
-#: last words of noun phrases that say when, such as "next week"; they are not objects
-_TIMES = frozenset(
-    [
-        "afternoon", "day", "earlier", "evening", "friday", "later", "monday", "month", "morning", "night",
-        "saturday", "sunday", "thursday", "time", "times", "today", "tomorrow", "tuesday", "wednesday", "week",
-        "year", "yesterday",
-    ]
-)  # fmt: skip
 _NOUN_PHRASES = frozenset({"NP", "NML"})
 NEGATIONS = frozenset(
     ["cannot", "n't", "n’t", "neither", "never", "no", "nobody", "none", "nor", "not", "nothing", "without"]
@@ -232,13 +223,7 @@ class _Division:
             return True
         argument, counterpart = one.argument(node), two.argument(other)
         if argument is None or counterpart is None:
-            is_argument = [
-                a is not None and a.span == (n.start, n.end)
-                for a, n in ((argument, node), (counterpart, other))
-            ]
-            return (is_argument[0] and is_oblique(two.tree, other)) or (
-                is_argument[1] and is_oblique(one.tree, node)
-            )
+            return False
         return argument.role != counterpart.role or not self._same_verb(argument.verb, counterpart.verb)
 
     def _same_verb(self, verb: int, other: int) -> bool:
@@ -301,8 +286,7 @@ def _of_clause(tree: Tree, clause: Node) -> Iterator[Argument]:
         if child.start <= verb:
             continue
         if _labels(child) & _NOUN_PHRASES and not passive:
-            if tree.tokens[child.end - 1].lower() not in _TIMES:
-                yield Argument((child.start, child.end), "patient", verb)
+            yield Argument((child.start, child.end), "patient", verb)
             return
         if not passive and not _labels(child) & {"PRT", "RP"}:
             return
@@ -315,11 +299,6 @@ def _first_tag(tree: Tree, predicate: Node) -> str:
     """Return the tag of the first verb of a verb phrase."""
     tags = (tree.tags[token] for token in range(predicate.start, predicate.end))
     return next((tag for tag in tags if tag.startswith("VB")), "")
-
-
-def is_oblique(tree: Tree, node: Node) -> bool:
-    """Return True for a prepositional phrase, except one with "of" or "by"."""
-    return "PP" in _labels(node) and tree.tokens[node.start].lower() not in ("of", "by")
 
 
 def inside(part: Span, span: Span) -> bool:

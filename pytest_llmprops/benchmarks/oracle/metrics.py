@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from pytest_llmprops.benchmarks.oracle.algebra import bound_of
-from pytest_llmprops.benchmarks.oracle.benchmark import DIRECTIONS
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, OWN, PAIRS, RANDOM, YES
+from pytest_llmprops.benchmarks.oracle.items import DIRECTIONS, LINEARITY, NO, OWN, PAIRS, RANDOM, YES
+from pytest_llmprops.benchmarks.oracle.linearity import bound_of
 from pytest_llmprops.benchmarks.oracle.nulls import NULLS, Pairs, conclusion
 from pytest_llmprops.benchmarks.oracle.settings import PHIS, RULES, OracleSettings
 from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES, source_revealed

@@ -15,10 +15,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from pytest_llmprops.benchmarks.oracle.algebra import complement, draw_pairs, failing_bits
 from pytest_llmprops.benchmarks.oracle.extraction import Samples
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, SYMMETRY
-from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Prepared, Replies, Sentence, Subject
+from pytest_llmprops.benchmarks.oracle.linearity import (
+    LinearityChecker,
+    Prepared,
+    Replies,
+    Sentence,
+    Subject,
+    complement,
+    draw_pairs,
+    failing_bits,
+)
 from pytest_llmprops.benchmarks.oracle.replies import ask_answer, ask_paraphrases, sentences_prompt
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings

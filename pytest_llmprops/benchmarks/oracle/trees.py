@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -31,7 +31,8 @@ Tokens = tuple[int, ...]
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 _BRACKET = re.compile("|".join(_BRACKETS))
 _ESCAPES = {bracket: escape for escape, bracket in _BRACKETS.items()}
-_PIECES = re.compile(r"[()]|[^\s()]+")
+#: an opening bracket with the label of its node, a closing one, or a token
+_PIECES = re.compile(r"\(\s*[^\s()]*|\)|[^\s()]+")
 #: quotation marks; treebanks write all of them as `` and ''
 _QUOTES = re.compile("``|''|[\"“”„«»]")
 #: category P in Unicode, but read as words
@@ -180,48 +181,34 @@ def _read(text: str) -> tuple[list[Node], list[str], list[str]]:
     """Return trees, tokens and tags of a bracketed string. No recursion, because a tree may have any depth."""
     tokens: list[str] = []
     tags: list[str] = []
-    done: list[Node] = []
-    # One entry per open bracket: label, start, children, words.
-    opened: list[tuple[str, int, list[Node], list[str]]] = []
-    pieces = _PIECES.findall(text)
-    for index, piece in enumerate(pieces):
-        if piece == "(":
-            label = pieces[index + 1] if index + 1 < len(pieces) else ")"
-            opened.append(("" if label in "()" else label, len(tokens), [], []))
-        elif piece == ")":
-            if not opened:
-                raise _malformed(text, "a bracket closes that was not opened")
-            node = _closed(text, *opened.pop(), tokens, tags)
-            (opened[-1][2] if opened else done).append(node)
-        elif not opened:
-            raise _malformed(text, f"{piece[:40]!r} is outside all brackets")
-        elif pieces[index - 1] != "(":
+    # One entry per open bracket, and one for the text around the trees: label, start, nodes, words.
+    opened: list[tuple[str, int, list[Node], list[str]]] = [("", 0, [], [])]
+    for piece in _PIECES.findall(text):
+        if piece[0] == "(":
+            opened.append((piece[1:].strip(), len(tokens), [], []))
+        elif piece != ")":
             opened[-1][3].append(piece)
-    if opened or not done:
-        raise _malformed(text, "a bracket is not closed" if opened else "it is empty")
+        elif len(opened) == 1:
+            raise _malformed(text, "a bracket closes that was not opened")
+        else:
+            label, start, parts, words = opened.pop()
+            if bool(parts) == bool(words) or len(words) > 1:
+                raise _malformed(text, f"the node {label!r} must hold either nodes or one token")
+            if words:
+                tokens.append(_BRACKET.sub(lambda match: _BRACKETS[match[0]], words[0]))
+                tags.append(label)
+            node = Node(label, start, len(tokens), tuple(parts))
+            if len(parts) == 1:
+                # Treebank files have a bracket without a label around each tree.
+                only = parts[0]
+                node = replace(only, label=f"{label}+{only.label}" if label else only.label)
+            opened[-1][2].append(node)
+    _, _, done, outside = opened[0]
+    if outside:
+        raise _malformed(text, f"{outside[0][:40]!r} is outside all brackets")
+    if len(opened) > 1 or not done:
+        raise _malformed(text, "it is empty" if len(opened) == 1 else "a bracket is not closed")
     return done, tokens, tags
-
-
-def _closed(
-    text: str,
-    label: str,
-    start: int,
-    parts: list[Node],
-    words: list[str],
-    tokens: list[str],
-    tags: list[str],
-) -> Node:
-    if bool(parts) == bool(words) or len(words) > 1:
-        raise _malformed(text, f"the node {label!r} must hold either nodes or one token")
-    if words:
-        tokens.append(_BRACKET.sub(lambda match: _BRACKETS[match[0]], words[0]))
-        tags.append(label)
-        return Node(label, start, start + 1)
-    if len(parts) > 1:
-        return Node(label, start, len(tokens), tuple(parts))
-    only = parts[0]
-    # Treebank files have a bracket without a label around each tree.
-    return Node(f"{label}+{only.label}" if label else only.label, start, only.end, only.children)
 
 
 def _malformed(text: str, problem: str) -> DataError:

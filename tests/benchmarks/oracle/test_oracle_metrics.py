@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.benchmark import DIRECTIONS
+from pytest_llmprops.benchmarks.oracle.items import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import linearity_remarks, metric_rows
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.verdicts import VerdictRecord
@@ -115,14 +115,6 @@ def test_entities_of_a_sentence_are_dependent() -> None:
     assert (entities.value, entities.n, accepted.n) == (0.5, 96, 24)
     limits = [(m.ci_low, m.ci_high) for m in (entities, accepted)]
     assert limits[0] == pytest.approx(limits[1], abs=0.04)
-
-
-def test_entities_left_out_of_the_test_are_in_no_acceptance() -> None:
-    """An entity without a bit is neither accepted nor rejected with its sentence."""
-    half = {**GOOD, "entities": 8, "tested": 4}
-    rejected = {**GOOD, "accepted": 0, "entities": 4, "tested": 4}
-    metric = rows(sentences(half, rejected))["linearity", "entity_acceptance_rate", ""]
-    assert (metric.value, metric.n) == (1 / 2, 8)
 
 
 def test_domains_have_separate_rows() -> None:
@@ -280,13 +272,6 @@ def test_pairs_without_a_proof_give_no_rate() -> None:
         "provable_rate/or, answer yes",
         "provable_rate/and, answer yes",
     }
-
-
-def test_sources_have_separate_metrics() -> None:
-    """Built-in and published pairs have separate metrics."""
-    some = [yes(0), replace(no(1, (1, 1)), source="published")]
-    places = {(m.task, m.source) for m in metric_rows(some)}
-    assert places == {("yes", "builtin"), ("no", "published"), ("pairs", "builtin"), ("pairs", "published")}
 
 
 # ---- sanity checks
