@@ -304,7 +304,8 @@ def _not_correct(
         expected = f": expected {one_line(record.expected, 90)!r}{given}" if record.expected else ""
         of = f" ({not_correct[record.id]} of {samples[record.id]} samples not correct)"
         which = f"{record.id}{of if samples[record.id] > 1 else ''}"
-        lines.append(f"  {record.status} {which}{expected} ({one_line(record.reason, 90)})")
+        reason = f" ({one_line(record.reason, 90)})" if record.reason else ""
+        lines.append(f"  {record.status} {which}{expected}{reason}")
     if len(bad) > ITEMS_SHOWN:
         lines.append(
             f"  … and {count(len(bad) - ITEMS_SHOWN)} more in verdicts.jsonl (pytest -rfx lists all)"

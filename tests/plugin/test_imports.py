@@ -146,7 +146,7 @@ def test_a_run_without_workers_imports_only_what_it_uses(run: Runner) -> None:
     run.sums(1)
     run.write("conftest.py", MODULES)
     run("--model", run.adder)
-    assert not UNUSED - {"tenacity"} & modules(run, "controller")
+    assert not UNUSED & modules(run, "controller")
 
 
 def test_the_plugin_of_hypothesis_ends_if_a_worker_used_it(run: Runner) -> None:

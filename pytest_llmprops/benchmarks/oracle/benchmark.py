@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytest_llmprops.benchmarks.oracle.items import (
+    CONSISTENCY,
+    DIRECTIONS,
     EMBED,
     LINEARITY,
     NO,
+    OWN,
+    PAIRS,
     PARSE,
+    RANDOM,
     SEARCHES,
     YES,
     items,
     sanity_items,
 )
-from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, PAIRS, RANDOM
 from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonyms import (
     POOL_FILE,

@@ -8,26 +8,28 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, align
-from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.covering import align_covering
+from pytest_llmprops.benchmarks.oracle.equivalence import (
+    EquivalenceChecker,
+    Pair,
+    own_paraphrase,
+    self_consistency,
+)
 from pytest_llmprops.benchmarks.oracle.items import (
+    CONSISTENCY,
     EMBED,
     LINEARITY,
     NO,
+    OWN,
     PARSE,
-    RULES,
+    RANDOM,
     YES,
-    Matching,
 )
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
-from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.nulls import PREFIX, shallow
-from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
-from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
-from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, self_consistency
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, verdict_of
 from pytest_llmprops.benchmarks.oracle.search import linearity_search, pair_search_of
-from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
+from pytest_llmprops.benchmarks.oracle.settings import RULES, Matching, OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonyms import Context
 from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, token_vectors
 from pytest_llmprops.core.benchmark import Ask, Measured, Searched
@@ -52,7 +54,7 @@ _Ready = tuple[Parsed, Array]
 class Aligner:
     """Computes alignments of pairs. Each sentence is parsed and embedded once, and each pair is aligned once.
 
-    :param matching: ``printed`` is Algorithm 1, ``covering`` requires that one direction covers both sentences.
+    :param matching: ``printed`` is Algorithm 1, ``covering`` covers both sentences.
     """
 
     def __init__(self, ask: AskHelper, matching: Matching = "covering") -> None:
@@ -76,11 +78,12 @@ class Aligner:
 
     def _alignments(self, one: _Ready | str, two: _Ready | str) -> Alignments:
         if isinstance(one, str) or isinstance(two, str):
-            return Alignments.without_trees(one if isinstance(one, str) else str(two))
+            return Alignments(None, None, missing=one if isinstance(one, str) else str(two))
         (tree, vectors), (other, others) = one, two
         if vectors.shape[1] != others.shape[1]:
             sizes = f"{vectors.shape[1]} and {others.shape[1]}"
-            return Alignments.without_trees(f"the encoder's vectors of two sentences have {sizes} numbers")
+            missing = f"the encoder's vectors of two sentences have {sizes} numbers"
+            return Alignments(None, None, missing=missing)
         return self._align(tree, other, vectors, others)
 
     async def _analyse(self, text: str) -> _Ready | str:
@@ -144,29 +147,25 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
     if item.task == LINEARITY:
         # Only a user's own sentences have no labels; the others may be labelled with no entity.
         labels = None if item["domain"] == "own" else tuple(name for name, _ in item["entities"])
-        checker = LinearityChecker(settings, context.rules, context.pool)
-        acceptance = await checker.check(Sentence(item["text"], labels), oracle, rng)
+        extractor = LinearityChecker(settings, context.rules, context.pool)
+        acceptance = await extractor.check(Sentence(item["text"], labels), oracle, rng)
         return _verdict(acceptance, {"rule": float(RULES.index(settings.rule))})
     align = Aligner(ask, settings.alignment)
+    checker = EquivalenceChecker(settings, align, is_random=item.task == RANDOM)
     if item.task == OWN:
-        acceptance = await own_paraphrase(
-            item["first"], oracle, ParaphraseChecker(settings, align), rng, settings.askings
-        )
-        return _verdict(acceptance)
+        return _verdict(await own_paraphrase(item["first"], oracle, checker, rng))
     pair = Pair(item["first"], item["second"], item["label"])
     if item.task == CONSISTENCY:
         return _verdict(await self_consistency(pair, oracle, settings.askings))
+    acceptance = await checker.check(pair, oracle, rng)
     if item.task == RANDOM:
-        acceptance = await ParaphraseChecker(settings, align, is_random=True).check(pair, oracle, rng)
         verdict = _verdict(acceptance)
         if acceptance.values["said_yes"] == 1:
             return replace(
                 verdict, status="wrong", score=0.0, reason=f"unrelated sentences: {acceptance.why}"
             )
         return verdict
-    pairs = ParaphraseChecker(settings, align)
-    acceptance = await pairs.check(pair, oracle, rng)
-    values = {PREFIX + name: number for name, number in shallow(*pair.sentences).items()}
+    values = {PREFIX + name: number for name, number in shallow(pair.first, pair.second).items()}
     verdict = _verdict(acceptance, values)
     said = acceptance.values["said_yes"]
     return verdict if said < 0 else replace(verdict, task=YES if said else NO)

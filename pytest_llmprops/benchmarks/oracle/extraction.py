@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.core.reading import listed
@@ -321,9 +320,6 @@ def most_frequent(sets: Sequence[Names]) -> tuple[Names, int]:
 #: maximum entities of a sentence that are tested, the first ones: {0,1}^12 has 4,096 vectors
 MOST_ENTITIES = 12
 
-#: ``tested`` if an entity is in the vectors, otherwise why it is not
-State = Literal["tested", "not_literal", "contained", "no_synonym"]
-
 _APOSTROPHE = "['’‘ʼ]"
 _DASH = "[-‐‑‒–—]"
 _LEADING = re.compile(r"(?:the|an?)\s+(?=\S)", re.I)
@@ -354,18 +350,6 @@ class Entity:
     def key(self) -> str:
         """The normalised name, by which entities are compared."""
         return normalised(self.name)
-
-    @property
-    def literal(self) -> bool:
-        """True if the sentence contains it, on its own or inside a longer entity."""
-        return bool(self.spans or self.inside)
-
-    @property
-    def state(self) -> State:
-        """``tested`` if it can be replaced, otherwise why not."""
-        if self.spans:
-            return "tested"
-        return "contained" if self.inside else "not_literal"
 
 
 def locate(extracted: Sequence[Extracted], sentence: str) -> tuple[Entity, ...]:
@@ -420,7 +404,7 @@ def _mentions(core: str, sentence: str) -> list[Span]:
             break
     else:
         return []
-    begin = next((place for place, letter in enumerate(sentence) if letter.isalnum()), 0)
+    begin = _beginning(sentence)
     starts = [span for span in spans if span[0] == begin]
     if core[0].swapcase() == core[0] or (starts and len(spans) > 1):
         return spans
@@ -441,43 +425,17 @@ def _overlap(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
-# The replacement R(v): synonyms replace the entities whose bits are 1 in the vector v (section 3.1).
-
-_INDEFINITE = re.compile(r"(?<!\w)(an?)(\s+[\"'“‘(]*)\Z", re.I)
+_INDEFINITE = re.compile(r"(?<!\w)(a)n?(\s+[\"'“‘(]*)\Z", re.I)
 _ARTICLE_BEFORE = re.compile(r"(?<!\w)(?:the|an?)\s+[\"'“‘(]*\Z", re.I)
 _THE = re.compile(r"the\s+(?=\S)", re.I)
-_ACRONYM = re.compile(r"[A-Z][A-Z0-9]+\b|[A-Z]\b")
-#: letters whose names begin with a vowel: an FBI agent
-_VOWEL_NAMES = "AEFHILMNORSX"
-#: words whose first sound differs from their first letter
-_AN = re.compile(r"(?:hour|honest|honou?r|heir)|8|1[18](?!\d)")
-_A = re.compile(r"(?:uni(?![dmn])|us[aeu]|eu|ewe|one\b|once\b|ub|uk|ura|ut[aei])")
+#: a word that takes "an", by its first letter and common exceptions
+_VOWEL = re.compile(
+    r"(?!uni(?![dmn])|us[aeu]|eu|ewe|one\b)[aeiouáéíóúäöü]|hour|hono|hones|heir|8|1[18]\b", re.I
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """The position of an entity or its synonym in a transformed sentence, in characters.
-
-    :param entity: its index in the vector.
-    :param replaced: whether the synonym is there.
-    """
-
-    entity: int
-    start: int
-    end: int
-    replaced: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Transformed:
-    """A sentence R(v) with the positions of its entities, in order."""
-
-    text: str
-    mentions: tuple[Mention, ...]
-
-
-def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str], x: int) -> Transformed:
-    """Return R(x): every mention of entity i is replaced by its synonym if bit i of ``x`` is 1.
+def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str], x: int) -> str:
+    """Return R(x) (section 3.1): every mention of entity i is replaced by its synonym if bit i of ``x`` is 1.
 
     A synonym at the start of the sentence keeps the capital. An indefinite article before a synonym becomes "a" or "an"
     by its sound. A "the" in the synonym is dropped after an article. ``replaced(..., 0)`` is the sentence itself.
@@ -485,49 +443,28 @@ def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str],
     :param entities: with spans that do not overlap.
     :param synonyms: one per entity.
     """
-    spans = sorted((span, place) for place, entity in enumerate(entities) for span in entity.spans)
     parts: list[str] = []
-    mentions: list[Mention] = []
-    done = length = 0
-    begins = next((place for place, letter in enumerate(sentence) if letter.isalnum()), 0)
-    for (start, end), place in spans:
-        swap = bool(x >> place & 1)
-        text, before = sentence[start:end], sentence[done:start]
-        if swap:
-            text = synonyms[place]
-            if _ARTICLE_BEFORE.search(before):
-                text = _THE.sub("", text, count=1) if _THE.match(text) else text
-            before = _with_article(before, text)
-            if start == begins and sentence[start].isupper():
-                text = text[:1].upper() + text[1:]
-        length += len(before)
-        mentions.append(Mention(place, length, length + len(text), swap))
-        length += len(text)
-        parts += [before, text]
+    done = 0
+    begins = _beginning(sentence)
+    for (start, end), place in sorted(
+        (span, i) for i, entity in enumerate(entities) for span in entity.spans
+    ):
+        if not x >> place & 1:
+            continue
+        text, before = synonyms[place], sentence[done:start]
+        if _ARTICLE_BEFORE.search(before) and _THE.match(text):
+            text = _THE.sub("", text, count=1)
+        article = r"\1n\2" if _VOWEL.match(text) else r"\1\2"
+        if start == begins and sentence[start].isupper():
+            text = text[:1].upper() + text[1:]
+        parts += [_INDEFINITE.sub(article, before), text]
         done = end
-    return Transformed("".join([*parts, sentence[done:]]), tuple(mentions))
+    return "".join([*parts, sentence[done:]])
 
 
-def _with_article(before: str, text: str) -> str:
-    """Return ``before`` with the "a" or "an" at its end adapted to ``text``."""
-    match = _INDEFINITE.search(before)
-    if match is None:
-        return before
-    article = "an" if sounds_like_vowel(text) else "a"
-    if match[1][0].isupper():
-        article = article.upper() if len(match[1]) > 1 and match[1].isupper() else article.capitalize()
-    return before[: match.start()] + article + match[2]
-
-
-def sounds_like_vowel(text: str) -> bool:
-    """Return True if a word takes "an", by its first letter and common exceptions. Acronyms are spelt out."""
-    text = text.lstrip("\"'“‘( ")
-    if _ACRONYM.match(text):
-        return text[0] in _VOWEL_NAMES
-    word = text.lower()
-    if _AN.match(word):
-        return True
-    return word[:1] in "aeiouáéíóúàèìòùäëïöüâêîôû" and bool(word) and not _A.match(word)
+def _beginning(sentence: str) -> int:
+    """Return the place of the first letter or digit."""
+    return next((place for place, letter in enumerate(sentence) if letter.isalnum()), 0)
 
 
 _WORD = re.compile(r"[^\W_](?:[\w'’.+#/:-]*[\w+#])?")

@@ -9,23 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PHIS, RULES, YES
-from pytest_llmprops.benchmarks.oracle.metric_names import (
-    CATEGORIES,
-    DIRECTIONS,
-    NOT_JUDGED,
-    OWN,
-    PAIRS,
-    RANDOM,
-)
+from pytest_llmprops.benchmarks.oracle.items import DIRECTIONS, LINEARITY, NO, OWN, PAIRS, RANDOM, YES
+from pytest_llmprops.benchmarks.oracle.linearity import bound_of
 from pytest_llmprops.benchmarks.oracle.nulls import NULLS, Pairs, conclusion
-from pytest_llmprops.benchmarks.oracle.settings import OracleSettings, bound_of
-from pytest_llmprops.benchmarks.oracle.trust import source_revealed
+from pytest_llmprops.benchmarks.oracle.settings import PHIS, RULES, OracleSettings
+from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES, source_revealed
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.statistics.intervals import mean_interval
 
 Values = Mapping[str, float]
+#: outcomes of the test of a "no" (``trust.OUTCOME_CODES``) that the paper's rule does not cover: unreadable, untested
+NOT_JUDGED = (4, 5)
 _Number = Callable[[Values], float]
 #: the two sides of each rank correlation (table 1)
 _ROWS, _COLUMNS = ("a_test", "a_rate", "entities"), ("con_o", "con_rs", "entities")

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, RULES, YES
-from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
+from pytest_llmprops.benchmarks.oracle.equivalence import left_over
+from pytest_llmprops.benchmarks.oracle.items import CONSISTENCY, LINEARITY, NO, OWN, PAIRS, RANDOM, YES
 from pytest_llmprops.benchmarks.oracle.metrics import a_rate, a_test, domain_of
+from pytest_llmprops.benchmarks.oracle.settings import RULES
+from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.texts import one_line, unicode_words, visible
 from pytest_llmprops.core.verdicts import (
@@ -19,7 +21,6 @@ from pytest_llmprops.core.verdicts import (
     object_in,
     objects_in,
     text_in,
-    text_lists_in,
 )
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit import generic
@@ -468,7 +469,7 @@ def _cases_of(record: VerdictRecord) -> Iterator[tuple[str, Any, Sequence[str]]]
                 yield _PROOF, -weight, (*sentences, "; ".join(_phrase(p, "=") for p in confirmed))
         elif record.status == "wrong" and not text_in(proof, "missing"):
             text = "; ".join(
-                (_uncovered(proof), *(_phrase(p, "≠") for p in phrases if not p.get("equivalent")))
+                (left_over(proof), *(_phrase(p, "≠") for p in phrases if not p.get("equivalent")))
             )
             yield _LEFTOVER, (len(text), record.id), (*sentences, text)
     triangles = [t for t in objects_in(evidence, "tests") if text_in(t, "outcome") == "triangular"]
@@ -481,12 +482,6 @@ def _cases_of(record: VerdictRecord) -> Iterator[tuple[str, Any, Sequence[str]]]
 
 def _phrase(pair: Mapping[str, Any], sign: str) -> str:
     return f"“{text_in(pair, 'first')}” {sign} “{text_in(pair, 'second')}”"
-
-
-def _uncovered(proof: Mapping[str, Any]) -> str:
-    """Return the words that no alignment covers in each sentence."""
-    runs = enumerate(text_lists_in(proof, "leftovers"), 1)
-    return ", ".join(f"s{number}: {{ {', '.join(words)} }}" for number, words in runs if words) or "nothing"
 
 
 def own_words(first: str, second: str) -> tuple[list[str], list[str]]:
@@ -531,7 +526,7 @@ def _own_case(record: VerdictRecord) -> Iterator[tuple[str, Any, Sequence[str]]]
         return
     proved = [name for phi, name in PHI.items() if values.get(f"phi_{phi}")]
     proof = object_in(evidence, "proof")
-    missing = text_in(proof, "missing") or _uncovered(proof)
+    missing = text_in(proof, "missing") or left_over(proof)
     answer = _TRUST.get(text_in(evidence, "trust"), "not tested")
     for test in objects_in(evidence, "tests"):
         paraphrase, other, own = (text_in(test, key) for key in ("paraphrase", "other", "own"))

@@ -10,15 +10,15 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.records.gate import Check, GateResult
 from pytest_llmprops.reports.gate import loss_text
-from pytest_llmprops.reports.kit.blocks import Headline, Report, counted, interval, percent, visible
+from pytest_llmprops.reports.kit.blocks import Report, counted, interval, percent, visible
 from pytest_llmprops.reports.kit.figures import MARKERS, SERIES, inline, marker
 
 #: near the beginning of every ``report.html``
@@ -40,6 +40,8 @@ for (let scale = 0.96; document.documentElement.getBoundingClientRect().height >
 """
 SHAPES = dict(zip(MARKERS, "●■▲▼◆✚", strict=True))
 _PATH = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9_-]+\.html")
+#: the numbers of a gate's checks and losses, and of notes on the runs, that are not collapsed
+MOST_CHECKS, MOST_LOSSES, MOST_WARNINGS = 5, 5, 2
 GLYPHS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
 
 
@@ -67,7 +69,6 @@ def to_html(report: Report, figures: Mapping[str, str], *, is_served: bool = Fal
             begin=BEGIN,
             is_served=is_served,
             script_hashes=[script_hash(script), script_hash(BEGIN)],
-            cards=_cards(report),
             colours=len(SERIES),
             shape=lambda index: SHAPES[marker(index)],
             glyphs=GLYPHS,
@@ -86,7 +87,6 @@ def sheet_html(report: Report) -> bytes:
         .render(
             report=report,
             style=style(),
-            cards=_cards(report),
             colours=len(SERIES),
             shape=lambda index: SHAPES[marker(index)],
             glyphs=GLYPHS,
@@ -143,7 +143,12 @@ def environment(*folders: Path) -> Any:
         undefined=StrictUndefined,
     )
     environment.filters |= {"counted": counted, "lost": loss_text, "percent": percent, "whole": _whole}
-    environment.globals["interval"] = interval
+    environment.globals |= {
+        "interval": interval,
+        "checks_of": _checks_of,
+        "most_losses": MOST_LOSSES,
+        "most_warnings": MOST_WARNINGS,
+    }
     environment.finalize = _shown
     return environment
 
@@ -176,12 +181,13 @@ def _whole(text: str, names: Sequence[str]) -> Any:
     return Markup("").join(span.format(part) if n % 2 else part for n, part in enumerate(parts))
 
 
-def _cards(report: Report) -> list[tuple[str, list[Headline]]]:
-    """Return the headlines by benchmark, in the report's order."""
-    cards: dict[str, list[Headline]] = {}
-    for headline in report.overview:
-        cards.setdefault(headline.title, []).append(headline)
-    return list(cards.items())
+def _checks_of(gate: GateResult) -> list[list[tuple[str, Check]]]:
+    """Return the checks that the page shows, and those that it collapses: those that are met, if any is not."""
+    checks = [(rule.name, check) for rule in gate.rules for check in rule.checks]
+    checks.sort(key=lambda pair: pair[1].verdict == "met")
+    unmet = sum(check.verdict != "met" for _, check in checks)
+    shown = min(unmet or len(checks), MOST_CHECKS)
+    return [checks[:shown], checks[shown:]]
 
 
 def _shown(value: Any) -> Any:
@@ -194,8 +200,6 @@ def _shown(value: Any) -> Any:
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 #: seconds until the browser is stopped
 PATIENCE = 120
-#: the numbers of findings, warnings and checks of gates on the sheet
-MOST_FINDINGS, MOST_WARNINGS, MOST_CHECKS = 8, 5, 24
 
 
 def find_browser() -> str:
@@ -221,7 +225,7 @@ def decision_sheet(report: Report, browser: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="llmprops-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         page, pdf = folder / "sheet.html", folder / "decision.pdf"
-        page.write_bytes(sheet_html(_shortened(report)))
+        page.write_bytes(sheet_html(report))
         command = [
             browser, "--headless", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
             "--no-first-run", "--no-pdf-header-footer", f"--user-data-dir={folder / 'profile'}",
@@ -240,28 +244,3 @@ def decision_sheet(report: Report, browser: str) -> bytes:
 def _root_options() -> Sequence[str]:
     """Return the option without which Chromium does not start as root."""
     return ["--no-sandbox"] if os.geteuid() == 0 else []
-
-
-def _shortened(report: Report) -> Report:
-    """Return what fits on a page. What is left out is counted; checks that are not met come first."""
-    left = MOST_CHECKS
-    gates = []
-    for run_id, gate in report.gates:
-        checks = [(rule, check) for rule in gate.rules for check in rule.checks]
-        checks.sort(key=lambda pair: pair[1].verdict == "met")
-        kept = tuple(replace(rule, checks=(check,)) for rule, check in checks[: max(0, left)])
-        left -= len(kept)
-        more = len(checks) - len(kept)
-        notes = (f"{more} further checks in report.html",) if more else ()
-        gates.append((run_id, replace(gate, rules=kept, notes=notes, reasons=gate.reasons[:3])))
-    return replace(
-        report,
-        findings=_first(report.findings, MOST_FINDINGS, "findings"),
-        warnings=_first(report.warnings, MOST_WARNINGS, "notes"),
-        gates=tuple(gates),
-    )
-
-
-def _first(texts: Sequence[str], most: int, noun: str) -> tuple[str, ...]:
-    more = len(texts) - most
-    return (*texts[:most], *([f"{more} further {noun} in report.html."] if more > 0 else []))

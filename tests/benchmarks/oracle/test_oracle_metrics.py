@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
+from pytest_llmprops.benchmarks.oracle.items import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import linearity_remarks, metric_rows
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.verdicts import VerdictRecord
@@ -117,14 +117,6 @@ def test_entities_of_a_sentence_are_dependent() -> None:
     assert limits[0] == pytest.approx(limits[1], abs=0.04)
 
 
-def test_entities_left_out_of_the_test_are_in_no_acceptance() -> None:
-    """An entity without a bit is neither accepted nor rejected with its sentence."""
-    half = {**GOOD, "entities": 8, "tested": 4}
-    rejected = {**GOOD, "accepted": 0, "entities": 4, "tested": 4}
-    metric = rows(sentences(half, rejected))["linearity", "entity_acceptance_rate", ""]
-    assert (metric.value, metric.n) == (1 / 2, 8)
-
-
 def test_domains_have_separate_rows() -> None:
     """General and technical sentences have rows in addition to the total; a single domain has only the total."""
     both = [*sentences(GOOD), *sentences(BAD, EMPTY, domain="technical")]
@@ -216,13 +208,6 @@ def test_undecided_yes_is_in_no_acceptance_rate() -> None:
     assert [metrics["yes", "acceptance_rate", group].n for group in ("", "or", "and")] == [3, 3, 2]
 
 
-def test_what_the_papers_rule_counts() -> None:
-    """ "Yes" about the other sentence only is accepted by the paper's rule."""
-    some = [no(0, (1, 1)), no(1, (3, 3), other_only_or=1.0), no(2, (3, 3)), no(3, (2, 2), other_only_or=1.0)]
-    measured = values(some, "no")
-    assert measured["acceptance_rate_paper"] == 3 / 4
-
-
 def test_no_by_hand() -> None:
     """The "no" answers accepted under each rule, the reasons for the others, and the categories of table 5.
 
@@ -287,13 +272,6 @@ def test_pairs_without_a_proof_give_no_rate() -> None:
         "provable_rate/or, answer yes",
         "provable_rate/and, answer yes",
     }
-
-
-def test_sources_have_separate_metrics() -> None:
-    """Built-in and published pairs have separate metrics."""
-    some = [yes(0), replace(no(1, (1, 1)), source="published")]
-    places = {(m.task, m.source) for m in metric_rows(some)}
-    assert places == {("yes", "builtin"), ("no", "published"), ("pairs", "builtin"), ("pairs", "published")}
 
 
 # ---- sanity checks

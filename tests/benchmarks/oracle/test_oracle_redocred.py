@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.items import REDOCRED, items
-from pytest_llmprops.benchmarks.oracle.redocred import detokenised, labelled_sentences
+from pytest_llmprops.benchmarks.oracle.items import REDOCRED, detokenised, items, labelled_sentences
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import DataFolder
 

@@ -249,12 +249,6 @@ def test_entities_at_fault_are_shown_with_their_counts(tmp_path: Path) -> None:
 # ---- pairs
 
 
-def test_report_explains_a_rejection(pairs: Shown) -> None:
-    """The section explains once what a rejection means and what a passed test of a "no" is worth."""
-    assert sum("never turned into its opposite" in text for text in pairs.notes) == 1
-    assert any("passes its test with probability at most 0.5" in text for text in pairs.notes)
-
-
 def test_tables_2_and_3(tmp_path: Path, pairs: Shown) -> None:
     """Answers by label and provable pairs are above the paper's; a "no" has no proof without the reference."""
     own, printed = pairs.table("Answers by label (Table 2)")
@@ -342,15 +336,6 @@ def test_a_proof_is_shown_as_its_phrases(tmp_path: Path) -> None:
     [left] = page.table("Leftover words (Table 12)")
     assert (left["Item"], left["Sentence 2"]) == (UNPROVED.id, CATS)
     assert left["Not covered by an alignment"] == "s1: { last night }, s2: { near cats }"
-
-
-def test_refused_phrases_are_shown(tmp_path: Path) -> None:
-    """A proof that fails because the model refuses a phrase pair shows that pair."""
-    refuses = Subject(same=lambda first, second: (first, second) != ("last night", "last night"))
-    page = shown(tmp_path / "run", [PROVED], refuses, phrases="all")
-    [left] = page.table("Leftover words (Table 12)")
-    assert left["Not covered by an alignment"].endswith("; “last night” ≠ “last night”")
-    assert "Proofs (Table 13)" not in page.titles
 
 
 def test_triangular_evidence_is_shown(tmp_path: Path, pairs: Shown) -> None:
@@ -472,9 +457,8 @@ def test_the_headline_and_the_page(tmp_path: Path) -> None:
     page = shown(tmp_path / "run", [*ASKED, *TWO, control(PROVED, "consistency")])
     # Accepted: two sentences. The third sentence has nothing to test.
     assert page.report.title.startswith("m has an accepted answer to 66.7% of oracle sentences (")
-    assert page.report.findings[0].startswith(
-        "m: pairs: no conclusion: 1 of 3 answers are accepted (33.3%); "
-    )
+    conclusion = "Pairs: no conclusion: 1 of 3 answers are accepted (33.3%); "
+    assert any(note.text.startswith(conclusion) for note in page.every(Note))
     assert page.report.sections[0].title == "Oracle-checker"
     text = to_markdown(page.report)
     assert "Triangular evidence" in text
