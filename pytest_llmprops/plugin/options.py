@@ -354,7 +354,7 @@ OPTIONS: tuple[Option, ...] = (
         seconds,
         None,
         "how long to wait for batches (default: until all are done); then the run ends with status 2, and the same"
-        " command goes on",
+        " command resumes it",
         "SECONDS",
         is_ini_only=True,
     ),
