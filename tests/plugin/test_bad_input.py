@@ -289,9 +289,6 @@ def test_a_run_that_another_process_began_meanwhile_stays(run: Runner, workers: 
     assert {(folder / name).read_text() for name in ("run.json", "verdicts.jsonl")} == {"of another run"}
 
 
-# ---- options and test functions that do not fit a benchmark
-
-
 def test_option_that_does_not_fit_a_deselected_benchmark_is_no_error(run: Runner) -> None:
     """A benchmark that -k leaves out needs no helper."""
     options = ("--llm-set", "htest.cot=true", "-k", "homophones", "--llm-limit", "1")

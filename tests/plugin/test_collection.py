@@ -59,9 +59,6 @@ def pytest_collection_modifyitems(config, items):
 SUITES = [str(ROOT / "suites" / f"test_{name}.py") for name in ("dtails", "homophones", "htest")]
 
 
-# ---- data folders
-
-
 @pytest.fixture
 def fresh(run: Runner) -> Path:
     """Return a folder with new items of H-TEST only."""
@@ -125,9 +122,6 @@ def test_data_are_measured_unless_a_source_is_given(run: Runner, fresh: Path, in
     )
     assert done.code in (0, 1), done.output
     assert {verdict["source"] for verdict in done.verdicts.values()} == {source}
-
-
-# ---- tasks
 
 
 def test_only_served_tasks_are_cases(run: Runner) -> None:
@@ -196,9 +190,6 @@ def test_tasks_of_very_many_cases_are_selected_by_keyword(run: Runner) -> None:
     write_unnamed(run, 10_001)
     done = run("test_two.py", "--model", "fake:echo", "-k", "talk", "--collect-only", "-q")
     assert "10001/20002 tests collected (10001 deselected)" in done.output
-
-
-# ---- sizes, limits and shards
 
 
 def test_calls_of_the_small_size_are_one_number(run: Runner) -> None:

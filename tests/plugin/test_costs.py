@@ -225,9 +225,6 @@ def test_a_service_tier_is_named_beside_the_cost(project: Runner, tier: str, bou
     assert done.run["models"]["m"].get("service_tiers", []) == ([tier] if bound else [])
 
 
-# ---- resumed runs
-
-
 def until(condition: Callable[[], bool]) -> None:
     """Wait for a condition."""
     deadline = time.monotonic() + 60
@@ -326,9 +323,6 @@ def test_a_run_killed_during_its_first_call_is_run_again(project: Runner) -> Non
         assert (folder / "requests.jsonl").read_bytes() == b""
         done = project(*command, env=ENV)
     assert (usd(done) > 0, "12 items" in done.output) == (True, True), done.output
-
-
-# ---- the plan
 
 
 def test_a_plan_has_the_thoughts_of_the_first_call(project: Runner, workers: str) -> None:

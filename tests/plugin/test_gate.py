@@ -32,9 +32,6 @@ def pytest_runtest_logfinish(nodeid):
 """
 
 
-# ---- the exit status
-
-
 @pytest.mark.parametrize(
     ("required", "code", "decision", "workers"),
     [(0.7, 0, "pass", "0"), (0.7, 0, "pass", "2"), (0.9, 1, "fail", "2"), (0.85, 6, "inconclusive", "0")],
@@ -163,8 +160,6 @@ def _verdicts(folder: Path) -> int:
     return len(file.read_text(encoding="utf-8").splitlines()) if file.exists() else 0
 
 
-# ---- refused before the first call
-
 RULE = '[[rule]]\nbenchmark = "sums"\n'
 REFUSED = {
     "no file": (None, (), ("nosuch.toml",)),
@@ -263,9 +258,6 @@ def test_without_a_model_workers_report_it(run: Runner, workers: str) -> None:
     done = run("-n", workers)
     assert done.code == 0
     assert done.output.count("llmprops: no model chosen: pass --model SPEC") == 1
-
-
-# ---- the decision
 
 
 SEGMENTS = """
@@ -575,9 +567,6 @@ def _make_older(run: Runner, hours: float) -> None:
         reply = "json_set(reply, '$.stored', reply ->> '$.stored' - :s)"
         earlier = f"UPDATE replies SET stored = stored - :s, reply = {reply}"
         assert db.execute(earlier, {"s": hours * 3600}).rowcount == 35
-
-
-# ---- header, plan, and changed files
 
 
 @pytest.mark.parametrize(

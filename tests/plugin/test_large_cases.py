@@ -29,9 +29,6 @@ def _collected(run: Runner, model: str) -> str:
     return run("--model", model, "--collect-only").output
 
 
-# ---- cases of several items
-
-
 @pytest.mark.parametrize(("kind", "workers"), [("AtOnce", "2"), ("Base", "0")])
 def test_group_records_every_item(run: Runner, workers: str, kind: str) -> None:
     """A case of ten items is one pytest case, with the same verdicts as ten cases of one item."""
@@ -96,9 +93,6 @@ def test_group_has_one_table_in_allure(run: Runner) -> None:
     text = (folder / table["source"]).read_text(encoding="utf-8")
     assert re.fullmatch(r"wrong\tcuts/0/0004\t.*ends in 4", text)
     assert first["statusDetails"]["message"].startswith("wrong: 1 of 10 items wrong")
-
-
-# ---- very many cases
 
 
 def test_light_items_report_like_ordinary_ones(run: Runner, workers: str) -> None:

@@ -9,8 +9,6 @@ import pytest
 from tests.support.benchmark_mistakes import FAILED, FINE, ITEMS, MISTAKES, NOTE, REFUSED, UNREADABLE, Mistake
 from tests.support.runs import Finished, Runner
 
-# ---- mistakes in a benchmark
-
 
 @pytest.fixture(scope="module", params=["0", "2"], ids=["n0", "n2"])
 def done(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
@@ -59,8 +57,6 @@ def _problem(done: Finished, mistake: Mistake) -> str:
         return "no error or failure with its name"
     return ""
 
-
-# ---- mistakes in a search
 
 FILE = """
 import asyncio, math, sys
@@ -210,8 +206,6 @@ def test_mistakes_in_a_plan_have_one_line(run: Runner) -> None:
     assert "  plan_partly: one remark" in lines
     assert any("6 searches for" in line and "an unknown number of calls" in line for line in lines)
 
-
-# ---- mistakes in a model
 
 _MODEL = """
 import asyncio, sys

@@ -92,8 +92,6 @@ def test_headers_and_queries_are_sent_and_never_written(
     assert (again.code, "x-org: a record has no values of headers" in again.output) == (4, True)
 
 
-# ---- twelve secrets, one in every place where a user can put one
-
 #: Their characters have other forms in addresses and in base64.
 SECRETS = {
     name: f"s3cret+{number:02d}/{name}&of=this?test"

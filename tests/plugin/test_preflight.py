@@ -67,9 +67,6 @@ def _plan(done: Finished) -> str:
     return line
 
 
-# ---- before collection
-
-
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -145,9 +142,6 @@ def test_an_invalid_selection_sends_nothing(
     assert not done.folder.exists()
 
 
-# ---- the first call
-
-
 @pytest.mark.parametrize(("fault", "calls"), [("refused", 1), ("unreachable", 2)])
 def test_a_model_that_cannot_be_called_ends_a_run(
     project: Runner, workers: str, fault: str, calls: int
@@ -196,9 +190,6 @@ def test_local_models_need_no_first_call(project: Runner) -> None:
 ASKED = ("-o", "llm_confirm=5 calls")
 
 
-# ---- resumed runs and collection errors
-
-
 def test_a_resumed_run_plans_what_is_missing(project: Runner, workers: str) -> None:
     """A resumed run plans the remaining cases; if it is refused, its record stays as it was."""
     spec = ("--model", "api:m", "--llm-cache", "off")
@@ -228,9 +219,6 @@ def test_a_run_with_collection_errors_is_planned(project: Runner) -> None:
     for output in (refused.output, done.output):
         assert output.count("ERROR collecting test_broken.py") == 1
     assert "plan: 12 calls" in _plan(done)
-
-
-# ---- confirmation
 
 
 @pytest.mark.parametrize(

@@ -336,9 +336,6 @@ def test_other_plugins_see_no_typed_report(run: Runner, workers: str) -> None:
     assert written == names
 
 
-# ---- the live line
-
-
 def test_live_line_on_a_terminal(run: Runner, workers: str) -> None:
     """Until the summary, one line shows cases done, calls per second, calls in flight and verdicts."""
     run.sums(28)
