@@ -87,7 +87,8 @@ def test_the_grid_has_a_column_for_each_setting(tmp_path: Path) -> None:
             ((50, False, 15), (4, False, 10), (4, True, 12))]  # fmt: skip
     heading, *rows = table(report(*runs).sections[0], "Task by number of examples")
     assert heading == [
-        "Task", "k = 4", "k = 50", "k = 4, with CoT", "Best of the paper, k = 4", "Best of the paper, k = 50",
+        "Task", "model · k 4", "model · k 50", "model · k 4 · with CoT",
+        "Best of the paper, k = 4", "Best of the paper, k = 50",
     ]  # fmt: skip
     assert [row[0] for row in rows] == ["rhyme", "uppercase", "all 2 tasks"]
     assert [cell.split("%")[0] for cell in rows[0][1:4]] == ["50.0", "75.0", "60.0"]
@@ -245,6 +246,7 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
     assert readings.title == "Readings"
     assert (shown.key, shown.title, shown.about) == ("sums", "Sums & more", "Can it add?")
     assert shown.blocks == (Note("2 places"),)
+    assert content.table is not None
     assert content.table.rows[0][3].text == "10%"
 
 
@@ -255,6 +257,7 @@ def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
     content = report(recorded(tmp_path / "run", records, benchmarks=facts))
     assert content.title.startswith("model answers 87.5% of all sums")
     assert content.sections[0].title == "Sums & more"
+    assert content.table is not None
     assert content.table.rows[0][3].text == "10%"
     without = report(recorded(tmp_path / "old", records))
     assert without.title.startswith("model answers 43.8% of sums")
@@ -335,7 +338,9 @@ def test_refusals_and_errors_are_shown_with_the_accuracy(tmp_path: Path) -> None
         *(verdict("add", n, "refused") for n in (5, 6)),
         verdict("add", 7, "error"),
     ]
-    assert report(recorded(tmp_path / "run", records)).table.rows[0][-1].text == "2 refused, 1 error"
+    table = report(recorded(tmp_path / "run", records)).table
+    assert table is not None
+    assert table.rows[0][-1].text == "2 refused, 1 error"
 
 
 def test_runs_without_calls_have_no_cost(tmp_path: Path) -> None:
