@@ -1,4 +1,4 @@
-"""Command-line options, their ini keys, and the values that they take."""
+"""Command-line options, their ini keys, and the values that they take: read from text, or refused."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from pytest_llmprops.core.requests import MAX_THINKING
 
 if TYPE_CHECKING:
     from pytest_llmprops.models.base import CallOptions
-
-# The values of command-line options and ini keys: functions that read them from text, or raise ValueError.
 
 ENGINES = ("local", "batch", "ray")
 _encode = json.JSONEncoder(allow_nan=False).encode
@@ -263,8 +261,6 @@ def models(values: Sequence[str]) -> tuple[str, ...]:
             raise ValueError(f"each model needs its own option: {repeated}")
     return tuple(values)
 
-
-# The table of all settings: each is an ini key, and most are also options, whose names have hyphens.
 
 SOURCES = ("builtin", "published", "all")
 SIZES = (*LIMITED_SIZES, "full")

@@ -115,18 +115,8 @@ class Proof:
         """The phrase pairs of a proof (table 13), and the leftover words that prevent one (table 12)."""
         if self.potential.missing:
             return {"missing": self.potential.missing}
-        phrases: list[JSON] = [
-            without_empty({**_texts(pair), "why": answer.explanation or answer.notes.problem})
-            | {"equivalent": answer.said}
-            if not answer.said
-            else {**_texts(pair), "equivalent": True}
-            for pair, answer in self.answers.items()
-        ]
-        phrases += [
-            {**_texts(pair), "equivalent": True, "asked": False}
-            for pair in self.confirmed.pairs
-            if pair not in self.answers
-        ]
+        pairs = dict.fromkeys((*self.answers, *self.confirmed.pairs))
+        phrases: list[JSON] = [_phrase(pair, self.answers.get(pair)) for pair in pairs]
         leftovers: list[JSON] = [list(words) for words in self.confirmed.leftovers]
         return without_empty({"phrases": phrases, "leftovers": leftovers if any(leftovers) else []})
 
@@ -146,8 +136,13 @@ class Proof:
         return {name: float(number) for name, number in numbers.items()}
 
 
-def _texts(pair: PhrasePair) -> dict[str, JSON]:
-    return {"first": pair.first, "second": pair.second}
+def _phrase(pair: PhrasePair, answer: Answer | None) -> dict[str, JSON]:
+    """Return the evidence of a phrase pair; without an answer, the phrases have the same words."""
+    shown: dict[str, JSON] = {"first": pair.first, "second": pair.second}
+    if answer is None:
+        return shown | {"equivalent": True, "asked": False}
+    why = "" if answer.said else answer.explanation or answer.notes.problem
+    return shown | {"equivalent": answer.said} | ({"why": why} if why else {})
 
 
 def potential_values(alignments: Alignments) -> dict[str, float]:

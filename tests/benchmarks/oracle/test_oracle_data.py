@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.oracle.items import DOMAINS, MSRP, REDOCRED, detokenised, items, occurs_in
-from pytest_llmprops.benchmarks.oracle.nulls import FEATURES, shallow
+from pytest_llmprops.benchmarks.oracle.metrics import FEATURES, shallow
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data
 

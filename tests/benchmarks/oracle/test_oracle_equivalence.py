@@ -16,6 +16,7 @@ from scipy.stats import binomtest
 from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle import equivalence
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, PhrasePair
+from pytest_llmprops.benchmarks.oracle.covering import Aligner
 from pytest_llmprops.benchmarks.oracle.equivalence import (
     EquivalenceChecker,
     Pair,
@@ -25,7 +26,6 @@ from pytest_llmprops.benchmarks.oracle.equivalence import (
     prove,
     self_consistency,
 )
-from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
 from pytest_llmprops.benchmarks.oracle.items import random_pairs
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, verdict_of
 from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
@@ -134,16 +134,16 @@ def test_a_refused_pair_breaks_the_proof() -> None:
 def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
     """The phrase around a refused one can prove the pair; if it is refused, too, nothing more is asked."""
     words = parsed("(S (NP (NN v) (NN w)) (VP (VBD x) (NN y)) (ADVP (RB z)))")
-    small, other, last, around = (between(span, span) for span in ((0, 2), (2, 4), (4, 5), (0, 4)))
-    pairs = small, other, last
-    found = Alignments(words, words, pairs, pairs, around=(around,))
+    spans = (0, 2), (2, 4), (4, 5), (0, 4), (2, 5)
+    *pairs, around, elsewhere = (between(span, span) for span in spans)
+    found = Alignments(words, words, tuple(pairs), tuple(pairs), around=(around, elsewhere))
     fake = FakeOracle(phrases=lambda one, two: one != "v w")
     assert _prove(found, fake).confirmed.rho.phi_and
     assert [first for first, _ in fake.asked("phrases")] == ["v w", "x y", "z", "v w x y"]
     fake = FakeOracle(phrases=lambda one, two: "v w" not in one)
     proof = _prove(found, fake)
     assert len(fake.log) == 4
-    assert proof.confirmed.forward == (last,)
+    assert proof.confirmed.forward == (pairs[-1],)
     assert not proof.confirmed.rho.phi_or
 
 

@@ -21,8 +21,8 @@ from pytest_llmprops.benchmarks.oracle.synonyms import (
     Synonym,
     cleaned,
     counted,
+    fits,
     form,
-    objection,
     pool_of,
     read_named,
     read_pool,
@@ -206,15 +206,13 @@ def test_non_named_ask_for_synonyms() -> None:
 
 
 def test_no_valid_synonym() -> None:
-    """If prompt 4 gives nothing valid, prompt 3 is used; if it fails too, there is no synonym, with reasons."""
+    """If prompt 4 gives nothing valid, prompt 3 is used; if it fails too, there is no synonym."""
 
     def answer(chat: Chat) -> str:
         return "1. dogs\n2. the cat" if "synonyms for" in chat.prompt else "1. cat\n2. the mat"
 
     (result,), asked = synonyms("A cat sat on the mat.", [("cat", "animal")], answer)
     assert (result.text, result.how, len(asked)) == ("", "none", 14)
-    assert dict(result.rejected)["dogs"] == "changes the grammatical number"
-    assert dict(result.rejected)["the mat"] == "already in the sentence"
 
 
 def test_synonyms_of_one_sentence_do_not_clash() -> None:
@@ -264,8 +262,7 @@ def _entity(name: str, kind: str, named: bool) -> tuple[Entity, tuple[Entity, ..
 def test_guards(name: str, kind: str, named: bool, candidate: str, why: str) -> None:
     """Each guard of appendix A.3, type 3, refuses a candidate that no other guard refuses."""
     entity, entities = _entity(name, kind, named)
-    reason = objection(candidate, entity, SENTENCE, entities, ["namur"], RULES)
-    assert (why in reason) if why else not reason
+    assert fits(candidate, entity, SENTENCE, entities, ["namur"], RULES) == (not why), why
 
 
 def test_numbers_stay_numbers() -> None:
@@ -274,8 +271,8 @@ def test_numbers_stay_numbers() -> None:
     entity = locate([Extracted("US$ 1.826 billion", "money")], sentence)[0]
     for named in (True, False):
         own = Entity(entity.name, "money", named, entity.spans)
-        assert "number for a word" in objection("grant", own, sentence, [own], [], RULES)
-        assert not objection("US$ 2.1 million", own, sentence, [own], [], RULES)
+        assert not fits("grant", own, sentence, [own], [], RULES)
+        assert fits("US$ 2.1 million", own, sentence, [own], [], RULES)
 
 
 @pytest.mark.parametrize(
@@ -317,7 +314,7 @@ def test_any_candidates_can_be_read(text: str) -> None:
     sentence = "A cat saw Bella."
     result, _ = synonyms(sentence, [("cat", "animal"), ("Bella", "thing")], lambda chat: f"1. {text}\n{text}")
     for synonym in result:
-        assert not synonym.text or not objection(
+        assert not synonym.text or fits(
             synonym.text, synonym.entity, sentence, [s.entity for s in result], [], RULES
         )
 
