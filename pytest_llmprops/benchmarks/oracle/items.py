@@ -36,6 +36,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
+from pytest_llmprops.benchmarks.oracle.extraction import contains_words
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import CONTROL_MARK, Item
@@ -145,29 +146,10 @@ def _entities(entities: Any, text: str, place: str) -> tuple[tuple[str, str], ..
             _fail(place, f"invalid entity {entity!r}", 'write {"name": "Oslo", "kind": "city"}')
         if name in kinds:
             _fail(place, f"the entity {name!r} is listed twice", "list it once")
-        if not occurs_in(name, text):
+        if not contains_words(text, name):
             _fail(place, f"the entity {name!r} is not in the text", "write the name as it is in the text")
         kinds[name] = kind
     return tuple(kinds.items())
-
-
-def occurs_in(name: str, text: str) -> bool:
-    """Return True if ``text`` contains ``name`` literally, and not as part of a longer word."""
-    # To compile a regular expression per name takes longer than to read all items.
-    begins_word, ends_word = name[:1].isalnum(), name[-1:].isalnum()
-    start = text.find(name)
-    while start >= 0:
-        end = start + len(name)
-        joined_left = begins_word and _is_in_word(text[start - 1 : start])
-        joined_right = ends_word and _is_in_word(text[end : end + 1])
-        if not joined_left and not joined_right:
-            return True
-        start = text.find(name, start + 1)
-    return False
-
-
-def _is_in_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
 
 
 def _own_items(files: DataFiles) -> Iterator[Item]:
