@@ -1,4 +1,4 @@
-"""Text: lines for a terminal, words, case folding, and the encoding of files.
+"""Text: lines for a terminal, words, folded and plain spelling, and the encoding of files.
 
 :func:`folded` removes differences that readers do not see as another spelling:
 
@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import re
 import shlex
 import unicodedata
@@ -86,6 +87,44 @@ def folded(text: str) -> str:
     # NFKC first, because it can produce capitals and tatweels; again at the end, because the other steps can undo it.
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold()
     return " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+#: Tokens of a chat template, and text that is struck through.
+_TOKENS = re.compile(
+    r"<\|[^|<>\n]{1,40}\|>|</s>|\A\s*<s>|<(?:bos|eos|pad|(?:start|end)_of_turn)>|\[/?INST\]"
+    r"|\A\s*(?:assistant|model|ai|bot)\s*[:\n]",
+    re.IGNORECASE,
+)
+_STRUCK = re.compile(r"~~[^~\n]{1,200}~~|(?!\A<s>)<(s|del|strike)>[^<\n]{1,200}</\1>", re.IGNORECASE)
+#: Accents, Arabic vowel signs, the nukta of the scripts of India, and variation selectors.
+_MARKS = re.compile(
+    "[\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u09bc\u0a3c\u0abc\u0b3c\u0c3c\u0cbc\ufe00-\ufe0f]"
+)
+_SAME = str.maketrans(
+    {
+        **dict.fromkeys("“”„‟«»「」『』《》", '"'), **dict.fromkeys("‘’‚‛ʼ´", "'"), **dict.fromkeys("✅✔☑", "✓"),
+        **dict.fromkeys("❌✘✖🚫☒", "✗"), "、": ",", "。": ".", "｡": ".", "،": ",", "؟": "?", "؛": ";", "।": ".",
+        "։": ".",
+        **dict(zip("يىېكةەہھ\u0901", "یییکهههه\u0902", strict=True)),
+        **{chr(code): chr(code - 0x60) for code in range(0x30A1, 0x30F7)},
+    }
+)  # fmt: skip
+
+
+def without_tokens(text: str) -> str:
+    """Return a text without HTML's escapes, the tokens of a chat template, and what is struck through."""
+    return _STRUCK.sub(" ", _TOKENS.sub("\n", html.unescape(text)))
+
+
+def plain(text: str) -> str:
+    """Return a text :func:`without_tokens` and without differences that readers do not see as another spelling.
+
+    Full-width and half-width characters, accents, the nukta and Arabic vowel signs, Arabic and Persian letters,
+    katakana and hiragana, quotation marks and marks that end a sentence. Case is kept.
+    """
+    text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_SAME)
+    text = _MARKS.sub("", unicodedata.normalize("NFKD", without_tokens(_INVISIBLE.sub("", text))))
+    return unicodedata.normalize("NFKC", text)
 
 
 def is_word_character(character: str) -> bool:

@@ -32,6 +32,7 @@ from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.records.files import text
 
 # Requests to one model outside pytest, for commands: with the reply store, limits and retries.
 
@@ -242,7 +243,7 @@ class BrokerProcess:
         self._status: int | None = None
         self.process = start_server(self.socket, self._errors)
         assert self.process.stdin is not None
-        self.process.stdin.write(config.to_json().encode() + b"\n")
+        self.process.stdin.write(text(config).encode())
         self.process.stdin.flush()
         self._watching = threading.Thread(target=self._watch, daemon=True)
         self._watching.start()

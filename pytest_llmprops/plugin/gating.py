@@ -64,9 +64,9 @@ class Gating:
         )
         if self._folder is None and self.gate.needs_baseline:
             raise UsageError(f"--llm-gate {settings.gate}: {NEEDS_BASELINE} --llm-baseline RUN")
-        reasons = unfit_baseline(self.gate, self.baseline) if read else []
-        if reasons:
-            raise UsageError(f"--llm-baseline {settings.baseline}: the gate would be invalid: {reasons[0]}")
+        if read and self.baseline is not None and self.gate.needs_baseline:
+            for reason in unfit_baseline(self.gate, self.baseline):
+                raise UsageError(f"--llm-baseline {settings.baseline}: the gate would be invalid: {reason}")
 
     @cached_property
     def baseline(self) -> Run | None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from pytest_llmprops.core.strict_json import JSON
-from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import facts_of
 from pytest_llmprops.runs.caveats import deviations_of
@@ -34,13 +33,10 @@ def differences(baseline: RunMetadata, candidate: RunMetadata, benchmarks: Itera
 _WITHOUT_EFFECT = frozenset({"python", "platform", "pytest", "pytest-xdist"})
 
 
-def remarks_on_baseline(
-    baseline: RunMetadata, candidate: RunMetadata, benchmarks: Iterable[str]
-) -> list[str]:
+def remarks_on_baseline(baseline: RunMetadata, candidate: RunMetadata) -> list[str]:
     """Return what a reader of a decision should know about its baseline, one line each.
 
-    A baseline that is newer than the candidate, other package versions, and protocols and data files that only one of
-    the records names do not make two runs incomparable.
+    A baseline that is newer than the candidate, and other package versions, do not make two runs incomparable.
     """
     name, lines = f"baseline {baseline.run_id}", []
     # An imported run starts when it is imported.
@@ -55,17 +51,6 @@ def remarks_on_baseline(
     ]
     if packages:
         lines.append(f"{name} was measured with other versions: {', '.join(packages)}")
-    measured = [{row.benchmark for row in run.summary} for run in (baseline, candidate)]
-    both = [benchmark for benchmark in benchmarks if all(benchmark in names for names in measured)]
-    concerned = _concerned((baseline, candidate), both)
-    for what, one, other, members in (
-        ("protocol of", baseline.protocols, candidate.protocols, both),
-        ("hash of", baseline.data, candidate.data, filter(concerned, {**baseline.data, **candidate.data})),
-    ):
-        alone = [member for member in members if (member in one) is not (member in other)]
-        if alone:
-            side = "this run" if alone[0] in other else name
-            lines.append(f"only {side} has the {what} {first_names(alone)}, which was not compared")
     return lines
 
 

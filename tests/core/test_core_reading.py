@@ -24,7 +24,8 @@ VERBS = (("weet",), ("ken",))
         "~~B~~ A", "B ❌ A ✅", "- [ ] B\n- [x] A", "B... wait, actually A", "First I thought B, but the answer is A",
         'Sure!\n{"label": "A", "reason": "unlike B"}', "A\n\nB is wrong, as no letter is a capital.",
         'A\n\nInput: "knee" Label: B', "Unlike the B examples, this is A.", "I'm unsure about B. Final answer: A",
-        "Between A and B, A.", "答案是A", "不选B，选A。", "La respuesta correcta es A.",
+        "Between A and B, A.", "答案是A", "不选B，选A。", "La respuesta correcta es A.", "B — no wait — A",
+        "A. B has another meaning.", "I'm not sure, but A", "B\n\nEdit: A", "A, though I'm not sure",
     ],
 )  # fmt: skip
 def test_a_stated_option_is_read(reply: str) -> None:
@@ -40,6 +41,7 @@ def test_a_stated_option_is_read(reply: str) -> None:
         "", "Anything but A.", "Not A", "A or B", "A\nB", "A B A B A", "A/B?", "Neither A nor B",
         "A is for rhyming pairs. These don't rhyme.", "It depends: A if they rhyme, B if not", "A vowel", "It's a",
         "N/A", "A: the words rhyme; B: they don't", "I don't know if it's A", "A和B都可以", "<think>",
+        "A and B are wrong.", "If they rhyme, A; otherwise, B",
     ],
 )  # fmt: skip
 def test_a_reply_that_only_rejects_or_names_both_is_unread(reply: str) -> None:
@@ -58,6 +60,7 @@ def test_a_reply_that_only_rejects_or_names_both_is_unread(reply: str) -> None:
         ("They are not equivalent.", YES_NO, 1),
         ("虽然有负面词语，但整体是正面。", FEELINGS, 0),
         ("A. 正面\nB. 负面", FEELINGS, None),
+        ("A: positive, B: negative", FEELINGS, None),
         ("ken, want weet is vir feite", VERBS, 1),
         ("weet, nie ken nie", VERBS, 0),
         ("kén", VERBS, 1),
@@ -82,6 +85,8 @@ def test_options_have_forms(reply: str, options: tuple[tuple[str, ...], ...], ex
         ("| # | type | entity |\n|---|---|---|\n| 1 | city | Huy |", ["city: Huy"]),
         ("1. Tiger\n\nWait, that is wrong. Corrected list:\n1. Huy", ["Huy"]),
         ("- WAIT\n- PENDING", ["WAIT", "PENDING"]),
+        ("**Entities:**\n\n1. Huy\n   - a city\n2. Ghent", ["Huy", "Ghent"]),
+        ("<city>Huy</city>, <city>Ghent</city>", ["city: Huy", "city: Ghent"]),
         (
             '[{"kind": "song", "name": "Sorry"}, {"kind": "city", "name": "Huy"}]',
             ["song: Sorry", "city: Huy"],

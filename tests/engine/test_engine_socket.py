@@ -23,6 +23,7 @@ from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.session import BrokerProcess
 from pytest_llmprops.models.fake import FakeModel
 from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.records.files import from_text, text
 from tests.support.engine_models import MakeBroker, served, transient
 
 
@@ -313,9 +314,9 @@ def test_settings_reach_the_process_unchanged() -> None:
         max_cost=0.1,
         registrations=("a", "b"),
     )
-    line = config.to_json()
-    assert "\n" not in line
-    assert BrokerConfig.from_json(line) == config
+    line = text(config)
+    assert line.index("\n") == len(line) - 1
+    assert from_text(BrokerConfig, line) == config
 
 
 def test_a_long_temporary_folder_is_not_used_for_the_socket(

@@ -150,7 +150,7 @@ def test_an_added_column_is_in_every_table(tmp_path: Path, monkeypatch: pytest.M
     assert [line.split(",")[-2:] for line in allure_run.table(run.facts).splitlines()] == [
         ["errors", "late"], ["0", "1000"], ["1", "1000"]
     ]  # fmt: skip
-    page = run_pages(run.folder)["report.html"].decode()
+    page = run_pages(run)["report.html"].decode()
     assert page.count(">Late<") == 1
     assert page.count(">1,000<") == 2
     index = write_site([tmp_path / "run"], tmp_path / "site", "none")

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from rapidfuzz.distance import Indel
 
-from pytest_llmprops.core.reading import plain
-from pytest_llmprops.core.texts import folded, is_word_character
+from pytest_llmprops.core.texts import folded, is_word_character, plain
 
 #: Scripts without spaces between words: kana, Han, Thai, Lao, Myanmar, Khmer.
 _UNSPACED = re.compile(

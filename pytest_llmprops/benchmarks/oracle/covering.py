@@ -20,18 +20,35 @@ Two phrases are never paired if they contradict each other: each has a number th
 only in a negation, one is the agent of a verb and the other the patient, or they are arguments of different verbs.
 
 ``data/oracle/README.md`` has the measured shares of both.
+
+:class:`Aligner` aligns two texts in either way, with the trees and vectors of helpers.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, in_order
-from pytest_llmprops.benchmarks.oracle.trees import Array, Node, Parsed, Span, Tokens, Tree, cosines, mean_of
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, align, in_order
+from pytest_llmprops.benchmarks.oracle.items import EMBED, PARSE
+from pytest_llmprops.benchmarks.oracle.settings import Matching
+from pytest_llmprops.benchmarks.oracle.trees import (
+    Array,
+    Node,
+    Parsed,
+    Span,
+    Tokens,
+    Tree,
+    cosines,
+    mean_of,
+    token_vectors,
+)
+from pytest_llmprops.core.errors import BackendError, DataError
+from pytest_llmprops.core.requests import PLANNED, Embed, Parse, Reply
 
 #: minimum cosine of detached phrases, and of what remains
 MIN_SIMILARITY, MIN_REMAINING = 0.5, 0.4
@@ -344,3 +361,103 @@ def _is_form_of(word: str, other: str) -> bool:
 def number_in(word: str) -> str:
     """Return the digits of a number, without separators of thousands, also for "two" to "twenty"; otherwise empty."""
     return _NUMBERS.get(word) or _NOT_NUMERIC.sub("", word).strip(".")
+
+
+#: helper -> its output, for messages
+_OUTPUTS = {PARSE: "tree", EMBED: "vectors"}
+#: kinds of errors caused by a text that a helper cannot process (too long, no tokens), not by the helper
+_TEXT_ERRORS = frozenset({"request", "backend"})
+
+
+#: sends a request to the helper of a role: the ``ask`` of a benchmark, or any function like it
+AskHelper = Callable[..., Awaitable[Reply]]
+#: a sentence with its tree, and the vectors of its tokens
+_Ready = tuple[Parsed, Array]
+
+
+class Aligner:
+    """Computes alignments of pairs. Each sentence is parsed and embedded once, and each pair is aligned once.
+
+    :param matching: ``printed`` is Algorithm 1, ``covering`` covers both sentences.
+    """
+
+    def __init__(self, ask: AskHelper, matching: Matching = "covering") -> None:
+        self._ask = ask
+        self._align = align_covering if matching == "covering" else align
+        self._known: dict[str, asyncio.Future[_Ready | str]] = {}
+        self._aligned: dict[tuple[str, str], Alignments] = {}
+
+    async def __call__(self, first: str, second: str) -> Alignments:
+        """Return the potential alignments, or why there are none: a sentence has no tree or no vectors.
+
+        A text that a helper cannot process has none either. Paraphrases come from the model, so a paraphrase that is
+        too long must not turn the case into an error.
+
+        :raises BackendError: if a helper could not be called.
+        """
+        if (first, second) not in self._aligned:
+            one, two = await asyncio.gather(self._analyse(first), self._analyse(second))
+            self._aligned[first, second] = self._alignments(one, two)
+        return self._aligned[first, second]
+
+    def _alignments(self, one: _Ready | str, two: _Ready | str) -> Alignments:
+        if isinstance(one, str) or isinstance(two, str):
+            return Alignments(None, None, missing=one if isinstance(one, str) else str(two))
+        (tree, vectors), (other, others) = one, two
+        if vectors.shape[1] != others.shape[1]:
+            sizes = f"{vectors.shape[1]} and {others.shape[1]}"
+            missing = f"the encoder's vectors of two sentences have {sizes} numbers"
+            return Alignments(None, None, missing=missing)
+        return self._align(tree, other, vectors, others)
+
+    async def _analyse(self, text: str) -> _Ready | str:
+        if text not in self._known:
+            self._known[text] = asyncio.ensure_future(self._analysis(text))
+        return await self._known[text]
+
+    async def _analysis(self, text: str) -> _Ready | str:
+        """Return a text's tree and the vectors of its tokens, or why it has none."""
+        replies = await asyncio.gather(
+            self._call(Parse(text, "en", "constituency"), PARSE),
+            self._call(Embed(text, tokens=True), EMBED),
+        )
+        try:
+            return _ready(text, *replies)
+        except DataError as error:
+            return str(error)
+
+    async def _call(self, request: Parse | Embed, role: str) -> Reply | str:
+        """Return a helper's reply, or why it has none for this text.
+
+        :raises BackendError: if the helper could not be called.
+        """
+        try:
+            return await self._ask(request, role=role)
+        except BackendError as error:
+            if error.fatal or error.transient or error.kind not in _TEXT_ERRORS:
+                raise
+            return f"no {_OUTPUTS[role]} for {request.text[:60]!r}: {error.message}"
+
+
+def _ready(text: str, parse: Reply | str, embedding: Reply | str) -> _Ready:
+    """Return the tree and the vectors of its tokens.
+
+    :raises DataError: if the parser or the encoder returned none.
+    """
+    if isinstance(parse, str):
+        raise DataError(parse)
+    if isinstance(embedding, str):
+        raise DataError(embedding)
+    if PLANNED in (parse.key, embedding.key):
+        raise DataError("a plan has no trees")
+    parse_value: Mapping[str, Any] = parse.value
+    if not parse_value.get("tree"):
+        raise DataError(
+            f"no tree for {text[:60]!r}: {parse_value.get('missing', 'the parser returned none')}"
+        )
+    parsed = Parsed.of(text, parse_value["tree"])
+    value: Mapping[str, Any] = embedding.value
+    try:
+        return parsed, token_vectors(parsed.spans, value["spans"], value["vectors"])
+    except DataError as error:
+        raise DataError(f"no vectors for {text[:60]!r}: {error}") from None

@@ -107,7 +107,7 @@ def normalised(name: str) -> str:
 
 
 def contains_words(text: str, part: str) -> bool:
-    """Return True if ``text`` contains ``part`` as whole words. Both are normalised; "" is never contained."""
+    """Return True if ``text`` contains ``part`` as whole words, literally; "" is never contained."""
     start = text.find(part) if part else -1
     while start >= 0:
         stop = start + len(part)
@@ -125,13 +125,15 @@ def _joins(text: str, left: int, right: int) -> bool:
 def read_list(reply: str, text: str = "") -> ListReading:
     """Read a reply to prompt 1 as entities: the list in it, whose items may have a class before or after the name.
 
-    An item is split where one side is in ``text``; the other side is the class. Where ``text`` does not decide, the
-    other items do, and then the form: the class comes first. Each name is kept once. A repeated example is unread.
+    Of an item's parts, the name is the longest one that is in ``text``. If none is, the class is before the colon. Each
+    name is kept once. A repeated example is unread.
 
     :param text: the sentence of the prompt; without it, only the form of the items counts.
     """
     normal = normalised(text)
-    rest = reply[:LONGEST_READ] if "tiger" in normal else _EXAMPLE.sub("", reply[:LONGEST_READ])
+    # The example of prompt 1 is a list in quotation marks.
+    reply = re.sub(r"\A\s*[\"“](?=\d)", "", reply[:LONGEST_READ])
+    rest = reply if "tiger" in normal else _EXAMPLE.sub("", reply)
     if rest.lstrip().startswith("{"):
         # One object per line.
         rest = f"[{_OBJECTS.sub('}, {', rest)}]"
@@ -139,22 +141,15 @@ def read_list(reply: str, text: str = "") -> ListReading:
     if items is None:
         items = _unmarked(rest, normal)
     if items is None:
-        is_example = rest != reply[:LONGEST_READ]
+        is_example = rest != reply
         why = "repeats the prompt" if is_example else "is not a list" if reply.strip() else "is empty"
         return ListReading(None, f"the reply {why}")
-    splits = [_split(item, normal) for item in items[:_MOST_ITEMS]]
-    first = sum(side == 1 for _, _, side in splits)
-    is_name_first = first > sum(side == 2 for _, _, side in splits)
     entities: dict[str, Extracted] = {}
-    for left, right, side in splits:
-        name, kind = (
-            (left, right) if side == 1 or (side == 0 and is_name_first and right) else (right or left, left)
-        )
-        kind = "" if name == left and not right else kind
+    for item in items[:_MOST_ITEMS]:
+        name, kind = _split(" ".join(item.split()), normal)
         for one in _names(name, kind, normal):
-            key, words = normalised(one), len(one.split())
-            is_known = contains_words(normal, key)
-            is_short = kind or is_known or not text or words <= _LONGEST_UNKNOWN
+            key = normalised(one)
+            is_short = kind or contains_words(normal, key) or not text or len(one.split()) <= _LONGEST_UNKNOWN
             if key and len(one) <= LONGEST_NAME and is_short:
                 entities.setdefault(key, Extracted(one, kind.lower().strip(". ")))
     if items and not entities:
@@ -167,73 +162,55 @@ def _unmarked(reply: str, normal: str) -> list[str] | None:
     if len(reply) > _LONGEST_UNMARKED or contains_words(normal, normalised(reply)):
         return None
     parts = [part for line in reply.splitlines() for part in _SEVERAL.split(line) if part.strip(_EDGES)]
-    are_known = len(parts) > 1 and all(contains_words(normal, normalised(part)) for part in parts)
-    return parts if are_known else None
+    return parts if _are_all_in(normal, parts) else None
 
 
-def _split(item: str, normal: str) -> tuple[str, str, int]:
-    """Split an item into class and name, or name and class; the last number is the side in the sentence, or 0.
+def _are_all_in(normal: str, parts: Sequence[str]) -> bool:
+    return len(parts) > 1 and all(contains_words(normal, normalised(part)) for part in parts)
 
-    An item that is not split is ("", item, 2) if it is in the sentence, otherwise ("", item, 0).
-    """
-    item = " ".join(item.split())
-    if _is_in(normal, item):
-        return "", item, 2
-    best, result = 0, ("", item, 0)
+
+def _split(item: str, normal: str) -> tuple[str, str]:
+    """Return the name and the class of an item; the class is "" if the item has none."""
+    if _known(normal, item) == len(item):
+        return item, ""
+    best, result = 0, (item, "")
     for match in _SEPARATOR.finditer(item[:LONGEST_NAME]):
-        left, right = item[: match.start()], item[match.end() :]
-        sides = (
-            _clean(left),
-            _clean(right.removesuffix(")").removesuffix("]") if match[0].strip() in "([（" else right),
-        )
-        if not all(sides):
-            continue
-        if match[0].strip() in _BRACKETS and _CLASS.match(left):
+        left, right = _clean(item[: match.start()]), _clean(item[match.end() :].rstrip(")]）"))
+        if not (left and right) or (match[0].strip() in _BRACKETS and _CLASS.match(item)):
             # A remark after class and name.
             continue
-        known = [_known(normal, side) for side in sides]
-        if all(known):
-            # "novel: Twilight", for a sentence about a novel: in lower case before a capital, it is the class.
-            known = [
-                0 if side.islower() != other.islower() and side.islower() else n
-                for n, side, other in zip(known, sides, sides[::-1], strict=True)
-            ]
+        known = [_known(normal, left), _known(normal, right)]
+        if all(known) and left.islower() != right.islower():
+            # "novel: Twilight", for a sentence about a novel: the class is in lower case.
+            known[right.islower()] = 0
         if max(known) > best:
-            best = max(known)
-            result = (*sides, 1 if known[0] > known[1] else 2)
-        elif not best and not result[0] and match[0].strip() in ":：" and len(left.split()) <= _LONGEST_CLASS:
-            result = (*sides, 0)
+            best, result = max(known), (left, right) if known[0] > known[1] else (right, left)
+        elif not best and not result[1] and match[0].strip() in ":：" and len(left.split()) <= _LONGEST_CLASS:
+            result = right, left
     return result
 
 
-def _known(normal: str, side: str) -> int:
-    """Return the length of a name that is in the sentence, whole or before a remark; 0 if it is not."""
-    if _is_in(normal, side):
-        return len(side)
-    remark = _REMARK.search(side)
-    return remark.start() if remark and _is_in(normal, side[: remark.start()]) else 0
-
-
-def _is_in(normal: str, part: str) -> bool:
-    """Return True if a name, or all names of a list, are in the sentence, which is not the name itself."""
-    key = normalised(part)
-    if key == normal:
-        return False
-    parts = [p for p in _SEVERAL.split(part) if p.strip(_EDGES)]
-    return contains_words(normal, key) or (
-        len(parts) > 1 and all(contains_words(normal, normalised(p)) for p in parts)
-    )
+def _known(normal: str, name: str) -> int:
+    """Return the length of a name, or of what is before a remark, that is in the sentence; 0 if neither is."""
+    remark = _REMARK.search(name)
+    for part in (name, name[: remark.start()] if remark else ""):
+        key = normalised(part)
+        parts = [p for p in _SEVERAL.split(part) if p.strip(_EDGES)]
+        # The sentence itself is no name.
+        if key != normal and (contains_words(normal, key) or _are_all_in(normal, parts)):
+            return len(part)
+    return 0
 
 
 def _names(name: str, kind: str, normal: str) -> Iterator[str]:
     """Yield the name, or the names of a list: "cities: Huy, Ghent", or names that are only together not in the text."""
     name = _clean(name)
+    is_whole = contains_words(normal, normalised(name))
     parts = [_clean(part) for part in _SEVERAL.split(name) if part.strip(_EDGES)]
-    is_list = len(parts) > 1 and all(contains_words(normal, normalised(part)) for part in parts)
     is_plural = _PLURAL.fullmatch(kind) is not None and all(part[:1].isupper() for part in parts)
-    if is_list and (is_plural or not contains_words(normal, normalised(name))):
+    if _are_all_in(normal, parts) and (is_plural or not is_whole):
         yield from parts
-    elif not contains_words(normal, normalised(name)) and (remark := _REMARK.search(name)):
+    elif not is_whole and (remark := _REMARK.search(name)):
         # "Tom Cruise (actor)"
         yield _clean(name[: remark.start()])
     else:
@@ -404,7 +381,7 @@ def _mentions(core: str, sentence: str) -> list[Span]:
             break
     else:
         return []
-    begin = _beginning(sentence)
+    begin = beginning(sentence)
     starts = [span for span in spans if span[0] == begin]
     if core[0].swapcase() == core[0] or (starts and len(spans) > 1):
         return spans
@@ -445,7 +422,7 @@ def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str],
     """
     parts: list[str] = []
     done = 0
-    begins = _beginning(sentence)
+    begins = beginning(sentence)
     for (start, end), place in sorted(
         (span, i) for i, entity in enumerate(entities) for span in entity.spans
     ):
@@ -462,7 +439,7 @@ def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str],
     return "".join([*parts, sentence[done:]])
 
 
-def _beginning(sentence: str) -> int:
+def beginning(sentence: str) -> int:
     """Return the place of the first letter or digit."""
     return next((place for place, letter in enumerate(sentence) if letter.isalnum()), 0)
 
@@ -473,13 +450,6 @@ _BEGINS = re.compile(r"(?:\A|[.!?:;…][\"'“”‘’)\]]*\s|[\"“‘(\[]|(?:
 #: a digit, an underscore, a capital after a small letter, or two capitals in a row
 _IDENTIFIER = re.compile(r"\d|\w_\w|[a-z][A-Z]|[A-Z]{2}|\w::\w")
 _PRONOUN = re.compile(r"I(?:['’]\w+)?\Z")
-#: words that a heading in capitals writes small
-_SMALL = frozenset(
-    {
-        "a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "into", "of", "on", "or", "over", "the", "to",
-        "via", "vs", "with",
-    }
-)  # fmt: skip
 
 
 def written_names(sentence: str) -> tuple[str, ...]:
@@ -489,7 +459,8 @@ def written_names(sentence: str) -> tuple[str, ...]:
     ``MAX_SIZE`` or ``readAll``. In a heading, whose words all have capitals, these tell nothing.
     """
     words = [match for match in _WORD.finditer(sentence) if any(map(str.isalnum, match[0]))]
-    is_heading = all(match[0] in _SMALL or not match[0][0].islower() for match in words)
+    # A heading writes short words small.
+    is_heading = all(len(match[0]) < 4 or not match[0][0].islower() for match in words)
     names = []
     for match in words:
         word = match[0]

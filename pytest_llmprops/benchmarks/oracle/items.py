@@ -34,9 +34,9 @@ import random
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from pytest_llmprops.benchmarks.oracle.extraction import contains_words
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import CONTROL_MARK, Item
@@ -146,36 +146,10 @@ def _entities(entities: Any, text: str, place: str) -> tuple[tuple[str, str], ..
             _fail(place, f"invalid entity {entity!r}", 'write {"name": "Oslo", "kind": "city"}')
         if name in kinds:
             _fail(place, f"the entity {name!r} is listed twice", "list it once")
-        if not occurs_in(name, text):
+        if not contains_words(text, name):
             _fail(place, f"the entity {name!r} is not in the text", "write the name as it is in the text")
         kinds[name] = kind
     return tuple(kinds.items())
-
-
-def occurs_in(name: str, text: str) -> bool:
-    """Return True if ``text`` contains ``name`` literally, and not as part of a longer word."""
-    # To compile a regular expression per name takes longer than to read all items.
-    begins_word, ends_word = name[:1].isalnum(), name[-1:].isalnum()
-    start = text.find(name)
-    while start >= 0:
-        end = start + len(name)
-        joined_left = begins_word and _is_in_word(text[start - 1 : start])
-        joined_right = ends_word and _is_in_word(text[end : end + 1])
-        if not joined_left and not joined_right:
-            return True
-        start = text.find(name, start + 1)
-    return False
-
-
-def _is_in_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
-
-
-def _redocred_items(files: DataFiles, letter: str, path: str) -> Iterator[Item]:
-    for sentence in labelled_sentences(files.json(path), path):
-        cluster = f"oracle/p/{letter}{sentence.document:04d}"
-        name = f"{cluster}-{sentence.sentence:02d}"
-        yield _linearity(name, sentence.text, sentence.entities, "published", files.source, cluster)
 
 
 def _own_items(files: DataFiles) -> Iterator[Item]:
@@ -294,29 +268,14 @@ KINDS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledSentence:
-    """One sentence of a document.
-
-    :param document: number of the document in the file, from 1.
-    :param sentence: number of the sentence in the document, from 1.
-    :param entities: (name, kind) of each labelled name, once, in order of appearance. The text contains the name
-        literally. Two names of the same entity ("Schneider", "Willi Schneider") are two entries.
-    """
-
-    document: int
-    sentence: int
-    text: str
-    entities: tuple[tuple[str, str], ...]
-
-
-def labelled_sentences(documents: Any, path: str) -> Iterator[LabelledSentence]:
+def _redocred_items(files: DataFiles, letter: str, path: str) -> Iterator[Item]:
     """Yield the sentences of a file in order. Sentences without a visible character are left out.
 
-    :param documents: the parsed JSON of the file.
-    :param path: the file, for messages.
-    :raises DataError: if the value is not a list of such documents. The message has the document's number, from 1.
+    Two names of the same entity ("Schneider", "Willi Schneider") are two entities.
+
+    :raises DataError: if the file is not a list of documents. The message has the document's number, from 1.
     """
+    documents = files.json(path)
     if type(documents) is not list:
         _fail(path, "is not a list of documents", "use a file of Re-DocRED")
     if not documents:
@@ -327,9 +286,11 @@ def labelled_sentences(documents: Any, path: str) -> Iterator[LabelledSentence]:
             _fail(place, "is not an object", "write title, sents and vertexSet")
         sentences = _texts_of(document.get("sents"), place)
         names = _names(document.get("vertexSet"), sentences, place)
-        for index, sentence in enumerate(sentences):
-            if sentence[0]:
-                yield LabelledSentence(number, index + 1, sentence[0], names[index])
+        cluster = f"oracle/p/{letter}{number:04d}"
+        for index, ((text, _), entities) in enumerate(zip(sentences, names, strict=True), start=1):
+            if text:
+                name = f"{cluster}-{index:02d}"
+                yield _linearity(name, text, entities, "published", files.source, cluster)
 
 
 def _texts_of(sents: Any, place: str) -> list[_Text]:

@@ -189,8 +189,8 @@ NOT_IN_SENTENCE = "not in the sentence"
 #: entities per sentence that a plan assumes, one of them replaced by prompt 4. The paper has 3.7 on average, 76% of
 #: them named (figure 6, appendix A.4)
 SUPPOSED_ENTITIES = 4
-#: maximum names in the reason for a wrong "no entities", and rejected replacements in the evidence of an entity
-_MOST_LISTED, _MOST_REJECTED = 3, 5
+#: maximum names in the reason for a wrong "no entities"
+_MOST_LISTED = 3
 #: the least change of the share of replies with an entity that names another entity as its cause
 _CHANGE = 0.5
 
@@ -438,9 +438,9 @@ class LinearityChecker:
             values = {**prepared.values, "accepted": 0.0, "unmeasurable": 1.0}
             return Acceptance(False, "unmeasurable", "no drawn test replaces a name", evidence, None, values)
         breaking = culprits(tests, subject, rule, prepared.original)
-        rows: list[JSON] = [culprit.to_json() for culprit in breaking]
-        evidence |= {"culprits": rows} if rows else {}
-        names = ", ".join(culprit.described for culprit in breaking) or "some replies could not be read"
+        evidence |= {"culprits": [*breaking]} if breaking else {}
+        described = (f'"{one["name"]}" (replaced by "{one["synonym"]}"): {one["why"]}' for one in breaking)
+        names = ", ".join(described) or "some replies could not be read"
         if failed:
             why = f"{len(failed)} of {len(tests)} test{'s' if len(tests) > 1 else ''} failed; {names}"
             return Acceptance(False, "rejected", why, evidence, None, values)
@@ -556,8 +556,7 @@ def _entity_rows(answer: Sequence[Entity], chosen: Sequence[Synonym]) -> list[JS
             how = {"how": synonym.how, "votes": synonym.votes, "named": synonym.entity.named}
             row |= {"replacement": synonym.text, **how, "decided_by": synonym.decided_by}
         elif synonym is not None:
-            refused = "; ".join(f"{text!r}: {why}" for text, why in synonym.rejected[:_MOST_REJECTED])
-            row["left_out"] = f"no replacement{': ' + refused if refused else ''}"
+            row["left_out"] = "no replacement"
         elif entity.inside:
             row["left_out"] = f"inside {entity.inside!r}"
         else:
@@ -579,34 +578,13 @@ def _test_rows(tests: Sequence[OneTest]) -> list[JSON]:
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Culprit:
-    """An entity that breaks linearity or is not found.
-
-    :param why: in how many replies it and its replacement are found, as what else, and by what else was replaced.
-        Appendix A.3 sorts rejected sentences by these counts.
-    """
-
-    name: str
-    synonym: str
-    why: str
-
-    @property
-    def described(self) -> str:
-        """Its name, replacement and counts."""
-        return f'"{self.name}" (replaced by "{self.synonym}"): {self.why}'
-
-    def to_json(self) -> dict[str, JSON]:
-        """Return the object for the record."""
-        return {"name": self.name, "synonym": self.synonym, "why": self.why}
-
-
 def culprits(
     tests: Sequence[OneTest], subject: Subject, rule: Rule, original: Samples
-) -> tuple[Culprit, ...]:
-    """Return the entities on which tests fail, those of most tests first.
+) -> list[dict[str, JSON]]:
+    """Return the entities on which tests fail, those of most tests first, with their counts in words.
 
-    If every test passes, they are the entities whose replacements are not found.
+    If every test passes, they are the entities whose replacements are not found. Appendix A.3 sorts rejected sentences
+    by such counts.
     """
     failed = [test for test in tests if not test.passed]
     times: Counter[int] = Counter()
@@ -621,10 +599,10 @@ def culprits(
         times.update(i for i in range(subject.m) if wrong >> i & 1)
     replies = [(x, names) for x, samples in [(0, original), *sentences] for names in samples.sets]
     order = sorted(times, key=lambda i: (-times[i], i))
-    return tuple(_culprit(i, replies, subject) for i in order)
+    return [_culprit(i, replies, subject) for i in order]
 
 
-def _culprit(i: int, replies: Sequence[tuple[int, Names]], subject: Subject) -> Culprit:
+def _culprit(i: int, replies: Sequence[tuple[int, Names]], subject: Subject) -> dict[str, JSON]:
     """Return entity ``i`` with its counts over all readable replies, each with the vector of its sentence."""
     found = [(x, subject.due(i, x) in names) for x, names in replies]
     parts = [
@@ -649,7 +627,7 @@ def _culprit(i: int, replies: Sequence[tuple[int, Names]], subject: Subject) -> 
             )
             parts[2 + bool(other_forms) :] = [f"{cause} {_share(without)}"]
     synonym = subject.synonyms[i]
-    return Culprit(synonym.entity.name, synonym.text, "; ".join(parts))
+    return {"name": synonym.entity.name, "synonym": synonym.text, "why": "; ".join(parts)}
 
 
 def _share(hits: Iterable[bool]) -> str:

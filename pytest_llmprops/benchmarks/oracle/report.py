@@ -32,7 +32,6 @@ from pytest_llmprops.reports.kit.blocks import (
     Note,
     Section,
     Table,
-    counted,
     file_name,
     joined,
     percent,
@@ -421,30 +420,21 @@ _LABEL, _PROOF, _LEFTOVER, _TRIANGLE, _OWN_DENIED = _CASE_TABLES
 
 def pair_cases(measured: Measured) -> list[Block]:
     """Return disagreements with the labels, proofs, failed proofs, rejected answers of no and denied paraphrases."""
-    notes: list[Block] = []
     tables: dict[str, list[Row]] = {title: [] for title in _CASE_TABLES}
     for s in measured.series:
         records = measured.first_samples(s, [YES, NO, OWN])
-        missing = sum(r.task != OWN and r.status in ("correct", "wrong") and not r.evidence for r in records)
-        if missing:
-            text = (
-                f"{s.starred}: the record lacks the evidence of {counted(missing, 'pair')} (records of schema 1 have"
-                " none), so their sentences, proofs and paraphrases cannot be shown."
-            )
-            notes.append(Note(text, "warn"))
         cases: dict[str, list[tuple[Any, Row]]] = {title: [] for title in _CASE_TABLES}
         for record in (r for r in records if r.evidence):
             for title, order, cells in (_own_case if record.task == OWN else _cases_of)(record):
                 cases[title].append((order, (*_case(s, record), *map(_text, cells))))
         for title, found in cases.items():
             tables[title] += [row for _, row in sorted(found, key=lambda case: case[0])[: 2 * MOST]]
-    shown = [_examples(title, *_heads_and_rows(title, rows)) for title, rows in tables.items() if rows]
-    return [*notes, *([Fold("Some cases", tuple(shown))] if shown else [])]
-
-
-def _heads_and_rows(title: str, rows: Sequence[Row]) -> tuple[Sequence[str], Sequence[Row], str]:
-    heads, note = _CASE_TABLES[title]
-    return heads, rows, note
+    shown = [
+        _examples(title, heads, rows, note)
+        for title, (heads, note) in _CASE_TABLES.items()
+        if (rows := tables[title])
+    ]
+    return [Fold("Some cases", tuple(shown))] if shown else []
 
 
 def _cases_of(record: VerdictRecord) -> Iterator[tuple[str, Any, Sequence[str]]]:

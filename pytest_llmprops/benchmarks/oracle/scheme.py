@@ -14,7 +14,7 @@ import random
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pytest_llmprops.core.benchmark import Ask, Benchmark
 from pytest_llmprops.core.items import Item
@@ -36,16 +36,14 @@ Prompt = str | Sequence[Message]
 class Oracle:
     """A model that answers prompts.
 
-    ``asked`` is the number of questions so far, including repeated ones.
-
     :param ask: async function that sends a :class:`~pytest_llmprops.core.requests.Chat` to the model. A
         :class:`~pytest_llmprops.core.errors.BackendError` is not caught, because it is not an answer.
     :param temperature: temperature of every question; None: the server's default.
-    :param max_tokens: maximum length of a reply, unless a question sets its own; None: no limit.
+    :param max_tokens: maximum length of a reply; None: no limit.
     :param json: whether the server shall enforce JSON in replies to prompts that ask for it.
     """
 
-    __slots__ = ("_ask", "asked", "json", "max_tokens", "temperature")
+    __slots__ = ("_ask", "json", "max_tokens", "temperature")
 
     def __init__(
         self,
@@ -59,25 +57,25 @@ class Oracle:
         self.json = json
         self.temperature = temperature
         self.max_tokens = max_tokens
-        self.asked = 0
 
-    async def __call__(self, prompt: Prompt, *, sample: int = 0, max_tokens: int | None = None) -> Reply:
+    async def __call__(self, prompt: Prompt, *, sample: int = 0) -> Reply:
         """Ask one question and return the reply.
 
         The reply's ``text`` is untrusted. Its ``finish_reason`` is ``length`` if it was cut off, and
         ``content_filter`` if it was filtered.
 
         :param sample: distinguishes repeated questions with the same prompt.
-        :param max_tokens: maximum length of the reply.
         :raises BackendError: if the call could not be made.
         """
         messages = (Message("user", prompt),) if isinstance(prompt, str) else tuple(prompt)
-        limit = self.max_tokens if max_tokens is None else max_tokens
         asks = any(_ASKS_JSON.search(message.content) for message in messages)
         form = "json_object" if self.json and asks else ""
-        self.asked += 1
         chat = Chat(
-            messages, temperature=self.temperature, max_tokens=limit, sample=sample, response_format=form
+            messages,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            sample=sample,
+            response_format=form,
         )
         return await self._ask(chat)
 
@@ -220,8 +218,6 @@ class CheckerBenchmark(Benchmark):
     """
 
     judges_filtered = True
-    #: The status of outcomes that are not accepted and not ``wrong``.
-    undecided: ClassVar[Mapping[str, Status]] = UNDECIDED
 
     def checker(self, item: Item, context: Any, ask: Ask, settings: Any) -> Checker[Any]:
         """Return the checker of ``item``.
@@ -247,15 +243,12 @@ class CheckerBenchmark(Benchmark):
         )
         checker = self.checker(item, context, ask, settings)
         acceptance = await checker.check(self.subject(item), oracle, protocol.rng(item.id))
-        return verdict_of(acceptance, undecided=self.undecided)
+        return verdict_of(acceptance)
 
 
-def verdict_of(acceptance: Acceptance, *, undecided: Mapping[str, Status] = UNDECIDED) -> Verdict:
-    """Return a checker's decision as a verdict. A rejected answer is ``wrong``; its opposite is never accepted.
-
-    :param undecided: outcome -> status.
-    """
-    status: Status = "correct" if acceptance.accepted else undecided.get(acceptance.outcome, "wrong")
+def verdict_of(acceptance: Acceptance) -> Verdict:
+    """Return a checker's decision as a verdict. A rejected answer is ``wrong``; its opposite is never accepted."""
+    status: Status = "correct" if acceptance.accepted else UNDECIDED.get(acceptance.outcome, "wrong")
     evidence = dict(acceptance.evidence)
     if acceptance.bound is not None:
         evidence["bound"] = acceptance.bound.text

@@ -43,14 +43,16 @@ _MOST_FAILED = 1
 _AGAIN = 3
 #: the share of a measurement's calls that a search may take
 _SHARE = 4
-#: Requests of a search on a pair. A pair takes at least five calls with an answer of no, and a search is made on every
-#: second pair.
+#: requests of a search on a pair
 PAIR_CALLS = {NO: 2, SYMMETRY: 1}
+#: One in so many pairs is searched for triangular evidence. A no takes at least five calls, so the searches of all such
+#: answers take at most 6 of 25.
+_EVERY = 5
 
 
 def pair_search(item_id: str) -> str:
     """Return the property that is searched on a pair: one of the two, so that searches take few calls."""
-    return (NO, SYMMETRY)[crc32(item_id.encode()) % 2]
+    return NO if crc32(item_id.encode()) % _EVERY == 0 else SYMMETRY
 
 
 def sentence_calls(settings: OracleSettings, changed: int) -> int:

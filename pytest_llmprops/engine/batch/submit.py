@@ -224,4 +224,4 @@ class Submitter:
             return
         self._failures = 0
         self._ledger.submitted(entry.mark, state.id, state.status, state.expires)
-        self._calls.count_sent(lines)
+        self._calls.counters.sent += lines

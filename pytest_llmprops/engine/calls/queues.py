@@ -43,8 +43,8 @@ Ask = Callable[[Sequence[Chat]], Awaitable[Sequence[Reply]]]
 def prompt_key(request: Chat) -> Any:
     """Return what the samples of a prompt have in common, as a dictionary key."""
     # The user's parameters may be lists, which cannot be dictionary keys.
-    limits = (request.temperature, request.max_tokens, request.stop, request.logprobs)
-    return request.messages, limits, repr(request.extra)
+    settings = (request.temperature, request.max_tokens, request.stop, request.logprobs)
+    return request.messages, settings, request.response_format, repr(request.extra)
 
 
 class SampleCalls:

@@ -199,17 +199,18 @@ def report_on(
     names = list(dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks))
     parts = [Measured(name, tuple(s for s in series if name in s.benchmarks)) for name in names]
     parts = worst_first(parts, len(series))
+    found = {part.benchmark: _sentence(text) for part in parts if (text := finding(part))}
     gates = tuple((run.run_id, gate) for run in runs if (gate := run.facts.gate) is not None)
     items, spending = items_of(series, requests, marks)
     costs = cost_section(parts, series, spending.by_task)
     return Report(
-        title=_title(gates, parts, series),
+        title=_title(gates, parts, series, found),
         table=suites_table(parts, series),
         facts=tuple(_facts(runs, series)),
         gates=gates,
         warnings=tuple(_warnings(runs, series, parts)),
         series=tuple(s.starred for s in series),
-        sections=tuple(_sections(parts, series, costs)),
+        sections=tuple(_sections(parts, series, found, costs)),
         runs=tuple((run.run_id, run_facts(run)) for run in runs),
         items=items,
         upgrade=upgrade_of(series),
@@ -219,9 +220,15 @@ def report_on(
 
 
 def _title(
-    gates: Sequence[tuple[str, GateResult]], parts: Sequence[Measured], series: Sequence[Series]
+    gates: Sequence[tuple[str, GateResult]],
+    parts: Sequence[Measured],
+    series: Sequence[Series],
+    found: Mapping[str, str],
 ) -> str:
-    """Return the decision, or the decisions on several models; without any, the finding on the worst suite."""
+    """Return the decision, or the decisions on several models; without any, the finding on the worst suite.
+
+    :param found: the findings by benchmark.
+    """
     if len(gates) == 1:
         return _sentence(visible(gates[0][1].line or gates[0][1].decision.upper()))
     if gates:
@@ -232,8 +239,7 @@ def _title(
         return _sentence("; ".join(f"{decision}: {joined(names)}" for decision, names in models.items()))
     if len(series) > 2 and len(parts) > 1:
         return f"{len(series)} models on {joined([measured.facts.title for measured in parts])}."
-    texts = (text for measured in parts if (text := finding(measured)))
-    return _sentence(next(texts, "No case has a verdict, so there is nothing to report"))
+    return next(iter(found.values()), "No case has a verdict, so there is nothing to report.")
 
 
 def _sentence(text: str) -> str:
@@ -242,7 +248,7 @@ def _sentence(text: str) -> str:
 
 
 def _sections(
-    parts: Sequence[Measured], series: Sequence[Series], costs: Section | None
+    parts: Sequence[Measured], series: Sequence[Series], found: Mapping[str, str], costs: Section | None
 ) -> Iterator[Section]:
     """Yield a section per benchmark, and those on all of them.
 
@@ -252,8 +258,7 @@ def _sections(
     several = len(parts) > 1
     unshared = []
     for measured in parts:
-        found = finding(measured)
-        section = replace(section_of(measured), finding=_sentence(found) if found else "")
+        section = replace(section_of(measured), finding=found.get(measured.benchmark, ""))
         if several and len(series) == 2 and len(measured.series) == 1:
             unshared.append(section)
         else:

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.records.run import RunMetadata
+from pytest_llmprops.records.run import NOT_MEASURED, RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.gate.file import Gate, Rule
+from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.reader import Run
+from pytest_llmprops.runs.recorded_command import resume_command
 
 
 def why_not_comparable(
@@ -23,32 +25,39 @@ def why_not_comparable(
 ) -> list[str]:
     """Return the reasons why the gate cannot judge this run against its baseline, one line each.
 
-    The caller checks whether this run is complete.
-
     :param records: the verdicts of this run. :param problems: what is inconsistent in its record.
     """
     reasons = [f"this run: {line}" for line in problems]
-    is_paired = baseline is not None and gate.needs_baseline
-    reasons += [*unfit_baseline(gate, baseline), *_unfit("this run", facts, gate)]
+    if not facts.complete:
+        reasons.append(f"this run is incomplete: {_why_incomplete(facts)}")
+    if baseline is not None and gate.needs_baseline:
+        reasons += unfit_baseline(gate, baseline)
+    reasons += _unfit("this run", facts, gate)
+    if baseline is None:
+        return reasons
     # A promoted copy keeps the id. Runs in a folder that is used again have the same id, but another start.
-    if baseline is not None and (baseline.run_id, baseline.facts.started) == (facts.run_id, facts.started):
+    if (baseline.run_id, baseline.facts.started) == (facts.run_id, facts.started):
         reasons.append(f"this run is its own baseline {baseline.run_id}; compare it with another run")
-    elif is_paired and baseline is not None and _has_replies_of(baseline, facts, records):
+    elif gate.needs_baseline and _has_replies_of(baseline, facts, records):
         reasons.append(
             f"all replies of this run are those of baseline {baseline.run_id}, so nothing was measured; name another"
             " candidate, or ask the same one again with --llm-cache refresh"
         )
-    if is_paired and baseline is not None:
-        paired = [rule for rule in gate.rules if rule.paired]
-        names = [name for name in facts.protocols if any(rule.concerns(name) for rule in paired)]
-        reasons += differences(baseline.facts, facts, names)
-    return reasons
+    paired = [rule for rule in gate.rules if rule.paired]
+    names = [name for name in facts.protocols if any(rule.concerns(name) for rule in paired)]
+    return reasons + (differences(baseline.facts, facts, names) if paired else [])
 
 
-def unfit_baseline(gate: Gate, baseline: Run | None) -> list[str]:
-    """Return why no run can be compared with this baseline, one line each; nothing if the gate needs none."""
-    if baseline is None or not gate.needs_baseline:
-        return []
+def _why_incomplete(facts: RunMetadata) -> str:
+    lacking = next((note for note in facts.notes if NOT_MEASURED in note), None)
+    if lacking is not None:
+        return f"{lacking}; correct this and measure again"
+    steps = shard_steps(facts) or f"continue it with: {resume_command(facts.run_id)}"
+    return facts.stopped or f"cases have no verdict; {steps}"
+
+
+def unfit_baseline(gate: Gate, baseline: Run) -> list[str]:
+    """Return why no run can be compared with this baseline, one line each."""
     name = f"baseline {baseline.run_id}"
     reasons = [f"{name}: {line}" for line in baseline.problems]
     if not baseline.facts.complete:
@@ -57,7 +66,15 @@ def unfit_baseline(gate: Gate, baseline: Run | None) -> list[str]:
 
 
 def _unfit(what: str, facts: RunMetadata, gate: Gate) -> list[str]:
-    return [*_not_one_model(what, facts), *([] if gate.allow_mixed else _mixed(what, facts))]
+    models, reasons = list(facts.models), []
+    if len(models) != 1:
+        named = f"{len(models)} models ({', '.join(models)})"
+        reasons.append(f"{what} holds {named}; a gate judges one: record a run for each")
+    for model in () if gate.allow_mixed else facts.models.values():
+        if len(served := model.served_as or ()) > 1:
+            mixed = f"{len(served)} served models ({', '.join(served)})"
+            reasons.append(f"{what} mixes replies of {mixed}; measure again, or set allow_mixed = true")
+    return reasons
 
 
 def _has_replies_of(baseline: Run, facts: RunMetadata, records: Sequence[VerdictRecord]) -> bool:
@@ -73,24 +90,6 @@ def _has_replies_of(baseline: Run, facts: RunMetadata, records: Sequence[Verdict
         return False
     asked = {key for record in records for key in record.requests}
     return bool(asked) and asked <= {key for record in baseline.records for key in record.requests}
-
-
-def _not_one_model(what: str, facts: RunMetadata) -> list[str]:
-    models = list(facts.models)
-    if len(models) == 1:
-        return []
-    return [
-        f"{what} holds {len(models)} models ({', '.join(models)}); a gate judges one: record a run for each"
-    ]
-
-
-def _mixed(what: str, facts: RunMetadata) -> list[str]:
-    return [
-        f"{what} mixes replies of {len(served)} served models ({', '.join(served)});"
-        " measure again, or set allow_mixed = true"
-        for model in facts.models.values()
-        if len(served := model.served_as or ()) > 1
-    ]
 
 
 def unlike_items(rule: Rule, baseline: RunMetadata, selected: Iterable[PlacedItem]) -> str:

@@ -11,7 +11,6 @@ from typing import Literal
 
 from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.metrics import MetricRow
-from pytest_llmprops.core.numbers import count
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import IsWeighted, cluster_weighted
@@ -58,12 +57,12 @@ class Terms:
 class RuleData:
     """The items of one rule.
 
-    :param matching: all of them, in either run. :param metrics: the run's rows of the rule's metric.
-    :param metric_names: of all metrics where the rule applies.
+    :param items: those of the run, and if the rule compares, those of the baseline.
+    :param metrics: the run's rows of the rule's metric. :param metric_names: of all metrics where the rule applies.
     """
 
     rule: Rule
-    matching: Sequence[Item]
+    items: Sequence[Item]
     metrics: Sequence[MetricRow]
     metric_names: Sequence[str]
     terms: Terms
@@ -78,18 +77,13 @@ class RuleData:
         places = {key for key in {item.key.task_key for item in items} if rule.matches(key)}
         there = [row for row in metrics if rule.metric and rule.matches(row)]
         rows = [row for row in there if _row_matches(rule, row)]
-        matching = [item for item in items if item.key.task_key in places]
-        return cls(rule, matching, rows, sorted({row.name for row in there}), terms)
-
-    @cached_property
-    def items(self) -> Sequence[Item]:
-        """The items that the rule judges: those of the run, and if the rule compares, those of the baseline."""
-        return [item for item in self.matching if item.candidate or self.rule.paired]
+        judged = [i for i in items if i.key.task_key in places and (i.candidate or rule.paired)]
+        return cls(rule, judged, rows, sorted({row.name for row in there}), terms)
 
     @property
     def is_empty(self) -> bool:
         """True if the run has no item of the rule."""
-        return not any(item.candidate for item in self.matching)
+        return not any(item.candidate for item in self.items)
 
     @cached_property
     def answers(self) -> Mapping[ItemKey, Answer]:
@@ -188,7 +182,7 @@ class RuleData:
             )
             for item in self.items
         ]
-        return replace(self, matching=items)
+        return replace(self, items=items)
 
 
 def _answered(
@@ -213,30 +207,3 @@ def _answer(records: Sequence[VerdictRecord]) -> Answer | None:
 def _row_matches(rule: Rule, row: MetricRow) -> bool:
     group = rule.group is None or fnmatchcase(row.group, rule.group)
     return group and fnmatchcase(row.name, rule.metric)
-
-
-# Rules that compare count items that one run lacks (``max_errors``). ``min_accuracy`` alone would be met by a
-# selection of easy items without a word.
-def selection_notes(facts: RunMetadata, rules: Iterable[RuleData], *, has_baseline: bool) -> list[str]:
-    """Return one note for each selection of items on which a ``min_accuracy`` was judged."""
-    with_accuracy = [data for data in rules if data.rule.min_accuracy is not None]
-    notes = [
-        f"min_accuracy is on a selection: {count(selected)} of {count(available)} {name} items ({_how(facts)})"
-        for name, (selected, available) in facts.selected_items.items()
-        if selected < available and any(data.rule.concerns(name) for data in with_accuracy)
-    ]
-    for data in with_accuracy if has_baseline else ():
-        missing = sum(not item.candidate for item in data.matching)
-        more = sum(not item.baseline for item in data.matching)
-        if not data.rule.paired and (missing or more):
-            theirs, here = len(data.matching) - more, len(data.matching) - missing
-            notes.append(
-                f"{data.rule.name}: min_accuracy is not on the items of the baseline: {count(missing)} of its"
-                f" {count(theirs)} are missing here, and {count(more)} of the {count(here)} here are missing there"
-            )
-    return notes
-
-
-def _how(facts: RunMetadata) -> str:
-    limit = facts.options.get("limit")
-    return f"--llm-limit {limit}" if limit is not None else "selected by -k, -m, --deselect or name"

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.metrics import MetricRow
-from pytest_llmprops.core.numbers import percent, size_in_points
+from pytest_llmprops.core.numbers import count, percent, size_in_points
 from pytest_llmprops.core.texts import did_you_mean, first_names
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.gate import Check, CheckVerdict, GateDecision, GateResult, RuleResult
-from pytest_llmprops.records.run import NOT_MEASURED, RunMetadata
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.records.served_models import fallback_notes
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer, unknown_benchmarks
 from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.comparable import differences, remarks_on_baseline
 from pytest_llmprops.runs.gate import checks as gate_checks
-from pytest_llmprops.runs.gate.comparable import why_not_comparable
-from pytest_llmprops.runs.gate.data import RuleData, Terms, selection_notes
+from pytest_llmprops.runs.gate.comparable import unfit_baseline, why_not_comparable
+from pytest_llmprops.runs.gate.data import RuleData, Terms
 from pytest_llmprops.runs.gate.file import (
     Gate,
     Rule,
@@ -40,9 +40,7 @@ from pytest_llmprops.runs.gate.file import (
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes
 from pytest_llmprops.runs.judgement import headline_members, recorded_changes
 from pytest_llmprops.runs.pairs import Item, ItemKey, pair_items, pairs_of
-from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.reader import Run, computed_metrics
-from pytest_llmprops.runs.recorded_command import resume_command
 from pytest_llmprops.statistics.judgement import Change, judge
 
 if TYPE_CHECKING:
@@ -209,11 +207,9 @@ def decide(
             confirmed(result, at_worst, data.faulty)
             for result, at_worst, data in zip(results, worst_results, rules, strict=True)
         ]
-    selection = selection_notes(facts, rules, has_baseline=baseline is not None)
+    selection = _selections(facts, gate)
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     reasons = why_not_comparable(gate, facts, records, baseline, problems)
-    if not facts.complete:
-        reasons.insert(len(problems), f"this run is incomplete: {_why_incomplete(facts)}")
     reasons += gate.overlaps(places) + misplaced_rules(gate, places, *runs)
     names = dict.fromkeys(place.benchmark for place in places)
     reasons += unbounded_rules(gate, {n: known for n in names if (known := facts_of(n, *runs)) is not None})
@@ -224,7 +220,10 @@ def decide(
         if check.verdict == "invalid"
     ]
     decision: GateDecision = "invalid" if reasons else _DECISIONS[worst]
-    comparable, remarks = (set(), []) if reasons else _comparable(facts, baseline, records)
+    comparable: set[str] = set()
+    remarks: list[str] = []
+    if baseline is not None and not reasons:
+        comparable, remarks = _comparable(gate, facts, baseline, names)
     judged = {m: change for m, change in changes.items() if m.benchmark in comparable}
     chance = None
     if gate.needs_baseline and not reasons:
@@ -262,12 +261,16 @@ def _low_baselines(rules: Iterable[RuleData]) -> Iterator[str]:
             yield f"{rule.name}: the baseline has only {percent(right)} right, so there is little to lose"
 
 
-def _why_incomplete(facts: RunMetadata) -> str:
-    lacking = next((note for note in facts.notes if NOT_MEASURED in note), None)
-    if lacking is not None:
-        return f"{lacking}; correct this and measure again"
-    steps = shard_steps(facts) or f"continue it with: {resume_command(facts.run_id)}"
-    return facts.stopped or f"cases have no verdict; {steps}"
+def _selections(facts: RunMetadata, gate: Gate) -> list[str]:
+    """Return one note for each selection of items on which a ``min_accuracy`` is judged: easy ones would meet it."""
+    limit = facts.options.get("limit")
+    how = f"--llm-limit {limit}" if limit is not None else "selected by -k, -m, --deselect or name"
+    return [
+        f"min_accuracy is on a selection: {count(selected)} of {count(available)} {name} items ({how})"
+        for name, (selected, available) in facts.selected_items.items()
+        if selected < available
+        and any(rule.concerns(name) for rule in gate.rules if rule.min_accuracy is not None)
+    ]
 
 
 def _nothing(gate: Gate, facts: RunMetadata, places: Iterable[Placed]) -> Mapping[str, str]:
@@ -390,25 +393,21 @@ def _full_checks(data: RuleData, changes: Mapping[Pairs, Change]) -> list[Check]
 
 
 def _comparable(
-    facts: RunMetadata, baseline: Run | None, records: Iterable[VerdictRecord]
+    gate: Gate, facts: RunMetadata, baseline: Run, benchmarks: Iterable[str]
 ) -> tuple[set[str], list[str]]:
     """Return the benchmarks on which a run is comparable with its baseline, and what a reader should know of it.
 
     A gate checks this before only for the rules that compare.
     """
-    if baseline is None:
-        return set(), []
-    problems = [] if baseline.facts.complete else [f"it is {baseline.state}"]
-    problems += [*(["it has several models"] if len(baseline.models) > 1 else []), *baseline.problems]
+    unfit = unfit_baseline(gate, baseline)
     reasons: dict[str, list[str]] = {}
-    for name in sorted({r.benchmark for r in records}):
-        unlike = differences(baseline.facts, facts, [name])
-        reasons.setdefault(next(iter((*problems, *unlike)), ""), []).append(name)
+    for name in sorted(benchmarks):
+        lines = unfit or differences(baseline.facts, facts, [name])
+        reasons.setdefault(lines[0] if lines else "", []).append(name)
     comparable = set(reasons.pop("", ()))
-    remarks = remarks_on_baseline(baseline.facts, facts, sorted(comparable))
+    remarks = remarks_on_baseline(baseline.facts, facts) if comparable else []
     return comparable, remarks + [
-        f"not compared with baseline {baseline.run_id} on {', '.join(names)}: {reason}"
-        for reason, names in reasons.items()
+        f"not compared on {', '.join(names)}: {reason}" for reason, names in reasons.items()
     ]
 
 

@@ -16,6 +16,7 @@ from scipy.stats import binomtest
 from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle import equivalence
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, PhrasePair
+from pytest_llmprops.benchmarks.oracle.covering import Aligner
 from pytest_llmprops.benchmarks.oracle.equivalence import (
     EquivalenceChecker,
     Pair,
@@ -25,7 +26,6 @@ from pytest_llmprops.benchmarks.oracle.equivalence import (
     prove,
     self_consistency,
 )
-from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
 from pytest_llmprops.benchmarks.oracle.items import random_pairs
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, verdict_of
 from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings

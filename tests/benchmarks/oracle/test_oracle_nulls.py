@@ -10,8 +10,14 @@ import pytest
 
 from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
-from pytest_llmprops.benchmarks.oracle.metrics import all_pairs_metrics, yes_metrics
-from pytest_llmprops.benchmarks.oracle.nulls import FEATURES, PREFIX, Pairs, shallow
+from pytest_llmprops.benchmarks.oracle.metrics import (
+    FEATURES,
+    PREFIX,
+    Pairs,
+    all_pairs_metrics,
+    shallow,
+    yes_metrics,
+)
 from pytest_llmprops.core.verdicts import VerdictRecord
 from tests.support.oracle_runs import Subject, pair, verdict_on
 from tests.support.records import verdict as record
