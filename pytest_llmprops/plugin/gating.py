@@ -142,9 +142,6 @@ class Gating:
     def _check_comparable(self, selected: Sequence[Case], cases: Cases) -> None:
         """Check what is known before the first call of what would make the gate invalid."""
         settings = cases.settings
-        wanted = max(rule.repeats for rule in self.gate.rules)
-        if settings.repeats < wanted:
-            raise UsageError(f"{self.gate.file}: a rule has repeats = {wanted}; give --llm-repeats {wanted}")
         baseline = self._baseline_facts
         if baseline is None or not self.gate.needs_baseline:
             return

@@ -173,7 +173,7 @@ def next_command(folder: Path, *, resumes: bool = False) -> str:
 def _not_served(facts: RunMetadata, notes: Sequence[str]) -> list[str]:
     lines = []
     for benchmark, models in facts.not_served.items():
-        reason = " cannot answer this kind of request"
+        reason = ": they need another kind of model"
         if facts.protocols.get(benchmark, ProtocolMetadata()).is_by_likelihood:
             reason = f" does not score likelihoods; leave out --llm-set {benchmark}.answer=likelihood"
         elif any(note.startswith(f"{benchmark}: ") and "not served" in note for note in notes):

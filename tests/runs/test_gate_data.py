@@ -75,9 +75,6 @@ def test_equal_ids_of_two_places_are_different_items(place: str) -> None:
     assert (
         "50.0%, 100 of 200" in check_of(judged(gate_of({"min_accuracy": 0.4}), errors), "max_errors").measured
     )
-    repeats = [replace(r, model="new") for r in old]
-    result = judged(gate_of({"min_accuracy": 0.4, "repeats": 2}), repeats)
-    assert check_of(result, "repeats").verdict == "invalid"
 
 
 def test_errors_of_samples_count_too() -> None:

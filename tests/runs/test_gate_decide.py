@@ -423,21 +423,6 @@ def test_the_larger_share_of_errors_of_an_item_counts() -> None:
     assert check.measured == "6.1%, 2.5 of 41"
 
 
-def test_a_rule_may_ask_for_repeats() -> None:
-    """With fewer samples per item in either run, the gate is invalid and says how to measure again."""
-    once, thrice = repeated([1] * 40, 1, "new"), repeated([3] * 40, 3, "new")
-    accuracy = gate_of({"min_accuracy": 0.5, "repeats": 3})
-    assert judged(accuracy, thrice).decision == "pass"
-    result = judged(accuracy, once)
-    assert result.decision == "invalid"
-    assert "1 sample per item, and repeats = 3; measure again with --llm-repeats 3" in result.line
-    thrice[5:6] = []
-    assert "2 samples per item" in judged(accuracy, thrice).line
-    paired = gate_of({"max_drop": 0.5, "repeats": 3})
-    result = judged(paired, repeated([3] * 40, 3, "new"), repeated([1] * 40, 1, "old"))
-    assert "the baseline has 1 sample per item, and repeats = 3; measure it again with" in result.line
-
-
 @pytest.mark.parametrize(
     ("keys", "items", "size", "possible"),
     [

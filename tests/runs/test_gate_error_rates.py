@@ -11,7 +11,6 @@ from scipy.stats import binom, binomtest
 
 from bench.gate_rates import Setup, decisions, rates
 from pytest_llmprops.runs.gate import checks
-from pytest_llmprops.runs.gate.checks import Answer
 from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.statistics.judgement import judge
 from pytest_llmprops.statistics.paired import Pairs
@@ -85,10 +84,9 @@ def test_min_accuracy_at_its_limit(size: int, icc: float) -> None:
 
 
 def _accuracy_verdict(limit: float, right: list[int], size: int) -> str:
-    answers = [
-        Answer(str(n), float(item < count), 0.0, 0.0) for n, count in enumerate(right) for item in range(size)
-    ]
-    return checks.accuracy(Rule("rule", {}, min_accuracy=limit), answers).verdict
+    scores = [float(item < count) for count in right for item in range(size)]
+    clusters = [str(n) for n in range(len(right)) for _ in range(size)]
+    return checks.accuracy(Rule("rule", {}, min_accuracy=limit), scores, clusters).verdict
 
 
 def _whole_clusters(failed: int, clusters: int, size: int) -> Pairs:

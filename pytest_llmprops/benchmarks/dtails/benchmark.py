@@ -57,7 +57,6 @@ class Dtails(Benchmark):
         "accuracy_mean": "higher",
         "accuracy_sd": "none",
         "retry_rate": "lower",
-        "longest_decided_rate": "none",
         "rules_failed_rate": "lower",
         "found_rate": "higher",
         "substring_rate": "none",

@@ -140,9 +140,6 @@ def _translation_verdict(
         "chosen": 0.0 if reading.index is None else float(reading.index + 1),
         "substring": float(reading.how == "substring"),
         "ratio": round(reading.ratio, 4),
-        "start": float(reading.start),
-        "length": float(len(reading.form)),
-        "leftmost": 0.0 if reading.leftmost is None else float(reading.leftmost + 1),
     }
     evidence = without_empty(
         {
@@ -250,7 +247,7 @@ async def _most_likely(
     if scores.best is None:
         problem = "the most likely variations are equally likely"
         return Choice("unparsed", order, Reading(problem=problem), problem, retried=False, scores=scores)
-    reading = Reading(scores.best, names[scores.best], 1.0, leftmost=scores.best, how="equal", obeyed=True)
+    reading = Reading(scores.best, names[scores.best], 1.0, how="equal")
     status, reason = _judged(item, shown, reading, reply)
     return Choice(status, order, reading, reason, retried=False, scores=scores)
 
@@ -343,12 +340,8 @@ def run_values(run: int, position: int | None, right: bool) -> dict[str, float]:
 
 
 def _reading_values(run: int, reading: Reading, right: bool, retried: bool) -> dict[str, float]:
-    leftmost = 0 if reading.leftmost is None else reading.leftmost + 1
     return run_values(run, reading.index, right) | {
         f"run{run}_ratio": round(reading.ratio, 4),
-        f"run{run}_start": float(reading.start),
-        f"run{run}_length": float(len(reading.form)),
-        f"run{run}_leftmost": float(leftmost),
         f"run{run}_retried": float(retried),
     }
 

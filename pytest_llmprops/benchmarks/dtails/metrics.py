@@ -199,8 +199,6 @@ def _selected(place: Place, values: Sequence[Values], asked: Sequence[Values]) -
         yield rate(place, "normalised_accuracy", scored, "higher")
         return
     yield rate(place, "retry_rate", [bool(v[run + "retried"]) for v, run in runs], "lower")
-    named = [v[run + "leftmost"] != v[run + "position"] for v, run in runs if v[run + "position"]]
-    yield rate(place, "longest_decided_rate", named, "none")
     unread = [not v["rules_read"] for v in values if "rules_read" in v]
     if unread:
         yield rate(place, "rules_failed_rate", unread, "lower")

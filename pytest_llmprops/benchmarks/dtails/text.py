@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from rapidfuzz.distance import Indel
 
-from pytest_llmprops.core.texts import folded, is_word_character, plain
+from pytest_llmprops.core.texts import is_word_character, plain
 
 #: Scripts without spaces between words: kana, Han, Thai, Lao, Myanmar, Khmer.
 _UNSPACED = re.compile(
@@ -42,14 +42,13 @@ def indel_ratio(first: str, second: str) -> float:
     return Indel.similarity(first, second) / total if total else 1.0
 
 
-def occurrences(form: str, text: str, *, whole: bool = False) -> int:
-    """Return the index of the first occurrence of ``form`` in ``text`` (both folded), or -1.
+def occurs(form: str, text: str, *, whole: bool = False) -> bool:
+    """Return True if ``form`` occurs in ``text`` (both folded).
 
     :param whole: Count an occurrence only if it does not begin or end inside a longer word. In scripts without
         spaces, every occurrence counts.
     """
-    places = (start for start in starts(form, text) if not whole or is_whole(text, start, start + len(form)))
-    return next(places, -1)
+    return any(not whole or is_whole(text, start, start + len(form)) for start in starts(form, text))
 
 
 def starts(form: str, text: str) -> Iterator[int]:
@@ -88,40 +87,6 @@ def is_sign(character: str) -> bool:
     return bool(character) and unicodedata.category(character)[0] == "M"
 
 
-#: Irregular forms of frequent words, because the corpora of DTAiLS give lemmas as concepts.
-_IRREGULAR = {
-    "bad": "worse worst", "become": "became", "buy": "bought", "child": "children", "choose": "chose chosen",
-    "come": "came", "do": "did done", "drive": "drove driven", "eat": "ate eaten", "fall": "fell fallen",
-    "find": "found", "fly": "flew flown", "foot": "feet", "get": "got gotten", "give": "gave given", "go": "went gone",
-    "good": "better best", "hear": "heard", "hide": "hid hidden", "keep": "kept", "know": "knew known", "lead": "led",
-    "leave": "left", "make": "made", "man": "men", "mean": "meant", "pay": "paid", "run": "ran", "say": "said",
-    "see": "saw seen", "speak": "spoke spoken", "take": "took taken", "teach": "taught", "tell": "told",
-    "think": "thought", "wear": "wore worn", "win": "won", "woman": "women", "write": "wrote written",
-}  # fmt: skip
-
-
-def english_forms(word: str) -> frozenset[str]:
-    """Return the word and its inflections, folded: plurals, -s, -ed, -ing, -er, -est, and common irregular ones."""
-    stem = folded(word)
-    forms = {
-        stem,
-        *_IRREGULAR.get(stem, "").split(),
-        f"{stem}s",
-        f"{stem}es",
-        f"{stem}ed",
-        f"{stem}ing",
-        f"{stem}er",
-        f"{stem}est",
-    }
-    if stem.endswith("e"):
-        forms |= {f"{stem}d", f"{stem[:-1]}ing", f"{stem}r", f"{stem}st"}
-    if len(stem) > 2 and stem.endswith("y") and stem[-2] not in "aeiou":
-        forms |= {f"{stem[:-1]}{end}" for end in ("ies", "ied", "ier", "iest")}
-    if len(stem) > 2 and stem[-1] not in "aeiouwxy" and stem[-2] in "aeiou" and stem[-3] not in "aeiou":
-        forms |= {f"{stem}{stem[-1]}{end}" for end in ("ed", "ing", "er", "est")}
-    return frozenset(forms)
-
-
 def quoted_list(texts: Sequence[str]) -> str:
     """Return ``['a', 'b']``, as the authors' files print a list, but without escapes."""
     return "[" + ", ".join(map(quoted, texts)) + "]"
@@ -146,14 +111,6 @@ _PREFIXES = (
     ("[\u0561-\u0587]", 4, ("\u0579",)),
     ("\u0645\u06cc", 4, ("\u0646",)),
 )
-#: Readings of the kanji in the built-in variations and in frequent words, in hiragana.
-_READINGS = {
-    "着": "き", "履": "は", "穿": "は", "被": "かぶ", "掛": "か", "稲": "いね", "米": "こめ", "兄": "あに|にい",
-    "姉": "あね|ねえ", "弟": "おとうと", "妹": "いもうと", "水": "みず", "湯": "ゆ", "寒": "さむ", "冷": "つめ",
-    "厚": "あつ", "太": "ふと", "濃": "こ", "飯": "はん", "読": "よ", "書": "か", "見": "み", "聞": "き", "話": "はな",
-    "食": "た", "飲": "の", "行": "い", "町": "まち", "街": "まち", "娘": "むすめ", "命": "いのち",
-    "先生": "せんせい", "学校": "がっこう", "学生": "がくせい", "生徒": "せいと",
-}  # fmt: skip
 _HONORIFIC = re.compile("[おご](?=[\u3400-\u9fff])")
 
 
@@ -163,15 +120,11 @@ def with_old_spelling(form: str) -> tuple[str, ...]:
 
 
 def spellings(form: str) -> tuple[str, ...]:
-    """Return a form, with a verb's prefixes, in hiragana, and with an old character: as replies may write it."""
+    """Return a form, with an old character and with a verb's prefixes, as replies may write it."""
     written = with_old_spelling(form)
     for letters, least, prefixes in _PREFIXES:
         if len(form) >= least and re.match(letters, form):
             written += tuple(prefix + form for prefix in prefixes)
-    if _KANJI.search(form):
-        kana = _READINGS.get(form) or "".join(_READINGS.get(letter, letter) for letter in form)
-        # A word of one or two kana is part of many others.
-        written += tuple(one for one in kana.split("|") if len(one) > 1 and not _KANJI.search(one))
     return written
 
 

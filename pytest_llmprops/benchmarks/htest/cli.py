@@ -64,7 +64,7 @@ def _add_people(commands: Groups) -> None:
         commands,
         about="write the examples for people who look for the rule of each task (table 7); with --score, count the"
         " rules that they identified",
-        description="Write for each annotator a page to print (annotator_1.html ...) and a sheet (annotator_1.csv ...),"
+        description="Write for each annotator a page to print (annotator_1.txt ...) and a sheet (annotator_1.csv ...),"
         " and key.json, which has the rules. In at most three minutes per list, an annotator says what tells group A"
         " from group B; write this into the column rule. Somebody who knows the key then writes yes or no into the"
         " column correct.",

@@ -98,21 +98,14 @@ class SampleCalls:
             replies = await self._ask([request for request, _ in members])
         except BaseException as error:
             for _, future in members:
-                _fail_future(future, error)
+                if not future.done():
+                    future.set_exception(error)
             return
         for (_, future), reply in zip(members, replies, strict=False):
             if not future.done():
                 future.set_result(reply)
-        await asyncio.gather(*(self._alone(*member) for member in members[len(replies) :]))
-
-    async def _alone(self, request: Chat, future: asyncio.Future[Reply]) -> None:
-        try:
-            [reply] = await self._ask([request])
-        except BaseException as error:
-            _fail_future(future, error)
-        else:
-            if not future.done():
-                future.set_result(reply)
+        # One request has always a reply.
+        await asyncio.gather(*(self._run([member]) for member in members[len(replies) :]))
 
     async def close(self) -> None:
         """Cancel open calls and waiting requests."""
@@ -120,11 +113,6 @@ class SampleCalls:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _fail_future(future: asyncio.Future[Reply], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)
 
 
 T = TypeVar("T")

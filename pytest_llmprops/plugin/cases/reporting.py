@@ -237,8 +237,6 @@ def _has_verdict(
     return outcome.stopped is None or (isinstance(outcome, GroupOutcome) and bool(outcome.records))
 
 
-# The run protocol of light items: set up, run and report a case without pytest's hooks for fixtures.
-
 #: what ends the session, and is not the result of an item
 RERAISE = (KeyboardInterrupt, pytest.exit.Exception)
 

@@ -1,4 +1,7 @@
-"""The blocks of a report section: texts, tables, figures and additional pages, and how their values are written."""
+"""The blocks of a report section: texts, tables, figures and additional pages, and how their values are written.
+
+Replies are untrusted: :func:`visible` spells out invisible characters.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,6 @@ from pytest_llmprops.core.numbers import with_interval as with_interval
 from pytest_llmprops.core.texts import visible as visible
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.gate import GateResult, MemberChange
-
-# Texts and numbers for readers; the numbers are those of :mod:`pytest_llmprops.core.numbers`.
-#
-# Replies are untrusted: :func:`visible` spells out invisible characters.
 
 
 def words(name: str) -> str:
@@ -233,9 +232,6 @@ class Report:
         place: dict[str, str] = {loss.kind: visible(loss.name)} if loss.kind in ("task", "language") else {}
         return {**link, "benchmark": visible(loss.benchmark), **place}
 
-
-# What additional pages of a section have in common: their files, their neighbours, and the words for
-# outcomes.
 
 #: Maximum number of additional pages of a section.
 MOST_PAGES = 400

@@ -422,9 +422,6 @@ def _metrics(measured: Measured) -> Table:
     return Table("Metrics", tuple(columns), tuple(rows))
 
 
-# The section of a benchmark in the report: the one in its registration, or the generic one.
-
-
 def section_of(measured: Measured) -> Section:
     """Return a benchmark's section with its title: the common one with a warning if its own cannot be made.
 

@@ -69,8 +69,9 @@ def write_report(
     check_packages("llmprops report")
     from pytest_llmprops.reports.kit.figures import draw
     from pytest_llmprops.reports.page.content import report_on
-    from pytest_llmprops.reports.page.html import MARK, decision_sheet, find_browser, pages_html, to_html
+    from pytest_llmprops.reports.page.html import MARK, pages_html, to_html
     from pytest_llmprops.reports.page.markdown import to_markdown
+    from pytest_llmprops.reports.page.sheet import decision_sheet, find_browser
 
     page = out / "report.html"
     refuse_foreign(out, lambda: MARK in page.read_text("utf-8", "replace")[:2000], "report")

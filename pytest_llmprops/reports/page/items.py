@@ -1,4 +1,7 @@
-"""The data of the page's list of items: an index of all rows, and their texts in compressed chunks."""
+"""The data of the page's list of items: an index of all rows, and their texts in compressed chunks.
+
+A prefix that the prompts of a chunk share is stored once.
+"""
 
 from __future__ import annotations
 
@@ -94,8 +97,6 @@ def upgrade_of(series: Sequence[Series]) -> Upgrade | None:
         apart=sum(bool(item.fault) for item in items),
     )
 
-
-# The texts of the page's items in compressed chunks; a prefix that prompts of a chunk share is stored once.
 
 #: maximum characters of one text on the page
 MOST = 20_000

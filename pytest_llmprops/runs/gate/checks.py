@@ -37,15 +37,21 @@ def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
     return "failed" if high < at_least else "inconclusive"
 
 
-def accuracy(rule: Rule, answers: Sequence[Answer], noun: str = "item", *, spare: int | None = None) -> Check:
+def accuracy(
+    rule: Rule,
+    scores: Sequence[float],
+    clusters: Sequence[str],
+    noun: str = "item",
+    *,
+    spare: int | None = None,
+) -> Check:
     """Check ``min_accuracy`` on all answered items, by the interval that summaries show.
 
-    :param noun: what an answer is: ``cluster`` if each has the mean of a cluster's items.
+    :param noun: what a score is of: ``cluster`` if each is the mean of a cluster's items.
     :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
     assert rule.min_accuracy is not None
     required = f"accuracy of at least {percent(rule.min_accuracy)} (lower limit of the {INTERVAL})"
-    scores, clusters = [a.correct for a in answers], [a.cluster for a in answers]
     total = math.fsum(scores)
     value, interval = total / len(scores), mean_interval(scores, clusters)
     measured = f"{with_interval(value, interval.low, interval.high)}, "

@@ -92,17 +92,17 @@ class RuleData:
         return {key: answer for key, answer in answers if answer is not None}
 
     @cached_property
-    def units(self) -> tuple[Sequence[Answer], str]:
-        """What counts once in the accuracy, and its name: the answers, or clusters with the mean of their answers."""
+    def scores(self) -> tuple[Sequence[float], Sequence[str], str]:
+        """What counts once in the accuracy: scores, their clusters, and their name.
+
+        A score is that of an item, or the mean of a cluster of a benchmark whose clusters count once.
+        """
         is_weighted = self.terms.is_weighted
         averaged = [answer for key, answer in self.answers.items() if is_weighted(key.benchmark)]
         others = [answer for key, answer in self.answers.items() if not is_weighted(key.benchmark)]
-        clusters = [a.cluster for a in averaged]
-        correct, labels = cluster_means([a.correct for a in averaged], clusters)
-        refused, _ = cluster_means([a.refused for a in averaged], clusters)
-        unparsed, _ = cluster_means([a.unparsed for a in averaged], clusters)
-        units = list(map(Answer, labels, correct, refused, unparsed))
-        return [*others, *units], "cluster" if units and not others else "item"
+        means, labels = cluster_means([a.correct for a in averaged], [a.cluster for a in averaged])
+        scores, clusters = [a.correct for a in others], [a.cluster for a in others]
+        return [*scores, *means], [*clusters, *labels], "cluster" if means and not others else "item"
 
     @cached_property
     def pairs(self) -> Sequence[Pair]:
@@ -153,14 +153,6 @@ class RuleData:
     def faulty(self) -> list[str]:
         """Ids of all items with a fault, sorted within each kind because workers report in any order."""
         return [key.id for keys in self.faults.values() for key in sorted(keys)]
-
-    @property
-    def samples(self) -> tuple[int | None, int | None]:
-        """Smallest number of samples of an item in this run, and in the baseline if the rule compares; None without."""
-        here = [item for item in self.items if item.candidate]
-        both = [item for item in here if item.baseline] if self.rule.paired else []
-        ours = min((len(item.candidate) for item in here), default=None)
-        return ours, min((len(item.baseline) for item in both), default=None)
 
     @property
     def spare(self) -> int | None:

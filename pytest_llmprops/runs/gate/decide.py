@@ -71,44 +71,21 @@ def confirmed(result: RuleResult, worst: RuleResult, unanswered: Sequence[str]) 
 
 
 def fitness(data: RuleData) -> list[Check]:
-    """Check ``min_items``, ``repeats`` and ``max_errors``: whether there are enough answers to judge."""
+    """Check ``min_items`` and ``max_errors``: whether there are enough answers to judge."""
     rule, checks = data.rule, []
     n, what = data.judged, "pairs" if rule.paired else "answered items"
     if n < rule.min_items:
         reason = f"{n} {what} are fewer than min_items = {rule.min_items}"
         checks.append(Check("min_items", f"at least {rule.min_items} {what}", str(n), "invalid", reason))
-    checks += _repeats(data)
     faulty, of = data.fault_size, len(data.items)
     if faulty or not rule.checks:
         share = faulty / of
         required = f"at most {percent(rule.max_errors)} in error or missing"
         measured = f"{percent(share)}, {faulty:.6g} of {of}"
-        is_met = share <= rule.max_errors
-        checks.append(
-            Check(
-                "max_errors",
-                required,
-                measured,
-                "met" if is_met else "invalid",
-                "" if is_met else _faults(data),
-                share,
-            )
-        )
+        verdict: CheckVerdict = "met" if share <= rule.max_errors else "invalid"
+        reason = "" if verdict == "met" else _faults(data)
+        checks.append(Check("max_errors", required, measured, verdict, reason, share))
     return checks
-
-
-def _repeats(data: RuleData) -> list[Check]:
-    wanted = data.rule.repeats
-    fewest = [samples for samples in data.samples if samples is not None]
-    if wanted == 1 or not fewest:
-        return []
-    required, measured = f"at least {wanted} samples per item", str(min(fewest))
-    for name, again, samples in zip(("this run", "the baseline"), ("", " it"), data.samples, strict=True):
-        if samples is not None and samples < wanted:
-            has = f"{name} has {samples} sample{'s' * (samples > 1)} per item, and repeats = {wanted}"
-            reason = f"{has}; measure{again} again with --llm-repeats {wanted}"
-            return [Check("repeats", required, measured, "invalid", reason)]
-    return [Check("repeats", required, measured, "met")]
 
 
 def _faults(data: RuleData) -> str:
@@ -337,7 +314,7 @@ def impossible_rules(gate: Gate, places: Iterable[PlacedItem], facts: RunMetadat
     for rule in gate.rules:
         items = {(p.benchmark, p.language, p.source, p.id): _correct(p) for p in rule.select(places)}
         if items:
-            rules.append(RuleData(replace(rule, repeats=1), list(items.values()), (), (), terms))
+            rules.append(RuleData(rule, list(items.values()), (), (), terms))
     return {
         result.name: check.reason + _best_possible(check)
         for result in _results(rules, {}, {})
@@ -379,7 +356,7 @@ def _metric_checks(data: RuleData) -> list[Check]:
 def _full_checks(data: RuleData, changes: Mapping[Pairs, Change]) -> list[Check]:
     rule, checks = data.rule, []
     if rule.min_accuracy is not None:
-        checks.append(gate_checks.accuracy(rule, *data.units, spare=data.spare))
+        checks.append(gate_checks.accuracy(rule, *data.scores, spare=data.spare))
     if rule.max_drop is not None:
         pairs = data.comparison
         checks.append(gate_checks.max_drop(rule, pairs, changes[pairs], spare=data.spare))

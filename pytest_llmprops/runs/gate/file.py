@@ -32,7 +32,7 @@ Each = Literal["task", "language", "cluster"]
 PlacedT = TypeVar("PlacedT", bound=Placed)
 NEEDS_BASELINE = "a rule with max_drop or no_collapse needs a baseline; give one with"
 #: keys that a gate may set for all of its rules
-_SHARED = ("max_errors", "min_items", "repeats")
+_SHARED = ("max_errors", "min_items")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,6 @@ class Rule:
     :param metric: pattern of a metric's name. :param group: pattern of its group; None: all groups.
     :param max_drop: the largest drop that is accepted. :param no_collapse: the same for one member of the rule.
     :param each: what these members are: each ``task``, ``language`` or ``cluster``.
-    :param repeats: least number of samples of each item, in both runs if the rule compares.
     """
 
     name: str
@@ -62,7 +61,6 @@ class Rule:
     max_unparsed: float | None = None
     max_errors: float = 0.01
     min_items: int = 30
-    repeats: int = 1
     min: float | None = None
     max: float | None = None
     apart: frozenset[tuple[str, str]] = frozenset()
@@ -79,7 +77,7 @@ class Rule:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """The names of the requirements, without ``max_errors``, ``min_items`` and ``repeats``."""
+        """The names of the requirements, without ``max_errors`` and ``min_items``."""
         named = ("min_accuracy", "max_drop", "no_collapse", "max_refused", "max_unparsed", "min", "max")
         return tuple(name for name in named if getattr(self, name) is not None)
 
@@ -257,7 +255,6 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "max_unparsed": _share,
     "max_errors": _share,
     "min_items": _count,
-    "repeats": _count,
     "min": _number,
     "max": _number,
 }
@@ -277,6 +274,7 @@ _OTHER_KEYS = {
     "sequential": "measure with --llm-size small first, and leave it out",
     "within": 'write no_collapse = 0.15 and each = "task"',
     "inconclusive": "an inconclusive gate has exit code 6, so leave it out",
+    "repeats": "give --llm-repeats to both runs, so leave it out",
     "allow_deviations": "what an API forces is a caveat, so leave it out",
 }
 

@@ -156,7 +156,7 @@ def test_the_order_is_the_same_under_rules_and_protocols() -> None:
         ("woon", "correct", "woon"),
         ("Lewe!", "wrong", "leef/lewe"),
         ("bly", "wrong", ""),
-        ("wooon", "correct", "woon"),
+        ("woont", "correct", "woon"),
     ],
 )
 def test_fenced_reply_is_judged_at_once(answer: str, status: str, choice: str) -> None:
@@ -196,7 +196,7 @@ WITHHELD = Reply("", finish_reason="content_filter")
         (("", ""), "unparsed", "0 fences"),
         (("I think woon.", "I cannot help with that."), "refused", "declined, after one retry"),
         (("I can't assist.", fenced("leef")), "wrong", "chose leef/lewe"),
-        (("I think woon.", "I can't choose leef, so it is woon."), "unparsed", "0 fences"),
+        (("I think woon.", "I can't choose leef, so it is woon."), "correct", "chose woon"),
         pytest.param((CUT, CUT), "unparsed", "cut off, after one retry", id="cut off before the answer"),
         pytest.param(
             (Reply(fenced("woon"), finish_reason="length"),), "correct", "chose woon", id="after it"
@@ -273,13 +273,11 @@ def test_variations_that_contain_each_other() -> None:
     subject = item(variations=(("sien",), ("gesien",)), label=("gesien",))
     verdict = verdict_of(subject, lambda r: "```hy het dit gesien```")
     assert verdict.status == "correct"
-    assert verdict.values["run1_length"] == 6.0
     verdict = verdict_of(subject, lambda r: "```not sien but gesien```")
     assert verdict.given == "gesien"
-    assert verdict.values["run1_leftmost"] != verdict.values["run1_position"]
     verdict = verdict_of(subject, lambda r: "```sien of gesien```")
     assert verdict.status == "wrong"
-    assert verdict.reason.startswith("several variations between the fences")
+    assert verdict.reason == "only rejected, or several, variations between the fences"
 
 
 def test_evidence_shows_the_clue() -> None:
@@ -378,7 +376,7 @@ def test_a_form_in_the_translation() -> None:
     values = verdict.values
     assert (values["substring"], values["chosen"]) == (1.0, 1.0)
     assert "parser" not in values
-    assert (values["start"], values["length"], values["ratio"], values["leftmost"]) == (8.0, 4.0, 1.0, 1.0)
+    assert values["ratio"] == 1.0
     assert "tokenizer" not in verdict.evidence
 
 

@@ -17,7 +17,7 @@ from pytest_llmprops.benchmarks.dtails.items import (
     words,
 )
 from pytest_llmprops.benchmarks.dtails.prompts import variation_name
-from pytest_llmprops.benchmarks.dtails.reading import is_right, read_selection, read_translation
+from pytest_llmprops.benchmarks.dtails.reading import read_selection, read_translation
 from pytest_llmprops.benchmarks.dtails.rules import choose_sentences, english_tokens
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.contracts import loaded
@@ -51,7 +51,7 @@ def test_reference_translations(files: DataFolder, language: str) -> None:
     for row in rows:
         variations, words = [variation.forms for variation in row.variations], unicode_words(row.target)
         reading = read_translation(row.target, variations, words, source=row.sentence, concept=row.concept)
-        right += reading.index is not None and is_right(variations[reading.index], variations[row.label])
+        right += reading.index is not None and row.variations[reading.index].shares(row.variations[row.label])
     assert right / len(rows) >= 0.98
 
 

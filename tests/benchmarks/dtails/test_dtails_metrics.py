@@ -43,7 +43,7 @@ def record(
     values: dict[str, float] = {"variations": float(size), "frequency_baseline": 0.6, "frequency_n": 50.0}
     for number, (place, right) in enumerate(runs, 1):
         values |= run_values(number, place, right)
-        values |= {f"run{number}_retried": 0.0, f"run{number}_leftmost": values[f"run{number}_position"]}
+        values[f"run{number}_retried"] = 0.0
     values |= more.pop("values", {})
     task = more.pop("task", "select")
     return verdict(task, 1, benchmark="dtails", language=language, source=source, values=values, **more)
@@ -101,15 +101,11 @@ def test_mean_and_deviation_over_runs() -> None:
 
 
 def test_rates_by_hand() -> None:
-    """Retries and readings whose longest form was not leftmost have shares; the baseline is that of the whole file."""
-    retried = {"run1_retried": 1.0, "run2_leftmost": 1.0}
+    """Retries have a share of all runs; the baseline is that of the whole file."""
+    retried = {"run1_retried": 1.0}
     metrics = rows([record(2, (0, True), (1, True), values=retried), record(2, (0, True), (None, False))])
-    retries, decided, baseline = (
-        metrics["select", "af", name, ""]
-        for name in ("retry_rate", "longest_decided_rate", "frequency_baseline")
-    )
+    retries, baseline = (metrics["select", "af", name, ""] for name in ("retry_rate", "frequency_baseline"))
     assert (retries.value, retries.n) == (0.25, 4)
-    assert (decided.value, decided.n) == pytest.approx((1 / 3, 3))
     assert (baseline.value, baseline.n) == (0.6, 50)
 
 

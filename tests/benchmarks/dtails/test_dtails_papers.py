@@ -228,10 +228,9 @@ def test_every_other_entry(
                 "words",
                 "--aligner",
                 "planted-encoder",
-                "--min-count",
-                "20",
             ]
-        if words[2] == "agreement":
+            words += ["--set", "min_count=20"]
+        if "--score" in words:
             for sheet in Path(values[words[3]][0]).glob("annotator_*.csv"):
                 fill(sheet, _answer)
         capfd.readouterr()

@@ -87,7 +87,8 @@ def test_the_grid_has_a_column_for_each_setting(tmp_path: Path) -> None:
             ((50, False, 15), (4, False, 10), (4, True, 12))]  # fmt: skip
     heading, *rows = table(report(*runs).sections[0], "Task by number of examples")
     assert heading == [
-        "Task", "k = 4", "k = 50", "k = 4, with CoT", "Best of the paper, k = 4", "Best of the paper, k = 50",
+        "Task", "model · k 4", "model · k 50", "model · k 4 · with CoT",
+        "Best of the paper, k = 4", "Best of the paper, k = 50",
     ]  # fmt: skip
     assert [row[0] for row in rows] == ["rhyme", "uppercase", "all 2 tasks"]
     assert [cell.split("%")[0] for cell in rows[0][1:4]] == ["50.0", "75.0", "60.0"]

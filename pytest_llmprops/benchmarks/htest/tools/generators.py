@@ -328,9 +328,6 @@ _TEXTS: dict[str, Callable[[random.Random, bool], str]] = {
     "uppercase": _uppercase,
 }
 
-TASKS = tuple(sorted([*_TEXTS, "rhyme"]))
-"""The ten tasks, with the names of the published files."""
-
 
 def _distinct(task: str, rng: random.Random, n: int, used: set[str]) -> Iterator[str]:
     for index in range(n):

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.benchmarks.htest.tools.generation import (
     EXAMPLES,
     export_train,
     generate_set,
     numbered,
 )
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate, item_key
+from pytest_llmprops.benchmarks.htest.tools.generators import Lexicon, generate, item_key
 from pytest_llmprops.core.errors import UsageError
 from tests.support.htest_rules import decide
 

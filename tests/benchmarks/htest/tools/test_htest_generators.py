@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.htest.items import read_rows
+from pytest_llmprops.benchmarks.htest.items import TASKS, read_rows
 from pytest_llmprops.benchmarks.htest.reading import LABELS
 from pytest_llmprops.benchmarks.htest.tools import generators
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate, item_key, words
+from pytest_llmprops.benchmarks.htest.tools.generators import Lexicon, generate, item_key, words
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.pronunciation import load_cmudict
