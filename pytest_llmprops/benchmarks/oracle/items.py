@@ -271,21 +271,20 @@ KINDS: Mapping[str, str] = {
 def _redocred_items(files: DataFiles, letter: str, path: str) -> Iterator[Item]:
     """Yield the sentences of a file in order. Sentences without a visible character are left out.
 
-    Two names of the same entity ("Schneider", "Willi Schneider") are two entities.
+    The file is checked against the manifest of published data, so this check of its form is a rough one.
 
     :raises DataError: if the file is not a list of documents. The message has the document's number, from 1.
     """
     documents = files.json(path)
-    if type(documents) is not list:
+    if type(documents) is not list or not documents:
         _fail(path, "is not a list of documents", "use a file of Re-DocRED")
-    if not documents:
-        _fail(path, "has no documents", "use a file of Re-DocRED")
     for number, document in enumerate(documents, start=1):
-        place = f"{path}: document {number}"
-        if type(document) is not dict:
-            _fail(place, "is not an object", "write title, sents and vertexSet")
-        sentences = _texts_of(document.get("sents"), place)
-        names = _names(document.get("vertexSet"), sentences, place)
+        try:
+            sentences = [detokenised(tokens) for tokens in document["sents"]]
+            names = _names(document["vertexSet"], sentences)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            place = f"{path}: document {number}"
+            _fail(place, f"is not one of Re-DocRED ({type(error).__name__}: {error})", "pull the file again")
         cluster = f"oracle/p/{letter}{number:04d}"
         for index, ((text, _), entities) in enumerate(zip(sentences, names, strict=True), start=1):
             if text:
@@ -293,59 +292,26 @@ def _redocred_items(files: DataFiles, letter: str, path: str) -> Iterator[Item]:
                 yield _linearity(name, text, entities, "published", files.source, cluster)
 
 
-def _texts_of(sents: Any, place: str) -> list[_Text]:
-    if type(sents) is not list or not sents:
-        _fail(place, "'sents' is not a list of sentences", "write each sentence as a list of tokens")
-    sentences = []
-    for number, tokens in enumerate(sents, start=1):
-        if type(tokens) is not list or not all(type(token) is str for token in tokens):
-            _fail(place, f"sentence {number} is not a list of tokens", "write a list of strings")
-        sentences.append(detokenised(tokens))
-    return sentences
-
-
-def _names(entities: Any, sentences: Sequence[_Text], place: str) -> list[tuple[tuple[str, str], ...]]:
-    """Return (name, kind) of the names labelled in each sentence."""
-    if type(entities) is not list or not all(type(mentions) is list for mentions in entities):
-        _fail(place, "'vertexSet' is not a list of entities", "write each entity as a list of mentions")
+def _names(
+    entities: Sequence[Sequence[Mapping[str, Any]]], sentences: Sequence[_Text]
+) -> list[tuple[tuple[str, str], ...]]:
+    """Return (name, kind) of the names labelled in each sentence; two names of an entity are two entries."""
     # (start, -end, name, kind): sorting puts the longer of two names with the same start first.
     labelled: list[list[tuple[int, int, str, str]]] = [[] for _ in sentences]
-    for number, mentions in enumerate(entities, start=1):
-        for mention in mentions:
-            index, start, stop, kind = _mention(mention, sentences, f"{place}: entity {number}")
-            text = sentences[index][0][start:stop]
-            if text:
-                labelled[index].append((start, -stop, text, kind))
+    for mention in (mention for mentions in entities for mention in mentions):
+        kind, (first, stop) = mention["type"], mention["pos"]
+        text, spans = sentences[mention["sent_id"]]
+        # A mention may begin or end with a token of white space, whose span is empty.
+        visible = [span for span in spans[first:stop] if span[0] < span[1]]
+        if visible:
+            start, end = visible[0][0], visible[-1][1]
+            row = (start, -end, text[start:end], KINDS.get(kind, kind.lower()))
+            labelled[mention["sent_id"]].append(row)
     names: list[dict[str, str]] = [{} for _ in sentences]
     for kinds, mentions in zip(names, labelled, strict=True):
         for _, _, name, kind in sorted(mentions):
             kinds.setdefault(name, kind)
     return [tuple(kinds.items()) for kinds in names]
-
-
-def _mention(mention: Any, sentences: Sequence[_Text], place: str) -> tuple[int, int, int, str]:
-    """Return the sentence (from 0), start and end in characters, and kind."""
-    if type(mention) is not dict:
-        _fail(place, "a mention is not an object", "write name, type, sent_id and pos")
-    kind, index, pos = mention.get("type"), mention.get("sent_id"), mention.get("pos")
-    if type(kind) is not str or not kind:
-        _fail(place, f"a mention has the type {kind!r}", f"write one of {', '.join(KINDS)}")
-    if type(index) is not int or not 0 <= index < len(sentences):
-        _fail(place, f"a mention has the sent_id {index!r}", f"write a number from 0 to {len(sentences) - 1}")
-    _, spans = sentences[index]
-    if type(pos) is not list or len(pos) != 2 or not all(type(n) is int for n in pos):
-        _fail(place, f"a mention has the pos {pos!r}", "write [first token, token after the last]")
-    first, stop = pos
-    if not 0 <= first <= stop <= len(spans):
-        _fail(
-            place,
-            f"a mention has the pos {pos!r}, but sentence {index} has {len(spans)} tokens",
-            "write positions of tokens in the sentence",
-        )
-    # A mention may begin or end with a token of white space, whose span is empty.
-    visible = [span for span in spans[first:stop] if span[0] < span[1]]
-    start, end = (visible[0][0], visible[-1][1]) if visible else (0, 0)
-    return index, start, end, KINDS.get(kind, kind.lower())
 
 
 #: the roles of the helpers that align sentences
