@@ -10,6 +10,7 @@ import pytest
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.spec import Replicas
+from pytest_llmprops.records.files import from_text, text
 from tests.support.runs import Runner
 
 RAY = ("--llm-engine", "ray")
@@ -75,7 +76,7 @@ def test_only_stored_replies_need_no_cluster(run: Runner) -> None:
 def test_configuration_reaches_the_broker() -> None:
     """The replicas of models and helpers travel to the broker's process."""
     config = BrokerConfig({"m": parse_spec("smollm2")}, engine="ray", replicas={"m": Replicas(2, 0.5, None)})
-    assert BrokerConfig.from_json(config.to_json()) == config
+    assert from_text(BrokerConfig, text(config)) == config
 
 
 def test_ray_is_imported_when_a_cluster_is_used() -> None:

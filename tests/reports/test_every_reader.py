@@ -94,6 +94,7 @@ def test_the_page_counts_items_and_samples(run: Run) -> None:
     samples_of_rows = unpacked(report.items.index)["rows"]["sample"]
     assert (len(ids), len(set(ids))) == (30, 10)
     assert ("sums/en/add/0004", 2) in zip(ids, samples_of_rows, strict=True)
+    assert report.table is not None
     [[_, accuracy, number, *_]] = report.table.rows
     assert (accuracy.value, number.value) == pytest.approx((23 / 30, 10))
 

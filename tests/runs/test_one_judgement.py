@@ -147,7 +147,7 @@ def sentence(whole: MemberChange, first: str) -> str:
 def check_site(old: Run, new: Run, contributions: Contributions, recorded: Recorded) -> None:
     """Check the leaderboard, or what changed if both runs are of one model, and the headline."""
     runs = {run.run_id: run for run in (old, new)}
-    contributions.run = lambda run: runs[run.run_id]  # type: ignore[assignment]
+    contributions.run = lambda run: runs[run.run_id]  # type: ignore[method-assign]
     sites = [
         SiteRun(Path(name), str(id(run)), run.facts, shares=shares_of(run)) for name, run in runs.items()
     ]

@@ -139,7 +139,10 @@ def judge(
     answers: Sequence[str] = item["answers"]
     text = plain(reply.text)
     line = answer_line(text) if match == "line" else None
-    by_line = offers_answer(reply.text, answers, item.language, simplified)
+    # The homophone itself, such as 卡非, says nothing of the answer and may have a character that negates.
+    edge = "" if item.language == "zh" else r"\b"
+    others = re.sub(f"{edge}{re.escape(item['word'])}{edge}", "…", reply.text, flags=re.IGNORECASE)
+    by_line = offers_answer(others, answers, item.language, simplified)
     by_paper = contains_answer(reply.text, answers, item.language)
     is_right = by_line if match == "line" else by_paper
     several = len(re.split(_OR, line)) > 1 if line is not None else _SEVERAL.search(text) is not None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, cast
 
 from pytest_llmprops.benchmarks.htest.reading import LABELS
 from pytest_llmprops.core.benchmark import DataFiles, Loaded
@@ -31,20 +30,6 @@ _ID_PREFIXES = {"published": "p", "generated": "g"}
 TEXT_KEYS = ("centerpiece", "question")
 
 
-@dataclass(frozen=True, slots=True)
-class ItemRow:
-    """One line of an H-TEST file.
-
-    :param answer: Index of the correct option.
-    :param id: Empty in published files.
-    """
-
-    text: str
-    options: list[str]
-    answer: int
-    id: str = ""
-
-
 def text_of(row: Mapping[str, Any], place: str) -> str:
     """Return the text of a row.
 
@@ -61,8 +46,8 @@ def text_of(row: Mapping[str, Any], place: str) -> str:
     return text
 
 
-def read_rows(files: DataFiles, path: str, *, options: int) -> list[ItemRow]:
-    """Read a file and check its rows.
+def read_rows(files: DataFiles, path: str, *, options: int) -> list[dict[str, Any]]:
+    """Return the ``id`` (empty in published files), ``text``, ``options`` and ``answer`` (an index) of each row.
 
     :param options: Number of options: 2 for the labels A and B.
     :raises DataError: With the file, the row and the fix.
@@ -70,28 +55,22 @@ def read_rows(files: DataFiles, path: str, *, options: int) -> list[ItemRow]:
     rows = []
     for number, row in enumerate(files.jsonl(path), 1):
         place = f"{path}: row {number}"
-        text, choices, correct = text_of(row, place), row.get("options"), row.get("correct_options")
-        if not _are_options(choices, options) or not (
-            # isinstance(…, int) would accept true.
-            isinstance(correct, list)
-            and len(correct) == 1
-            and type(correct[0]) is int
-            and correct[0] in range(options)
-        ):
+        text, choices = text_of(row, place), cast(Any, row.get("options"))
+        correct = cast(Any, row.get("correct_options"))
+        if options == 2:
+            has_options = choices == list(LABELS)
+        else:
+            are_texts = isinstance(choices, list) and [type(choice) for choice in choices] == [str] * options
+            has_options = are_texts and len(set(choices)) == options
+        # isinstance(…, int) would accept true.
+        is_index = isinstance(correct, list) and [type(index) for index in correct] == [int]
+        if not has_options or not is_index or correct[0] not in range(options):
             expected = "the options A and B" if options == 2 else f"{options} different options"
             raise DataError(
                 f"{place}: needs {expected}, and correct_options with the index of the correct one"
             )
-        rows.append(ItemRow(text, choices, correct[0], str(row.get("id", ""))))
+        rows.append({"id": str(row.get("id", "")), "text": text, "options": choices, "answer": correct[0]})
     return rows
-
-
-def _are_options(value: object, count: int) -> TypeGuard[list[str]]:
-    if count == 2:
-        return value == list(LABELS)
-    if not isinstance(value, list) or not all(isinstance(option, str) for option in value):
-        return False
-    return len(value) == len(set(value)) == count
 
 
 def few_shot(examples: Sequence[Example], k: int) -> tuple[Example, ...]:
@@ -131,12 +110,11 @@ def read_examples(files: DataFiles, task: str) -> tuple[Example, ...]:
     :raises DataError: If the file is missing or malformed.
     """
     rows = read_rows(files, f"htest/{task}_dev.jsonl", options=2)
-    return tuple((row.text, LABELS[row.answer]) for row in rows)
+    return tuple((row["text"], LABELS[row["answer"]]) for row in rows)
 
 
 def _items(files: DataFiles, task: str, *, options: int) -> Iterator[Item]:
     prefix = _ID_PREFIXES.get(files.source, "")
     for number, row in enumerate(read_rows(files, f"htest/{task}_test.jsonl", options=options), 1):
-        name = f"{prefix}{row.id or format(number, '04d')}"
-        fields = {"text": row.text, "options": row.options, "answer": row.answer}
-        yield Item(f"htest/{task}/{name}", task, "en", files.source, fields=fields)
+        name = f"{prefix}{row.pop('id') or format(number, '04d')}"
+        yield Item(f"htest/{task}/{name}", task, "en", files.source, fields=row)

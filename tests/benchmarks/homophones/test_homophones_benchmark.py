@@ -210,6 +210,13 @@ def test_offered_answers(reply: str, answer: str, language: str, is_right: bool,
     assert offers_answer(reply, [answer], language, builtin.context) is is_right
 
 
+def test_a_homophone_does_not_negate(tmp_path: Path, measure: Measure) -> None:
+    """The 非 of 卡非 is no negation of the answer after it."""
+    data = load(tmp_path, "zh", ("来一杯卡非提神", "卡非", "coffee", "咖啡"))
+    verdict = measure(H, data.items[0], data.context, "“卡非”的真正含义是“咖啡”，一种提神饮料。").verdict
+    assert verdict.status == "correct"
+
+
 @pytest.mark.parametrize("bad", [{"match": "exact"}, {"asks": "0"}, {"asks": "11"}, {"max_tokens": "0"}])
 def test_settings_out_of_range_are_refused(bad: dict[str, str]) -> None:
     """An unknown match, zero asks or an empty reply length is a one-line usage error."""

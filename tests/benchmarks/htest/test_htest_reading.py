@@ -49,42 +49,15 @@ def test_read_option(reply: str, option: int) -> None:
 
 
 FORMS = [(label,) for label in LABELS]
+
+
 # X and Y are the labels in either order, x and y the same in lower case.
-CHOSEN = [
-    "X", " x\n", "X ✅", "$X$", "＂X＂", "Label: X", "label: x", "Answer:X", "Correct label: X", r"\boxed{\text{X}}",
-    '{"answer": "x"}', "Output: X", "Category X", "I'd go with X", "so X", "The answer is (x).",
-    "My answer would be X, because no word rhymes.", "The answer is Y. Wait, no: the answer is X",
-    'Label: X\nInput: "go home" Label: Y', "X. The text has no capital letter.", "X (because it rhymes)",
-    "**X** - it is a palindrome", "X. Y would be wrong.", "Sure! X", "Y? No: X", "X rather than Y", "not Y but X",
-    "Between X and Y: Y... no, X", "I believe X",
-]  # fmt: skip
-NO_ANSWER = [
-    "", " \n", "Label X or Y", "X Y X Y", "not X", "X, Y", "The answer is X. The answer is Y.", "I", "The pattern",
-    "It's x", "neither", "none of the above", "Either x or y", "xyxy", "?", "C", "1", "Look at x word",
-    "X palindrome reads the same", "The answer is x palindrome", "I cannot help with that",
-    "X \nY (Respond in one letter and nothing else)",
-]  # fmt: skip
-
-
 def filled(reply: str, label: str) -> str:
     """Return the reply with ``label`` for X and the other label for Y."""
     other = "AB".replace(label, "")
     letters = str.maketrans({"X": label, "Y": other, "x": label.lower(), "y": other.lower()})
     # Not those in words, such as "boxed".
     return re.sub(r"(?<![A-Za-z])[XYxy]+(?![A-Za-z])", lambda match: match[0].translate(letters), reply)
-
-
-@pytest.mark.parametrize("label", LABELS)
-def test_a_chosen_label_is_read_in_any_wording(label: str) -> None:
-    """Each wording is read, whichever label it has."""
-    read = {reply: stated(filled(reply, label), FORMS) for reply in CHOSEN}
-    assert read == dict.fromkeys(CHOSEN, LABELS.index(label))
-
-
-@pytest.mark.parametrize("label", LABELS)
-def test_a_reply_without_a_choice_is_unread(label: str) -> None:
-    """Both labels, an article, and a repetition of the question are no answer."""
-    assert {reply: stated(filled(reply, label), FORMS) for reply in NO_ANSWER} == dict.fromkeys(NO_ANSWER)
 
 
 _PIECES = st.sampled_from(

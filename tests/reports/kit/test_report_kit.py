@@ -114,7 +114,7 @@ def test_a_code_span_holds_any_text(text: str) -> None:
 
 def report(*pages: Page) -> Report:
     """Return a report with one section of these pages."""
-    return Report("t", (), (), (), (), (), (), (Section((), pages, "k", "T"),), (), ItemData("", (), {}))
+    return Report("t", None, (), (), (), (), (Section((), pages, "k", "T"),), (), ItemData("", (), {}))
 
 
 def paths(*names: str, most: int = 9) -> list[str | None]:

@@ -246,6 +246,7 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
     assert readings.title == "Readings"
     assert (shown.key, shown.title, shown.about) == ("sums", "Sums & more", "Can it add?")
     assert shown.blocks == (Note("2 places"),)
+    assert content.table is not None
     assert content.table.rows[0][3].text == "10%"
 
 
@@ -256,6 +257,7 @@ def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
     content = report(recorded(tmp_path / "run", records, benchmarks=facts))
     assert content.title.startswith("model answers 87.5% of all sums")
     assert content.sections[0].title == "Sums & more"
+    assert content.table is not None
     assert content.table.rows[0][3].text == "10%"
     without = report(recorded(tmp_path / "old", records))
     assert without.title.startswith("model answers 43.8% of sums")
@@ -336,7 +338,9 @@ def test_refusals_and_errors_are_shown_with_the_accuracy(tmp_path: Path) -> None
         *(verdict("add", n, "refused") for n in (5, 6)),
         verdict("add", 7, "error"),
     ]
-    assert report(recorded(tmp_path / "run", records)).table.rows[0][-1].text == "2 refused, 1 error"
+    table = report(recorded(tmp_path / "run", records)).table
+    assert table is not None
+    assert table.rows[0][-1].text == "2 refused, 1 error"
 
 
 def test_runs_without_calls_have_no_cost(tmp_path: Path) -> None:

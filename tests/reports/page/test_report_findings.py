@@ -194,7 +194,7 @@ def test_several_models_are_a_table_of_models_and_suites(tmp_path: Path) -> None
                 *asked(n, 10 - n, model=name),
                 *([] if name == "c" else verdicts("rhyme", n, 9, model=name, **HTEST)),
             ],
-            **({"gate": {"decision": "fail", "line": "FAIL: lost"}} if name == "b" else {}),
+            gate={"decision": "fail", "line": "FAIL: lost"} if name == "b" else None,
         )
         for n, name in ((9, "a"), (5, "b"), (1, "c"))
     ]

@@ -146,5 +146,7 @@ def test_published_labels_that_contradict_the_rule_are_documented(
     if not file.is_file():
         pytest.skip(f"{file.name} is not in the folder")
     rows = read_rows(DataFolder(published, "published"), f"htest/{file.name}", options=2)
-    wrong = {n for n, row in enumerate(rows, 1) if decide(task, row.text, lexicon) != LABELS[row.answer]}
+    wrong = {
+        n for n, row in enumerate(rows, 1) if decide(task, row["text"], lexicon) != LABELS[row["answer"]]
+    }
     assert documented_labels().get(file.name, set()) == wrong

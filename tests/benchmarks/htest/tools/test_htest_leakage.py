@@ -108,7 +108,9 @@ def test_documented_shortcuts(task: str, request: pytest.FixtureRequest) -> None
 
     def accuracies(source: DataFolder) -> list[float]:
         rows = read_rows(source, f"htest/{task}_test.jsonl", options=2)
-        return [100 * fmean(is_a(row.text) == (row.answer == 0) for row in rows) for is_a in SHORTCUTS[task]]
+        return [
+            100 * fmean(is_a(row["text"]) == (row["answer"] == 0) for row in rows) for is_a in SHORTCUTS[task]
+        ]
 
     assert [float(builtin) for builtin, _ in documented] == accuracies(DataFolder(builtin_data(), "builtin"))
     if documented[0][1] != "not measured":
