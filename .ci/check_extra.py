@@ -73,7 +73,7 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
     "zh": [
         (*LLMPROPS, "lab", "homophones", "generate", "--lang", "zh", "--n", "2", "--out", "new"),
         (*PYTEST, "--pyargs", f"{SUITE}eras", "--model", "jieba", "--llm-limit", "1", "-k", "explicit"),
-        ("-c", "import chinese_converter, opencc, spacy_pkuseg"),
+        ("-c", "import chinese_converter, spacy_pkuseg"),
     ],
     "oracle": [
         (*PYTEST, "--pyargs", f"{SUITE}oracle", *ECHO, "-k", "pair"),

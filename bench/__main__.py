@@ -101,7 +101,6 @@ def mission(bench: Bench) -> None:
     bench.ratio("1,000 calls, -n 0 / ideal: wall", walls["one"] / IDEAL, 1.35)
     bench.ratio("suites/ -n 8 / one suite, -n 0: wall", walls["eight"] / walls["one"], 1.6)
     bench.ratio("suites/ -n 8 / one suite, -n 0: CPU", cpus["eight"] / cpus["one"])
-    bench.figures |= {f"{name}: CPU seconds": cpus[name] for name in every}
 
 
 def direct(bench: Bench) -> None:
@@ -221,29 +220,16 @@ PARTS: dict[str, Callable[[Bench], None]] = {
 def main() -> None:
     """Run the named parts, or all parts."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="NAME", help=f"{', '.join(PARTS)}, prefix (default: all)")
+    parser.add_argument("parts", nargs="*", metavar="NAME", help=f"{', '.join(PARTS)} (default: all)")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument(
-        "--record", action="store_true", help="add the ratios to bench/history.jsonl, and draw their plot"
-    )
     options = parser.parse_args()
-    chosen = options.parts or [*PARTS, "prefix"]
     print(
         f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}, {options.runs} runs"
     )
     with tempfile.TemporaryDirectory(prefix="llmprops-bench-") as folder:
         bench = Bench(options.runs, Path(folder))
-        for name in chosen:
-            if name == "prefix":
-                sys.stdout.flush()
-                subprocess.run([sys.executable, "bench/prefix_reuse.py"], check=False, cwd=ROOT)
-            else:
-                PARTS[name](bench)
-        if options.record and bench.figures:
-            from bench.history import PLOT, add_run, plot, read_runs
-
-            add_run(bench.figures, runs=options.runs)
-            PLOT.write_text(plot(read_runs()), encoding="utf-8")
+        for name in options.parts or PARTS:
+            PARTS[name](bench)
 
 
 if __name__ == "__main__":

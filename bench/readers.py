@@ -485,13 +485,13 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
     paradigms = {p.id: p for p in parse_builtin(builtin.json("eras/paradigms.json"))}
 
     def cut(row: Mapping[str, Any]) -> str:
-        words = read_segmentation(shown(row).text, row["sentence"]).words
+        words, _ = read_segmentation(shown(row).text, row["sentence"])
         if not words:
             return "unparsed"
         paradigm = paradigms[row["item"]]
         start = row["sentence"].index(paradigm.site)
         edges = boundaries(words, row["sentence"])
-        return "correct" if judge_site(edges, start, paradigm.branching).right else "wrong"
+        return "correct" if judge_site(edges, start, paradigm.branching) == "right" else "wrong"
 
     texts = {row["id"]: row["text"] for row in _rows("oracle/general.jsonl")}
 

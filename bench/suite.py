@@ -20,8 +20,6 @@ class Bench:
     def __init__(self, runs: int, folder: Path) -> None:
         self.runs = runs
         self.folder = folder
-        #: the figures for the history
-        self.figures: dict[str, float] = {}
         self._count = 0
         self.env = environment(folder)
 
@@ -48,8 +46,7 @@ class Bench:
         ]  # fmt: skip
 
     def ratio(self, name: str, value: float, limit: float | None = None) -> None:
-        """Print a ratio and its limit, and keep it for the history."""
-        self.figures[name] = value
+        """Print a ratio and its limit."""
         target, good = ("", None) if limit is None else (f"<= {limit}", value <= limit)
         self.line(name, f"{value:.2f}", target, good)
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmark_registry import register_benchmark
-    from pytest_llmprops.benchmarks.oracle.checker_benchmark import CheckerBenchmark
-    from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Checker, Oracle
+    from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Checker, CheckerBenchmark, Oracle
     from pytest_llmprops.core.benchmark import Ask, Benchmark, Counterexample, DataFiles, Loaded, Searched
     from pytest_llmprops.core.errors import BackendError, DataError, RunStopped, UsageError
     from pytest_llmprops.core.items import Item
@@ -48,7 +47,7 @@ _MODULES = {
     "CallOptions": "models.base",
     "Chat": "core.requests",
     "Checker": "benchmarks.oracle.scheme",
-    "CheckerBenchmark": "benchmarks.oracle.checker_benchmark",
+    "CheckerBenchmark": "benchmarks.oracle.scheme",
     "Command": "core.registration",
     "Comparison": "notebook",
     "Counterexample": "core.benchmark",

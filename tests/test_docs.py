@@ -49,7 +49,7 @@ PAGES = [
 
 
 #: pages that name no llmprops command
-WITHOUT_COMMANDS = {"api.md", "glossary.md"}
+WITHOUT_COMMANDS = {"api.md", "architecture.md", "glossary.md", "oracle-reference.md"}
 
 
 #: the page whose blocks are all files or TOML

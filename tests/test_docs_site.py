@@ -6,6 +6,7 @@ import html
 import re
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
@@ -24,8 +25,8 @@ REPEATED = " ~ ".join([".doc-object"] * 4)
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Build the site as ``make docs`` does, and yield its address."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site as ``make docs`` does, and return its folder."""
     config = pytest.importorskip("mkdocs.config")
     build = pytest.importorskip("mkdocs.commands.build").build
     folder = tmp_path_factory.mktemp("site")
@@ -34,8 +35,23 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         settings = config.load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder))
         settings.plugins.on_startup(command="build", dirty=False)
         build(settings)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> Iterator[str]:
+    """Yield the address of the site."""
     with served(folder) as address:
         yield address
+
+
+def test_search_works_from_the_disk(folder: Path, browser_page: Any) -> None:
+    """A page that is opened as a file finds a word of another page, without the network."""
+    browser_page.goto((folder / "index.html").as_uri())
+    browser_page.locator(".md-search__input").click()
+    browser_page.keyboard.type("certificates")
+    browser_page.get_by_role("link", name="Proxies and certificates").first.wait_for()
+    assert [url for url in browser_page.requests_seen if not url.startswith("file:")] == []
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -155,7 +155,7 @@ def test_workflow_commands_run(
         installed.run("bash", "-e", "-c", steps[name], folder=project, env=env)
     summary = (project / "summary.md").read_text(encoding="utf-8")
     assert "## PASS: gpt-4o" in summary
-    assert "### Before and after" in summary
+    assert "### A → B: " in summary
     assert (project / "reports" / "decision.md").read_text(encoding="utf-8") == summary
     assert (project / "reports" / "report" / "report.html").is_file()
     assert (project / "reports" / "junit.xml").is_file()

@@ -102,13 +102,19 @@ def _report_kit() -> Iterator[str]:
 
 
 def on_post_page(output: str, *, page: Any, config: Any) -> str:
-    """Mend the theme's markup for screen readers."""
-    return _accessible(output)
+    """Mend the theme's markup for screen readers, and let its search from the disk need no network."""
+    return _accessible(_without_network(output, page.url))
 
 
 def on_post_template(output: str, *, template_name: str, config: Any) -> str:
     """Mend the theme's markup of the page for unknown addresses."""
-    return _accessible(output) if template_name == "404.html" else output
+    return _accessible(_without_network(output, template_name)) if template_name == "404.html" else output
+
+
+def _without_network(output: str, url: str) -> str:
+    """Replace the script that the theme's plugin ``offline`` loads from the network by that of this site."""
+    up = "../" * url.count("/")
+    return output.replace("https://unpkg.com/iframe-worker/shim", f"{up}assets/search.js")
 
 
 def _accessible(output: str) -> str:

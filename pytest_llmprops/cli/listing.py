@@ -120,7 +120,7 @@ def _calls(cases: list[Case]) -> int:
 
 
 def _prices() -> int:
-    """Print the prices that apply: those of ``LLMPROPS_PRICES``, and of the newer table."""
+    """Print the prices that apply: those of ``LLMPROPS_PRICES``, and of the tables."""
     file = os.environ.get("LLMPROPS_PRICES")
     own = read_table(Path(file)).prices if file else ()
     rows: list[tuple[str, ...]] = [
@@ -141,7 +141,7 @@ def _prices() -> int:
             )
     print_table(rows)
     print(
-        f"The table of this package is from {shipped_origin()}. The newer of it and an installed litellm is used."
+        f"The table of this package is from {shipped_origin()}. The table of an installed litellm is used first."
     )
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import re
 import sys
@@ -64,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             # The console may lack Chinese, arrows and the like (cp1252 on Windows). They are escaped.
             stream.reconfigure(errors="backslashreplace")
+    # Records are read and kept: the collector would look at them again and again, for a third of the time of a site.
+    gc.set_threshold(200_000, 20, 20)
     try:
         words = sys.argv[1:] if arguments is None else arguments
         options = parser(words).parse_args(words)

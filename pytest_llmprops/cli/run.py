@@ -48,7 +48,7 @@ REPOSITORY = "git+https://github.com/pytest-llmprops/pytest-llmprops"
 NEXT = """\
 See a decision, without a key:   llmprops demo
 Count the calls and their cost:  {measure} --model gpt-4o --llm-plan
-Measure the model in use:        {measure} --model gpt-4o -n 8 --llm-max-cost 10 --llm-run reports/runs/first
+Measure the model in use:        {measure} --model gpt-4o --llm-max-cost 10 --llm-run reports/runs/first
 Keep the run as the baseline:    llmprops runs promote first current
 Let CI decide on another model:  commit, and change model.txt in a pull request"""
 

@@ -136,7 +136,7 @@ def _gate(options: argparse.Namespace) -> int:
     if options.run is None:
         raise UsageError("llmprops gate --gate FILE needs the RUN to decide on")
     from pytest_llmprops.records.gate import exit_code
-    from pytest_llmprops.reports.compare import accuracies_markdown
+    from pytest_llmprops.reports.compare import changes_markdown
     from pytest_llmprops.reports.gate import gate_lines, gate_markdown
     from pytest_llmprops.runs.compare import compare
     from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
@@ -149,9 +149,8 @@ def _gate(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.gate}: {NEEDS_BASELINE} --baseline RUN")
     result = decide(gate, run.facts, run.records, baseline, problems=run.problems)
     if options.markdown is not None:
-        text = gate_markdown(result)
-        if baseline is not None:
-            text += accuracies_markdown(compare([baseline, run]))
+        changes = () if baseline is None else changes_markdown(compare([baseline, run]))
+        text = gate_markdown(result, changes=changes)
         with open(options.markdown, "a", encoding="utf-8") as file:
             file.write(text)
     if options.json:

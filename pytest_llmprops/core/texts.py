@@ -220,3 +220,8 @@ def one_line(text: str, most: int | None = None) -> str:
     """Return :func:`visible` text with whitespace collapsed to single spaces, cut to ``most`` characters."""
     flat = " ".join(visible(text).split())
     return flat if most is None else shortened(flat, most)
+
+
+def explained(answers: str, reason: str) -> str:
+    """Return what was expected and given, after the reason if there is one: ``no rhyme (expected 'A', given 'B')``."""
+    return f"{reason} ({answers})" if reason else answers

@@ -243,11 +243,8 @@ class Verdict:
     def check(cls, correct: bool, *, expected: str, given: str, reason: str = "", **more: Any) -> Verdict:
         """Return a verdict that is either ``correct`` or ``wrong``.
 
-        :param reason: default: "as expected", or the expected answer.
-        :param more: ``values``, ``evidence`` and ``task`` of the verdict.
+        :param reason: what the answers do not say by themselves. :param more: ``values``, ``evidence`` and ``task``.
         """
-        if not reason:
-            reason = "as expected" if correct else f"expected {expected!r}"
         return cls("correct" if correct else "wrong", expected, given, reason, float(correct), **more)
 
     def __bool__(self) -> bool:

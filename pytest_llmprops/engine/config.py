@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from pytest_llmprops.core.requests import MAX_THINKING
 from pytest_llmprops.engine.store.base import CacheMode
@@ -52,20 +50,6 @@ class BrokerConfig:
     batch_wait: float | None = None
     max_thinking: int = MAX_THINKING
     proven: tuple[str, ...] = field(default=())
-
-    def to_json(self) -> str:
-        """Return the configuration as one line."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, line: str) -> BrokerConfig:
-        """Return the configuration that :meth:`to_json` wrote."""
-        data: dict[str, Any] = json.loads(line)
-        data["calls"] = CallOptions(**data["calls"])
-        data["registrations"], data["proven"] = tuple(data["registrations"]), tuple(data["proven"])
-        data["models"] = {label: ModelSpec.from_json(spec) for label, spec in data["models"].items()}
-        data["replicas"] = {label: Replicas.from_json(own) for label, own in data["replicas"].items()}
-        return cls(**data)
 
 
 def import_sdks(config: BrokerConfig) -> None:

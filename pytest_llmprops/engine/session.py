@@ -16,12 +16,12 @@ import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any, TypeVar
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.faults import NOT_CLOSED
 from pytest_llmprops.core.requests import Kind, Reply, Request
-from pytest_llmprops.engine.broker.in_process import InProcess, NoBroker
+from pytest_llmprops.engine.broker.in_process import InProcess
 from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.broker.remote import RemoteBroker
 from pytest_llmprops.engine.config import BrokerConfig
@@ -32,6 +32,7 @@ from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.records.files import text
 
 # Requests to one model outside pytest, for commands: with the reply store, limits and retries.
 
@@ -88,41 +89,6 @@ class OneModel:
 T = TypeVar("T")
 
 
-class Broker(Protocol):
-    """The one way to the models: in this process, in a process of its own, or none."""
-
-    async def ask(self, label: str, role: str, request: Request) -> Reply:
-        """Return the reply of a model.
-
-        :raises BackendError: if the call fails. :raises RunStopped: if the run is stopped.
-        """
-        ...
-
-    async def trial(self, label: str, requests: Sequence[Request]) -> int:
-        """Make a call before the run, with one of the requests, and return the tokens of the model's thoughts in it."""
-        ...
-
-    async def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
-        """Return which (model label, request) pairs need no call."""
-        ...
-
-    def flush(self) -> None:
-        """Write the log of the requests that were answered so far."""
-        ...
-
-    async def report(self) -> dict[str, Any]:
-        """Return counters and facts about the models, as plain values."""
-        ...
-
-    async def stop(self, reason: str) -> None:
-        """Stop the run."""
-        ...
-
-    async def close(self) -> list[str]:
-        """Free everything, and return one line per model that could not be closed."""
-        ...
-
-
 class Engine:
     """Evaluates cases with its own broker, a connection to one, or no broker.
 
@@ -141,11 +107,12 @@ class Engine:
     ) -> None:
         self._thread = LoopThread()
         self._in_process = in_process
-        self.broker: Broker = NoBroker()
-        if config is not None:
-            self.broker = self._thread.call(self._make_broker(config))
-        elif socket is not None:
+        self.broker: LocalBroker | RemoteBroker
+        if socket is not None:
             self.broker = RemoteBroker(socket)
+        else:
+            # Without a model that is behind a broker, it only keeps why the run is stopped.
+            self.broker = self._thread.call(self._make_broker(config or BrokerConfig({}, cache="off")))
         #: sends a request to a model; await it only in work passed to :meth:`start`
         self.ask: BrokerAsk = self.broker.ask if in_process is None else self._ask
         self._evaluator = Evaluator(
@@ -276,7 +243,7 @@ class BrokerProcess:
         self._status: int | None = None
         self.process = start_server(self.socket, self._errors)
         assert self.process.stdin is not None
-        self.process.stdin.write(config.to_json().encode() + b"\n")
+        self.process.stdin.write(text(config).encode())
         self.process.stdin.flush()
         self._watching = threading.Thread(target=self._watch, daemon=True)
         self._watching.start()

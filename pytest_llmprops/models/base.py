@@ -12,20 +12,7 @@ from typing import Any, Protocol
 
 from pytest_llmprops.core.errors import BackendError, ContractError
 from pytest_llmprops.core.faults import fault_text, type_name
-from pytest_llmprops.core.requests import (
-    Chat,
-    Completion,
-    Embed,
-    FillMask,
-    Kind,
-    Likelihood,
-    Parse,
-    Reply,
-    Request,
-    Segment,
-    Sentiment,
-    Translate,
-)
+from pytest_llmprops.core.requests import KINDS, Chat, Kind, Parse, Reply, Request
 from pytest_llmprops.core.strict_json import json_problem
 
 Result = Reply | BackendError
@@ -53,6 +40,21 @@ class Model(Protocol):
     functions and run in one thread, one batch at a time. Those of other models are coroutines and run concurrently.
     Batches for a blocking model are sorted by prompt, because neighbours then share a prefix. Its methods may be
     generators: each result is stored as soon as it is yielded, so that a run that ends then keeps it.
+
+    =============== ========================================================================================
+    method          what a reply has
+    =============== ========================================================================================
+    ``chat``        ``text``: the next turn of the conversation
+    ``completion``  ``text``: the continuation by a base model
+    ``likelihood``  ``value``: that of :func:`scored`, for the given continuations
+    ``segment``     ``value``: the list of words
+    ``sentiment``   ``value``: ``{"positive": p, "log_odds": ln(p / (1 - p)) in 64 bits}``
+    ``translate``   ``text``: the translation
+    ``fill_mask``   ``value``: candidate -> its probability
+    ``embed``       ``value``: a vector, or ``{"tokens": [...], "spans": [...], "vectors": [[...], ...]}``; spans are
+                    character offsets [start, end), vectors may be an array of the shape (tokens, size)
+    ``parse``       ``value``: see :mod:`pytest_llmprops.models.parsers.base`
+    =============== ========================================================================================
 
     A local model may set ``stored = False`` if its replies (vectors) are deterministic and cheaper to compute than to
     store. Such replies are neither stored nor logged and may hold numpy arrays. They do not count as calls: they are
@@ -85,20 +87,8 @@ class ChatModel(Model, Protocol):
     def chat(self, requests: Sequence[Chat]) -> Results: ...
 
 
-class CompletionModel(Model, Protocol):
-    """A base model, which continues texts; ``Reply.text`` is the continuation."""
-
-    def completion(self, requests: Sequence[Completion]) -> Results: ...
-
-
 #: the deviation of a base model, which tables mark
 AS_TEXT = "prompts are texts to be continued, because it is a base model"
-
-
-class LikelihoodModel(Model, Protocol):
-    """A model that scores given continuations; :func:`scored` makes ``Reply.value``."""
-
-    def likelihood(self, requests: Sequence[Likelihood]) -> Results: ...
 
 
 def scored(options: Iterable[tuple[float, int]]) -> dict[str, Any]:
@@ -126,56 +116,14 @@ class SampleModel(ChatModel, Protocol):
         ...
 
 
-class SegmentModel(Model, Protocol):
-    """A model that cuts sentences into words; ``Reply.value`` is the list of words."""
-
-    def segment(self, requests: Sequence[Segment]) -> Results: ...
-
-
-class SentimentModel(Model, Protocol):
-    """A sentiment classifier; ``Reply.value`` is ``{"positive": p, "log_odds": ln(p / (1 - p)) in 64 bits}``."""
-
-    def sentiment(self, requests: Sequence[Sentiment]) -> Results: ...
-
-
-class TranslateModel(Model, Protocol):
-    """A model that translates; ``Reply.text`` is the translation."""
-
-    def translate(self, requests: Sequence[Translate]) -> Results: ...
-
-
-class FillMaskModel(Model, Protocol):
-    """A masked language model; ``Reply.value`` maps each candidate to its probability."""
-
-    def fill_mask(self, requests: Sequence[FillMask]) -> Results: ...
-
-
-class EmbedModel(Model, Protocol):
-    """An encoder; ``Reply.value`` is a vector, or ``{"tokens": [...], "spans": [...], "vectors": [[...], ...]}``.
-
-    ``spans`` are character offsets [start, end) in the text. ``vectors`` may be a numpy array, shape (tokens, size).
-    """
-
-    def embed(self, requests: Sequence[Embed]) -> Results: ...
-
-
 class ParseModel(Model, Protocol):
-    """A parser; :mod:`pytest_llmprops.models.parsers.base` describes ``Reply.value``."""
+    """A parser."""
 
     def parse(self, requests: Sequence[Parse]) -> Results: ...
 
 
-METHODS: Mapping[Kind, str] = {
-    "chat": "chat",
-    "completion": "completion",
-    "likelihood": "likelihood",
-    "segment": "segment",
-    "sentiment": "sentiment",
-    "translate": "translate",
-    "fill-mask": "fill_mask",
-    "embed": "embed",
-    "parse": "parse",
-}
+#: the method that serves each kind of request
+METHODS: Mapping[Kind, str] = {kind: kind.replace("-", "_") for kind in KINDS}
 
 
 def kinds_of(model: Model) -> frozenset[Kind]:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from pytest_llmprops.core.errors import UsageError
@@ -82,11 +81,6 @@ class ModelSpec:
     name: str
     params: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[ModelSpec, ...] = ()
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ModelSpec:
-        """Return the specification from its :func:`dataclasses.asdict` form."""
-        return cls(**{**data, "parts": tuple(map(cls.from_json, data["parts"]))})
 
     @property
     def label(self) -> str:
@@ -194,11 +188,6 @@ class Replicas:
     count: int | None = None
     gpus: float | None = None
     cpus: float | None = None
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Replicas:
-        """Return the value from its :func:`dataclasses.asdict` form."""
-        return cls(**data)
 
 
 def split_replicas(spec: ModelSpec) -> tuple[ModelSpec, Replicas | None]:

@@ -1,11 +1,14 @@
-"""The cases of a session as pytest items: parameters of test functions, checks and order of the selection."""
+"""The cases of a session as pytest items: parameters of test functions, checks and order of the selection.
+
+Cases are selected by ``--llm-size``, then pytest (``-k``, ``-m``, node ids, other plugins), then ``--llm-limit``,
+``--llm-shard`` and the verdicts of a resumed run.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +16,6 @@ import pytest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.verdicts import Group
-from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.engine.evaluation.evaluator import Case, CaseGroup, Unit
 from pytest_llmprops.plugin.cases import light_items
 from pytest_llmprops.plugin.cases.cases import Cases, Selection, within_limit
@@ -34,11 +36,10 @@ from pytest_llmprops.plugin.cases.markers import (
     unreadable_of,
 )
 from pytest_llmprops.plugin.options import RunOptions, shown_only
-from pytest_llmprops.records.files import from_plain, from_text, text
+from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.messages import (
     AlreadyMeasured,
     CollectionMetadata,
-    CollectionReport,
     PhasesRead,
 )
 from pytest_llmprops.records.run import ProtocolMetadata
@@ -47,12 +48,6 @@ if TYPE_CHECKING:
     from pytest_llmprops.plugin.gating import Gating
     from pytest_llmprops.plugin.searching import Searching
 
-
-# Deselecting cases after pytest's own selection: those above ``--llm-limit``, of other shards, or with a
-# verdict.
-#
-# The order is ``--llm-size``, pytest's selection (``-k``, ``-m``, node ids, other plugins), ``--llm-limit``,
-# ``--llm-shard``, the verdicts of a resumed run.
 
 #: options of pytest and of allure-pytest that deselect cases
 _SELECTING = (
@@ -122,41 +117,6 @@ def _keep(session: pytest.Session, parts: Parts, keeps: Callable[[pytest.Item, C
     if others:
         session.items[:] = remaining
         session.config.hook.pytest_deselected(items=others)
-
-
-# The file in which a worker reports what it collected, before the controller gives it the first case.
-#
-# pytest-xdist passes a worker's values on only when the worker ends, which it cannot do if the run is
-# interrupted.
-
-
-def _path(run_dir: Path, worker: str) -> Path:
-    return run_dir / f".collected-{worker}.json"
-
-
-def report_collection(run_dir: Path, worker: str, report: CollectionReport | None) -> None:
-    """Write a report for the controller; None if the worker refused to start.
-
-    :raises OSError: on a full disk.
-    """
-    write_text(_path(run_dir, worker), "" if report is None else text(report))
-
-
-def take_collection(run_dir: Path, worker: str) -> CollectionReport | None:
-    """Return what a worker reported, and remove its file; None if the worker refused to start."""
-    path = _path(run_dir, worker)
-    try:
-        written = path.read_text(encoding="utf-8")
-        path.unlink()
-    except FileNotFoundError:
-        return None
-    return from_text(CollectionReport, written) if written else None
-
-
-def remove_reports(run_dir: Path) -> None:
-    """Remove the files of workers that the controller did not read."""
-    for path in run_dir.glob(".collected-*.json"):
-        path.unlink(missing_ok=True)
 
 
 class Collection:

@@ -26,6 +26,8 @@ from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.records.run import ModelMetadata, ProtocolMetadata, RunMetadata
 from pytest_llmprops.runs.catalog import find_run
+from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.gate.comparable import unfit_baseline, unlike_items
 from pytest_llmprops.runs.gate.decide import decide, impossible_rules
 from pytest_llmprops.runs.gate.file import (
     NEEDS_BASELINE,
@@ -34,7 +36,6 @@ from pytest_llmprops.runs.gate.file import (
     read_gate,
     unbounded_rules,
 )
-from pytest_llmprops.runs.pairs import differences, unfit_baseline, unlike_items
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 
 if TYPE_CHECKING:
@@ -63,9 +64,9 @@ class Gating:
         )
         if self._folder is None and self.gate.needs_baseline:
             raise UsageError(f"--llm-gate {settings.gate}: {NEEDS_BASELINE} --llm-baseline RUN")
-        reasons = unfit_baseline(self.gate, self.baseline) if read else []
-        if reasons:
-            raise UsageError(f"--llm-baseline {settings.baseline}: the gate would be invalid: {reasons[0]}")
+        if read and self.baseline is not None and self.gate.needs_baseline:
+            for reason in unfit_baseline(self.gate, self.baseline):
+                raise UsageError(f"--llm-baseline {settings.baseline}: the gate would be invalid: {reason}")
 
     @cached_property
     def baseline(self) -> Run | None:
@@ -105,7 +106,9 @@ class Gating:
         assert self._forecast is not None
         [whole] = self._forecast.whole
         text = f"an unchanged model passes in {whole.passed:.0%} of runs"
-        rules = [(rule.rates[0].passed, rule.name, rule.items) for rule in self._forecast.rules if rule.rates]
+        rules = [
+            (rule.rates[0].passed, rule.name, rule.items.items) for rule in self._forecast.rules if rule.rates
+        ]
         passed, name, items = min(rules)
         if len(rules) == 1:
             return text
@@ -133,15 +136,12 @@ class Gating:
             return ""
         return (
             f"; {', '.join(sampled)}: one sample per item at a temperature above 0, so chance flips items;"
-            " --llm-repeats 3 for both runs, or llmprops gate --plan, which names a number"
+            " give --llm-repeats 3 for both runs"
         )
 
     def _check_comparable(self, selected: Sequence[Case], cases: Cases) -> None:
         """Check what is known before the first call of what would make the gate invalid."""
         settings = cases.settings
-        wanted = max(rule.repeats for rule in self.gate.rules)
-        if settings.repeats < wanted:
-            raise UsageError(f"{self.gate.file}: a rule has repeats = {wanted}; give --llm-repeats {wanted}")
         baseline = self._baseline_facts
         if baseline is None or not self.gate.needs_baseline:
             return

@@ -29,13 +29,8 @@ from pytest_llmprops.plugin.cases.reporting import (
     shorten_failure,
 )
 from pytest_llmprops.plugin.options import resolve_options, shown_only
-from pytest_llmprops.plugin.session import (
-    MESSAGES,
-    LLMSession,
-    drop_unused_hypothesis,
-    prepare_process,
-    resumed,
-)
+from pytest_llmprops.plugin.process import drop_unused_hypothesis, prepare_process
+from pytest_llmprops.plugin.session import MESSAGES, LLMSession
 from pytest_llmprops.records.files import text
 from pytest_llmprops.runs.recorded_command import FROM_RECORD
 
@@ -181,6 +176,8 @@ def start(config: pytest.Config) -> LLMSession:
 
         confirm_recorded(config, settings)
     if settings.engine == "batch" and worker_input is None:
+        from pytest_llmprops.plugin.batches import resumed
+
         settings = resumed(config, settings)
     try:
         if settings.store is None and settings.cache != "off":

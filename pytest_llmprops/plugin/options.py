@@ -1,4 +1,4 @@
-"""Command-line options, their ini keys, and the values that they take."""
+"""Command-line options, their ini keys, and the values that they take: read from text, or refused."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from pytest_llmprops.core.requests import MAX_THINKING
 
 if TYPE_CHECKING:
     from pytest_llmprops.models.base import CallOptions
-
-# The values of command-line options and ini keys: functions that read them from text, or raise ValueError.
 
 ENGINES = ("local", "batch", "ray")
 _encode = json.JSONEncoder(allow_nan=False).encode
@@ -264,8 +262,6 @@ def models(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(values)
 
 
-# The table of all settings: each is an ini key, and most are also options, whose names have hyphens.
-
 SOURCES = ("builtin", "published", "all")
 SIZES = (*LIMITED_SIZES, "full")
 #: calls of all suites with ``--llm-size small``, the built-in items and the default helpers, if nothing is stored
@@ -358,7 +354,7 @@ OPTIONS: tuple[Option, ...] = (
         seconds,
         None,
         "how long to wait for batches (default: until all are done); then the run ends with status 2, and the same"
-        " command goes on",
+        " command resumes it",
         "SECONDS",
         is_ini_only=True,
     ),

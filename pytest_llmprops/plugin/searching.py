@@ -37,8 +37,6 @@ from pytest_llmprops.records.messages import CaseReport
 from pytest_llmprops.records.rows import SearchRecord
 from pytest_llmprops.runs.record import counterexample_text
 
-# The search of one case: hypothesis looks for a point at which the property does not hold, and shrinks it.
-
 T = TypeVar("T")
 #: maximum number of points that hypothesis tries, without those of shrinking
 EXAMPLES = 100

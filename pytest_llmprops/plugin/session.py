@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import gc
-import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,180 +14,24 @@ from pytest_llmprops.engine.evaluation.evaluator import Unit
 from pytest_llmprops.engine.evaluation.planning import batch_of
 from pytest_llmprops.plugin.cases.cases import Cases
 from pytest_llmprops.plugin.cases.light_items import phases_read
-from pytest_llmprops.plugin.collection import Collection, report_collection
+from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
 from pytest_llmprops.plugin.options import RunOptions
-from pytest_llmprops.records.files import from_plain, from_text
+from pytest_llmprops.plugin.worker_files import report_collection
+from pytest_llmprops.records.files import from_text
 from pytest_llmprops.records.messages import (
     AlreadyMeasured,
-    BrokerReport,
     CollectionReport,
     PhasesRead,
     WorkerSetup,
     WorkerSummary,
 )
-from pytest_llmprops.records.run import CallFacts
 from pytest_llmprops.runs.reader import read_facts
 
 if TYPE_CHECKING:
-    from pytest_llmprops.engine.session import BrokerProcess, Engine
     from pytest_llmprops.plugin.gating import Gating
     from pytest_llmprops.plugin.resuming import PreviousRun
     from pytest_llmprops.plugin.searching import Searching
-
-
-# The controller's side of the broker: its process in a run with workers, and its reports.
-
-#: report of a run that needs no broker and costs nothing
-NO_CALLS = BrokerReport(CallFacts(cost_usd=0.0))
-
-
-class SessionBroker:
-    """Starts the broker's process for workers, and gets reports from the broker of the session."""
-
-    def __init__(self, evaluation: Evaluation, *, is_distributed: bool) -> None:
-        self._evaluation, self._is_distributed = evaluation, is_distributed
-        self._process: BrokerProcess | None = None
-        self._monitor: Engine | None = None
-
-    @property
-    def socket(self) -> str | None:
-        """The path of the process's socket; None without a process."""
-        return None if self._process is None else self._process.socket
-
-    def start_process(self) -> list[str]:
-        """Start the process unless it is running, and return notes on the store.
-
-        :raises pytest.UsageError: if the store cannot be used.
-        """
-        if self._process is not None:
-            return []
-        from pytest_llmprops.engine.session import BrokerProcess
-
-        config = self._evaluation.broker_config()
-        notes: list[str] = []
-        if config.cache != "off":
-            from pytest_llmprops.engine.store.location import open_store
-
-            try:
-                # Open it once here to report a bad file before the run starts.
-                store = open_store(config.store, read_only=config.cache == "only")
-            except LLMPropsError as error:
-                raise pytest.UsageError(str(error)) from None
-            notes += store.notes
-            store.close()
-        try:
-            self._process = BrokerProcess(config)
-        except LLMPropsError as error:
-            raise pytest.UsageError(str(error)) from None
-        return notes
-
-    @property
-    def engine(self) -> Engine:
-        """The engine of a run without workers; with workers, one that is connected to the process."""
-        if self._process is None:
-            return self._evaluation.engine
-        if self._monitor is None:
-            from pytest_llmprops.engine.session import Engine
-
-            self._monitor = Engine(socket=self._process.socket, window=1)
-        return self._monitor
-
-    def report(self) -> BrokerReport | None:
-        """Return the broker's report; None if the broker does not answer."""
-        try:
-            if self._process is not None or self._evaluation.engine_started:
-                return from_plain(BrokerReport, self.engine.report())
-            has_none = self._is_distributed and not self._evaluation.needs_broker
-            return NO_CALLS if has_none else None
-        except (LLMPropsError, TimeoutError):
-            return None
-
-    def failure(self) -> str | None:
-        """Return one line on why the process ended; None while it is running, or without a process."""
-        return None if self._process is None else self._process.failure()
-
-    def close(self) -> list[str]:
-        """End the process; safe to call twice. Return one line per model that it could not close."""
-        problems: list[str] = []
-        if self._monitor is not None:
-            self._monitor.close()
-            self._monitor = None
-        if self._process is not None:
-            problems = self._process.close()
-            self._process = None
-        return problems
-
-
-class _Loggers(dict[str, Any]):
-    """The loggers by name. A thread may add one while another goes through them."""
-
-    def values(self) -> Any:
-        return list(super().values())
-
-
-def prepare_process() -> Callable[[], None]:
-    """Prepare the process for a run, and return the function that restores it.
-
-    Python's collector would look at the items of a run again and again, a seventh of the time of a collection of tests.
-
-    Pytest goes through the loggers around each phase of a test, without the lock of :mod:`logging`. A logger that an
-    SDK, imported by another thread, added at that moment made an error of the case.
-    """
-    thresholds = gc.get_threshold()
-    manager = logging.Logger.manager
-    gc.set_threshold(200_000, 20, 20)
-    manager.loggerDict = _Loggers(manager.loggerDict)
-
-    def restore() -> None:
-        gc.unfreeze()
-        gc.set_threshold(*thresholds)
-        # A later run of the same process may have its own table.
-        if isinstance(manager.loggerDict, _Loggers):
-            manager.loggerDict = dict(manager.loggerDict)
-
-    return restore
-
-
-# ``--llm-engine batch``: what it cannot serve, and the record that the same command continues.
-
-
-def check_engine(settings: RunOptions) -> None:
-    """Check that the options fit batches.
-
-    :raises UsageError: if they do not.
-    """
-    is_limited = settings.gate is not None and settings.cache_age is None
-    if is_limited and settings.batch_wait is not None and not settings.run:
-        raise UsageError(
-            "--llm-engine batch: a gate uses replies since the day before its run began, so the next command must know"
-            " the run; add --llm-run DIR, or give a maximum age with -o llm_cache_age=24h"
-        )
-    if settings.cache in ("refresh", "off"):
-        raise UsageError(
-            f"--llm-engine batch: needs the reply store to continue an earlier run; leave out --llm-cache"
-            f" {settings.cache}, or name a new store with --llm-store FILE"
-        )
-
-
-def resumed(config: pytest.Config, settings: RunOptions) -> RunOptions:
-    """Return the settings, with ``--llm-resume`` if the folder of ``--llm-run`` has a run that waits for batches.
-
-    The same command then continues the same record. Workers get the option from ``config``.
-    """
-    if settings.engine != "batch" or settings.run is None or settings.resume:
-        return settings
-    folder = Path(settings.run)
-    if not (folder / "run.json").is_file():
-        return settings
-    try:
-        is_complete = read_facts(folder).complete
-    except LLMPropsError:
-        return settings
-    if is_complete:
-        return settings
-    config.option.llm_resume = True
-    return dataclasses.replace(settings, resume=True)
 
 
 #: the entry of ``workerinput`` and ``workeroutput`` that holds this plugin's messages
@@ -233,6 +74,8 @@ class LLMSession:
         )
         self.verdicts = Verdicts(self.evaluation, self.collection.unit_of)
         if settings.engine == "batch":
+            from pytest_llmprops.plugin.batches import check_engine
+
             check_engine(settings)
         if worker_input is not None:
             self.evaluation.processes = int(worker_input["workercount"])
@@ -325,7 +168,6 @@ class LLMSession:
 
     def _check_resumed(self) -> None:
         from pytest_llmprops.plugin.resuming import check_cases
-        from pytest_llmprops.runs.reader import read_facts
 
         if self.setup is not None:
             folder = Path(self.setup.run_dir)
@@ -392,12 +234,6 @@ def begin_in_worker(
     evaluation.expect(shares)
     # The scheduler will give this worker the share of its number.
     evaluation.begin(worker)
-
-
-def drop_unused_hypothesis(config: pytest.Config) -> None:
-    """Unregister the plugin of hypothesis if nothing has imported it: its summary would do so at the end."""
-    if "hypothesis" not in sys.modules:
-        config.pluginmanager.unregister(name="hypothesispytest")
 
 
 def _earlier(settings: RunOptions, cases: Cases) -> PreviousRun:

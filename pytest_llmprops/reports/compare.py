@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -68,7 +68,8 @@ def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> 
     parts = ["# Comparison", ""]
     parts += [f"- {escaped(' · '.join(_column(c)))}" for c in comparison.columns]
     parts += [f"- note: {escaped(note)}" for note in comparison.notes]
-    parts += _accuracy_sections(comparison, "##")
+    for benchmark, task_keys in _by_benchmark(comparison.task_keys):
+        parts += ["", f"## {escaped(benchmark)}", "", *_table(_accuracies(comparison.columns, task_keys))]
     for contrast in comparison.contrasts:
         parts += ["", f"## {escaped(_title(contrast))}", ""]
         if contrast.differences:
@@ -95,27 +96,37 @@ def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> 
     return "\n".join(parts) + "\n"
 
 
-def accuracies_markdown(comparison: Comparison) -> str:
-    """Return the accuracy of each task in each run as Markdown, to append to the section of a gate."""
-    parts = ["", "### Before and after", ""]
-    parts += [f"- {escaped(' · '.join(_column(c)))}" for c in comparison.columns]
-    return "\n".join([*parts, *_accuracy_sections(comparison, "####")]) + "\n"
+def changes_markdown(comparison: Comparison) -> Iterator[str]:
+    """Yield the lines of Markdown tables of two runs: what is worse or better, then, collapsed, all other tasks."""
+    for contrast in comparison.contrasts:
+        rows = [row for row in contrast.changes if row.result]
+        changed = [row for row in rows if row.result and row.result.is_clear]
+        yield f"### {escaped(_title(contrast))}: {len(changed)} of {counted(len(rows), 'part')} changed"
+        yield ""
+        if changed:
+            yield from _table(_before_and_after(contrast, changed))
+            yield ""
+        rest = [row for row in rows if row not in changed]
+        if rest:
+            yield f"<details><summary>{counted(len(rest), 'part')} without a clear change</summary>"
+            yield ""
+            yield from _table(_before_and_after(contrast, rest))
+            yield ""
+            yield "</details>"
+            yield ""
 
 
-def _accuracy_sections(comparison: Comparison, heading: str) -> list[str]:
-    """Return one section per benchmark.
-
-    :param heading: its number signs.
-    """
-    lines: list[str] = []
-    for benchmark, task_keys in _by_benchmark(comparison.task_keys):
-        lines += [
-            "",
-            f"{heading} {escaped(benchmark)}",
-            "",
-            *_table(_accuracies(comparison.columns, task_keys)),
-        ]
-    return lines
+def _before_and_after(contrast: Contrast, rows: Iterable[Row]) -> Table:
+    """Return a row per part with both accuracies and the change, the worst change first."""
+    columns = (contrast.baseline, contrast.candidate)
+    head = ("benchmark", "task", "lang", "source", *(c.run.facts.marked(c.model) for c in columns), "change")
+    changes = [(row, row.result) for row in rows if row.result]
+    table = [head]
+    for row, change in sorted(changes, key=lambda pair: pair[1].difference):
+        accuracies = [_accuracy(c, row.task_key, of=False) if row.task_key else "" for c in columns]
+        by = f"{points(change.difference)} ({point_range(change.low, change.high)}), {change.word}"
+        table.append((*_place(row), *accuracies, by))
+    return without(table, PLACE)[0]
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pytest_llmprops.core.numbers import cost, count, p_value, percent, point_range, size_in_points
+from pytest_llmprops.core.numbers import cost, count, counted, p_value, percent, point_range, size_in_points
 from pytest_llmprops.core.texts import one_line, terminal_line
-from pytest_llmprops.records.gate import GateResult, MemberChange
+from pytest_llmprops.records.gate import Check, GateResult, MemberChange
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.reports.tables import aligned_table
 from pytest_llmprops.runs.gate.file import Gate
@@ -90,15 +90,18 @@ def _wrapped(label: str, text: str, width: int, *, indent: int = 4) -> list[str]
     ) or [first.rstrip()]
 
 
-def gate_markdown(result: GateResult, title: str = "") -> str:
-    """Return the result as a Markdown section with a table.
+def gate_markdown(result: GateResult, title: str = "", changes: Iterable[str] = ()) -> str:
+    """Return the result as a Markdown section: the decision, what was lost, and tables of the checks.
+
+    Checks that are met are collapsed, if any is not.
 
     :param title: of the section; by default the decision in one line.
+    :param changes: lines that follow the losses.
     """
-    return "\n".join(_markdown(result, title or result.line)) + "\n"
+    return "\n".join(_markdown(result, title or result.line, changes)) + "\n"
 
 
-def _markdown(result: GateResult, title: str) -> Iterator[str]:
+def _markdown(result: GateResult, title: str, changes: Iterable[str]) -> Iterator[str]:
     yield f"## {_cell(title)}"
     yield ""
     if result.losses:
@@ -109,31 +112,38 @@ def _markdown(result: GateResult, title: str) -> Iterator[str]:
     if result.caveats:
         yield from (f"- Caveat: {_cell(caveat)}" for caveat in result.caveats)
         yield ""
+    yield from changes
     if result.baseline:
-        chance = "" if result.chance is None else f" {chance_text(result.chance)}."
-        yield f"Compared with baseline {_cell(result.baseline)}.{_cell(chance)}"
+        chance = "" if result.chance is None else f" {_cell(chance_text(result.chance))}."
+        yield f"Compared with baseline {_cell(result.baseline)}.{chance}"
         yield ""
-    yield "| rule | required | measured | verdict |"
-    yield "|---|---|---|---|"
-    details = [_cell(f"{loss.where}: p {p_value(loss.p)} (corrected)") for loss in result.losses]
-    for rule in result.rules:
-        for check in rule.checks:
-            why = f"{check.verdict}: {check.reason}" if check.reason else check.verdict
-            first, _, rest = check.measured.partition("; ")
-            details += [_cell(f"{rule.name}: {rest}")] if rest else []
-            cells = (rule.name, check.required, first, f"{MARKS[check.verdict]} {why}")
-            yield "| " + " | ".join(map(_cell, cells)) + " |"
-    listed = [*result.reasons, *result.notes]
-    if listed:
+    checks = [(rule.name, check) for rule in result.rules for check in rule.checks]
+    met = [pair for pair in checks if pair[1].verdict == "met"]
+    unmet = [pair for pair in checks if pair[1].verdict != "met"]
+    yield from _checks(unmet or met)
+    if listed := [*result.reasons, *result.notes]:
         yield ""
         yield from (f"- {_cell(line)}" for line in listed)
-    if details:
-        yield ""
-        yield "<details><summary>Tests</summary>"
-        yield ""
-        yield from (f"- {line}" for line in details)
-        yield ""
-        yield "</details>"
+    if unmet and met:
+        yield from _collapsed(f"{counted(len(met), 'check')} met", _checks(met))
+    tests = [f"- {_cell(f'{loss.where}: p {p_value(loss.p)} (corrected)')}" for loss in result.losses]
+    rests = ((name, check.measured.partition("; ")[2]) for name, check in checks)
+    tests += [f"- {_cell(f'{name}: {rest}')}" for name, rest in rests if rest]
+    if tests:
+        yield from _collapsed("Tests", tests)
+
+
+def _checks(checks: Iterable[tuple[str, Check]]) -> Iterator[str]:
+    yield "| rule | required | measured | verdict |"
+    yield "|---|---|---|---|"
+    for name, check in checks:
+        why = f"{check.verdict}: {check.reason}" if check.reason else check.verdict
+        cells = (name, check.required, check.measured.partition("; ")[0], f"{MARKS[check.verdict]} {why}")
+        yield "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _collapsed(title: str, lines: Iterable[str]) -> Iterator[str]:
+    yield from ("", f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
 
 
 def _cell(text: str) -> str:
@@ -157,11 +167,10 @@ def forecast_lines(
     head = ("rule", "items", "churn", *(_candidate(drop) for drop in DROPS))
     table = [head]
     for rule in plan.rules:
-        items = count(rule.items)
-        if rule.clusters < rule.items:
-            items += f" in {count(rule.clusters)} clusters"
+        own = rule.items
+        items = count(own.items) + (f" in {count(own.units)} clusters" if own.units < own.items else "")
         cells = map(_shares, rule.rates) if rule.rates else ["not simulated"] * len(DROPS)
-        table.append((rule.name, items, percent(rule.churn), *cells))
+        table.append((rule.name, items, percent(own.churn), *cells))
     if plan.whole:
         table.append(("the whole gate", "", "", *map(_shares, plan.whole)))
     lines = [
@@ -180,19 +189,12 @@ def forecast_lines(
 
 
 def _plan_notes(plan: Forecast, facts: RunMetadata) -> Iterator[str]:
-    repeats = max((rule.repeats for rule in plan.rules), default=1)
-    if plan.whole and plan.repeats != repeats:
-        from pytest_llmprops.runs.gate.forecast import PASS_RATE
-
-        rate = f"an unchanged model passes in {plan.whole[0].passed:.0%} of runs"
-        fix = f"with --llm-repeats {plan.repeats} in {PASS_RATE:.0%} or more"
-        yield f"{rate}; {fix if plan.repeats else 'more repeats do not suffice'}"
-    if repeats == 1:
+    if all(rule.items.repeats == 1 for rule in plan.rules):
         yield (
             "churn is assumed (--churn): the share of the items that an unchanged model loses between two runs, and"
             " gains. A baseline with --llm-repeats measures it. Sampling at a temperature above 0 may cause 10% or more"
         )
-    calls, requests = sum(rule.calls for rule in plan.rules), facts.calls.requests
+    calls, requests = sum(rule.items.calls for rule in plan.rules), facts.calls.requests
     if calls and requests:
         usd = None if facts.calls.cost_usd is None else facts.calls.cost_usd * min(1.0, calls / requests)
         yield f"about {count(calls)} calls, {cost(calls, usd)}, as for the baseline"

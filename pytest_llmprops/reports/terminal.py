@@ -173,7 +173,7 @@ def next_command(folder: Path, *, resumes: bool = False) -> str:
 def _not_served(facts: RunMetadata, notes: Sequence[str]) -> list[str]:
     lines = []
     for benchmark, models in facts.not_served.items():
-        reason = " cannot answer this kind of request"
+        reason = ": they need another kind of model"
         if facts.protocols.get(benchmark, ProtocolMetadata()).is_by_likelihood:
             reason = f" does not score likelihoods; leave out --llm-set {benchmark}.answer=likelihood"
         elif any(note.startswith(f"{benchmark}: ") and "not served" in note for note in notes):
@@ -304,7 +304,8 @@ def _not_correct(
         expected = f": expected {one_line(record.expected, 90)!r}{given}" if record.expected else ""
         of = f" ({not_correct[record.id]} of {samples[record.id]} samples not correct)"
         which = f"{record.id}{of if samples[record.id] > 1 else ''}"
-        lines.append(f"  {record.status} {which}{expected} ({one_line(record.reason, 90)})")
+        reason = f" ({one_line(record.reason, 90)})" if record.reason else ""
+        lines.append(f"  {record.status} {which}{expected}{reason}")
     if len(bad) > ITEMS_SHOWN:
         lines.append(
             f"  … and {count(len(bad) - ITEMS_SHOWN)} more in verdicts.jsonl (pytest -rfx lists all)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,18 +15,19 @@ from pytest_llmprops.records.rows import SummaryRow
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted, tasks_by_answer
 from pytest_llmprops.runs.caveats import caveats
+from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.judgement import Member, judgement
 from pytest_llmprops.runs.pairs import (
+    ABSENT_HERE,
+    ABSENT_THERE,
+    IN_ERROR,
+    Item,
     ItemKey,
-    Paired,
     TaskKey,
-    by_item,
-    differences,
-    pair_records,
+    pair_items,
+    pairs_of,
     score_pairs,
     task_key_of,
-    with_one_task,
-    with_tasks_of,
 )
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import Requests, read_requests, reply_of
@@ -184,44 +186,20 @@ def _models(one: list[Column], other: list[Column]) -> tuple[list[tuple[Column, 
 
 
 def _contrast(baseline: Column, candidate: Column, replies: dict[int, Requests]) -> Contrast:
-    decided = tasks_by_answer(baseline.run.facts, candidate.run.facts)
-    after = with_one_task(candidate.records, decided)
-    before = with_tasks_of(baseline.records, after, decided)
-    paired = pair_records(before, after, decided)
-    keys = [*(p.key for p in paired.pairs), *paired.missing, *paired.added, *paired.errors]
-    # Records are in the order in which workers ended the cases; the rows of the summary are in that of the suites.
-    rows = [row for column in (baseline, candidate) for row in column.run.facts.summary]
-    place = {task_key: number for number, task_key in enumerate(dict.fromkeys(map(task_key_of, rows)))}
-    task_keys = sorted(
-        dict.fromkeys(key.task_key for key in keys), key=lambda key: place.get(key, len(place))
-    )
     facts = baseline.run.facts, candidate.run.facts
-    changes = _rows(paired, task_keys, *facts)
-    flipped = [p for p in paired.pairs if p.baseline != p.candidate]
-    flips = []
+    items = pair_items(baseline.records, candidate.records, tasks_by_answer(*facts))
+    flipped = [item for item in items if item.pair is not None and item.pair.baseline != item.pair.candidate]
     if flipped:
-        old, new = by_item(before), by_item(after)
         for column in (baseline, candidate):
             if id(column.run) not in replies:
                 replies[id(column.run)] = read_requests(column.run.folder)
-        old_requests, new_requests = replies[id(baseline.run)], replies[id(candidate.run)]
-        for pair in flipped:
-            lost = pair.candidate < pair.baseline
-            first, second = _shown(old[pair.key], lost), _shown(new[pair.key], not lost)
-            flips.append(
-                Flip(
-                    pair.key,
-                    first.expected or second.expected,
-                    Side(first.status, pair.baseline, reply_of(first, old_requests)),
-                    Side(second.status, pair.candidate, reply_of(second, new_requests)),
-                )
-            )
-    common = {p.key.benchmark for p in paired.pairs}
+    flips = [_flip(item, *(replies[id(column.run)] for column in (baseline, candidate))) for item in flipped]
+    common = {item.key.benchmark for item in items if item.pair is not None}
     differ = [*differences(*facts, sorted(common)), *caveats(facts)]
     return Contrast(
         baseline,
         candidate,
-        tuple(changes),
+        tuple(_rows(items, *facts)),
         tuple(f for f in flips if f.candidate.score < f.baseline.score),
         tuple(f for f in flips if f.candidate.score > f.baseline.score),
         tuple(differ),
@@ -234,21 +212,40 @@ def _shown(records: Sequence[VerdictRecord], correct: bool) -> VerdictRecord:
     return (fitting or records)[0]
 
 
-def _rows(paired: Paired, task_keys: Sequence[TaskKey], *runs: RunMetadata) -> list[Row]:
+def _flip(item: Item, old_requests: Requests, new_requests: Requests) -> Flip:
+    assert item.pair is not None
+    lost = item.pair.candidate < item.pair.baseline
+    first, second = _shown(item.baseline, lost), _shown(item.candidate, not lost)
+    return Flip(
+        item.key,
+        first.expected or second.expected,
+        Side(first.status, item.pair.baseline, reply_of(first, old_requests)),
+        Side(second.status, item.pair.candidate, reply_of(second, new_requests)),
+    )
+
+
+def _rows(items: Sequence[Item], *runs: RunMetadata) -> list[Row]:
     """Return the row of each part, of all headline tasks if there are several parts, and of what else is clear."""
     from pytest_llmprops.statistics.judgement import measured
 
-    judged, is_weighted = judgement(paired.pairs, *runs), cluster_weighted(*runs)
+    parts: dict[TaskKey, list[Item]] = {}
+    for item in items:
+        parts.setdefault(item.key.task_key, []).append(item)
+    # Records are in the order in which workers ended the cases; the rows of the summary are in that of the suites.
+    order = dict.fromkeys(task_key_of(row) for run in runs for row in run.summary)
+    judged, is_weighted = judgement(pairs_of(items), *runs), cluster_weighted(*runs)
     rows = []
-    for key in task_keys:
-        part = paired.of_tasks({key})
-        member = Member.part(key)
+    for key in [*(key for key in order if key in parts), *(key for key in parts if key not in order)]:
+        pairs, member = pairs_of(parts[key]), Member.part(key)
         change = judged.get(member)
-        if change is None and part.pairs:
-            change = measured(score_pairs(part.pairs, is_weighted))
-        lost = sum(p.candidate < p.baseline for p in part.pairs)
-        gained = sum(p.candidate > p.baseline for p in part.pairs)
-        counts = (len(part.pairs), len(part.missing), len(part.added), len(part.errors), lost, gained)
+        if change is None and pairs:
+            change = measured(score_pairs(pairs, is_weighted))
+        lost, gained = (
+            sum(p.candidate < p.baseline for p in pairs),
+            sum(p.candidate > p.baseline for p in pairs),
+        )
+        faults = Counter(item.fault for item in parts[key])
+        counts = (len(pairs), faults[ABSENT_HERE], faults[ABSENT_THERE], faults[IN_ERROR], lost, gained)
         rows.append(Row(member, key, *counts, change))
     shown = {id(row.result) for row in rows}
     for member, change in judged.items():

@@ -19,7 +19,7 @@ from pytest_llmprops.runs.benchmark_metadata import (
     tasks_by_answer,
     title_of,
 )
-from pytest_llmprops.runs.pairs import Pair, TaskKey, pair_records, score_pairs
+from pytest_llmprops.runs.pairs import Pair, TaskKey, pair_items, pairs_of, score_pairs
 
 if TYPE_CHECKING:
     from pytest_llmprops.statistics.judgement import Change
@@ -116,7 +116,7 @@ def judged_runs(
 
     :param runs: ``run.json`` of both runs.
     """
-    return judgement(pair_records(baseline, candidate, tasks_by_answer(*runs)).pairs, *runs)
+    return judgement(pairs_of(pair_items(baseline, candidate, tasks_by_answer(*runs))), *runs)
 
 
 def recorded_changes(changes: Mapping[Member, Change], *runs: RunMetadata) -> tuple[MemberChange, ...]:

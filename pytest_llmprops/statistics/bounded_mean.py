@@ -51,6 +51,8 @@ _SMALL, _MOST_POINTS = 4096, 63
 _NEGLIGIBLE = -32.0
 #: clusters whose sums differ by less are equal: repeats averaged in another order
 _DIGITS = 12
+#: the error rate of each side of a 95% interval
+TAIL = 0.025
 #: no more than this many times the present sample is proposed
 _MOST_TIMES = 1024.0
 
@@ -205,10 +207,6 @@ class ClusterSample:
         )
 
     @property
-    def clusters(self) -> float:
-        return math.fsum(self.counts)
-
-    @property
     def items(self) -> float:
         return math.fsum(size * count for size, count in zip(self.sizes, self.counts, strict=True))
 
@@ -229,21 +227,17 @@ class ClusterSample:
         """Return the p-value of "the mean is at most ``mean``", if no score is below ``least``."""
         return float(mean_p_value(self.totals, self.sizes, mean, least=least, counts=self.counts))
 
-    def p_below(self, mean: float, *, most: float) -> float:
-        """Return the p-value of "the mean is at least ``mean``", if no score is above ``most``."""
-        return self.negated().p_above(-mean, least=-most)
+    def lower_limit(self, *, least: float) -> float:
+        """Return the mean at which :meth:`p_above` is 2.5%: the lower limit of the 95% interval."""
+        return _lower_limit(self, least)
 
-    def lower_limit(self, tail: float, *, least: float) -> float:
-        """Return the mean at which :meth:`p_above` is ``tail``."""
-        return _lower_limit(self, tail, least)
-
-    def upper_limit(self, tail: float, *, most: float) -> float:
-        """Return the mean at which :meth:`p_below` is ``tail``."""
-        return -_lower_limit(self.negated(), tail, -most)
+    def upper_limit(self) -> float:
+        """Return the upper limit of the 95% interval, if no score is above 1."""
+        return -_lower_limit(self.negated(), -1)
 
 
 @lru_cache(maxsize=256)
-def _lower_limit(sample: ClusterSample, tail: float, least: float) -> float:
+def _lower_limit(sample: ClusterSample, least: float) -> float:
     """Return :meth:`ClusterSample.lower_limit`; checks of one gate ask for the same limit several times."""
     import numpy as np
     from scipy.optimize import brentq
@@ -254,7 +248,7 @@ def _lower_limit(sample: ClusterSample, tail: float, least: float) -> float:
         return least
 
     normal = NormalDist()
-    quantile = normal.inv_cdf(tail)
+    quantile = normal.inv_cdf(TAIL)
 
     @lru_cache
     def excess(mean: float) -> float:
@@ -273,34 +267,26 @@ def _lower_limit(sample: ClusterSample, tail: float, least: float) -> float:
     return float(brentq(excess, low, high, xtol=1e-12))
 
 
-def times_to_settle(
-    sample: ClusterSample, limit: float, tail: float, *, least: float, most: float
-) -> float | None:
-    """Return how many times the sample an interval needs to exclude ``limit``, if scores stay as they are.
+def times_to_settle(sample: ClusterSample, limit: float, *, least: float) -> float | None:
+    """Return how many times the sample its 95% interval needs to exclude ``limit``, if scores stay as they are.
 
-    :param tail: the error rate of one side of the interval.
-    :returns: 1 or more; None if the mean is the limit, or if more than 1,024 times the sample would be needed.
+    :param least: the smallest possible score; the largest is 1.
+    :returns: from 1 to 1,024, at most 1% too many; None if the mean is the limit, or if more would be needed.
     """
     distance = sample.mean - limit
     if abs(distance) <= 10.0**-_DIGITS:
         return None
+    sample, limit, least = (sample, limit, least) if distance > 0 else (sample.negated(), -limit, -1.0)
 
     def settles(factor: float) -> bool:
-        larger = sample.times(factor)
-        p = larger.p_above(limit, least=least) if distance > 0 else larger.p_below(limit, most=most)
-        return p <= tail
+        return sample.times(factor).p_above(limit, least=least) <= TAIL
 
-    return smallest_factor(settles)
-
-
-def smallest_factor(enough: Callable[[float], bool]) -> float | None:
-    """Return the smallest factor from 1 to 1,024 that is ``enough``, to 1% above; None if none is."""
     low = high = 1.0
-    while not enough(high):
+    while not settles(high):
         if high >= _MOST_TIMES:
             return None
         low, high = high, 2 * high
     while high - low > 0.01 * low:
         middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        low, high = (low, middle) if settles(middle) else (middle, high)
     return high

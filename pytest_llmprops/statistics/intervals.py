@@ -14,6 +14,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pytest_llmprops.statistics.bounded_mean import TAIL, ClusterSample
+
 #: 97.5% quantile of the normal distribution
 _Z = 1.959963984540054
 
@@ -26,28 +28,17 @@ class Interval(NamedTuple):
     method: str
 
 
-def check_level(level: float) -> None:
-    """Check that ``level`` is a confidence level, for example 0.95.
-
-    :raises ValueError: unless 0 < level < 1.
-    """
-    if not 0 < level < 1:
-        raise ValueError(f"a confidence level must be between 0 and 1, not {level}")
-
-
-def clopper_pearson(successes: float, n: float, level: float = 0.95) -> Interval:
-    """Return Clopper and Pearson's exact interval of a proportion (1934); its coverage is never below its level.
+def clopper_pearson(successes: float, n: float) -> Interval:
+    """Return Clopper and Pearson's exact 95% interval of a proportion (1934); its coverage is never below its level.
 
     Its limits are quantiles of beta distributions, so that counts may be fractional (effective numbers of items).
 
-    :raises ValueError: unless 0 <= successes <= n, n > 0 and 0 < level < 1.
+    :raises ValueError: unless 0 <= successes <= n and n > 0.
     """
     if n <= 0 or not 0 <= successes <= n:
         raise ValueError(f"clopper_pearson needs 0 <= successes <= n and n > 0, not {successes} of {n}")
-    check_level(level)
-    tail = (1 - level) / 2
-    low = _beta_quantile(tail, successes, n - successes + 1) if successes else 0.0
-    high = 1 - _beta_quantile(tail, n - successes, successes + 1) if successes < n else 1.0
+    low = _beta_quantile(TAIL, successes, n - successes + 1) if successes else 0.0
+    high = 1 - _beta_quantile(TAIL, n - successes, successes + 1) if successes < n else 1.0
     return Interval(low, high, "clopper-pearson")
 
 
@@ -102,33 +93,22 @@ def _beta_cdf(x: float, a: float, b: float) -> float:
     return factor * fraction / a
 
 
-def mean_interval(
-    scores: Sequence[float],
-    clusters: Sequence[str],
-    level: float = 0.95,
-    *,
-    least: float = 0.0,
-    most: float = 1.0,
-) -> Interval:
-    """Return the interval of an accuracy: of the mean score per item, over all items that could have been asked.
+def mean_interval(scores: Sequence[float], clusters: Sequence[str], *, least: float = 0.0) -> Interval:
+    """Return the 95% interval of an accuracy: of the mean score per item, over all items that could have been asked.
 
     For independent items with scores 0 and 1 this is Clopper and Pearson's interval. For fractional scores (averaged
     repeats) it is Gaffke's. If a cluster has several items, it is Gaffke's over clusters, in which a cluster weighs
     as much as its items. See ``statistics/bounded_mean.py``.
 
-    :param clusters: the cluster of each score. :param least: the smallest possible score.
-    :param most: the largest possible score.
-    :raises ValueError: for no score, a score outside these limits, or a level outside (0, 1).
+    :param clusters: the cluster of each score. :param least: the smallest possible score; the largest is 1.
+    :raises ValueError: for no score, or a score outside these limits.
     """
-    if not scores or not least <= min(scores) <= max(scores) <= most:
-        raise ValueError(f"mean_interval needs scores from {least:g} to {most:g}, not {list(scores[:5])}")
-    check_level(level)
+    if not scores or not least <= min(scores) <= max(scores) <= 1:
+        raise ValueError(f"mean_interval needs scores from {least:g} to 1, not {list(scores[:5])}")
     single = len(set(clusters)) == len(scores)
-    if single and set(scores) <= {least, most}:
-        low, high, method = clopper_pearson(sum(score == most for score in scores), len(scores), level)
-        return Interval(least + (most - least) * low, least + (most - least) * high, method)
-    from pytest_llmprops.statistics.bounded_mean import ClusterSample
-
-    sample, tail = ClusterSample.of(scores, clusters), (1 - level) / 2
-    low, high = sample.lower_limit(tail, least=least), sample.upper_limit(tail, most=most)
-    return Interval(low, high, "gaffke" if single else "gaffke over clusters")
+    if single and set(scores) <= {least, 1}:
+        low, high, method = clopper_pearson(sum(score == 1 for score in scores), len(scores))
+        return Interval(least + (1 - least) * low, least + (1 - least) * high, method)
+    sample = ClusterSample.of(scores, clusters)
+    method = "gaffke" if single else "gaffke over clusters"
+    return Interval(sample.lower_limit(least=least), sample.upper_limit(), method)

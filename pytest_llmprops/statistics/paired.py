@@ -137,7 +137,7 @@ def mcnemar_drop(losses: ArrayLike, gains: ArrayLike) -> float | Floats:
     return p if np.ndim(p) else float(p)
 
 
-def sign_flip_drop(drops: Sequence[float], *, seed: int = 0) -> float:
+def sign_flip_drop(drops: Sequence[float]) -> float:
     """Return the p-value of a one-sided sign-flip permutation test of a drop, on the sums by cluster.
 
     If the models are equally good, both signs of a cluster's difference are equally likely (Good 2005,
@@ -158,7 +158,7 @@ def sign_flip_drop(drops: Sequence[float], *, seed: int = 0) -> float:
     if 2 ** len(sums) <= SIGN_FLIPS:
         patterns = np.arange(2 ** len(sums))[:, None] >> np.arange(len(sums)) & 1
         return float(np.mean(np.where(patterns, -sums, sums).sum(axis=1) >= least))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     reached, left = 1, SIGN_FLIPS - 1
     while left:
         size = min(left, 1 + 10**6 // len(sums))
@@ -201,14 +201,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def difference_interval(pairs: Pairs, level: float = 0.95) -> Interval:
-    """Return Gaffke's interval of the difference, over clusters if a cluster has several pairs.
+def difference_interval(pairs: Pairs) -> Interval:
+    """Return Gaffke's 95% interval of the difference, over clusters if a cluster has several pairs.
 
     The differences are bounded, in [-1, 1]: see ``statistics/bounded_mean.py``. A cluster weighs as much as its pairs.
     If all pairs are independent and differ by -1 or 1, the interval is that of Clopper and Pearson.
 
-    :raises ValueError: if there are no pairs, or unless 0 < level < 1.
+    :raises ValueError: if there are no pairs.
     """
     if not pairs.n:
         raise ValueError("an interval of a difference needs at least one pair")
-    return mean_interval(pairs.differences, pairs.clusters, level, least=-1, most=1)
+    return mean_interval(pairs.differences, pairs.clusters, least=-1)

@@ -384,7 +384,7 @@ def test_figure_5_of_eras_is_one_command(
     numbers = dict(zip(heads, own, strict=True))
     assert [numbers[name] for name in ("Ties", "ChnSentiCorp", "ASAP")] == ["100.0", "66.7", "–"]
     assert ["Megatron-1.3B", "the paper", "41.8"] in [row[:3] for row in printed]
-    svg = (out / "figures" / "eras-figure-5-0.svg").read_text("utf-8")
+    svg = (out / "figures" / "eras-figure-5-chnsenticorp-gper.svg").read_text("utf-8")
     assert "Accuracy on ChnSentiCorp" in svg
 
 

@@ -137,7 +137,6 @@ def test_drawn_sign_flips_come_close_to_the_exact_value(losses: int, gains: int)
     drawn = sign_flip_drop([1.0] * losses + [-1.0] * gains)
     assert drawn == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / paired.SIGN_FLIPS))
     assert drawn == sign_flip_drop([1.0] * losses + [-1.0] * gains)
-    assert drawn != sign_flip_drop([1.0] * losses + [-1.0] * gains, seed=1)
     # Values that are too small to be drawn are bounded.
     assert mcnemar_drop(60, 0) < sign_flip_drop([1.0] * 60) < 1e-13
     assert mcnemar_drop(50, 10) < sign_flip_drop([1.0] * 50 + [-1.0] * 10) < 10 * mcnemar_drop(50, 10)
@@ -172,15 +171,12 @@ def test_difference_interval_without_gains_is_clopper_and_pearsons() -> None:
 @example((0, 400, 400))
 @settings(max_examples=40)
 def test_difference_interval_contains_its_estimate(case: tuple[int, int, int]) -> None:
-    """The interval lies in [-1, 1], contains the difference, mirrors for exchanged models, and widens."""
+    """The interval lies in [-1, 1], contains the difference, and mirrors for exchanged models."""
     losses, gains, n = case
     low, high, _ = difference_interval(independent(losses, gains, n))
     assert -1 <= low < high <= 1
     assert low - 1e-9 <= (gains - losses) / n <= high + 1e-9
     assert difference_interval(independent(gains, losses, n))[:2] == pytest.approx((-high, -low), abs=1e-9)
-    wider = difference_interval(independent(losses, gains, n), level=0.99)
-    assert wider.low <= low
-    assert high <= wider.high
 
 
 def _missed(losses: NDArray[np.int64], gains: NDArray[np.int64], n: int, drop: float) -> NDArray[np.float64]:
@@ -205,11 +201,11 @@ def test_the_upper_limit_of_a_drop_holds(n: int, drop: float, gained: float) -> 
 def test_difference_interval_of_clusters_and_of_repeats() -> None:
     """Clusters weigh as much as their pairs; fractional scores are taken as they are."""
     clusters = [[1.0, 1.0, 0.0], [-1.0], [0.0, 0.5]]
-    low, high, method = difference_interval(differing(clusters), level=0.9)
+    low, high, method = difference_interval(differing(clusters))
     sums, sizes = np.array([2.0, -1.0, 0.5]), np.array([3.0, 1.0, 2.0])
     weights = np.random.default_rng(4).exponential(size=(400_000, 4))
     ratios = (weights[:, :3] @ sums + 3 * weights[:, 3]) / (weights[:, :3] @ sizes + 3 * weights[:, 3])
-    assert -low == pytest.approx(np.quantile(ratios, 0.95), abs=0.005)
+    assert -low == pytest.approx(np.quantile(ratios, 0.975), abs=0.005)
     assert low < differing(clusters).difference < high
     assert method == "gaffke over clusters"
     repeats = differing([[float(d)] for d in np.random.default_rng(4).uniform(-1, 1, 400)])

@@ -126,11 +126,11 @@ def test_generators_differ_by_every_part_of_the_key() -> None:
 
 
 def test_verdict_of_a_check() -> None:
-    """A check is correct with score 1 or wrong with score 0, and has a default reason."""
+    """A check is correct with score 1 or wrong with score 0; its answers need no reason."""
     right = Verdict.check(True, expected="A", given="A", values={"format": 1.0})
     wrong = Verdict.check(False, expected="A", given="B")
-    assert (right.status, right.score, right.reason, bool(right)) == ("correct", 1.0, "as expected", True)
-    assert (wrong.status, wrong.score, wrong.reason, bool(wrong)) == ("wrong", 0.0, "expected 'A'", False)
+    assert (right.status, right.score, right.reason, bool(right)) == ("correct", 1.0, "", True)
+    assert (wrong.status, wrong.score, wrong.reason, bool(wrong)) == ("wrong", 0.0, "", False)
     assert right.values == {"format": 1.0}
     assert (wrong.expected, wrong.given) == ("A", "B")
     assert Verdict.check(False, expected="A", given="B", reason="because").reason == "because"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from pytest_llmprops.statistics.bounded_mean import ClusterSample
-from pytest_llmprops.statistics.intervals import check_level, clopper_pearson, mean_interval
+from pytest_llmprops.statistics.intervals import clopper_pearson, mean_interval
 
 
 @st.composite
@@ -20,15 +20,14 @@ def counts(draw: st.DrawFn) -> tuple[int, int]:
     return draw(st.integers(0, n)), n
 
 
-@given(counts(), st.floats(0.5, 0.999))
-@example((0, 1), 0.95)
-@example((200, 200), 0.95)
-@example((7, 7), 0.999)
-def test_clopper_pearson_is_statsmodels(case: tuple[int, int], level: float) -> None:
-    """The interval equals statsmodels' at every count and level, and names its method."""
+@given(counts())
+@example((0, 1))
+@example((200, 200))
+def test_clopper_pearson_is_statsmodels(case: tuple[int, int]) -> None:
+    """The interval equals statsmodels' at every count, and names its method."""
     successes, n = case
-    low, high, method = clopper_pearson(successes, n, level)
-    expected = proportion_confint(successes, n, alpha=1 - level, method="beta")
+    low, high, method = clopper_pearson(successes, n)
+    expected = proportion_confint(successes, n, alpha=0.05, method="beta")
     assert (low, high) == pytest.approx(expected, abs=1e-10)
     assert method == "clopper-pearson"
     assert 0 <= low <= successes / n + 1e-12
@@ -52,17 +51,6 @@ def test_clopper_pearson_takes_effective_counts() -> None:
     assert clopper_pearson(7, 10).high < high < clopper_pearson(8, 10).high
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95])
-def test_impossible_levels_are_refused(level: float) -> None:
-    """A confidence level that is not between 0 and 1 raises a ValueError that names it."""
-    with pytest.raises(ValueError, match=f"not {level}"):
-        check_level(level)
-    with pytest.raises(ValueError, match=f"not {level}"):
-        clopper_pearson(1, 2, level)
-    with pytest.raises(ValueError, match=f"not {level}"):
-        mean_interval([0.5, 1.0], ["a", "a"], level)
-
-
 @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5), (1, -1)])
 def test_clopper_pearson_refuses_impossible_counts(successes: int, n: int) -> None:
     """Impossible counts raise a ValueError that names them."""
@@ -83,7 +71,7 @@ def test_mean_interval_of_clusters() -> None:
     """One cluster with two items is enough to use the interval over clusters, wherever its items are."""
     scores, clusters = [1.0, 0.0, 1.0, 0.0], ["a", "b", "a", "c"]
     sample = ClusterSample.of(scores, clusters)
-    limits = sample.lower_limit(0.025, least=0), sample.upper_limit(0.025, most=1)
+    limits = sample.lower_limit(least=0), sample.upper_limit()
     low, high, method = mean_interval(scores, clusters)
     assert (low, high) == pytest.approx(limits)
     assert method == "gaffke over clusters"
@@ -114,18 +102,6 @@ def test_clusters_that_are_wholly_right_or_wrong_count_as_items(
     """Clusters of equal size whose items all agree get the interval of as many items."""
     low, high, _ = mean_interval(scores, list(clusters))
     assert (low, high) == pytest.approx(clopper_pearson(*expected)[:2], abs=1e-9)
-
-
-def test_mean_interval_has_a_level() -> None:
-    """A lower level gives a shorter interval for items, for clusters, and for identical clusters."""
-    for scores, clusters in (
-        ([1.0, 0.0] * 6, [str(i) for i in range(12)]),
-        ([1.0, 0.0, 0.0] * 4, [*"aabbccddeeff"]),
-        ([1.0, 0.0] * 6, [*"aabbccddeeff"]),
-    ):
-        wide, narrow = mean_interval(scores, clusters), mean_interval(scores, clusters, level=0.6)
-        assert wide.low < narrow.low < narrow.high < wide.high
-        assert wide.method == narrow.method
 
 
 def test_mean_interval_takes_other_limits_of_the_scores() -> None:

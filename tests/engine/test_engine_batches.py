@@ -325,6 +325,15 @@ def test_a_refused_parameter_costs_no_wave(start_batch_server: Start, tmp_path: 
     assert [server.sizes, server.files] == [[], {}]
 
 
+def test_each_format_of_replies_is_tried_as_a_call(start_batch_server: Start, tmp_path: Path) -> None:
+    """Servers refuse formats: one request of each is called before its lines are written."""
+    server = start_batch_server()
+    formatted = [replace(request, response_format="json_object") for request in sums(4)]
+    run = BatchRun(server, tmp_path, [*sums(4), *formatted])
+    assert run.texts == right(4) * 2
+    assert [reply.via for reply in run.results] == ["", *["batch"] * 3] * 2
+
+
 def test_the_lines_have_what_the_first_call_learned(start_batch_server: Start, tmp_path: Path) -> None:
     """A parameter that the first call had to leave out is in no line, and every reply names the deviation."""
     server = start_batch_server(polls=-1)

@@ -329,7 +329,7 @@ def test_equal_requests_in_flight_are_computed_once(make_broker: MakeBroker) -> 
 
 def test_memory_is_bounded(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a limit, the least recently used reply is forgotten and computed again."""
-    monkeypatch.setattr("pytest_llmprops.engine.calls.queues.REMEMBERED", 2)
+    monkeypatch.setattr("pytest_llmprops.engine.broker.local.COMPUTED", 2)
     model = Vectors()
     one_by_one(make_broker(model), embeds(*"abacab"))
     assert model.asked == ["a", "b", "c", "b"]

@@ -14,7 +14,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Reply, Segment
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine.broker.in_process import InProcess, NoBroker
+from pytest_llmprops.engine.broker.in_process import InProcess
 from pytest_llmprops.engine.evaluation.evaluator import Case, Outcome
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import CallOptions
@@ -179,21 +179,6 @@ def test_closing_frees_the_models(here: InProcess, cutter: Cutter) -> None:
     here.evaluate(cases("a"))
     here.close()
     assert cutter.closed
-
-
-def test_without_a_broker_a_stop_keeps_its_reason() -> None:
-    """The first reason to stop is kept, and a model that is not served is an error."""
-
-    async def work() -> None:
-        none = NoBroker()
-        await none.stop("first\nline")
-        await none.stop("second")
-        report = await none.report()
-        assert (report["stopped"], report["counters"]["requests"]) == ("first line", 0)
-        with pytest.raises(BackendError):
-            await none.ask("x", "subject", Segment("a"))
-
-    asyncio.run(work())
 
 
 def test_fault_at_every_item_of_a_batch_stops_the_run(here: InProcess) -> None:

@@ -13,7 +13,6 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.calls.calls import (
     EMPTY_IN_A_ROW,
-    FAILED_IN_A_ROW,
     Breaker,
     affordable_concurrency,
     worth_retrying,
@@ -52,15 +51,6 @@ def test_a_proven_model_needs_no_reply() -> None:
     assert proven.failure(BackendError("wrong key", kind="key", fatal=True), final=True) == "wrong key"
 
 
-@pytest.mark.parametrize("successes", [0, 1, 100])
-def test_items_that_fail_in_a_row_stop_a_short_run(successes: int) -> None:
-    """The twentieth failed item in a row stops the run, and the reason has the last failure's message."""
-    breaker = after(successes)
-    reasons = [given_up(breaker, final()) for _ in range(FAILED_IN_A_ROW)]
-    assert reasons[:-1] == [None] * (FAILED_IN_A_ROW - 1)
-    assert reasons[-1] == "20 calls in a row failed, the last with: final status 400"
-
-
 def test_a_tail_of_failing_items_does_not_stop_a_healthy_run() -> None:
     """After 978 replies, 22 items that always fail are only errors; 97 in a row stop the run."""
     breaker = after(978)
@@ -68,14 +58,6 @@ def test_a_tail_of_failing_items_does_not_stop_a_healthy_run() -> None:
     assert reasons[:22] == [None] * 22
     assert reasons[:-1] == [None] * 96
     assert reasons[-1] is not None
-
-
-def test_attempts_count_only_before_the_first_reply() -> None:
-    """Before the first reply every failed attempt counts; afterwards, retried attempts do not."""
-    fresh = Breaker()
-    assert [fresh.failure(transient(), final=False) for _ in range(19)] == [None] * 19
-    assert fresh.failure(transient(), final=False) is not None
-    assert [after(1).failure(transient(), final=False) for _ in range(200)] == [None] * 200
 
 
 def test_success_resets_the_count() -> None:

@@ -137,9 +137,10 @@ def test_different_requests_are_separate_calls(make_broker: MakeBroker) -> None:
         {"extra": (("top_p", [1]),)},
     ]
     requests = [*eleven(), *eleven(), *eleven("p"), *(r for settings in other for r in eleven(**settings))]
+    requests += [replace(request, response_format="json_object") for request in eleven()]
     model = Several()
     asked = ask_all(make_broker(model), requests)
-    assert model.calls == [("q", 11), ("p", 11), *[("q", 11)] * 4]
+    assert model.calls == [("q", 11), ("p", 11), *[("q", 11)] * 5]
     assert asked.counters.joined == 11
 
 

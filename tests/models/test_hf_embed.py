@@ -226,24 +226,6 @@ def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fatal(tokens, "fast tokenizer")
 
 
-def test_failure_on_one_text_does_not_affect_the_others(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the library raises for one text of a batch, the others still get their vectors."""
-    expected = values(embed(model, *TEXTS))
-    longest = max(range(len(TEXTS)), key=lambda n: len(TEXTS[n].split()))
-    original = model.outputs
-
-    def outputs(ids: Any, mask: Any) -> Any:
-        if int(mask.sum(dim=1).max()) == most:
-            raise IndexError("index out of\nrange")
-        return original(ids, mask)
-
-    most = max(len(model.tokenizer(text)["input_ids"]) for text in TEXTS)
-    monkeypatch.setattr(model, "outputs", outputs)
-    results = embed(model, *TEXTS)
-    error(results.pop(longest), "the model fails: index out of range")
-    np.testing.assert_allclose(values(results), expected[:longest] + expected[longest + 1 :], atol=1e-5)
-
-
 def test_nan_is_an_error(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vector with NaN is an error of its text only."""
     original = model.outputs

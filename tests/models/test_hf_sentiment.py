@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, is_hit, occluded
+from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, occluded
 from pytest_llmprops.benchmarks.eras.tools.corpora import Review, accuracy
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Sentiment
@@ -75,7 +75,8 @@ def test_trained_classifier_end_to_end(tmp_path: Path) -> None:
     assert kinds_of(trained) == {"sentiment"}
     replies = ask(trained, *(text for text, _ in held_out))
     scores = [Score(**value) for value in values(replies)]
-    result = accuracy([Review(text, bool(label)) for text, label in held_out], scores)
+    labels = [Review(text, bool(label)) for text, label in held_out]
+    result = accuracy(list(zip(labels, scores, strict=True)))
     # Always answering "negative" gives 0.58; the classifier was measured at 0.79.
     assert result.value >= 0.70, result
     assert result.low > 0.66, result
@@ -85,7 +86,6 @@ def test_trained_classifier_end_to_end(tmp_path: Path) -> None:
     test, control = "学生留心机处理友人", "学生留计谋处理友人"
     masked = [occluded(text, 2, "right", "[MASK]") for text in (test, control)]
     four = PairScores(*(Score(**reply.value) for reply in ask(trained, test, control, *masked)))
-    assert is_hit(four) is not None
     assert len(set(four.values().values())) == 8
     trained.close()
 

@@ -24,7 +24,6 @@ from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, fatal, needs, printed, refuse, reply
 from tests.support.networks import answer, answering
 from tests.support.runs import ROOT
-from tests.support.servers import free_port
 
 pytestmark = needs("litellm", extra="litellm")
 ASKED = Chat.user("question", temperature=0.0, max_tokens=5)
@@ -249,11 +248,3 @@ def test_redirect_to_another_host_gets_nothing(name: str, monkeypatch: pytest.Mo
             )
     assert got.kind == "url"
     assert other.heads == []
-
-
-@pytest.mark.parametrize("name", ["openai/m", "anthropic/m"])
-def test_refused_connection_is_transient(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is not running is named, although litellm reports the status 500."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test-0123456789")
-    got = error(asked(litellm_model(name, f"http://127.0.0.1:{free_port()}/v1"), ASKED)[0], "is not running")
-    assert (got.kind, got.transient) == ("unreachable", True)

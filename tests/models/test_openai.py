@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import ssl
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-import trustme
 
 from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import UsageError
@@ -182,16 +179,6 @@ def test_retry_after_is_read(stub: RunningStub, name: str, low: float, high: flo
         wait = error(one(f"limited-{name}", server.url)).retry_after
     assert wait is not None
     assert low <= wait <= high
-
-
-def test_refused_connection_is_transient() -> None:
-    """A server that is not running is a transient error that names the URL."""
-    with running_stub(delay=0) as gone:
-        url = gone.url
-    got = error(one("m", url))
-    assert (got.kind, got.transient, got.fatal) == ("unreachable", True, False)
-    assert str(got).startswith(f"cannot reach {url}: ")
-    assert "is not running" in str(got)
 
 
 def test_missing_key_is_one_line() -> None:
@@ -364,12 +351,11 @@ class Server:
         *,
         url: str = "http://127.0.0.1:{port}/v1",
         timeout: float = 10.0,
-        tls: ssl.SSLContext | None = None,
     ) -> T:
         """Return the result of ``use`` for a model at this server, or at another ``url``."""
 
         async def used() -> T:
-            server = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=tls)
+            server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
             self.port = server.sockets[0].getsockname()[1]
             options = CallOptions(url.format(port=self.port), timeout)
             model = BACKEND.factory(parse_spec("openai:m"), options)
@@ -586,63 +572,6 @@ def test_as_many_connections_as_calls_at_once() -> None:
         return results
 
     assert {reply(result).text for result in asyncio.run(use())} == {"hello"}
-
-
-def test_redirects_are_followed() -> None:
-    """A redirect within the server that keeps the method leads to the answer."""
-    moved = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: /v2/chat/completions\r\nContent-Length: 0\r\n\r\n"
-    server = Server([moved, OK])
-    assert reply(server.run(call)).text == "hello"
-    assert server.first_lines == ["POST /v1/chat/completions HTTP/1.1", "POST /v2/chat/completions HTTP/1.1"]
-
-
-def test_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls go through the proxy that the environment names, except to hosts in ``no_proxy``."""
-    server = Server([OK, OK])
-
-    async def through(model: OpenAIModel) -> Result:
-        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")
-        return await call(model)
-
-    assert reply(server.run(through, url="http://api.invalid/v1")).text == "hello"
-    assert server.first_lines == ["POST http://api.invalid/v1/chat/completions HTTP/1.1"]
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    assert error(server.run(call)).kind == "unreachable"
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert reply(server.run(call)).text == "hello"
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Return a private certificate authority."""
-    return trustme.CA()
-
-
-def server_tls(authority: trustme.CA) -> ssl.SSLContext:
-    """Return a server's TLS context, with a certificate of the authority."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    return context
-
-
-def test_private_authority_of_the_environment_is_trusted(
-    authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server certificate signed by the authority in ``SSL_CERT_FILE`` is trusted."""
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    server = Server([OK, OK])
-    assert server.run(twice, url="https://127.0.0.1:{port}/v1", tls=server_tls(authority)) == [
-        "hello",
-        "hello",
-    ]
-    assert server.connections == 1
-
-
-def test_unknown_authority_is_a_fatal_error(authority: trustme.CA) -> None:
-    """An untrusted certificate stops the run with one line."""
-    refused = Server([OK]).run(call, url="https://127.0.0.1:{port}/v1", tls=server_tls(authority))
-    assert fatal(refused, "certificate is from an unknown authority").kind == "connection"
 
 
 def test_user_of_the_address_is_sent_as_a_header(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from pytest_llmprops.core.requests import request_from_json
 from pytest_llmprops.reports.allure.case import prompt_text
 from pytest_llmprops.reports.compare import terminal_lines
 from pytest_llmprops.reports.kit.series import series_of
+from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.compare import compare
-from pytest_llmprops.runs.pairs import differences
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.completions_server import by_length, completions_server

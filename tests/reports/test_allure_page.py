@@ -148,6 +148,8 @@ def test_environment_and_summary_are_on_the_page(page: Page, report: Report) -> 
     report.open(page)
     known = page.inner_text("body")
     assert "fake:call?file=mixed.py" in known
+    # The figure of the chart is the report's, without controls: 10 of 13.
+    assert "76.9%" in known.split("Results 20")[0]
     assert "Protocol sums" in known
     assert report.name in page.get_by_test_id("report-title").inner_text()
     page.get_by_test_id("nav-tab-globalAttachments").click()
@@ -211,6 +213,11 @@ def test_a_large_report_opens_closed_and_can_be_opened(run: Runner, browser_page
     site.build(results, out, None, allure=command)
     large = Report(out.as_uri())
     large.open(browser_page)
+    browser_page.wait_for_timeout(500)
+    assert browser_page.get_by_test_id("report-title").is_visible()
+    box = browser_page.get_by_test_id("report-title").bounding_box()
+    assert box is not None
+    assert box["y"] > 0, "the page has scrolled away from its heading"
     assert browser_page.get_by_test_id("tree-leaf").count() == 0
     browser_page.get_by_test_id("tree-arrow").last.click()
     browser_page.get_by_test_id("tree-leaf").first.click()

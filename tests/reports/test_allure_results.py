@@ -24,7 +24,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.records.files import from_plain, run_metadata
-from pytest_llmprops.records.gate import GateResult
+from pytest_llmprops.records.gate import GateResult, MemberChange
 from pytest_llmprops.reports.allure import case, run, site
 from tests.support.records import verdict
 
@@ -95,6 +95,24 @@ def test_environment_names_what_was_measured() -> None:
     assert known["Commit"] == "0123456789ab (changed)"
     assert run.EARLIER not in known
     assert run.environment(FACTS, earlier=3)[run.EARLIER].startswith("3 ")
+
+
+def test_decision_and_accuracies_come_first() -> None:
+    """The heading is the decision; the metadata begin with it, the losses and the accuracies on headline tasks."""
+    loss = MemberChange("htest", "H-TEST", "task", "rhyme", "worse", -0.4, -0.5, -0.3, 0.01, 30, 12, 0)
+    others = [
+        replace(FACTS.summary[0], benchmark="homophones", task=task, correct=n, accuracy=n / 4)
+        for task, n in (("asked", 3), ("context_only", 0))
+    ]
+    facts = replace(FACTS, gate=replace(GATE, changes=(loss,)), summary=(FACTS.summary[0], *others))
+    known = run.environment(facts)
+    assert list(known)[:5] == [
+        "Decision", "Lost", "Accuracy", "Accuracy on H-TEST", "Accuracy on Homophones",
+    ]  # fmt: skip
+    assert known["Lost"].startswith("40.0 points worse on rhyme (H-TEST)")
+    # The control does not count: 1 of 4 and 3 of 4 are correct.
+    assert [known[name] for name in list(known)[2:5]] == ["50.0%", "25.0%", "75.0%"]
+    assert site.report_name(known) == "gate: fail, rhyme is too low · run-1"
 
 
 def test_environment_and_heading_name_only_measured_benchmarks() -> None:

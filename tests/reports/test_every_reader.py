@@ -94,8 +94,8 @@ def test_the_page_counts_items_and_samples(run: Run) -> None:
     samples_of_rows = unpacked(report.items.index)["rows"]["sample"]
     assert (len(ids), len(set(ids))) == (30, 10)
     assert ("sums/en/add/0004", 2) in zip(ids, samples_of_rows, strict=True)
-    [headline] = report.overview
-    assert (headline.value, headline.n) == pytest.approx((23 / 30, 10))
+    [[_, accuracy, number, *_]] = report.table.rows
+    assert (accuracy.value, number.value) == pytest.approx((23 / 30, 10))
 
 
 def test_a_page_without_repeats_has_no_samples(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_an_added_column_is_in_every_table(tmp_path: Path, monkeypatch: pytest.M
     assert [line.split(",")[-2:] for line in allure_run.table(run.facts).splitlines()] == [
         ["errors", "late"], ["0", "1000"], ["1", "1000"]
     ]  # fmt: skip
-    page = run_pages(run.folder)["report.html"].decode()
+    page = run_pages(run)["report.html"].decode()
     assert page.count(">Late<") == 1
     assert page.count(">1,000<") == 2
     index = write_site([tmp_path / "run"], tmp_path / "site", "none")

@@ -9,9 +9,7 @@ import pytest
 
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import plain
-from pytest_llmprops.runs.gate.checks import share
 from pytest_llmprops.runs.gate.decide import impossible_rules
-from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.statistics.intervals import clopper_pearson
 from pytest_llmprops.statistics.paired import mcnemar_drop
 from tests.support.gates import check_of, facts_of, flips, gate_of, judged, paired_runs
@@ -52,13 +50,13 @@ def test_shares_at_their_limit(status: str, letter: str) -> None:
 def test_max_drop_at_its_limits() -> None:
     """It is met up to the margin, by one interval; above it, a model that is worse fails, another is inconclusive."""
     sample = flips(12, 9, 300)
-    high = sample.upper_limit(0.025, most=1)
+    high = sample.upper_limit()
     for margin, wanted in ((high + 1e-9, "met"), (high - 1e-9, "inconclusive"), (0.0, "inconclusive")):
         check = check_of(judged(gate_of({"max_drop": margin}), *paired_runs(270, 12, 9, 9)), "max_drop")
         assert check.verdict == wanted
         assert check.value == pytest.approx(-0.01)
-        assert (check.ci_low, check.ci_high) == pytest.approx((-high, -sample.lower_limit(0.025, least=-1)))
-    worse, margin = paired_runs(1960, 28, 6, 6), flips(28, 6, 2000).upper_limit(0.025, most=1)
+        assert (check.ci_low, check.ci_high) == pytest.approx((-high, -sample.lower_limit(least=-1)))
+    worse, margin = paired_runs(1960, 28, 6, 6), flips(28, 6, 2000).upper_limit()
     for limit, decision in ((margin + 1e-9, "pass"), (margin - 1e-9, "fail")):
         result = judged(gate_of({"max_drop": limit}), *worse)
         assert result.decision == decision
@@ -76,7 +74,7 @@ def test_a_worse_model_fails_at_two_and_a_half_percent() -> None:
 def test_the_line_has_margin_estimate_and_interval() -> None:
     """A pass says how much worse the model may be, the margin, what was measured, and how often such a gate passes."""
     result = judged(gate_of({"max_drop": 0.05}), *paired_runs(600, 20, 16, 0))
-    high = flips(20, 16, 636).upper_limit(0.025, most=1)
+    high = flips(20, 16, 636).upper_limit()
     assert result.line == (
         f"PASS: new may replace old: at most {100 * high:.1f} points worse (margin 5); measured −0.6"
     )
@@ -187,7 +185,6 @@ def test_accuracy_over_clusters() -> None:
     assert check.ci_low is not None
     assert check.ci_low < clopper_pearson(150, 200).low - 0.03
     assert check.verdict == "inconclusive"
-    assert "about" in check.reason
     assert "clusters" in check.reason
     for limit, decision in ((0.5, "pass"), (0.7, "inconclusive"), (0.92, "inconclusive"), (1.0, "fail")):
         few = judged(gate_of({"min_accuracy": limit}), in_clusters("cccccccccw" * 9, 10, "new"))
@@ -199,11 +196,9 @@ def test_the_number_of_clusters_that_would_decide_would_decide() -> None:
     statuses = "c" * 18 + "ww"
     result = judged(gate_of({"min_accuracy": 0.7}), in_clusters(statuses * 6, 20, "new"))
     reason = check_of(result, "min_accuracy").reason
-    needed = int(reason.split("about ")[1].split()[0])
-    amount = f"about {needed} clusters ({20 * needed} items)"
-    assert (
-        reason == f"the interval contains the limit; {amount} would decide it, if the accuracy stays as it is"
-    )
+    needed = int(reason.split("; ")[1].split()[0])
+    amount = f"{needed} clusters ({20 * needed} items)"
+    assert reason == f"the interval contains the limit; {amount} would decide"
     for count, decision in ((needed, "pass"), (needed - 2, "inconclusive")):
         more = in_clusters(statuses * count, 20, "new")
         assert judged(gate_of({"min_accuracy": 0.7}), more).decision == decision
@@ -426,27 +421,6 @@ def test_the_larger_share_of_errors_of_an_item_counts() -> None:
     check = check_of(judged(gate_of({"max_drop": 0.5, "max_errors": 1.0}), ours, theirs), "max_errors")
     assert check.value == pytest.approx((2 * 0.75 + 1) / 41)
     assert check.measured == "6.1%, 2.5 of 41"
-
-
-def test_a_rule_may_ask_for_repeats() -> None:
-    """With fewer samples per item in either run, the gate is invalid and says how to measure again."""
-    once, thrice = repeated([1] * 40, 1, "new"), repeated([3] * 40, 3, "new")
-    accuracy = gate_of({"min_accuracy": 0.5, "repeats": 3})
-    assert judged(accuracy, thrice).decision == "pass"
-    result = judged(accuracy, once)
-    assert result.decision == "invalid"
-    assert "1 sample per item, and repeats = 3; measure again with --llm-repeats 3" in result.line
-    thrice[5:6] = []
-    assert "2 samples per item" in judged(accuracy, thrice).line
-    paired = gate_of({"max_drop": 0.5, "repeats": 3})
-    result = judged(paired, repeated([3] * 40, 3, "new"), repeated([1] * 40, 1, "old"))
-    assert "the baseline has 1 sample per item, and repeats = 3; measure it again with" in result.line
-
-
-def test_a_share_of_no_answers_is_invalid() -> None:
-    """If every item is in error, a share of refusals is not judged."""
-    check = share(Rule("rule", {}, max_refused=0.1), "refused", [])
-    assert (check.verdict, check.reason) == ("invalid", "nothing to judge")
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binom, binomtest
 
 from bench.gate_rates import Setup, decisions, rates
-from bench.interval_methods import draw
 from pytest_llmprops.runs.gate import checks
-from pytest_llmprops.runs.gate.checks import Answer
 from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.statistics.judgement import judge
 from pytest_llmprops.statistics.paired import Pairs
 
 #: rates above the stated one by chance alone are as unlikely as this
 CHANCE = 1e-3
+
+
+def _shares(
+    rng: np.random.Generator, samples: int, clusters: int, means: Sequence[float], icc: float
+) -> NDArray[np.float64]:
+    """Return the shares of outcomes in each cluster, shape (samples, clusters, outcomes).
+
+    They have a Dirichlet distribution with these means and this intraclass correlation.
+    """
+    if icc >= 1:
+        return np.eye(len(means))[rng.choice(len(means), p=means, size=(samples, clusters))]
+    if icc <= 0:
+        return np.broadcast_to(np.asarray(means, float), (samples, clusters, len(means)))
+    # One marginal after the other: for a high correlation, gamma variables would all be 0.
+    scale, left = (1 - icc) / icc, np.ones((samples, clusters))
+    columns = []
+    for n, mean in enumerate(means[:-1]):
+        rest = sum(means[n + 1 :])
+        share = rng.beta(scale * mean, scale * rest, left.shape) if mean > 0 else np.zeros_like(left)
+        columns.append(left * share)
+        left = left * (1 - share)
+    return np.stack([*columns, left], axis=-1)
+
+
+def draw(
+    rng: np.random.Generator, samples: int, clusters: int, size: int, means: Sequence[float], icc: float
+) -> NDArray[np.int64]:
+    """Return how many items of each cluster have each outcome, shape (samples, clusters, outcomes)."""
+    return rng.multinomial(size, _shares(rng, samples, clusters, means, icc))
 
 
 def _at_most(stated: float, found: float, of: int) -> bool:
@@ -54,10 +84,9 @@ def test_min_accuracy_at_its_limit(size: int, icc: float) -> None:
 
 
 def _accuracy_verdict(limit: float, right: list[int], size: int) -> str:
-    answers = [
-        Answer(str(n), float(item < count), 0.0, 0.0) for n, count in enumerate(right) for item in range(size)
-    ]
-    return checks.accuracy(Rule("rule", {}, min_accuracy=limit), answers).verdict
+    scores = [float(item < count) for count in right for item in range(size)]
+    clusters = [str(n) for n in range(len(right)) for _ in range(size)]
+    return checks.accuracy(Rule("rule", {}, min_accuracy=limit), scores, clusters).verdict
 
 
 def _whole_clusters(failed: int, clusters: int, size: int) -> Pairs:

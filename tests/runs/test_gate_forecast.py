@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.runs.gate import checks, forecast
-from pytest_llmprops.runs.gate.data import PairingRules
+from pytest_llmprops.runs.gate.data import Terms
 from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.runs.gate.forecast import DROPS, Rates
 from pytest_llmprops.statistics.judgement import judge
@@ -47,7 +47,7 @@ def test_decisions_are_those_of_the_gate(
 ) -> None:
     """Every simulated candidate gets the verdict of the gate's check on the same sums of differences."""
     rule = Rule("rule", {}, max_drop=margin)
-    own = forecast.rule_items(rule, in_clusters(items, size), PairingRules.of(FACTS), 0.05, repeats)
+    own = forecast.rule_items(rule, in_clusters(items, size), Terms.of(FACTS), 0.05, repeats)
     drawn = forecast.candidates(np.random.default_rng(3), own, drop, 25)
     failed, met = forecast.decide_rule(rule, own, drawn, (), tests=1)
     verdicts_ = []
@@ -96,10 +96,10 @@ def test_clusters_that_count_once_have_their_means() -> None:
 def test_churn_is_measured_from_repeats() -> None:
     """With 1 of 4 samples correct, one of two samples is correct and the other is not in half of the pairs."""
     [rule] = forecast.forecast(gate_of({"max_drop": 0.1}), sampled(50, 1, 4), FACTS).rules
-    assert (rule.items, rule.repeats) == (50, 4)
-    assert rule.churn == pytest.approx(1 * 3 / (4 * 3))
+    assert (rule.items.items, rule.items.repeats) == (50, 4)
+    assert rule.items.churn == pytest.approx(1 * 3 / (4 * 3))
     [assumed] = forecast.forecast(gate_of({"max_drop": 0.1}), sampled(50, 1, 1), FACTS, churn=0.07).rules
-    assert (assumed.repeats, assumed.churn) == (1, 0.07)
+    assert (assumed.items.repeats, assumed.items.churn) == (1, 0.07)
 
 
 def test_rates_of_one_rule_and_of_the_gate() -> None:
@@ -114,26 +114,25 @@ def test_rates_of_one_rule_and_of_the_gate() -> None:
     assert failed == sorted(failed)
     assert plan.whole[0].passed > 0.75
     assert plan.whole[-1].failed > 0.8
-    assert plan.repeats in (1, 3)
 
 
-def test_repeats_are_offered_if_an_unchanged_model_passes_too_rarely() -> None:
-    """A model that samples passes in 90% of runs with more repeats; without differences repeats do not help."""
+def test_repeats_make_an_unchanged_model_pass() -> None:
+    """A model that samples passes in 90% of runs with ten repeats; without differences, few items stay too few."""
     gate = gate_of({"max_drop": 0.1})
-    plan = forecast.forecast(gate, verdicts("c" * 100), FACTS, churn=0.2)
-    assert plan.whole[0].passed < 0.8
-    assert plan.repeats == 10
-    again = forecast.forecast(gate, verdicts("c" * 100), FACTS, churn=0.2, repeats=plan.repeats)
-    assert again.whole[0].passed >= 0.9
-    few = gate_of({"max_drop": 0.1, "min_items": 5})
-    never = forecast.forecast(few, verdicts("c" * 10), FACTS, churn=0.0)
-    assert (never.whole[0], never.repeats) == (Rates(0.0, 0.0, 1.0), None)
+    once, often = (
+        forecast.forecast(gate, verdicts("c" * 100), FACTS, churn=0.2, repeats=n).whole[0].passed
+        for n in (1, 10)
+    )
+    assert once < 0.8
+    assert often >= 0.9
+    few = forecast.forecast(gate_of({"max_drop": 0.1, "min_items": 5}), verdicts("c" * 10), FACTS, churn=0.0)
+    assert few.whole[0] == Rates(0.0, 0.0, 1.0)
 
 
 def test_what_is_not_simulated() -> None:
     """Shares have no rates, and a gate of these alone has no forecast."""
     plan = forecast.forecast(gate_of({"max_refused": 0.1}), verdicts("c" * 90), FACTS)
-    assert (plan.rules[0].rates, plan.whole, plan.repeats) == ((), (), None)
+    assert (plan.rules[0].rates, plan.whole) == ((), ())
 
 
 @pytest.mark.parametrize(("each", "size"), [("task", 1), ("language", 5), ("cluster", 30)])

@@ -6,6 +6,7 @@ import copy
 import csv
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -17,9 +18,10 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.runs.caveats import caveats
+from pytest_llmprops.runs.comparable import comparable_groups, differences
 from pytest_llmprops.runs.import_results import import_results
 from pytest_llmprops.runs.integrity import status_counts
-from pytest_llmprops.runs.pairs import comparable_groups, differences, pair_records
+from pytest_llmprops.runs.pairs import ABSENT_HERE, ABSENT_THERE, pair_items, pairs_of
 from pytest_llmprops.runs.reader import Run, read_run
 from tests.support.commands import one_error, output
 from tests.support.recorded import published_run, write_run
@@ -163,8 +165,8 @@ def test_a_changed_setting_makes_imports_incomparable(capsys: Capture) -> None:
     after = imported(capsys, changed(change), "--out", "b")
     [difference] = differences(before.facts, after.facts, ["rhymes"])
     assert "temperature 0.0 → 0.7" in difference
-    paired = pair_records(before.records, after.records)
-    assert (len(paired.pairs), len(paired.missing), len(paired.added)) == (7, 1, 1)
+    faults = Counter(item.fault for item in pair_items(before.records, after.records))
+    assert faults == {"": 7, ABSENT_HERE: 1, ABSENT_THERE: 1}
 
 
 def test_messages_of_inspect_have_random_ids(capsys: Capture) -> None:
@@ -189,9 +191,9 @@ def test_an_inserted_test_of_promptfoo_shifts_no_pair(capsys: Capture) -> None:
     fewer["results"]["results"] = [row | {"testIdx": row["testIdx"] - 2} for row in kept]
     Path("fewer.json").write_text(json.dumps(fewer), encoding="utf-8")
     before = imported(capsys, FILES["promptfoo"]("old"), "--out", "a")
-    paired = pair_records(before.records, imported(capsys, "fewer.json", "--out", "b").records)
-    assert (len(paired.pairs), len(paired.missing), len(paired.added)) == (7, 1, 0)
-    assert all(pair.baseline == pair.candidate for pair in paired.pairs)
+    items = pair_items(before.records, imported(capsys, "fewer.json", "--out", "b").records)
+    assert Counter(item.fault for item in items) == {"": 7, ABSENT_HERE: 1}
+    assert all(pair.baseline == pair.candidate for pair in pairs_of(items))
 
 
 def test_metrics_and_filters_of_lm_eval(capsys: Capture) -> None:

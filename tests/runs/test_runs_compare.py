@@ -19,7 +19,15 @@ from pytest_llmprops.engine.broker.request_log import RequestLog
 from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.compare import Row, compare
-from pytest_llmprops.runs.pairs import ItemKey, pair_records, with_one_task, with_tasks_of
+from pytest_llmprops.runs.pairs import (
+    ABSENT_HERE,
+    ABSENT_THERE,
+    IN_ERROR,
+    Item,
+    ItemKey,
+    pair_items,
+    pairs_of,
+)
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.summary import summary_rows
 from pytest_llmprops.statistics.judgement import judge
@@ -41,36 +49,38 @@ def samples(statuses: str) -> list[VerdictRecord]:
     return [replace(r, id="sums/0001", sample=n) for n, r in enumerate(verdicts(statuses))]
 
 
-# pair_records
+def faults(items: Iterable[Item]) -> dict[str, str]:
+    """Return the fault of each item that is no pair, by the last part of its id."""
+    return {item.key.id.rpartition("/")[2]: item.fault for item in items if item.pair is None}
+
+
+def scores(items: Iterable[Item]) -> list[tuple[str, float, float]]:
+    """Return task and scores of each pair."""
+    return [(p.key.task, p.baseline, p.candidate) for p in pairs_of(items)]
 
 
 def test_every_item_is_paired_missing_added_or_in_error() -> None:
     """Answers in both runs make a pair; an item in one run only, or in error in either, does not."""
-    paired = pair_records(verdicts("cwecc"), [*verdicts("ccce"), verdict("9999")])
-    assert [(p.key, p.baseline, p.candidate) for p in paired.pairs] == [
-        (key("0000"), 1.0, 1.0),
-        (key("0001"), 0.0, 1.0),
-    ]
-    assert paired.errors == [key("0002"), key("0003")]
-    assert paired.missing == [key("0004")]
-    assert paired.added == [key("9999")]
+    items = pair_items(verdicts("cwecc"), [*verdicts("ccce"), verdict("9999")])
+    assert [p.key for p in pairs_of(items)] == [key("0000"), key("0001")]
+    assert scores(items) == [("add", 1.0, 1.0), ("add", 0.0, 1.0)]
+    assert faults(items) == {"0002": IN_ERROR, "0003": IN_ERROR, "0004": ABSENT_HERE, "9999": ABSENT_THERE}
 
 
 @pytest.mark.parametrize("field", ["benchmark", "task", "language", "source"])
 def test_only_the_same_place_is_paired(field: str) -> None:
     """The same id in another benchmark, task, language or source is a different item."""
     other: dict[str, Any] = {field: "other"}
-    paired = pair_records([verdict(id="x")], [verdict(id="x", **other)])
-    assert (paired.pairs, len(paired.missing), len(paired.added)) == ([], 1, 1)
+    items = pair_items([verdict(id="x")], [verdict(id="x", **other)])
+    assert [item.fault for item in items] == [ABSENT_HERE, ABSENT_THERE]
 
 
 def test_repeats_are_averaged_first() -> None:
     """Samples of an item in error are left out of the average; an item is in error only if all are."""
     baseline, candidate = samples("cwce"), samples("rc")
-    [pair] = pair_records(baseline, candidate).pairs
-    assert (pair.baseline, pair.candidate) == (2 / 3, 1 / 2)
+    assert scores(pair_items(baseline, candidate)) == [("add", 2 / 3, 1 / 2)]
     failed = [verdict(status="error", sample=n) for n in range(2)]
-    assert pair_records(baseline, failed).errors == [key("0001")]
+    assert faults(pair_items(baseline, failed)) == {"0001": IN_ERROR}
 
 
 LETTERS = st.text(alphabet="cwrue", max_size=12)
@@ -78,18 +88,12 @@ LETTERS = st.text(alphabet="cwrue", max_size=12)
 
 @given(LETTERS, LETTERS)
 def test_nothing_is_lost_or_counted_twice(one: str, other: str) -> None:
-    """Each item of either run is in exactly one of the four lists."""
-    paired = pair_records(verdicts(one), verdicts(other))
-    keys = [*(p.key for p in paired.pairs), *paired.missing, *paired.added, *paired.errors]
-    assert sorted(keys) == [key(f"{n:04d}") for n in range(max(len(one), len(other)))]
-    back = pair_records(verdicts(other), verdicts(one))
-    assert [(p.candidate, p.baseline) for p in back.pairs] == [
-        (p.baseline, p.candidate) for p in paired.pairs
-    ]
-    assert (back.missing, back.added) == (paired.added, paired.missing)
-
-
-# compare
+    """Each item of either run occurs once; exchanged runs have exchanged scores and faults."""
+    items, back = pair_items(verdicts(one), verdicts(other)), pair_items(verdicts(other), verdicts(one))
+    assert sorted(item.key for item in items) == [key(f"{n:04d}") for n in range(max(len(one), len(other)))]
+    assert [(new, old) for _, old, new in scores(items)] == [(old, new) for _, old, new in scores(back)]
+    swapped = {ABSENT_HERE: ABSENT_THERE, ABSENT_THERE: ABSENT_HERE}
+    assert {name: swapped.get(fault, fault) for name, fault in faults(items).items()} == faults(back)
 
 
 def conclusion(row: Row) -> str:
@@ -260,20 +264,6 @@ def elsewhere(records: Iterable[VerdictRecord]) -> list[VerdictRecord]:
     return [replace(r, benchmark="elsewhere") for r in records]
 
 
-def tasks(records: Iterable[VerdictRecord]) -> str:
-    """Return the first letters of the records' tasks."""
-    return "".join(r.task[0] for r in records)
-
-
-def test_item_has_one_task_in_both_runs() -> None:
-    """The candidate's answer decides the task of a pair; the records are unchanged."""
-    old, new = pairs("yyn", "ccc"), pairs("nyy", "ccc")
-    moved = with_tasks_of(old, new)
-    assert (tasks(moved), tasks(old)) == ("nyy", "yyn")
-    assert [r.id for r in moved] == [r.id for r in old]
-    assert with_tasks_of(old, []) == old
-
-
 @pytest.mark.parametrize(
     ("benchmark", "task"),
     [("oracle", "linearity"), ("sums", "no"), ("not-installed", "no"), ("htest", "rhyme")],
@@ -282,24 +272,21 @@ def test_other_tasks_are_different_items(benchmark: str, task: str) -> None:
     """Unless the task depends on the answer, the same id in another task is a different item."""
     old = verdict("0001", task="yes", benchmark=benchmark)
     new = verdict("0001", task=task, benchmark=benchmark)
-    assert with_tasks_of([old], [new]) == [old]
-    assert pair_records([old], [new]).pairs == []
+    assert [item.key.task for item in pair_items([old], [new])] == ["yes", task]
 
 
 @pytest.mark.parametrize("field", ["source", "language"])
 def test_items_of_another_source_or_language_are_different(field: str) -> None:
     """The same id in another source or language does not affect the task."""
-    old, new = pairs("y", "c"), pairs("n", "c", **{field: "other"})
-    assert tasks(with_tasks_of(old, new)) == "y"
+    items = pair_items(pairs("y", "c"), pairs("n", "c", **{field: "other"}))
+    assert [item.key.task for item in items] == ["yes", "no"]
 
 
 def test_pairs_have_the_candidates_task() -> None:
     """Every item is paired under the candidate's answer, whatever the two models answered."""
-    paired = pair_records(pairs("yynn", "cwcw"), pairs("ynyn", "ccwe"))
-    assert [(p.key.task, p.baseline, p.candidate) for p in paired.pairs] == [
-        ("yes", 1.0, 1.0), ("no", 0.0, 1.0), ("yes", 1.0, 0.0),
-    ]  # fmt: skip
-    assert (paired.missing, paired.added, [k.task for k in paired.errors]) == ([], [], ["no"])
+    items = pair_items(pairs("yynn", "cwcw"), pairs("ynyn", "ccwe"))
+    assert scores(items) == [("yes", 1.0, 1.0), ("no", 0.0, 1.0), ("yes", 1.0, 0.0)]
+    assert [(item.key.task, item.fault) for item in items if item.pair is None] == [("no", IN_ERROR)]
 
 
 def test_all_samples_of_an_item_have_its_most_frequent_task() -> None:
@@ -308,21 +295,12 @@ def test_all_samples_of_an_item_have_its_most_frequent_task() -> None:
     repeats = [
         r for n, text in enumerate(zip(*answers, strict=True)) for r in pairs("".join(text), "ccw", sample=n)
     ]
-    assert sorted((r.id[-1], r.task) for r in with_one_task(repeats)) == [
-        *[("0", "no")] * 3, *[("1", "yes")] * 3, *[("2", "yes")] * 3,
-    ]  # fmt: skip
-    paired = pair_records(pairs("yyy", "ccc"), repeats)
-    assert [(p.key.task, p.baseline, p.candidate) for p in paired.pairs] == [
-        ("no", 1.0, 1.0), ("yes", 1.0, 1.0), ("yes", 1.0, 0.0),
-    ]  # fmt: skip
-    assert (paired.missing, paired.added) == ([], [])
-    rules = [
-        {"task": task, "max_drop": 0.5, "min_items": 1, "repeats": repeats}
-        for task, repeats in (("no", 3), ("yes", 1))
-    ]
+    items = pair_items(pairs("yyy", "ccc"), repeats)
+    assert scores(items) == [("no", 1.0, 1.0), ("yes", 1.0, 1.0), ("yes", 1.0, 0.0)]
+    assert {len(item.candidate) for item in items} == {3}
+    rules = [{"task": task, "max_drop": 0.5, "min_items": 1} for task in ("no", "yes")]
     result = judged(gate_of(*rules), elsewhere(repeats), elsewhere(pairs("yyy", "ccc")), **FACTS)
     assert [rule.items for rule in result.rules] == [1, 2]
-    assert "the baseline has 1 sample per item" in result.line
 
 
 def test_two_runs_are_compared(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_llmprops.core.field_types import RecordStatus
-from pytest_llmprops.runs.pairs import pair_records
+from pytest_llmprops.runs.pairs import IN_ERROR, pair_items, pairs_of
 from pytest_llmprops.runs.summary import summary_rows
 from tests.support.records import verdict
 
@@ -23,8 +23,8 @@ def test_untested_items_are_in_no_pair() -> None:
     before = [verdict("t", n, status="correct") for n in range(4)]
     statuses: tuple[RecordStatus, ...] = ("wrong", "untested", "error", "correct")
     after = [replace(record, status=status) for record, status in zip(before, statuses, strict=True)]
-    paired = pair_records(before, after)
-    assert [(pair.key.id, pair.baseline, pair.candidate) for pair in paired.pairs] == [
+    items = pair_items(before, after)
+    assert [(pair.key.id, pair.baseline, pair.candidate) for pair in pairs_of(items)] == [
         (before[0].id, 1.0, 0.0), (before[3].id, 1.0, 1.0),
     ]  # fmt: skip
-    assert [key.id for key in paired.errors] == [before[2].id]
+    assert {item.key.id: item.fault for item in items if item.fault} == {before[2].id: IN_ERROR}

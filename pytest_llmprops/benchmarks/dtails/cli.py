@@ -266,8 +266,10 @@ def _add_annotation(commands: Groups) -> None:
         commands,
         about="write blind sheets for annotators; with --score, compute accuracy, total agreement, Fleiss' kappa and"
         " PABAK",
-        description="Write annotator_1.csv ... and key.json. Each annotator fills in one sheet in a spreadsheet."
-        " Do not show key.json to annotators.",
+        description="Write annotator_1.csv ... and key.json. Each annotator fills in one sheet in a spreadsheet, saved"
+        " as CSV UTF-8. Do not show key.json to annotators. Answers of selection: choice is the number of the option or"
+        " the word; confidence is 'Absolutely sure', 'Likely but uncertain', 'No idea', or 1, 2, 3. Answers of rules:"
+        " yes or no; for options that do not mean the concept, none or numbers such as 1;3.",
     )
     add = annotate.add_argument
     add("--task", choices=("selection", "rules"), default="selection", help="study (default: selection)")

@@ -8,22 +8,16 @@ from pytest_llmprops.benchmarks.eras.explicit import SegmentJudge, measure_expli
 from pytest_llmprops.benchmarks.eras.items import (
     EXPLICIT,
     IMPLICIT,
-    Context,
+    Convert,
     SentencePair,
     load_items,
     sentences_in_script,
 )
-from pytest_llmprops.benchmarks.eras.metrics import metric_rows, remarks
+from pytest_llmprops.benchmarks.eras.metrics import DIRECTIONS, metric_rows, remarks
 from pytest_llmprops.benchmarks.eras.sentiment import measure_implicit
-from pytest_llmprops.benchmarks.eras.settings import (
-    AUTHORS,
-    CUTTING,
-    EXPLICIT_TASK,
-    IMPLICIT_TASK,
-    ErasSettings,
-)
+from pytest_llmprops.benchmarks.eras.settings import ErasSettings
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Serve
-from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
@@ -56,17 +50,7 @@ class Eras(Benchmark):
         EXPLICIT: "How does a segmenter cut three characters if both the first two and the last two are a word?",
         IMPLICIT: "Does a word of the wrong segmentation change the sentiment? If not, half the pairs are wrong.",
     }
-    metric_directions = {
-        **EXPLICIT_TASK,
-        "canary_token_rate": "lower",
-        "canary_swallowed_rate": "lower",
-        **CUTTING,
-        "retry_rate": "lower",
-        **IMPLICIT_TASK,
-        **AUTHORS,
-        "tie_rate": "none",
-        "sampled_rate": "none",
-    }
+    metric_directions = DIRECTIONS
     judges_filtered = True
     kinds = frozenset({"segment", "sentiment", "chat"})
     roles = frozenset()
@@ -106,23 +90,21 @@ class Eras(Benchmark):
         return [item.id.rpartition("/")[0] for item in items]
 
     async def evaluate(
-        self, item: Item, context: Context, ask: Ask, protocol: Protocol[ErasSettings]
+        self, item: Item, context: Convert, ask: Ask, protocol: Protocol[ErasSettings]
     ) -> Verdict:
         settings = protocol.settings
-        _check_set(context, settings)
         pair: SentencePair = item["pair"]
         texts = sentences_in_script(pair, settings.script, context)
         measure = measure_explicit if item.task == EXPLICIT else measure_implicit
         return await measure(pair, texts, ask, settings)
 
     def evaluate_all(
-        self, items: Sequence[Item], context: Context, serve: Serve, protocol: Protocol[ErasSettings]
+        self, items: Sequence[Item], context: Convert, serve: Serve, protocol: Protocol[ErasSettings]
     ) -> Sequence[Verdict | BackendError] | None:
         """Return the verdicts of a segmenter in this process; None for other items."""
         if any(item.task != EXPLICIT for item in items):
             return None
         settings = protocol.settings
-        _check_set(context, settings)
         judge = SegmentJudge(settings.rule).judge
         results: list[Verdict | BackendError] = []
         for start in range(0, len(items), _CHUNK):
@@ -147,14 +129,6 @@ class Eras(Benchmark):
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Yield warnings about accuracies that mean nothing (degenerate segmentations, only ties)."""
         yield from remarks(records)
-
-
-def _check_set(context: Context, settings: ErasSettings) -> None:
-    if context.mlm_score and context.mlm_score != settings.mlm_score:
-        raise RunStopped(
-            f"the set's slot words were chosen with mlm_score {context.mlm_score}, not {settings.mlm_score}:"
-            f" pass --llm-set eras.mlm_score={context.mlm_score}"
-        )
 
 
 def _words(reply: Reply | BackendError) -> Sequence[str]:

@@ -7,7 +7,7 @@ import asyncio
 import csv
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -117,26 +117,13 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     annotate.add_argument(
         "--per-paradigm", type=int, default=4, metavar="N", help="pairs per paradigm and sheet (default: 4)"
     )
-    annotate.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="pairs of `llmprops lab eras generate --out DIR` (default: built-in)",
-    )
     annotate.set_defaults(command=_annotate)
     accuracy = commands.add_parser(
         "sentiment-accuracy",
         help="measure a run's models on labelled reviews (figure 5, and the test-set columns of table 2)",
-        description="Measure the accuracy of all models of a run on labelled reviews, and write it into the run's"
-        " folder for the report. Files are those of ChnSentiCorp (columns label and text_a, with tabs) and ASAP"
-        f" (reviewbody and star, with commas). A classifier reads at most {_WINDOW} tokens of a review.",
-    )
-    accuracy.add_argument(
-        "files",
-        type=Path,
-        nargs="*",
-        metavar="FILE",
-        help="labelled files (default: the test files of `data pull training` in LLMPROPS_DATA)",
+        description="Measure the accuracy of all models of a run on the test files of ASAP and ChnSentiCorp in"
+        " LLMPROPS_DATA (`llmprops data pull training`), and write it into the run's folder for the report."
+        f" A classifier reads at most {_WINDOW} tokens of a review.",
     )
     accuracy.add_argument("--run", metavar="RUN", required=True, help="measure the models of this run")
     accuracy.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
@@ -146,18 +133,15 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
 
 def _annotate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, read_set
+    from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs
     from pytest_llmprops.benchmarks.eras.tools.sheets import read_sheets, result_lines, write_sheets
 
     if options.score:
         print("\n".join(result_lines(read_sheets(options.folder))))
         return 0
-    if options.data is not None:
-        pairs = read_set(options.data)
-    else:
-        needed = max(1, options.annotators * options.per_paradigm)
-        pairs = list(make_pairs(*load_templates(), seed=options.seed, pairs=needed))
     numbers = {"annotators": options.annotators, "per_paradigm": options.per_paradigm}
+    needed = max(1, options.annotators * options.per_paradigm)
+    pairs = list(make_pairs(*load_templates(), seed=options.seed, pairs=needed))
     return wrote(write_sheets(options.folder, pairs, seed=options.seed, **numbers))
 
 
@@ -167,7 +151,7 @@ def _accuracy(options: argparse.Namespace) -> int:
 
     run = recorded(options.run)
     # Read all files before the first call, so that a malformed file costs nothing.
-    files = [read_reviews(file, _corpus_name(file)) for file in options.files or _test_files()]
+    files = [read_reviews(file, f"{file.parent.name}/{file.name}") for file in _test_files()]
     rows: list[dict[str, Any]] = []
     for label, facts in run.facts.models.items():
         if not facts.imported:
@@ -186,17 +170,9 @@ def _test_files() -> list[Path]:
     files = [path for name in names if (path := Path(data) / "training" / name).is_file()]
     if not data or not files:
         raise UsageError(
-            "no labelled files: give FILE, or download some with `llmprops data pull training --dest DIR` and set"
-            " LLMPROPS_DATA=DIR"
+            "no labelled files: download them with `llmprops data pull training --dest DIR` and set LLMPROPS_DATA=DIR"
         )
     return files
-
-
-def _corpus_name(file: Path) -> str:
-    """Return a file's name, with its folder's if that one names the corpus."""
-    from pytest_llmprops.benchmarks.eras.report import corpus_of
-
-    return f"{file.parent.name}/{file.name}" if corpus_of(file.parent.name) else file.name
 
 
 def _measured(
@@ -219,19 +195,20 @@ def _measured(
     for file in files:
         texts = [review.text for review in file.reviews]
         cut = _cut(texts, spec.name) if "sentiment" in kinds and spec.backend == "hf" else texts
-        scores, errors = asyncio.run(_scores(cut, spec, base_url, chat="sentiment" not in kinds))
-        kept = [(review, s) for review, s in zip(file.reviews, scores, strict=True) if s is not None]
+        scores = asyncio.run(_scores(cut, spec, base_url, chat="sentiment" not in kinds))
+        errors = [score.message for score in scores if isinstance(score, BackendError)]
+        kept = [(r, s) for r, s in zip(file.reviews, scores, strict=True) if isinstance(s, tuple)]
         if not kept:
             raise LLMPropsError(
                 f"{file.name}: no text was scored: {errors[0] if errors else 'no answer was read'}"
             )
-        result = accuracy([review for review, _ in kept], [s for _, s in kept])
+        result = accuracy(kept)
         row = {"ci_low": result.low, "ci_high": result.high, "n": result.n}
         rows.append({"model": label, "file": file.name, "accuracy": result.value, **row})
         counts = {
             f"cut to {_WINDOW} tokens": sum(a != b for a, b in zip(texts, cut, strict=True)),
             "errors": len(errors),
-            "without an answer": len(texts) - len(kept) - len(errors),
+            "without an answer": scores.count(None),
             "with three stars left out": file.left_out,
         }
         notes = "".join(f", {number:,} {name}" for name, number in counts.items() if number)
@@ -252,8 +229,8 @@ def _cut(texts: Sequence[str], model: str) -> list[str]:
 
 async def _scores(
     texts: Sequence[str], spec: ModelSpec, base_url: str | None, *, chat: bool
-) -> tuple[list[Score | None], list[str]]:
-    """Return the score of each text, None without one, and the messages of the failed calls."""
+) -> list[Score | BackendError | None]:
+    """Return the score of each text, or the error of the call, or None for a reply that cannot be read."""
     from pytest_llmprops.benchmarks.eras.implicit import Score
     from pytest_llmprops.benchmarks.eras.sentiment import score_pair
     from pytest_llmprops.core.requests import Sentiment
@@ -261,24 +238,15 @@ async def _scores(
 
     async with OneModel(spec, base_url=base_url) as ask:
 
-        async def score_of(text: str) -> Score | None:
-            if chat:
-                return next(iter((await score_pair([text], ask)).scores), None)
-            value = (await ask(Sentiment(text))).value
-            return Score(value["positive"], value["log_odds"])
+        async def score_of(text: str) -> Score | BackendError | None:
+            try:
+                if chat:
+                    return next(iter((await score_pair([text], ask)).scores), None)
+                return Score.of(await ask(Sentiment(text)))
+            except BackendError as error:
+                return error
 
-        results = await asyncio.gather(*map(score_of, texts), return_exceptions=True)
-    scores: list[Score | None] = []
-    errors: list[str] = []
-    for result in results:
-        if isinstance(result, BackendError):
-            errors.append(result.message)
-            scores.append(None)
-        elif isinstance(result, BaseException):
-            raise result
-        else:
-            scores.append(result)
-    return scores, errors
+        return await asyncio.gather(*map(score_of, texts))
 
 
 def _add_train(commands: Groups) -> None:
@@ -384,23 +352,19 @@ def show_table(number: int, measured: Sequence[Measured], out: Path) -> int:
     return wrote([out])
 
 
-def _results(table: PaperTable, measured: Measured) -> list[PublishedResult]:
-    """Return a trained model's figures of a table: those of its run, and its scores on test files."""
+def _results(table: PaperTable, measured: Measured) -> Iterator[PublishedResult]:
+    """Yield a trained model's figures of a table: those of its run, and its scores on test files."""
     from pytest_llmprops.benchmarks.eras.report import corpus_of
     from pytest_llmprops.runs.reader import read_run
 
-    results = list(own_results(table, read_run(measured.run)))
-    for row in measured.scores:
-        file, name = str(row.get("file")), ""
-        if "f1" in row and file != "held-out part":
-            name, setting, value = "word_f1", measured.name.partition(" (")[0], row["f1"]
-        elif "n" in row:
-            name, setting, value = "sentiment_accuracy", corpus_of(file), row["accuracy"]
-        if name:
-            results.append(
-                PublishedResult(
-                    paper="eras", table=table.stored, model="", task=table.results[0].task, metric=name,
-                    value=float(str(value)), n=None, note="", language="zh", k=None, setting=setting,
-                )
-            )  # fmt: skip
-    return results
+    yield from own_results(table, read_run(measured.run))
+    for file, scores in measured.scores.items():
+        for score, name, setting in (
+            ("f1", "word_f1", measured.name.partition(" (")[0]),
+            ("accuracy", "sentiment_accuracy", corpus_of(file)),
+        ):
+            if score in scores:
+                yield replace(
+                    table.results[0], model="", metric=name, value=scores[score], n=None, note="", k=None,
+                    setting=setting,
+                )  # fmt: skip

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_llmprops.benchmarks.eras.items import SentencePair, known_boundaries
+from pytest_llmprops.benchmarks.eras.items import SentencePair
 from pytest_llmprops.benchmarks.eras.paradigms import Branching, Paradigm, paradigm_values
 from pytest_llmprops.benchmarks.eras.settings import ErasSettings
 from pytest_llmprops.core.benchmark import Ask
@@ -26,7 +26,9 @@ from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Segment
 from pytest_llmprops.core.segmentation import boundaries, with_whitespace
 from pytest_llmprops.core.verdicts import READ_ALIKE, READ_BY, Verdict
 
-Canary = Literal["none", "token", "swallowed"]
+#: The outcome at a site. A wrong one has the canary word as a word of the segmentation (``token``) or inside a longer
+#: word (``swallowed``). By the rule ``segmented``, an undecided site in a degenerate segmentation is wrong, too.
+Outcome = Literal["right", "token", "swallowed", "degenerate"]
 Rule = Literal["paper", "segmented"]
 
 PROMPT = (
@@ -38,37 +40,16 @@ PROMPT = (
 RETRY = "上面的回答无法读取：{problem}。" + PROMPT
 
 
-@dataclass(frozen=True, slots=True)
-class SiteOutcome:
-    """The outcome of a segmentation at one site.
-
-    :param right: Right by the rule. :param canary: ``token`` if the canary word is exactly a word of
-        the segmentation, ``swallowed`` if the site is wrong and the canary word is part of a longer word.
-    """
-
-    right: bool
-    canary: Canary
-
-
-_RIGHT = SiteOutcome(True, "none")
-_TOKEN = SiteOutcome(False, "token")
-_SWALLOWED = SiteOutcome(False, "swallowed")
-#: By the rule ``segmented``: no boundary inside the site, or both, in a degenerate segmentation.
-DEGENERATE = SiteOutcome(False, "none")
-
-
-def judge_site(edges: Container[int], start: int, branching: Branching) -> SiteOutcome:
+def judge_site(edges: Container[int], start: int, branching: Branching) -> Outcome:
     """Judge one site by the word boundaries of :func:`~pytest_llmprops.core.segmentation.boundaries`.
 
     :param start: Position of x1 in the sentence, from 0.
     """
-    if branching == "left":
-        if start + 1 not in edges or start + 2 in edges:
-            return _RIGHT
-        return _TOKEN if start + 3 in edges else _SWALLOWED
-    if start + 2 not in edges or start + 1 in edges:
-        return _RIGHT
-    return _TOKEN if start in edges else _SWALLOWED
+    # The boundary that divides the true word, the one that would not, and the outer edge of the canary word.
+    wrong, right, outer = (1, 2, 3) if branching == "left" else (2, 1, 0)
+    if start + wrong not in edges or start + right in edges:
+        return "right"
+    return "token" if start + outer in edges else "swallowed"
 
 
 #: Words per character of a sentence. With less than the first or more than the second number, a segmentation is
@@ -87,35 +68,16 @@ def is_degenerate(words: int, characters: int) -> bool:
 #: Marks between words, around the canary word of a wrong segmentation, and between the two sentences.
 BOUNDARY, OPEN, CLOSE, NEXT = "|", "【", "】", " / "
 _REASONS = {
-    "none": "the canary word {canary} is not cut out",
+    "right": "the canary word {canary} is not cut out",
     "degenerate": "the site is undecided in a degenerate segmentation: {words} words for {characters} characters",
     "token": "the canary word {canary} was segmented as a word",
     "swallowed": "the canary word {canary} is part of a longer word",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Cutting:
-    """How a sentence is cut.
-
-    :param site_cuts: Number of boundaries inside the site, 0 to 2. :param words: Number of words.
-    :param characters: Length of the sentence. :param gold: Number of boundaries that the paradigm determines (see
-        :func:`known_boundaries`). :param gold_cut: How many of them are cut.
-    """
-
-    site_cuts: int
-    words: int
-    characters: int
-    gold: int
-    gold_cut: int
-
-    def values(self) -> dict[str, float]:
-        return {name: float(number) for name, number in asdict(self).items()}
-
-
 def judged_site(
     words: Sequence[str], text: str, pair: SentencePair, rule: Rule
-) -> tuple[SiteOutcome, frozenset[int]]:
+) -> tuple[Outcome, frozenset[int]]:
     """Return the outcome at the site of a segmented sentence by ``rule``, and the word boundaries.
 
     :raises BackendError: if the words do not join to exactly ``text``.
@@ -124,7 +86,7 @@ def judged_site(
     outcome = judge_site(edges, start, pair.paradigm.branching)
     is_undecided = (start + 1 in edges) == (start + 2 in edges)
     if rule == "segmented" and is_undecided and is_degenerate(len(words), len(text)):
-        outcome = DEGENERATE
+        outcome = "degenerate"
     return outcome, edges
 
 
@@ -150,53 +112,47 @@ class SegmentJudge:
         start = pair.site_start
         test, edges = judged_site(words[0], texts[0], pair, self._rule)
         control = judged_site(words[1], texts[1], pair, self._rule)[0] if unread is None else None
-        gold = known_boundaries(pair)
-        cutting = Cutting(
-            (start + 1 in edges) + (start + 2 in edges),
-            len(words[0]),
-            len(texts[0]),
-            len(gold),
-            sum(place in edges for place in gold),
-        )
+        cuts = (start + 1 in edges) + (start + 2 in edges)
         given = marked_segmentation(words[0], pair, test) + NEXT
         given += BOUNDARY.join(words[1]) if unread is None else unread
         site = texts[0][start : start + 3]
-        key = (pair.paradigm.id, start, site, test, control, cutting)
+        key = (pair.paradigm.id, start, site, test, control, cuts, len(words[0]), len(texts[0]))
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = Verdict(
-                "correct" if test.right else "wrong",
+                "correct" if test == "right" else "wrong",
                 expected_cut(site, pair.paradigm),
                 "",
-                _reason(test, pair, site, cutting.words, cutting.characters),
-                float(test.right),
+                _REASONS[test].format(
+                    canary=_canary(site, pair.paradigm), words=len(words[0]), characters=len(texts[0])
+                ),
+                float(test == "right"),
                 {
-                    **outcome_values(test, control),
+                    **_outcome_values(test, control),
                     "start": float(start),
-                    **cutting.values(),
+                    "site_cuts": float(cuts),
+                    "words": float(len(words[0])),
+                    "characters": float(len(texts[0])),
                     **paradigm_values(pair.paradigm),
                 },
             )
         return Verdict(known.status, known.expected, given, known.reason, known.score, known.values)
 
 
-def _reason(outcome: SiteOutcome, pair: SentencePair, site: str, words: int, characters: int) -> str:
-    canary = site[1:] if pair.paradigm.branching == "left" else site[:2]
-    name = "degenerate" if outcome == DEGENERATE else outcome.canary
-    return _REASONS[name].format(canary=canary, words=words, characters=characters)
+def _canary(site: str, paradigm: Paradigm) -> str:
+    return site[1:] if paradigm.branching == "left" else site[:2]
 
 
 def expected_cut(site: str, paradigm: Paradigm) -> str:
     """Return the correct segmentation of the site, and the canary word: ``信心|机, never 心机``."""
-    if paradigm.branching == "left":
-        return f"{site[:2]}{BOUNDARY}{site[2]}, never {site[1:]}"
-    return f"{site[0]}{BOUNDARY}{site[1:]}, never {site[:2]}"
+    edge = 2 if paradigm.branching == "left" else 1
+    return f"{site[:edge]}{BOUNDARY}{site[edge:]}, never {_canary(site, paradigm)}"
 
 
-def marked_segmentation(words: Sequence[str], pair: SentencePair, outcome: SiteOutcome) -> str:
+def marked_segmentation(words: Sequence[str], pair: SentencePair, outcome: Outcome) -> str:
     """Return the test sentence with word boundaries, and with brackets around a wrongly segmented canary word."""
     line = BOUNDARY.join(words)
-    if outcome.canary == "none":
+    if outcome in ("right", "degenerate"):
         return line
     # The canary word contains no boundary mark, so only the marks before it shift its position in the line.
     start = pair.site_start + (1 if pair.paradigm.branching == "left" else 0)
@@ -209,82 +165,71 @@ def marked_segmentation(words: Sequence[str], pair: SentencePair, outcome: SiteO
     return f"{line[:start]}{OPEN}{line[start : start + 2]}{CLOSE}{line[start + 2 :]}"
 
 
-def outcome_values(test: SiteOutcome | None, control: SiteOutcome | None) -> dict[str, float]:
+def _outcome_values(test: Outcome | None, control: Outcome | None) -> dict[str, float]:
     """Return 0 or 1 for each of ``test``, ``control`` (the site is segmented correctly), and the two errors.
-
-    The errors at the test site are ``canary_token`` and ``canary_swallowed``; see :class:`SiteOutcome`.
 
     :param test: None if the reply could not be read, which counts as incorrect and has no error type.
         The same holds for ``control``.
     """
     return {
-        "test": float(test is not None and test.right),
-        "control": float(control is not None and control.right),
-        "canary_token": float(test is not None and test.canary == "token"),
-        "canary_swallowed": float(test is not None and test.canary == "swallowed"),
+        "test": float(test == "right"),
+        "control": float(control == "right"),
+        "canary_token": float(test == "token"),
+        "canary_swallowed": float(test == "swallowed"),
     }
 
 
-@dataclass(frozen=True, slots=True)
-class ChatSegmentation:
-    """A chat model's reply, read as a segmentation: the words, or no words and the problem."""
-
-    words: tuple[str, ...]
-    problem: str = ""
-
-
+FILTERED = "a content filter refused"
 EMPTY = "the reply is empty"
 UNSEGMENTED = "the reply is the sentence without a space between its words"
 OTHER = "the reply is not the sentence with spaces between its words, or has several versions of it"
-_IN_CHINESE = {
+IN_CHINESE = {
     EMPTY: "回答是空的",
     UNSEGMENTED: "句子没有切分",
     OTHER: "其中没有原句的切分，或者有几种不同的切分",
 }
 
 
-def retry_prompt(problem: str, text: str) -> str:
-    """Return the request for another segmentation of ``text``, with the problem of the last reply."""
-    return RETRY.format(problem=_IN_CHINESE[problem], text=text)
+def read_segmentation(reply: str, text: str) -> tuple[tuple[str, ...], str]:
+    """Return the words of ``text`` in a chat model's reply, and what is wrong if there are none.
 
-
-def read_segmentation(reply: str, text: str) -> ChatSegmentation:
-    """Read the segmentation of ``text`` in a chat model's reply. Whitespace in ``text`` is a separate word."""
+    Whitespace in ``text`` is a separate word.
+    """
     if words := segmented(reply, text):
-        return ChatSegmentation(tuple(with_whitespace(words, text)))
+        return tuple(with_whitespace(words, text)), ""
     if not any(map(str.isalnum, reply)):
-        return ChatSegmentation((), EMPTY)
-    return ChatSegmentation((), UNSEGMENTED if text in reply else OTHER)
+        return (), EMPTY
+    return (), UNSEGMENTED if text in reply else OTHER
 
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
     """A chat model's answer to the request to segment one sentence.
 
+    :param words: Empty if the reply is filtered or cannot be read. :param problem: Why there are no words.
     :param reply: The reply that counts. :param retried: It is the second reply, because the first could not be read.
     """
 
+    words: tuple[str, ...]
+    problem: str
     reply: Reply
-    result: ChatSegmentation
     retried: bool
 
-    @property
-    def is_filtered(self) -> bool:
-        """True if a content filter refused."""
-        return self.reply.finish_reason == "content_filter"
+    @classmethod
+    def of(cls, reply: Reply, text: str, *, retried: bool) -> ChatAnswer:
+        """Return the answer in a reply about the sentence ``text``."""
+        words, problem = read_segmentation(reply.text, text)
+        if reply.finish_reason == "content_filter":
+            words, problem = (), FILTERED
+        return cls(words, problem, reply, retried)
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """The words; empty if the reply is filtered or cannot be read."""
-        return () if self.is_filtered else self.result.words
-
-    @property
-    def problem(self) -> str:
-        """Why there are no words."""
-        if self.is_filtered:
-            return "a content filter refused"
+    def reason(self) -> str:
+        """The problem of the last reply, in words for the verdict."""
+        if self.problem == FILTERED:
+            return self.problem
         is_cut = self.reply.finish_reason == "length" and self.reply.text.strip()
-        problem = "the reply was cut off before the end of the sentence" if is_cut else self.result.problem
+        problem = "the reply was cut off before the end of the sentence" if is_cut else self.problem
         return f"{problem}, after one retry" if self.retried else problem
 
 
@@ -297,14 +242,14 @@ async def ask_for_words(text: str, ask: Ask, settings: ErasSettings) -> ChatAnsw
     request = Chat.user(
         PROMPT.format(text=text), temperature=settings.temperature, max_tokens=settings.max_tokens
     )
-    first = ChatAnswer(reply := await ask(request), read_segmentation(reply.text, text), retried=False)
+    first = ChatAnswer.of(await ask(request), text, retried=False)
     # Few replies need a second question, so a plan does not count it.
-    if first.words or first.is_filtered or reply.key == PLANNED:
+    if first.words or first.problem == FILTERED or first.reply.key == PLANNED:
         return first
     # Servers refuse an empty turn.
-    shown = reply.text.strip()[:LONGEST_SENT_BACK] or "(empty)"
-    reply = await ask(request.then(shown, retry_prompt(first.result.problem, text)))
-    return ChatAnswer(reply, read_segmentation(reply.text, text), retried=True)
+    shown = first.reply.text.strip()[:LONGEST_SENT_BACK] or "(empty)"
+    again = RETRY.format(problem=IN_CHINESE[first.problem], text=text)
+    return ChatAnswer.of(await ask(request.then(shown, again)), text, retried=True)
 
 
 def judge_chat(
@@ -324,13 +269,14 @@ def judge_chat(
     }
     if not test.words:
         site = texts[0][pair.site_start : pair.site_start + 3]
+        outcome = judged_site(control.words, texts[1], pair, rule)[0] if control.words else None
         return Verdict(
-            "refused" if test.is_filtered else "unparsed",
+            "refused" if test.problem == FILTERED else "unparsed",
             expected_cut(site, pair.paradigm),
             NEXT.join(BOUNDARY.join(answer.words) or answer.reply.text.strip() for answer in answers),
-            test.problem,
+            test.reason,
             values={
-                **outcome_values(None, _outcome(control, texts[1], pair, rule)),
+                **_outcome_values(None, outcome),
                 "start": float(pair.site_start),
                 **paradigm_values(pair.paradigm),
                 **flags,
@@ -338,16 +284,12 @@ def judge_chat(
         )
     unread = None if control.words else control.reply.text.strip()
     verdict = SegmentJudge(rule).judge(pair, texts, (test.words, control.words), unread)
-    reason = verdict.reason if control.words else f"{verdict.reason}; control: {control.problem}"
+    reason = verdict.reason if control.words else f"{verdict.reason}; control: {control.reason}"
     # The rules differ only at degenerate sites, which the paper's rule calls right.
-    differs = judged_site(test.words, texts[0], pair, "segmented")[0] == DEGENERATE
+    differs = judged_site(test.words, texts[0], pair, "segmented")[0] == "degenerate"
     values = {**verdict.values, **flags, READ_ALIKE: float(not differs)}
     evidence = {READ_BY: "read after one retry" if test.retried else "read at once"}
     return replace(verdict, reason=reason, values=values, evidence=evidence)
-
-
-def _outcome(answer: ChatAnswer, text: str, pair: SentencePair, rule: Rule) -> SiteOutcome | None:
-    return judged_site(answer.words, text, pair, rule)[0] if answer.words else None
 
 
 async def measure_explicit(

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -23,7 +23,6 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import generator
 
 EXPLICIT, IMPLICIT = "explicit", "implicit"
-TASKS = (EXPLICIT, IMPLICIT)
 #: Pairs generated per paradigm, by source. Intervals resample paradigms, so a few pairs per paradigm are enough,
 #: and they keep chat models affordable. `llmprops lab eras generate` writes more.
 PAIRS = {"builtin": 20, "published": 50}
@@ -35,8 +34,8 @@ _FOLDER = "eras"
 _SLOT_WORDS = f"{_FOLDER}/slot_words.json"
 _LINE = re.compile(r"[^\n]+")
 Words = Mapping[str, Sequence[str]]
-#: (text, site_start, converter, site in traditional characters or empty) -> text in traditional characters
-Convert = Callable[[str, int, str, str], str]
+#: (text, site_start, site in traditional characters or empty) -> text in traditional characters
+Convert = Callable[[str, int, str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,43 +59,10 @@ class SentencePair:
         return f"{self.paradigm.id}/{self.number:05d}"
 
 
-def locate_site(sentence: str, site: str) -> int:
-    """Return the 0-based index of the site's only occurrence.
-
-    :raises DataError: if the site does not occur, or occurs more than once (overlaps count).
-    """
-    start = sentence.find(site)
-    if start < 0:
-        raise DataError(f"{sentence[:60]!r} has no site {site!r}; correct the sentence or its template")
-    if sentence.find(site, start + 1) >= 0:
-        raise DataError(f"{sentence[:60]!r} has the site {site!r} twice; choose other slot words")
-    return start
-
-
 def fill(parts: Parts, words: Sequence[str]) -> str:
     """Return the template ``parts`` with ``words`` in its slots."""
     remaining = iter(words)
     return "".join([part if isinstance(part, str) else next(remaining) for part in parts])
-
-
-def known_boundaries(pair: SentencePair) -> tuple[int, ...]:
-    """Return the word boundaries of the test sentence that its paradigm determines, without those at its ends.
-
-    They are the edges of the slot words and the edge of the true word inside the site. Empty if the slot words are
-    unknown, as in a set that was read from a file.
-    """
-    if not pair.words:
-        return ()
-    places = {pair.site_start + (2 if pair.paradigm.branching == "left" else 1)}
-    words, place = iter(pair.words), 0
-    for part in pair.paradigm.test_parts:
-        if isinstance(part, str):
-            place += len(part)
-        else:
-            places.add(place)
-            place += len(next(words))
-            places.add(place)
-    return tuple(sorted(places - {0, place}))
 
 
 def make_pair(paradigm: Paradigm, number: int, words: Sequence[str]) -> SentencePair:
@@ -113,8 +79,8 @@ def make_pair(paradigm: Paradigm, number: int, words: Sequence[str]) -> Sentence
     before = fill(paradigm.test_parts[: paradigm.site_part], words)
     start = len(before) + paradigm.site_offset
     for sentence, site in ((test, paradigm.site), (control, paradigm.control_site)):
-        if locate_site(sentence, site) != start:
-            raise DataError(f"paradigm {paradigm.id}: {sentence!r} has {site!r} outside its site")
+        if sentence.find(site) != start or sentence.find(site, start + 1) >= 0:
+            raise DataError(f"paradigm {paradigm.id}: {sentence[:60]!r} has {site!r} outside its site")
     return SentencePair(paradigm, number, tuple(words), test, control, start)
 
 
@@ -125,11 +91,11 @@ def fill_seeded(paradigm: Paradigm, words: Words, *, pairs: int, seed: int) -> I
     Fillings that use a word twice, or in which a site would occur twice, are skipped.
     """
     lists = [words[slot] for slot in paradigm.slots]
-    fillings = _shuffled(lists, generator(seed, "eras", paradigm.id).randrange)
+    fillings = shuffled(lists, generator(seed, "eras", paradigm.id).randrange)
     return islice(numbered(paradigm, fillings), pairs)
 
 
-def _shuffled(
+def shuffled(
     lists: Sequence[Sequence[str]], randrange: Callable[[int, int], int]
 ) -> Iterator[tuple[str, ...]]:
     """Yield all combinations of one word per list, in random order.
@@ -168,78 +134,53 @@ def numbered(paradigm: Paradigm, fillings: Iterable[Sequence[str]]) -> Iterator[
 def read_pairs(text: str, paradigms: Sequence[Paradigm], where: str) -> Iterator[SentencePair]:
     """Yield the pairs of a generated set, one row at a time: 200,000 parsed rows would need much memory.
 
+    The pairs have no slot words, which would need memory, too.
+
     :param text: the rows, as JSON lines. :param paradigms: those of the set.
-    :raises DataError: naming the row, for an unknown paradigm, or sentences that do not match their words.
+    :raises DataError: naming the row, if it is incomplete or its sentences do not have the paradigm's sites.
     """
     known = {paradigm.id: paradigm for paradigm in paradigms}
     for number, line in enumerate(_LINE.findall(text), 1):
         try:
-            yield _pair_of(line, known)
-        except DataError as error:
-            raise DataError(f"{where}, row {number}: {error}") from None
-
-
-def _pair_of(line: str, known: Mapping[str, Paradigm]) -> SentencePair:
-    try:
-        row: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        raise DataError("not JSON; generate the set again") from None
-    if not isinstance(row, dict):
-        raise DataError("not a JSON object; generate the set again")
-    name, _, number = str(row.get("id")).partition("/")
-    paradigm, words = known.get(name), row.get("words")
-    if paradigm is None or not (number.isascii() and number.isdecimal()):
-        raise DataError(f"id {row.get('id')!r} is not PARADIGM/NUMBER of this set")
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise DataError("'words' must be a list of strings; generate the set again")
-    locate_site(str(row.get("test")), paradigm.site)
-    locate_site(str(row.get("control")), paradigm.control_site)
-    pair = make_pair(paradigm, int(number), words)
-    if (pair.test, pair.control, pair.site_start) != (row["test"], row["control"], row.get("start")):
-        raise DataError("the sentences do not match their words; generate the set again")
-    return pair
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What evaluation needs in addition to the items.
-
-    :param convert: Converter to traditional characters: the tool ``traditional`` of the registration.
-    :param mlm_score: How a masked language model's scores chose the slot words of a generated set; empty
-        if no model chose them.
-    """
-
-    convert: Convert
-    mlm_score: str = ""
+            row: Any = json.loads(line)
+            name, _, place = row["id"].partition("/")
+            paradigm, start = known[name], row["start"]
+            pair = SentencePair(paradigm, int(place), (), row["test"], row["control"], start)
+            sites = pair.test[start : start + 3], pair.control[start : start + 3]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            sites = "", ""
+        if "" in sites or sites != (paradigm.site, paradigm.control_site):
+            raise DataError(
+                f"{where}, row {number}: needs the id of a paradigm, and test and control with its sites at start;"
+                " generate the set again"
+            )
+        yield pair
 
 
 def load_items(files: DataFiles) -> Loaded:
     """Load the items of both tasks: the built-in ones, the published templates, or a generated set.
 
+    The context is the converter to traditional characters: the tool ``traditional`` of the registration.
+
     :raises DataError: for malformed files.
     """
-    mlm_score = ""
-    words: dict[str, tuple[str, ...]] = {}
     source = files.source
     if source == "generated":
-        facts = files.json(f"{_FOLDER}/SOURCE.json") if files.exists(f"{_FOLDER}/SOURCE.json") else {}
-        mlm_score = str(facts.get("mlm_score") or "") if isinstance(facts, dict) else ""
         pairs = _generated(files)
-    elif source == "published":
-        paradigms = parse_published(
-            files.json(f"{_FOLDER}/templates.json"), files.json(f"{_FOLDER}/key_word_locations.json")
-        )
-        words = parse_slot_words(files.builtin.json(_SLOT_WORDS), paradigms, "published")
-        pairs = _filled(paradigms, words, "published")
-        source = PUBLISHED_TEMPLATES
+    else:
+        pairs = _filled(*templates(files, source), source)
+        source = PUBLISHED_TEMPLATES if source == "published" else source
+    return Loaded(_items(pairs, source, _ID_PREFIXES.get(files.source, "")), files.tool("traditional"))
+
+
+def templates(files: DataFiles, source: str) -> tuple[tuple[Paradigm, ...], Words]:
+    """Return the paradigms of a source, ``builtin`` or ``published``, and this project's slot words for them."""
+    if source == "published":
+        locations = files.json(f"{_FOLDER}/key_word_locations.json")
+        paradigms = parse_published(files.json(f"{_FOLDER}/templates.json"), locations)
     else:
         paradigms = parse_builtin(files.json(f"{_FOLDER}/paradigms.json"))
-        words = parse_slot_words(files.json(_SLOT_WORDS), paradigms, "builtin")
-        pairs = _filled(paradigms, words, "builtin")
-    return Loaded(
-        _items(pairs, source, _ID_PREFIXES.get(files.source, "")),
-        Context(files.tool("traditional"), mlm_score),
-    )
+    return paradigms, parse_slot_words(files.builtin.json(_SLOT_WORDS), paradigms, source)
 
 
 def _filled(paradigms: Sequence[Paradigm], words: Words, part: str) -> Iterator[SentencePair]:
@@ -251,9 +192,7 @@ def _generated(files: DataFiles) -> Iterator[SentencePair]:
     name = f"{_FOLDER}/paradigms.json"
     paradigms = parse_builtin(files.json(name), where=f"the set's {name}")
     name = f"{_FOLDER}/pairs.jsonl"
-    for pair in read_pairs(files.text(name), paradigms, name):
-        # Drop the slot words: the sentences contain them, and 200,000 small tuples would cost memory.
-        yield replace(pair, words=())
+    yield from read_pairs(files.text(name), paradigms, name)
 
 
 def _items(pairs: Iterable[SentencePair], source: str, prefix: str) -> tuple[Item, ...]:
@@ -271,7 +210,7 @@ def _items(pairs: Iterable[SentencePair], source: str, prefix: str) -> tuple[Ite
     return (*explicit, *implicit)
 
 
-def sentences_in_script(pair: SentencePair, script: str, context: Context) -> tuple[str, str]:
+def sentences_in_script(pair: SentencePair, script: str, convert: Convert) -> tuple[str, str]:
     """Return the test and the control sentence, in simplified characters or converted to traditional ones.
 
     :param script: ``simplified``, or the name of the converter.
@@ -281,7 +220,6 @@ def sentences_in_script(pair: SentencePair, script: str, context: Context) -> tu
         return pair.test, pair.control
     try:
         site, control_site = pair.paradigm.traditional or ("", "")
-        test = context.convert(pair.test, pair.site_start, script, site)
-        return test, context.convert(pair.control, pair.site_start, script, control_site)
+        return convert(pair.test, pair.site_start, site), convert(pair.control, pair.site_start, control_site)
     except LLMPropsError as error:
         raise RunStopped(f"eras.script={script}: {error}") from None

@@ -1,47 +1,23 @@
-"""The ERAS section of a report: tables 1 and 2 of Li & Hao with their figures, one pair, and accuracies by paradigm."""
+"""The ERAS section of a report: tables 1 and 2 of Li & Hao with their figures."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pytest_llmprops.benchmarks.eras.explicit import NEXT
-from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS, PairResult, count
+from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT
-from pytest_llmprops.benchmarks.eras.paradigms import facts_of
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import interval as limits
-from pytest_llmprops.core.texts import shortened
-from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table, visible
-from pytest_llmprops.reports.kit.figures import (
-    LINE,
-    MUTED,
-    PAPER,
-    WIDTH,
-    ForestRow,
-    Label,
-    Mark,
-    Point,
-    colour,
-    legend,
-    marker,
-    name_points,
-    new_figure,
-    panels,
-)
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Note, Section, Table, visible
+from pytest_llmprops.reports.kit.figures import ForestRow, Mark, Point, Spot, panels, scatter
 from pytest_llmprops.reports.kit.generic import detailed, fine_print, item_link
 from pytest_llmprops.reports.kit.series import Measured, Series
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Plot
 
 GROUPS = ("overall", "left", "right")
 PANELS = {"left": "Left", "right": "Right"}
@@ -61,7 +37,7 @@ ACCURACIES = "sentiment_accuracy.json"
 
 
 def section(measured: Measured) -> Section:
-    """Return warnings, both tables with the paper's rows, figures, an example pair, paradigms and the general parts."""
+    """Return warnings, both tables with the paper's rows, figures, and the general parts."""
     blocks: list[Block] = [
         Note(f"{s.label}: {visible(row.text)}.", "warn" if row.warning else "plain")
         for s in measured.series
@@ -72,12 +48,12 @@ def section(measured: Measured) -> Section:
         [place for place in measured.places if place[0] == task] for task in (EXPLICIT, IMPLICIT)
     )
     if explicit:
-        blocks += [_segmenters(measured, explicit), *_branching(measured, explicit), *_pair(measured)]
+        blocks += [_segmenters(measured, explicit), *_branching(measured, explicit)]
     if implicit:
         accuracies = {s.index: read_accuracies(s.run.folder, s.model) for s in measured.series}
         blocks += [_sentiment(measured, implicit, accuracies), _occlusion(measured, implicit)]
-        blocks += [*_sampled(measured, implicit), *_figure_5(measured, implicit, accuracies)]
-    return Section((*blocks, *_paradigms(measured), *detailed(measured), *fine_print(measured)))
+        blocks += _figure_5(measured, implicit, accuracies)
+    return Section((*blocks, *detailed(measured), *fine_print(measured)))
 
 
 def percent_cell(value: float | None, low: float | None = None, high: float | None = None) -> Cell:
@@ -167,14 +143,8 @@ def _branching(measured: Measured, places: list[Place]) -> list[Block]:
         names.append(s.starred if len(places) == 1 else f"{s.starred}, {cells[1].text}")
         for (group, name), rows in columns.items():
             row = measured.metric(s, name, place, group)
-            points: tuple[Point, ...] = ()
-            if (
-                row is not None
-                and row.value is not None
-                and row.ci_low is not None
-                and row.ci_high is not None
-            ):
-                points = (Point(s.index, row.value, row.ci_low, row.ci_high),)
+            values = (None,) if row is None else (row.value, row.ci_low, row.ci_high)
+            points = () if None in values else (Point(s.index, *values),)
             rows.append(ForestRow(names[-1], points))
     if not any(row.points for rows in columns.values() for row in rows):
         return []
@@ -199,39 +169,7 @@ def _branching(measured: Measured, places: list[Place]) -> list[Block]:
     ]
 
 
-def chosen_pair(records: Iterable[VerdictRecord]) -> str | None:
-    """Return the id of the pair that most segmenters get wrong in the test sentence and right in the control.
-
-    The first of several such pairs is chosen. If there is none, it is the first pair with a wrong test
-    sentence, otherwise the first pair; None without records.
-    """
-    votes: dict[str, int] = {}
-    for record in records:
-        if "test" in record.values:
-            is_missed = not record.values["test"]
-            missed = 2 * (is_missed and bool(record.values["control"])) + is_missed
-            votes[record.id] = votes.get(record.id, 0) + missed
-    return max(votes, key=lambda name: votes[name], default=None)
-
-
-def _pair(measured: Measured) -> list[Block]:
-    records = [(s, r) for s in measured.series for r in measured.records(s, [EXPLICIT])]
-    chosen = chosen_pair(record for _, record in records)
-    if chosen is None:
-        return []
-    shown: dict[int, tuple[Cell, ...]] = {}
-    for s, record in records:
-        if record.id == chosen and "test" in record.values and s.index not in shown:
-            test, _, control = record.given.partition(NEXT)
-            outcome = "right" if record.values["test"] else "wrong"
-            shown[s.index] = (Cell(s.starred), Cell(visible(test)), Cell(visible(control)), Cell(outcome))
-    expected = next(record.expected for _, record in records if record.id == chosen)
-    columns = (("Model", False), ("Test sentence", False), ("Control sentence", False), ("Test site", False))
-    note = f"{chosen}; correct: {visible(expected)}. | is a word boundary, 【 】 mark a wrongly segmented canary word."
-    return [Table("One minimal pair", columns, tuple(shown.values()), note)]
-
-
-#: Accuracies on labelled reviews of each series: by corpus, or by file if the file is not of a corpus.
+#: Accuracies of each series by corpus.
 Accuracies = Mapping[int, Mapping[str, float]]
 
 
@@ -241,9 +179,7 @@ def corpus_of(file: str) -> str:
 
 
 def read_accuracies(folder: Path, model: str) -> dict[str, float]:
-    """Return a model's accuracies in :data:`ACCURACIES`; empty without that file.
-
-    If several files belong to one corpus, their names are the keys.
+    """Return a model's accuracies in :data:`ACCURACIES` by corpus; empty without that file.
 
     :raises DataError: for a file that the command did not write.
     """
@@ -252,39 +188,31 @@ def read_accuracies(folder: Path, model: str) -> dict[str, float]:
         return {}
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-        files = {str(row["file"]): float(row["accuracy"]) for row in rows if row["model"] == model}
-    except (ValueError, KeyError, TypeError):
+        return {corpus_of(row["file"]): float(row["accuracy"]) for row in rows if row["model"] == model}
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
             f"{path}: not written by `llmprops lab eras sentiment-accuracy`; run the command again"
         ) from None
-    corpora = [corpus_of(file) for file in files]
-    return {
-        name if name and corpora.count(name) == 1 else file: value
-        for name, (file, value) in zip(corpora, files.items(), strict=True)
-    }
 
 
 def _sentiment(measured: Measured, places: list[Place], accuracies: Accuracies) -> Table:
-    corpora = list(
-        dict.fromkeys([*CORPORA.values(), *(name for rows in accuracies.values() for name in rows)])
-    )
     rows: list[tuple[Cell, ...]] = []
     for s, place, cells in _leading_cells(measured, places):
         cells += [_measured_cell(measured, s, name, place, "overall") for name in SCORED]
         cells += [_measured_cell(measured, s, "tie_rate", place, "")]
         cells += [_measured_cell(measured, s, "sentiment_difference", place, group) for group in SENTIMENTS]
-        rows.append((*cells, *(percent_cell(accuracies[s.index].get(corpus)) for corpus in corpora)))
+        rows.append((*cells, *(percent_cell(accuracies[s.index].get(corpus)) for corpus in CORPORA.values())))
     rows += _published_rows(
         "2",
         lambda model: [
             *(_printed(model, name, "overall", "") for name, _ in SCORED.values()),
             Cell("–"),
             *(_printed(model, "difference", group) for group in SENTIMENTS),
-            *(_printed(model, "sentiment_accuracy", corpus) for corpus in corpora),
+            *(_printed(model, "sentiment_accuracy", corpus) for corpus in CORPORA.values()),
         ],
     )
     headings = [heading for _, heading in SCORED.values()]
-    headings += ["Ties", *(f"Diff. {group}" for group in SENTIMENTS), *map(visible, corpora)]
+    headings += ["Ties", *(f"Diff. {group}" for group in SENTIMENTS), *CORPORA.values()]
     return Table(
         "Sentiment (Table 2)",
         (("Model", False), ("Items from", False), *((heading, True) for heading in headings)),
@@ -309,141 +237,35 @@ def _occlusion(measured: Measured, places: list[Place]) -> Table:
     )
 
 
-def _sampled(measured: Measured, places: list[Place]) -> Iterable[Note]:
-    for s in measured.series:
-        for place in places:
-            row = measured.metric(s, "sampled_rate", place)
-            if row is not None and row.value is not None:
-                share = "all pairs" if row.value == 1 else f"{100 * row.value:.0f}% of the pairs"
-                way = f"{share} by repeated sampling, which is coarse and gives many ties"
-                way = way if row.value else "by the log probabilities of the two answers"
-                yield Note(f"{s.starred}, {visible(place[2])}: sentiment {way}.")
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusPoint:
-    """A model in Figure 5: its accuracy on a corpus and its two ERAS figures; ``series`` is -1 for a published one."""
-
-    label: str
-    series: int
-    corpus: float
-    gper: float | None
-    accuracy: float | None
-
-
-def _figure_5(measured: Measured, places: list[Place], accuracies: Accuracies) -> list[Block]:
-    blocks: list[Block] = []
-    for corpus in dict.fromkeys(name for rows in accuracies.values() for name in rows):
-        points = []
-        for s in measured.series:
-            place = next((p for p in places if measured.row(s, p) is not None), None)
-            if corpus in accuracies[s.index] and place is not None:
-                numbers = [measured.metric(s, n, place, "overall") for n in ("authors_gper", "pair_accuracy")]
-                gper, accuracy = (None if row is None else row.value for row in numbers)
-                points.append(CorpusPoint(s.starred, s.index, accuracies[s.index][corpus], gper, accuracy))
-        points += [
-            CorpusPoint(
-                r.model, -1, r.value, _printed(r.model, "gper", "").value,
-                _printed(r.model, "pair_accuracy", "overall").value,
-            )
-            for r in find(paper="eras", table="2", metric="sentiment_accuracy", setting=corpus)
-        ]  # fmt: skip
-        blocks.append(
-            Figure(
-                f"eras-figure-5-{len(blocks)}",
-                f"Accuracy on {visible(corpus)} against ERAS (figure 5)",
-                f"Accuracy on {visible(corpus)} against GPER and ERAS accuracy of "
-                f"{', '.join(point.label for point in points)}; the numbers are in the table above.",
-                partial(_corpus_plot, points, visible(corpus)),
+def _figure_5(measured: Measured, places: list[Place], accuracies: Accuracies) -> Iterable[Figure]:
+    """Yield two plots per corpus: its accuracy against GPER, and against the ERAS accuracy."""
+    for corpus in (name for name in CORPORA.values() if any(name in rows for rows in accuracies.values())):
+        for name, printed, title in (
+            ("authors_gper", "gper", "GPER"),
+            ("pair_accuracy", "pair_accuracy", "ERAS accuracy"),
+        ):
+            spots = []
+            for s in measured.series:
+                place = next((p for p in places if measured.row(s, p) is not None), None)
+                row = None if place is None else measured.metric(s, name, place, "overall")
+                if corpus in accuracies[s.index] and row is not None and row.value is not None:
+                    spots.append(_spot(s.starred, s.index, accuracies[s.index][corpus], row.value))
+            for r in find(paper="eras", table="2", metric="sentiment_accuracy", setting=corpus):
+                value = _printed(r.model, printed, "overall", "").value
+                if value is not None:
+                    spots.append(_spot(r.model, -1, r.value, value))
+            if not spots:
+                continue
+            yield Figure(
+                f"eras-figure-5-{corpus.casefold()}-{printed}",
+                f"Accuracy on {corpus} against {title} (figure 5)",
+                f"Accuracy on {corpus} against {title} of {', '.join(spot.label for spot in spots)};"
+                " the numbers are in the table above.",
+                partial(scatter, spots, f"Accuracy on {corpus}", title, None),
                 "Hollow diamonds are the paper's models (Table 2), on the authors' items.",
             )
-        )
-    return blocks
 
 
-def _corpus_plot(points: Sequence[CorpusPoint], corpus: str) -> Plot:
-    """Return a plot of two panels, GPER and ERAS accuracy; hollow diamonds are the paper's models."""
-    figure = new_figure(WIDTH, 3.6)
-    left, right = figure.subplots(1, 2, sharex=True)
-    figure.subplots_adjust(left=0.09, right=0.98, top=0.86, bottom=0.15, wspace=0.28)
-    right.axhline(0.5, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
-    _corpus_panel(left, [(p, p.gper) for p in points], corpus, "GPER")
-    _corpus_panel(right, [(p, p.accuracy) for p in points], corpus, "ERAS accuracy")
-    labels = {p.series: p.label for p in points if p.series >= 0}
-    legend(figure, labels, any(p.series < 0 for p in points), chance=False)
-    return figure
-
-
-def _corpus_panel(
-    axes: Axes, points: Sequence[tuple[CorpusPoint, float | None]], corpus: str, name: str
-) -> None:
-    labels = []
-    for point, value in points:
-        if value is None:
-            continue
-        is_measured = point.series >= 0
-        shade = colour(point.series) if is_measured else MUTED
-        axes.plot(
-            point.corpus, value, marker=marker(point.series) if is_measured else "D",
-            markersize=8 if is_measured else 6, markerfacecolor=shade if is_measured else PAPER,
-            markeredgecolor=shade, linestyle="none", zorder=4,
-        )  # fmt: skip
-        labels.append(Label(shortened(point.label, 20), point.corpus, value, shade))
-    axes.margins(0.12)
-    # Up to three digits, because the panels' ranges differ.
-    axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.3g}%")
-    axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:.3g}%")
-    axes.set_xlabel(f"Accuracy on {corpus}")
-    axes.set_ylabel(name)
-    axes.grid(color=LINE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    name_points(axes, labels, 7.5)
-
-
-def _paradigms(measured: Measured) -> list[Block]:
-    """Return a folded table with each model's accuracies by paradigm."""
-    lines = [
-        (s, task) for task in (EXPLICIT, IMPLICIT) for s in measured.series if measured.records(s, [task])
-    ]
-    paradigms: dict[tuple[str, str], dict[tuple[int, str], list[VerdictRecord]]] = {}
-    for s, task in lines:
-        for record in measured.records(s, [task]):
-            if "test" in record.values:
-                of_paradigm = paradigms.setdefault((record.source, record.cluster), {})
-                of_paradigm.setdefault((s.index, task), []).append(record)
-    if not paradigms:
-        return []
-    rows = []
-    for (source, cluster), by_line in sorted(paradigms.items()):
-        records = [record for some in by_line.values() for record in some]
-        facts = facts_of(records[0].values)
-        cuts = [record.expected for record in records if record.task == EXPLICIT]
-        cells = [Cell(visible(cluster)), Cell(visible(source)), Cell(visible(cuts[0]) if cuts else "–")]
-        cells += [Cell(facts.branching), Cell(facts.sentiment)]
-        for s, task in lines:
-            cells += _paradigm_cells(by_line.get((s.index, task), []), task)
-        rows.append(tuple(cells))
-    names = ("Paradigm", "Items from", "Site", "Branching", "Sentiment")
-    columns = [(name, False) for name in names]
-    for s, task in lines:
-        heads = ("test", "control") if task == EXPLICIT else ("accuracy", "difference")
-        columns += [(f"{s.starred}: {head}", True) for head in heads]
-    note = (
-        "Percent of sentences with a correctly segmented site; for sentiment, percent of correct pairs (best at 50) and"
-        " control minus test."
-    )
-    table = Table("Paradigms", tuple(columns), tuple(rows), note)
-    return [Fold(f"Accuracies by paradigm ({len(rows):,})", (table,))]
-
-
-def _paradigm_cells(records: Sequence[VerdictRecord], task: str) -> list[Cell]:
-    if not records:
-        return [Cell("–"), Cell("–")]
-    if task == EXPLICIT:
-        return [
-            percent_cell(sum(r.values[name] for r in records) / len(records)) for name in ("test", "control")
-        ]
-    counts = count(PairResult.of(record.values) for record in records)
-    return [percent_cell(counts.accuracy), percent_cell(counts.difference / 100)]
+def _spot(label: str, series: int, x: float, y: float) -> Spot:
+    """Return a point without intervals; ``series`` is -1 for a published one."""
+    return Spot(label, Point(series, x, x, x), Point(series, y, y, y), series)

@@ -10,7 +10,8 @@ import asyncio
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 from pytest_llmprops.benchmarks.eras.implicit import (
@@ -29,7 +30,6 @@ from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.reading import stated
 from pytest_llmprops.core.requests import Chat, Reply, Sentiment
-from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import Verdict
 
 Way = Literal["auto", "logprobs", "sampling"]
@@ -71,30 +71,18 @@ NOTES: Mapping[str, str] = {
 class ChatScores:
     """A chat model's scores for the sentences of a pair.
 
-    :param scores: One score per sentence, in order; empty unless ``status`` is ``scored``.
+    :param scores: One score per sentence, in order; fewer unless ``status`` is ``scored``.
     :param status: ``scored``, ``refused`` (a content filter) or ``unparsed`` (no answer could be read).
-    :param way: ``logprobs`` or ``sampling``. :param read: Number of replies with an answer, for all sentences.
-    :param refused: Number of refused replies. :param unread: Number of replies without an answer.
+    :param way: ``logprobs`` or ``sampling``. :param values: ``sampled`` (0 or 1), and how many replies have an answer
+        (``read``), were refused (``refused``), or have none (``unread``), for all sentences.
     :param replies: The replies' texts.
     """
 
     scores: tuple[Score, ...]
     status: Literal["scored", "refused", "unparsed"]
     way: Literal["logprobs", "sampling"]
-    read: int
-    refused: int
-    unread: int
+    values: Mapping[str, float]
     replies: tuple[str, ...]
-
-    def values(self) -> dict[str, float]:
-        """Return flat numbers for a verdict: the scores, ``sampled`` (0 or 1), and the counts of replies."""
-        numbers = PairScores(*self.scores).values() if self.scores else {}
-        numbers["sampled"] = float(self.way == "sampling")
-        return numbers | {
-            "read": float(self.read),
-            "refused": float(self.refused),
-            "unread": float(self.unread),
-        }
 
 
 def question(text: str, *, sample: int | None = None) -> Chat:
@@ -118,43 +106,37 @@ async def score_pair(texts: Sequence[str], ask: Ask, *, way: Way = "auto", sampl
         raise ValueError("samples must be at least 1")
     if way != "sampling":
         replies = await asyncio.gather(*(ask(question(text)) for text in texts))
-        filtered = [r for r in replies if r.finish_reason == "content_filter"]
         answered = [r for r in replies if r.finish_reason != "content_filter"]
         # If a filter refuses every reply, nothing is known about the server's log probabilities: do not sample.
         if way == "logprobs" or not answered or any(r.logprobs for r in answered):
-            return _by_logprobs(replies, len(filtered))
-    return await _by_sampling(texts, ask, samples)
-
-
-def _by_logprobs(replies: Sequence[Reply], refused: int) -> ChatScores:
-    results = [read_logprobs(r) for r in replies if r.finish_reason != "content_filter"]
-    scores = tuple(score for score in results if score is not None)
-    unread = len(results) - len(scores)
-    texts = tuple(r.text for r in replies)
-    if refused or unread:
-        status: Literal["refused", "unparsed"] = "refused" if refused else "unparsed"
-        return ChatScores((), status, "logprobs", len(scores), refused, unread, texts)
-    return ChatScores(scores, "scored", "logprobs", len(scores), 0, 0, texts)
-
-
-async def _by_sampling(texts: Sequence[str], ask: Ask, samples: int) -> ChatScores:
+            return _chat_scores("logprobs", [[reply] for reply in replies])
     replies = await asyncio.gather(*(ask(question(text, sample=i)) for text in texts for i in range(samples)))
-    refused = [r.finish_reason == "content_filter" for r in replies]
-    answers = [
-        None if is_refused else read_answer(r.text) for r, is_refused in zip(replies, refused, strict=True)
-    ]
+    starts = range(0, len(replies), samples)
+    return _chat_scores("sampling", [replies[start : start + samples] for start in starts])
+
+
+def _chat_scores(way: Literal["logprobs", "sampling"], replies: Sequence[Sequence[Reply]]) -> ChatScores:
+    """Return the scores in the replies about each sentence."""
     scores: list[Score] = []
-    for start in range(0, len(answers), samples):
-        read = [answer for answer in answers[start : start + samples] if answer is not None]
-        if read:
-            scores.append(Score(read.count("positive") / len(read)))
-    number = sum(answer is not None for answer in answers)
-    unread = len(answers) - number - sum(refused)
-    status: Literal["scored", "refused", "unparsed"] = "scored"
-    if len(scores) < len(texts):
-        status = "refused" if sum(refused) >= unread else "unparsed"
-    kept = tuple(scores) if status == "scored" else ()
-    return ChatScores(kept, status, "sampling", number, sum(refused), unread, tuple(r.text for r in replies))
+    read = refused = 0
+    for some in replies:
+        answered = [r for r in some if r.finish_reason != "content_filter"]
+        refused += len(some) - len(answered)
+        if way == "logprobs":
+            found = [score for r in answered if (score := read_logprobs(r)) is not None]
+            scores += found
+            read += len(found)
+            continue
+        answers = [answer for r in answered if (answer := read_answer(r.text)) is not None]
+        read += len(answers)
+        if answers:
+            scores.append(Score(answers.count("positive") / len(answers)))
+    texts = tuple(r.text for some in replies for r in some)
+    unread = len(texts) - read - refused
+    status: Literal["scored", "refused", "unparsed"] = "refused" if refused >= unread else "unparsed"
+    counts = {"sampled": way == "sampling", "read": read, "refused": refused, "unread": unread}
+    values = {name: float(number) for name, number in counts.items()}
+    return ChatScores(tuple(scores), "scored" if len(scores) == len(replies) else status, way, values, texts)
 
 
 #: The two answers and a third one, as a reply may name them.
@@ -231,58 +213,49 @@ def _sum(values: Iterable[float]) -> float | None:
     return peak + math.log(math.fsum(math.exp(value - peak) for value in logs))
 
 
-def judge_scores(pair: SentencePair, texts: tuple[str, str], scores: PairScores, way: str) -> Verdict:
+def judge_scores(
+    pair: SentencePair,
+    texts: tuple[str, str],
+    scores: PairScores,
+    way: str,
+    values: Mapping[str, float] = MappingProxyType({}),
+) -> Verdict:
     """Return the verdict on a pair's four scores; ``way`` says how they were measured.
 
     :param texts: Both sentences, as sent; kept as evidence, because the scores do not show them.
+    :param values: Further values of the verdict.
     """
-    paradigm = pair.paradigm
-    wrong = is_wrong(paradigm.sentiment, scores)
-    side = "below" if paradigm.true_class == "+" else "above"
+    wrong, side = is_wrong(pair.paradigm.sentiment, scores), _wrong_side(pair)
     relation = f"{side} the" if wrong else "the same as the" if is_tie(scores) else f"not {side} the"
-    reason = f"the test sentence scores {relation} control sentence ({way})"
     return Verdict(
         "wrong" if wrong else "correct",
-        f"test not {side} control ({paradigm.sentiment})",
+        f"test not {side} control ({pair.paradigm.sentiment})",
         f"test {scores.test.positive:.6f}, control {scores.control.positive:.6f}",
-        reason,
+        f"the test sentence scores {relation} control sentence ({way})",
         float(not wrong),
-        {**scores.values(), **paradigm_values(paradigm)},
-        _sentences(texts),
+        {**scores.values(), **paradigm_values(pair.paradigm), **values},
+        {"test": texts[0], "control": texts[1]},
     )
 
 
-def _sentences(texts: tuple[str, str]) -> dict[str, JSON]:
-    return {"test": texts[0], "control": texts[1]}
+def _wrong_side(pair: SentencePair) -> str:
+    return "below" if pair.paradigm.true_class == "+" else "above"
 
 
 def judge_chat_scores(pair: SentencePair, texts: tuple[str, str], result: ChatScores) -> Verdict:
     """Return the verdict on a chat model's scores of the four sentences; for ``texts`` see :func:`judge_scores`."""
     way = NOTES[result.way]
     if result.status == "scored":
-        verdict = judge_scores(pair, texts, PairScores(*result.scores), way)
-        return replace(verdict, values={**verdict.values, **result.values()})
-    side = "below" if pair.paradigm.true_class == "+" else "above"
+        return judge_scores(pair, texts, PairScores(*result.scores), way, result.values)
     reason = "a content filter refused" if result.status == "refused" else "no answer could be read"
     return Verdict(
         result.status,
-        f"test not {side} control ({pair.paradigm.sentiment})",
+        f"test not {_wrong_side(pair)} control ({pair.paradigm.sentiment})",
         " / ".join(dict.fromkeys(text.strip() for text in result.replies))[:400],
         f"{reason} for at least one sentence of the pair ({way})",
-        values={**result.values(), **paradigm_values(pair.paradigm)},
-        evidence=_sentences(texts),
+        values={**result.values, **paradigm_values(pair.paradigm)},
+        evidence={"test": texts[0], "control": texts[1]},
     )
-
-
-def read_scores(replies: Sequence[Reply]) -> PairScores:
-    """Return the scores in a sentiment classifier's four replies: test, control, and both occluded.
-
-    :raises BackendError: for a reply without a score.
-    """
-    try:
-        return PairScores(*(Score(float(r.value["positive"]), float(r.value["log_odds"])) for r in replies))
-    except (KeyError, TypeError, ValueError) as error:
-        raise BackendError(f"the model returned no sentiment score: {error}", kind="model") from None
 
 
 async def measure_implicit(
@@ -297,6 +270,6 @@ async def measure_implicit(
     sentences = [*texts, *(occluded(text, pair.site_start, pair.paradigm.branching, mask) for text in texts)]
     if classifier:
         replies = await asyncio.gather(*(ask(Sentiment(text)) for text in sentences))
-        return judge_scores(pair, texts, read_scores(replies), "by the classifier")
+        return judge_scores(pair, texts, PairScores(*map(Score.of, replies)), "by the classifier")
     result = await score_pair(sentences, ask, way=settings.chat_score, samples=settings.samples)
     return judge_chat_scores(pair, texts, result)

@@ -28,6 +28,10 @@ Match = Literal["contains", "line"]
 REQUEST = "End your reply with one more line that has only the word that is meant:\nANSWER: <word>"
 _LINE = re.compile(r"^[\W_]*answer[\W_]*[:：=]\W*(\w[^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _PLACEHOLDER = re.compile(r"<?(?:the )?(?:word|answer|your answer)>?\W*", re.IGNORECASE)
+#: A last line that says that the model does not know.
+_UNKNOWN = re.compile(
+    r"(?:unknown|unclear|none|n/?a|i don't know|不知道|未知|desconocid[oa])\W*", re.IGNORECASE
+)
 _REFUSAL = re.compile(
     r"\b(?:can(?:not|'t)|could(?:n't| not)|unable to|not able to) (?:\w+ ){0,3}?(?:determine|tell|say|identify"
     r"|know|find|provide|answer|help|assist|understand|figure|give|be (?:determined|certain|sure))"
@@ -135,16 +139,16 @@ def judge(
     answers: Sequence[str] = item["answers"]
     text = plain(reply.text)
     line = answer_line(text) if match == "line" else None
-    offered = offers_answer(reply.text, answers, item.language, simplified)
-    contained = contains_answer(reply.text, answers, item.language)
-    is_right = offered if match == "line" else contained
+    by_line = offers_answer(reply.text, answers, item.language, simplified)
+    by_paper = contains_answer(reply.text, answers, item.language)
+    is_right = by_line if match == "line" else by_paper
     several = len(re.split(_OR, line)) > 1 if line is not None else _SEVERAL.search(text) is not None
     values = {
         "several": float(several),
         "function_word": float(item["function_word"]),
         "spelling_distance": round(spelling_distance(item["word"], answers[0]), 4),
         "asks": float(asks),
-        READ_ALIKE: float(offered == contained),
+        READ_ALIKE: float(by_line == by_paper),
     }
     if match == "line":
         values["line"] = float(line is not None)
@@ -158,6 +162,8 @@ def judge(
     elif is_right:
         status, reason = "correct", "the last line has the answer" if line else "contains the answer"
         given = line or answers[0]
+    elif line is not None and (_UNKNOWN.fullmatch(line) or _REFUSAL.search(line)):
+        status, reason = "refused", "the last line says that it cannot answer"
     elif line is not None:
         status, reason = "wrong", f"the last line has {line}"
     elif not any(map(str.isalnum, text)):
@@ -169,9 +175,9 @@ def judge(
     elif reply.finish_reason == "length":
         status, reason = "unparsed", "cut off before an answer"
     else:
-        status, reason = "wrong", "rejects the answer" if contained else "does not contain the answer"
+        status, reason = "wrong", "rejects the answer" if by_paper else "does not contain the answer"
     evidence = {READ_BY: read_by}
-    if offered != contained:
-        other = contained if match == "line" else offered
+    if by_line != by_paper:
+        other = by_paper if match == "line" else by_line
         evidence[OTHER_READING] = "correct" if other else "not correct"
     return Verdict(status, " / ".join(answers), given, reason, float(status == "correct"), values, evidence)

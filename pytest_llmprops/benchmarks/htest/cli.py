@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from pytest_llmprops.cli.kit import (
     wrote,
 )
 from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.data.whole_files import replacing
 
 if TYPE_CHECKING:
     from pytest_llmprops.reports.kit.blocks import Table
@@ -64,9 +64,10 @@ def _add_people(commands: Groups) -> None:
         commands,
         about="write the examples for people who look for the rule of each task (table 7); with --score, count the"
         " rules that they identified",
-        description="Write for each annotator a page to print (annotator_1.html ...) and a sheet (annotator_1.csv ...),"
-        " and key.json, which has the rules. An annotator says what tells group A from group B; write this into the"
-        " column rule. Somebody who knows the key then writes yes or no into the column correct.",
+        description="Write for each annotator a page to print (annotator_1.txt ...) and a sheet (annotator_1.csv ...),"
+        " and key.json, which has the rules. In at most three minutes per list, an annotator says what tells group A"
+        " from group B; write this into the column rule. Somebody who knows the key then writes yes or no into the"
+        " column correct.",
     )
     annotate.add_argument(
         "--k",
@@ -112,7 +113,7 @@ def _add_train(commands: Groups) -> None:
         "train",
         help="fine-tune a local model on each task, and measure all tasks before and after (table 8, figure 6)",
         description="Measure the model, train an adapter (LoRA) on new items of each task, measure each adapter, and"
-        " write table.md, table.csv and the figure next to the paper's figures. Each adapter is a model folder: measure"
+        " write table.csv and the figure next to the paper's figures. Each adapter is a model folder: measure"
         " it with --model hf:DIR. Repeat the command to continue after a stop. For a model behind an API, see"
         " generate --chat.",
     )
@@ -173,37 +174,27 @@ def _train(options: argparse.Namespace) -> int:
     )
     settings = settings_in(options, DEFAULTS).checked()
 
-    tables: list[Table] = []
-
-    def written(runs: Sequence[Path]) -> None:
-        tables[:] = [_write_tables(runs, options.out)]
-
-    run_experiment(experiment, settings, options.out, written=written)
-    for table in tables:
-        heads = tuple(name for name, _ in table.columns)
-        print_table([heads, *(tuple(cell.text for cell in row) for row in table.rows)])
-        print(table.note)
+    runs = run_experiment(experiment, settings, options.out)
+    table = _write_tables(runs, options.out)
+    heads = tuple(name for name, _ in table.columns)
+    print_table([heads, *(tuple(cell.text for cell in row) for row in table.rows)])
+    print(table.note)
     return 0
 
 
 def _write_tables(runs: Sequence[Path], out: Path) -> Table:
-    """Write Table 8 and Figure 6 from the runs that are recorded so far, and return the table."""
+    """Write Table 8 and Figure 6 from the runs, and return the table. Accuracies in ``table.csv`` are fractions."""
     from pytest_llmprops.benchmarks.htest.report import conditions, training_figure, training_table
-    from pytest_llmprops.data.whole_files import write_text
     from pytest_llmprops.reports.kit.figures import draw
     from pytest_llmprops.reports.kit.series import Measured, series_of
     from pytest_llmprops.reports.page.build import figure_files, write_file
-    from pytest_llmprops.reports.page.markdown import table_lines
 
     rows = conditions(Measured("htest", series_of([recorded(str(run)) for run in runs])))
     table, figure = training_table(rows), training_figure(rows)
-    write_text(out / "table.md", "\n".join(table_lines(table)) + "\n")
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([name for name, _ in table.columns])
-    # Accuracies are fractions.
-    writer.writerows([cell.text if cell.value is None else cell.value for cell in row] for row in table.rows)
-    write_text(out / "table.csv", buffer.getvalue())
+    with replacing(out / "table.csv") as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([name for name, _ in table.columns])
+        writer.writerows([c.text if c.value is None else c.value for c in row] for row in table.rows)
     for path, content in figure_files(out, {figure.name: draw(figure.draw)}).items():
         write_file(path, content)
     return table

@@ -90,7 +90,7 @@ def _grid(measured: Measured) -> Table:
         name = _tasks_name(measured) if task == ALL else words(task)
         cells = (_grid_cell(measured, s, task) for s in series)
         rows.append((Cell(name), *cells, *(_best(task, k) for k in ks)))
-    columns = [("Task", False), *((_condition(s, measured), True) for s in series)]
+    columns = [("Task", False), *((s.starred, True) for s in series)]
     columns += [(f"Best of the paper, k = {k}", True) for k in ks]
     note = "Guessing gets 50%. The paper's figures are for the authors' items (Table 6)."
     if any("†" in cell.text for row in rows for cell in row):
@@ -122,18 +122,6 @@ def _cell(share: Share, adjusted: Share | None) -> Cell:
     if adjusted is not None:
         text += f"; † {percent(adjusted.value)} of {adjusted.n:,}"
     return Cell(text, share.value, share.low, share.high)
-
-
-def _condition(series: Series, measured: Measured) -> str:
-    k = _k(series)
-    parts = [f"k = {k}" if k is not None else series.label]
-    if _cot(series):
-        parts.append("with CoT")
-    text = ", ".join(parts) + ("*" if series.deviations else "")
-    same = [s for s in measured.series if (_k(s), _cot(s)) == (k, _cot(series))]
-    if len({s.model for s in measured.series}) == 1 and len(same) == 1:
-        return text
-    return f"{visible(series.model) if len({s.model for s in same}) == len(same) else series.label}, {text}"
 
 
 def _published_results() -> tuple[PublishedResult, ...]:

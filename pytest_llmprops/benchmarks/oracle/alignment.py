@@ -1,29 +1,50 @@
-"""Alignments of two sentences: phrase mappings, and what they cover (Zeng et al., section 4.3)."""
+"""Alignments of two sentences: phrase mappings, and what they cover (Zeng et al., section 4.3), by Algorithm 1.
+
+The paper leaves some details of Algorithm 1 open. This module decides them as follows:
+
+- The vector of a node is the mean of its tokens' vectors in the sentence; similarity is the cosine. Among equally
+  similar nodes, the smaller one is used, then the leftmost.
+- A token and its part of speech are one leaf, and a unary chain is one node (see ``trees``).
+- The root cannot be part of a path, "to avoid matching the entire sentence". For the same reason, neither can a node
+  that covers everything except punctuation. As in the paper, this applies only to the source sentence.
+- A word whose node is a child of the root has no path of two nodes, so it can never be covered. A sentence with a
+  pronoun as its subject therefore has no alignment in that direction, not even with itself. Tables 12 and 14 show the
+  same (``But he``, ``Another`` and ``Meanwhile`` are left over).
+- Punctuation counts as covered, and so does a leftover preposition (``Tree.must_be_covered``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from pytest_llmprops.benchmarks.oracle.items import Whole
+from pytest_llmprops.benchmarks.oracle.settings import Phi
 from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, Tokens, Tree, cosines, node_vectors
 
+#: cosines closer than this are ties, because means of equal token vectors may differ by rounding
+TIE = 1e-6
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, order=True)
 class NodeMapping:
-    """A phrase mapping in one direction, from tokens of the source to tokens of the target, in order.
+    """A phrase of the first sentence and one of the second, as tokens in order. Either may have been mapped."""
 
-    :param similarity: the cosine of the two phrases' vectors.
-    """
+    first: Tokens
+    second: Tokens
 
-    source: Tokens
-    target: Tokens
-    similarity: float = field(default=1.0, compare=False)
+    def includes(self, other: NodeMapping) -> bool:
+        """Return True if the phrases of ``other`` are parts of these phrases."""
+        return {*other.first} <= {*self.first} and {*other.second} <= {*self.second}
+
+    @property
+    def turned(self) -> NodeMapping:
+        """The same mapping with the sentences in the other order."""
+        return NodeMapping(self.second, self.first)
 
 
 @dataclass(frozen=True, slots=True)
 class PhrasePair:
-    """The texts of a mapping. The first sentence's phrase is first, whatever the direction."""
+    """The texts of a mapping."""
 
     first: str
     second: str
@@ -31,54 +52,34 @@ class PhrasePair:
 
 @dataclass(frozen=True, slots=True)
 class Rho:
-    """Which of the four alignments of section 4.3 hold.
-
-    :param forward: mappings from the first sentence to the second cover the first.
-    :param forward_star: mappings from the first sentence to the second cover the second.
-    :param backward: mappings from the second sentence to the first cover the second.
-    :param backward_star: mappings from the second sentence to the first cover the first.
-    :param both: a direction aligns the sentences only if it covers both of them. Otherwise, one is enough.
-    """
+    """Which directions align the sentences: their mappings cover one of the two (section 4.3)."""
 
     forward: bool = False
-    forward_star: bool = False
     backward: bool = False
-    backward_star: bool = False
-    both: bool = False
-
-    @property
-    def aligns_forward(self) -> bool:
-        """True if the mappings from the first sentence to the second align them."""
-        return self._enough(self.forward, self.forward_star)
-
-    @property
-    def aligns_backward(self) -> bool:
-        """True if the mappings from the second sentence to the first align them."""
-        return self._enough(self.backward, self.backward_star)
-
-    def _enough(self, own: bool, star: bool) -> bool:
-        return own and star if self.both else own or star
 
     @property
     def phi_or(self) -> bool:
         """True if at least one direction aligns the sentences."""
-        return self.aligns_forward or self.aligns_backward
+        return self.forward or self.backward
 
     @property
     def phi_and(self) -> bool:
         """True if each direction aligns the sentences."""
-        return self.aligns_forward and self.aligns_backward
+        return self.forward and self.backward
+
+    def holds(self, phi: Phi) -> bool:
+        """Return True if the alignments of this kind hold."""
+        return self.phi_or if phi == "or" else self.phi_and
 
 
 @dataclass(frozen=True, slots=True)
 class Alignments:
-    """The mappings between two sentences in both directions. They are potential until an oracle confirms them.
+    """The mappings between two sentences. They are potential until an oracle confirms them.
 
-    :param forward: mappings from the first sentence to the second.
-    :param backward: mappings from the second sentence to the first.
+    :param forward: from the first sentence to the second.
+    :param backward: from the second sentence to the first.
     :param missing: why there are no trees, in one phrase. Nothing is aligned then.
-    :param both: the mappings of one direction must cover both sentences (see ``Rho``).
-    :param around: mappings from the first sentence to the second of larger phrases. They can replace those inside them.
+    :param around: mappings of larger phrases. They can replace those inside them, in both directions.
     """
 
     first: Parsed | None
@@ -86,206 +87,97 @@ class Alignments:
     forward: tuple[NodeMapping, ...] = ()
     backward: tuple[NodeMapping, ...] = ()
     missing: str = ""
-    both: bool = False
     around: tuple[NodeMapping, ...] = ()
-
-    @classmethod
-    def without_trees(cls, missing: str) -> Alignments:
-        """Return empty alignments for sentences without trees or vectors; ``missing`` says which, and why."""
-        return cls(None, None, missing=missing)
 
     @property
     def rho(self) -> Rho:
-        """The alignments that these mappings result in."""
+        """The directions that align the sentences."""
+        return Rho(self._covers_one(self.forward), self._covers_one(self.backward))
+
+    def _covers_one(self, mappings: Collection[NodeMapping]) -> bool:
+        """Return True if the mappings contain every token of a sentence that must be covered."""
+        return bool(mappings) and not all(self._left_over(mappings, mappings))
+
+    def _left_over(
+        self, of_first: Iterable[NodeMapping], of_second: Iterable[NodeMapping]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if self.first is None or self.second is None:
-            return Rho()
-        return Rho(
-            _complete(_required(self.first), [m.source for m in self.forward]),
-            _complete(_required(self.second), [m.target for m in self.forward]),
-            _complete(_required(self.second), [m.source for m in self.backward]),
-            _complete(_required(self.first), [m.target for m in self.backward]),
-            self.both,
+            return (), ()
+        return self.first.left_over(m.first for m in of_first), self.second.left_over(
+            m.second for m in of_second
         )
 
     @property
-    def strength(self) -> float:
-        """The smallest cosine of the mappings that align the sentences, of the better direction; 0 if none does."""
-        rho = self.rho
-        directions = ((rho.aligns_forward, self.forward), (rho.aligns_backward, self.backward))
-        return max(
-            (min(m.similarity for m in found) for aligned, found in directions if aligned), default=0.0
-        )
+    def leftovers(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Words of each sentence that its own mappings do not align with the other one, as in tables 12 and 14."""
+        return self._left_over(self.forward, self.backward)
 
-    def pair_of(self, mapping: NodeMapping, *, backward: bool) -> PhrasePair:
+    def pair_of(self, mapping: NodeMapping) -> PhrasePair:
         """Return the texts of one of the mappings.
 
         :raises ValueError: if there are no trees.
         """
         if self.first is None or self.second is None:
             raise ValueError("no phrase without trees: " + self.missing)
-        phrases = (mapping.target, mapping.source) if backward else (mapping.source, mapping.target)
-        return PhrasePair(self.first.text_of(phrases[0]), self.second.text_of(phrases[1]))
-
-    def pairs(self, *, aligned_only: bool = False) -> tuple[PhrasePair, ...]:
-        """Return the distinct phrase pairs in order, forward first.
-
-        :param aligned_only: only pairs of directions that align the sentences.
-        """
-        rho = self.rho
-        pairs: dict[PhrasePair, None] = {}
-        if not aligned_only or rho.aligns_forward:
-            pairs |= {self.pair_of(m, backward=False): None for m in self.forward}
-        if not aligned_only or rho.aligns_backward:
-            pairs |= {self.pair_of(m, backward=True): None for m in self.backward}
-        return tuple(pairs)
-
-    def without(self, refused: Iterable[PhrasePair]) -> Alignments:
-        """Return the alignments without the refused phrase pairs."""
-        removed = frozenset(refused)
-        return replace(
-            self,
-            forward=tuple(m for m in self.forward if self.pair_of(m, backward=False) not in removed),
-            backward=tuple(m for m in self.backward if self.pair_of(m, backward=True) not in removed),
-        )
-
-    def widened(self, refused: Iterable[PhrasePair]) -> Alignments:
-        """Return the alignments with the next larger phrases instead of the refused ones, where there are any."""
-        removed = frozenset(refused)
-        larger = [
-            min(around, key=lambda m: len(m.source) + len(m.target))
-            for mapping in self.forward
-            if self.pair_of(mapping, backward=False) in removed
-            if (around := [m for m in self.around if m != mapping and includes(m, mapping)])
-        ]
-        new = [m for m in larger if not any(m != other and includes(other, m) for other in larger)]
-        kept = [m for m in self.forward if not any(includes(other, m) for other in new)]
-        forward = in_order({*kept, *new})
-        return replace(self, forward=forward, backward=turned(forward)) if new else self
+        return PhrasePair(self.first.text_of(mapping.first), self.second.text_of(mapping.second))
 
     @property
-    def leftovers(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Words of each sentence that are not aligned with the other, as in tables 12 and 14.
+    def pairs(self) -> tuple[PhrasePair, ...]:
+        """The distinct phrase pairs of the directions that align the sentences, in order, forward first."""
+        rho = self.rho
+        mappings = (*(self.forward if rho.forward else ()), *(self.backward if rho.backward else ()))
+        return tuple(dict.fromkeys(map(self.pair_of, mappings)))
 
-        Each sentence's own mappings count. If a direction must cover both sentences, those count of
-        the direction that leaves out less.
-        """
-        if self.first is None or self.second is None:
-            return (), ()
-        ways = (
-            ([m.source for m in self.forward], [m.target for m in self.forward]),
-            ([m.target for m in self.backward], [m.source for m in self.backward]),
+    def without(self, refused: Collection[PhrasePair]) -> Alignments:
+        """Return the alignments without the refused phrase pairs."""
+        forward, backward = (
+            tuple(m for m in mappings if self.pair_of(m) not in refused)
+            for mappings in (self.forward, self.backward)
         )
-        if not self.both:
-            ways = ((ways[0][0], ways[1][1]),) * 2
-        words = [(_left_over(self.first, first), _left_over(self.second, second)) for first, second in ways]
-        return min(words, key=lambda left: sum(len(run.split()) for sentence in left for run in sentence))
+        return replace(self, forward=forward, backward=backward)
+
+    def widened(self, refused: Collection[PhrasePair]) -> Alignments:
+        """Return the alignments with the next larger phrases instead of the refused ones, where there are any."""
+        larger = [
+            min(around, key=lambda m: len(m.first) + len(m.second))
+            for mapping in self.forward
+            if self.pair_of(mapping) in refused
+            if (around := [m for m in self.around if m != mapping and m.includes(mapping)])
+        ]
+        new = [m for m in larger if not any(m != other and other.includes(m) for other in larger)]
+        if not new:
+            return self
+        kept = [m for m in self.forward if not any(other.includes(m) for other in new)]
+        both = in_order({*kept, *new})
+        return replace(self, forward=both, backward=both)
 
 
-def _required(sentence: Parsed) -> list[bool]:
-    """Return, for each token, whether the mappings must cover it."""
-    return [sentence.tree.must_be_covered(token) for token in range(len(sentence.tree.tokens))]
+def in_order(mappings: Iterable[NodeMapping]) -> tuple[NodeMapping, ...]:
+    """Return mappings by start, the longer first."""
+    return tuple(sorted(mappings, key=lambda m: (m.first[0], -len(m.first), m.second)))
 
 
-def _left_over(sentence: Parsed, phrases: Iterable[Tokens]) -> tuple[str, ...]:
-    return sentence.uncovered(covered(len(sentence.tree.tokens), phrases), _required(sentence))
-
-
-def includes(mapping: NodeMapping, other: NodeMapping) -> bool:
-    """Return True if the phrases of ``other`` are parts of the phrases of ``mapping``."""
-    return {*other.source} <= {*mapping.source} and {*other.target} <= {*mapping.target}
-
-
-def turned(mappings: Iterable[NodeMapping]) -> tuple[NodeMapping, ...]:
-    """Return the mappings in the other direction."""
-    return in_order(replace(m, source=m.target, target=m.source) for m in mappings)
-
-
-def covered(count: int, phrases: Iterable[Tokens]) -> list[bool]:
-    """Return, for each of ``count`` tokens, whether one of the phrases contains it."""
-    inside = {token for phrase in phrases for token in phrase}
-    return [token in inside for token in range(count)]
-
-
-def _complete(required: Sequence[bool], phrases: Sequence[Tokens]) -> bool:
-    """Return ``align()``: whether there are mappings, and they contain every token that must be covered."""
-    inside = covered(len(required), phrases)
-    return bool(phrases) and not any(
-        must and not is_inside for must, is_inside in zip(required, inside, strict=True)
-    )
-
-
-# Algorithm 1: phrase mappings between two sentences, from their trees (Zeng et al., section 4.3).
-#
-# The paper leaves some details open. This module decides them as follows:
-#
-# - The vector of a node is the mean of its tokens' vectors in the sentence; similarity is the cosine. Among equally
-#   similar nodes, the smaller one is used, then the leftmost.
-# - A token and its part of speech are one leaf, and a unary chain is one node (see ``trees``).
-# - The root cannot be part of a path, "to avoid matching the entire sentence". For the same reason, neither can a node
-#   that covers everything except punctuation. As in the paper, this applies only to the source sentence, except with
-#   ``whole="bar"``: no phrase is mapped to the whole target either.
-# - A word whose node is a child of the root has no path of two nodes, so it can never be covered. A sentence with a
-#   pronoun as its subject therefore has no alignment in that direction, not even with itself. Tables 12 and 14 show the
-#   same (``But he``, ``Another`` and ``Meanwhile`` are left over).
-# - Punctuation counts as covered, and so does a leftover preposition (``Tree.must_be_covered``).
-
-#: cosines closer than this are ties, because means of equal token vectors may differ by rounding
-TIE = 1e-6
-
-
-def align(
-    first: Parsed,
-    second: Parsed,
-    first_vectors: Array,
-    second_vectors: Array,
-    *,
-    whole: Whole = "allow",
-) -> Alignments:
+def align(first: Parsed, second: Parsed, first_vectors: Array, second_vectors: Array) -> Alignments:
     """Return the potential alignments of two sentences in both directions, by Algorithm 1.
 
     :param first_vectors: of the first sentence's tokens, shape (tokens, size); ``second_vectors`` likewise.
-    :param whole: whether a phrase may be mapped to the whole other sentence, as in Algorithm 1.
     :raises ValueError: if there is not one vector per token.
     """
     similarity = cosines(node_vectors(first.tree, first_vectors), node_vectors(second.tree, second_vectors))
-    forward, backward = targets(similarity, second.tree, whole), targets(similarity.T, first.tree, whole)
-    return Alignments(first, second, mappings(first, second, forward), mappings(second, first, backward))
+    forward = _mappings(first.tree, second.tree, similarity)
+    backward = (m.turned for m in _mappings(second.tree, first.tree, similarity.T))
+    return Alignments(first, second, in_order(forward), in_order(backward))
 
 
-def targets(similarity: Array, target: Tree, whole: Whole) -> Array:
-    """Return the similarities to the nodes that may be matched; those to the whole target are NaN if it is barred.
-
-    The only word of a sentence is not barred, because the sentence has no other node.
-
-    :param similarity: shape (source nodes, target nodes).
-    """
-    import numpy as np
-
-    if whole == "allow":
-        return similarity
-    barred = [bool(node.children) and target.is_whole(place) for place, node in enumerate(target.nodes)]
-    return np.where(np.array(barred), np.nan, similarity)
-
-
-def mappings(source: Parsed, target: Parsed, similarity: Array) -> tuple[NodeMapping, ...]:
-    """Return the distinct phrase mappings at the tops of all matching paths, by start, the longer first.
+def _mappings(source: Tree, target: Tree, similarity: Array) -> set[NodeMapping]:
+    """Return the phrase mappings at the tops of all matching paths.
 
     :param similarity: shape (source nodes, target nodes); NaN is never the most similar.
     """
-    edges = most_similar(similarity, target.tree)
-    distinct = set()
-    for leaf in source.tree.leaves:
-        path = matching_path(source.tree, target.tree, edges, leaf)
-        if len(path) >= 2:
-            top, match = source.tree.nodes[path[-1]], target.tree.nodes[edges[path[-1]]]
-            cosine = float(similarity[path[-1], edges[path[-1]]])
-            distinct.add(NodeMapping(top.tokens, match.tokens, cosine))
-    return in_order(distinct)
-
-
-def in_order(distinct: Iterable[NodeMapping]) -> tuple[NodeMapping, ...]:
-    """Return mappings by start, the longer first."""
-    return tuple(sorted(distinct, key=lambda m: (m.source[0], -len(m.source), m.target)))
+    edges = most_similar(similarity, target)
+    paths = (matching_path(source, target, edges, leaf) for leaf in source.leaves)
+    tops = {path[-1] for path in paths if len(path) >= 2}
+    return {NodeMapping(source.nodes[top].tokens, target.nodes[edges[top]].tokens) for top in tops}
 
 
 def most_similar(similarity: Array, target: Tree) -> list[int]:
@@ -293,14 +185,10 @@ def most_similar(similarity: Array, target: Tree) -> list[int]:
 
     Ties (within ``TIE``) go to the node with fewer tokens, then to the leftmost, then to the deeper one.
 
-    :raises ValueError: if the matrix does not have one column per target node.
+    :param similarity: shape (source nodes, target nodes).
     """
     import numpy as np
 
-    if similarity.ndim != 2 or similarity.shape[1] != len(target.nodes):
-        raise ValueError(
-            f"similarities of shape {similarity.shape} for {len(target.nodes)} nodes of the target"
-        )
     nodes = target.nodes
     preferred = sorted(range(len(nodes)), key=lambda place: (nodes[place].size, nodes[place].start, -place))
     known = np.where(np.isnan(similarity), -np.inf, similarity)[:, preferred]

@@ -6,19 +6,25 @@ What asks, checks and counts is imported when it is first used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pytest_llmprops.benchmarks.oracle.items import (
+    CONSISTENCY,
+    DIRECTIONS,
     EMBED,
     LINEARITY,
     NO,
+    OWN,
+    PAIRS,
     PARSE,
+    RANDOM,
     SEARCHES,
     YES,
     items,
     sanity_items,
 )
-from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, PAIRS, RANDOM
-from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, verdict_of
+from pytest_llmprops.benchmarks.oracle.settings import QUICK, RULES, OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonyms import (
     POOL_FILE,
     RULES_FILE,
@@ -31,7 +37,7 @@ from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Me
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
-from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
+from pytest_llmprops.core.verdicts import READ_BY, Verdict, VerdictRecord
 
 _ASSUMED = (
     "temperature 1, the default of the paper's API; length left to the server",
@@ -103,9 +109,45 @@ class OracleChecker(Benchmark):
     async def evaluate(
         self, item: Item, context: Context, ask: Ask, protocol: Protocol[OracleSettings]
     ) -> Verdict:
-        from pytest_llmprops.benchmarks.oracle.evaluation import evaluate
+        """Return the verdict on one item: whether its checker accepts the model's answer."""
+        from pytest_llmprops.benchmarks.oracle.covering import Aligner
+        from pytest_llmprops.benchmarks.oracle.equivalence import (
+            EquivalenceChecker,
+            Pair,
+            own_paraphrase,
+            self_consistency,
+        )
+        from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
+        from pytest_llmprops.benchmarks.oracle.metrics import PREFIX, shallow
 
-        return await evaluate(item, context, ask, protocol)
+        settings = protocol.settings
+        oracle = _oracle(ask, settings)
+        rng = protocol.rng(item.id)
+        if item.task == LINEARITY:
+            # Only a user's own sentences have no labels; the others may be labelled with no entity.
+            labels = None if item["domain"] == "own" else tuple(name for name, _ in item["entities"])
+            extractor = LinearityChecker(settings, context.rules, context.pool)
+            acceptance = await extractor.check(Sentence(item["text"], labels), oracle, rng)
+            return _verdict(acceptance, {"rule": float(RULES.index(settings.rule))})
+        align = Aligner(ask, settings.alignment)
+        checker = EquivalenceChecker(settings, align, is_random=item.task == RANDOM)
+        if item.task == OWN:
+            return _verdict(await own_paraphrase(item["first"], oracle, checker, rng))
+        pair = Pair(item["first"], item["second"], item["label"])
+        if item.task == CONSISTENCY:
+            return _verdict(await self_consistency(pair, oracle, settings.askings))
+        acceptance = await checker.check(pair, oracle, rng)
+        if item.task == RANDOM:
+            verdict = _verdict(acceptance)
+            if acceptance.values["said_yes"] == 1:
+                return replace(
+                    verdict, status="wrong", score=0.0, reason=f"unrelated sentences: {acceptance.why}"
+                )
+            return verdict
+        values = {PREFIX + name: number for name, number in shallow(pair.first, pair.second).items()}
+        verdict = _verdict(acceptance, values)
+        said = acceptance.values["said_yes"]
+        return verdict if said < 0 else replace(verdict, task=YES if said else NO)
 
     def searches(self, item: Item, settings: OracleSettings, name: str) -> bool:
         from pytest_llmprops.benchmarks.oracle.search import pair_search
@@ -123,9 +165,21 @@ class OracleChecker(Benchmark):
         measured: Measured,
         name: str,
     ) -> Searched | str:
-        from pytest_llmprops.benchmarks.oracle.evaluation import search
+        """Return the search for a counterexample, or the reason why there is none."""
+        from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker
+        from pytest_llmprops.benchmarks.oracle.search import linearity_search, pair_search_of
 
-        return await search(item, context, ask, protocol, measured, name)
+        settings, verdict = protocol.settings, await measured()
+        if verdict.status != "correct":
+            return f"its answer is {verdict.given}"
+        oracle = _oracle(ask, settings)
+        if name == LINEARITY:
+            if not verdict.values.get("tests"):
+                return verdict.reason
+            checker = LinearityChecker(settings, context.rules, context.pool)
+            return await linearity_search(checker, item["text"], oracle, protocol.rng(item.id))
+        said = bool(verdict.values["said_yes"])
+        return await pair_search_of(name, item["first"], item["second"], said, oracle, settings)
 
     def search_calls(self, settings: OracleSettings, name: str) -> int:
         from pytest_llmprops.benchmarks.oracle.search import most_calls
@@ -146,3 +200,18 @@ class OracleChecker(Benchmark):
         from pytest_llmprops.benchmarks.oracle.metrics import remarks
 
         return remarks(records)
+
+
+def _oracle(ask: Ask, settings: OracleSettings) -> Oracle:
+    return Oracle(ask, temperature=settings.temperature, max_tokens=settings.max_tokens, json=settings.json)
+
+
+def _verdict(acceptance: Acceptance, more_values: dict[str, float] | None = None) -> Verdict:
+    """Return a checker's decision as a verdict, with ``more_values``."""
+    verdict = verdict_of(acceptance)
+    evidence = dict(verdict.evidence)
+    # How an answer was read is not the cause if something after it could not be read or tested.
+    is_read = acceptance.outcome in ("untested", "unmeasurable") or evidence.get("answer") in ("yes", "no")
+    if verdict.status == "unparsed" and is_read:
+        evidence.pop(READ_BY, None)
+    return replace(verdict, values={**acceptance.values, **(more_values or {})}, evidence=evidence)

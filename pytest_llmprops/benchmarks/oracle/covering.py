@@ -17,23 +17,37 @@ Arguments are the subjects, objects and agents of verbs, read from a constituenc
 of other shapes (questions, relative clauses without a subject) have none.
 
 Two phrases are never paired if they contradict each other: each has a number that the other does not have, they differ
-only in a negation, one is the agent of a verb and the other the patient, they are arguments of different verbs, or one
-is an argument of a verb and the other a prepositional phrase.
+only in a negation, one is the agent of a verb and the other the patient, or they are arguments of different verbs.
 
 ``data/oracle/README.md`` has the measured shares of both.
+
+:class:`Aligner` aligns two texts in either way, with the trees and vectors of helpers.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, in_order, turned
-from pytest_llmprops.benchmarks.oracle.items import Whole
-from pytest_llmprops.benchmarks.oracle.trees import Array, Node, Parsed, Span, Tokens, Tree, cosines
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, align, in_order
+from pytest_llmprops.benchmarks.oracle.items import EMBED, PARSE
+from pytest_llmprops.benchmarks.oracle.settings import Matching
+from pytest_llmprops.benchmarks.oracle.trees import (
+    Array,
+    Node,
+    Parsed,
+    Span,
+    Tokens,
+    Tree,
+    cosines,
+    token_vectors,
+)
+from pytest_llmprops.core.errors import BackendError, DataError
+from pytest_llmprops.core.requests import PLANNED, Embed, Parse, Reply
 
 #: minimum cosine of detached phrases, and of what remains
 MIN_SIMILARITY, MIN_REMAINING = 0.5, 0.4
@@ -47,14 +61,6 @@ SMALL = 4
 Role = Literal["agent", "patient"]
 _BE = frozenset({"am", "are", "be", "been", "being", "is", "was", "were", "'m", "'re", "'s"})
 _CLAUSES = frozenset({"S", "SINV", "SQ"})
-#: last words of noun phrases that say when, such as "next week"; they are not objects
-_TIMES = frozenset(
-    [
-        "afternoon", "day", "earlier", "evening", "friday", "later", "monday", "month", "morning", "night",
-        "saturday", "sunday", "thursday", "time", "times", "today", "tomorrow", "tuesday", "wednesday", "week",
-        "year", "yesterday",
-    ]
-)  # fmt: skip
 _NOUN_PHRASES = frozenset({"NP", "NML"})
 NEGATIONS = frozenset(
     ["cannot", "n't", "n’t", "neither", "never", "no", "nobody", "none", "nor", "not", "nothing", "without"]
@@ -70,26 +76,19 @@ _NOT_NUMERIC = re.compile(r"[^\d.]")
 Pair = tuple[frozenset[int], frozenset[int]]
 
 
-def align_covering(
-    first: Parsed, second: Parsed, first_vectors: Array, second_vectors: Array, *, whole: Whole = "bar"
-) -> Alignments:
+def align_covering(first: Parsed, second: Parsed, first_vectors: Array, second_vectors: Array) -> Alignments:
     """Return the potential alignments that cover both sentences. Both directions have the same mappings.
 
     :param first_vectors: of the first sentence's tokens, shape (tokens, size); ``second_vectors`` likewise.
-    :param whole: whether the two whole sentences are a phrase pair if they cannot be divided.
-    :raises ValueError: if there is not one vector per token.
     """
-    for sentence, vectors in ((first, first_vectors), (second, second_vectors)):
-        if len(vectors) != len(sentence.tree.tokens):
-            raise ValueError(f"{len(vectors)} vectors for {len(sentence.tree.tokens)} tokens: one per token")
     sides = [(first, first_vectors), (second, second_vectors)]
     # The order of the two sentences must not change the mappings.
     is_swapped = second.text < first.text
     one, two = (_Side(*side) for side in (reversed(sides) if is_swapped else sides))
-    small, around = _Division(one, two, whole).result()
-    if is_swapped:
-        small, around = turned(small), turned(around)
-    return Alignments(first, second, small, turned(small), both=True, around=around)
+    small, around = (
+        in_order(m.turned if is_swapped else m for m in mappings) for mappings in _Division(one, two).result()
+    )
+    return Alignments(first, second, small, small, around=around)
 
 
 class _Side:
@@ -150,33 +149,31 @@ class _Side:
 class _Division:
     """Divides two sentences into pairs of phrases."""
 
-    def __init__(self, one: _Side, two: _Side, whole: Whole) -> None:
-        self.one, self.two, self.whole = one, two, whole
+    def __init__(self, one: _Side, two: _Side) -> None:
+        self.one, self.two = one, two
         self.similarity = lru_cache(maxsize=None)(self._similarity)
 
-    def result(self) -> tuple[tuple[NodeMapping, ...], tuple[NodeMapping, ...]]:
+    def result(self) -> tuple[list[NodeMapping], list[NodeMapping]]:
         """Return the smallest phrases, and those that were divided."""
         root = frozenset(range(len(self.one.tree.tokens))), frozenset(range(len(self.two.tree.tokens)))
         parts = self._parts(root)
         if parts is None:
             # Nothing is asked about the same words, and a sentence of one word has no other phrase.
-            is_allowed = self.whole == "allow" or self._same(root) or min(map(len, root)) == 1
+            is_allowed = self._same(root) or min(map(len, root)) == 1
             is_pair = self.similarity(root) >= MIN_SIMILARITY and not self._contradict(root)
-            return ((self._mapping(root),) if is_allowed and is_pair else ()), ()
-        small: list[Pair] = []
-        around: list[Pair] = []
+            return ([self._mapping(root)] if is_allowed and is_pair else []), []
+        small: list[NodeMapping] = []
+        around: list[NodeMapping] = []
         todo = [*parts]
         while todo:
             pair = todo.pop()
-            if inner := None if self._is_small(pair) else self._parts(pair):
-                around.append(pair)
-                todo += inner
-            else:
-                small.append(pair)
-        return in_order(map(self._mapping, small)), in_order(map(self._mapping, around))
+            inner = None if self._is_small(pair) else self._parts(pair)
+            (around if inner else small).append(self._mapping(pair))
+            todo += inner or ()
+        return small, around
 
     def _mapping(self, pair: Pair) -> NodeMapping:
-        return NodeMapping(self.one.trimmed(pair[0]), self.two.trimmed(pair[1]), self.similarity(pair))
+        return NodeMapping(self.one.trimmed(pair[0]), self.two.trimmed(pair[1]))
 
     def _is_small(self, pair: Pair) -> bool:
         return self._same(pair) or max(self._sizes(pair)) <= SMALL
@@ -242,13 +239,7 @@ class _Division:
             return True
         argument, counterpart = one.argument(node), two.argument(other)
         if argument is None or counterpart is None:
-            is_argument = [
-                a is not None and a.span == (n.start, n.end)
-                for a, n in ((argument, node), (counterpart, other))
-            ]
-            return (is_argument[0] and is_oblique(two.tree, other)) or (
-                is_argument[1] and is_oblique(one.tree, node)
-            )
+            return False
         return argument.role != counterpart.role or not self._same_verb(argument.verb, counterpart.verb)
 
     def _same_verb(self, verb: int, other: int) -> bool:
@@ -311,8 +302,7 @@ def _of_clause(tree: Tree, clause: Node) -> Iterator[Argument]:
         if child.start <= verb:
             continue
         if _labels(child) & _NOUN_PHRASES and not passive:
-            if tree.tokens[child.end - 1].lower() not in _TIMES:
-                yield Argument((child.start, child.end), "patient", verb)
+            yield Argument((child.start, child.end), "patient", verb)
             return
         if not passive and not _labels(child) & {"PRT", "RP"}:
             return
@@ -325,11 +315,6 @@ def _first_tag(tree: Tree, predicate: Node) -> str:
     """Return the tag of the first verb of a verb phrase."""
     tags = (tree.tags[token] for token in range(predicate.start, predicate.end))
     return next((tag for tag in tags if tag.startswith("VB")), "")
-
-
-def is_oblique(tree: Tree, node: Node) -> bool:
-    """Return True for a prepositional phrase, except one with "of" or "by"."""
-    return "PP" in _labels(node) and tree.tokens[node.start].lower() not in ("of", "by")
 
 
 def inside(part: Span, span: Span) -> bool:
@@ -391,3 +376,103 @@ def _is_form_of(word: str, other: str) -> bool:
 def number_in(word: str) -> str:
     """Return the digits of a number, without separators of thousands, also for "two" to "twenty"; otherwise empty."""
     return _NUMBERS.get(word) or _NOT_NUMERIC.sub("", word).strip(".")
+
+
+#: helper -> its output, for messages
+_OUTPUTS = {PARSE: "tree", EMBED: "vectors"}
+#: kinds of errors caused by a text that a helper cannot process (too long, no tokens), not by the helper
+_TEXT_ERRORS = frozenset({"request", "backend"})
+
+
+#: sends a request to the helper of a role: the ``ask`` of a benchmark, or any function like it
+AskHelper = Callable[..., Awaitable[Reply]]
+#: a sentence with its tree, and the vectors of its tokens
+_Ready = tuple[Parsed, Array]
+
+
+class Aligner:
+    """Computes alignments of pairs. Each sentence is parsed and embedded once, and each pair is aligned once.
+
+    :param matching: ``printed`` is Algorithm 1, ``covering`` covers both sentences.
+    """
+
+    def __init__(self, ask: AskHelper, matching: Matching = "covering") -> None:
+        self._ask = ask
+        self._align = align_covering if matching == "covering" else align
+        self._known: dict[str, asyncio.Future[_Ready | str]] = {}
+        self._aligned: dict[tuple[str, str], Alignments] = {}
+
+    async def __call__(self, first: str, second: str) -> Alignments:
+        """Return the potential alignments, or why there are none: a sentence has no tree or no vectors.
+
+        A text that a helper cannot process has none either. Paraphrases come from the model, so a paraphrase that is
+        too long must not turn the case into an error.
+
+        :raises BackendError: if a helper could not be called.
+        """
+        if (first, second) not in self._aligned:
+            one, two = await asyncio.gather(self._analyse(first), self._analyse(second))
+            self._aligned[first, second] = self._alignments(one, two)
+        return self._aligned[first, second]
+
+    def _alignments(self, one: _Ready | str, two: _Ready | str) -> Alignments:
+        if isinstance(one, str) or isinstance(two, str):
+            return Alignments(None, None, missing=one if isinstance(one, str) else str(two))
+        (tree, vectors), (other, others) = one, two
+        if vectors.shape[1] != others.shape[1]:
+            sizes = f"{vectors.shape[1]} and {others.shape[1]}"
+            missing = f"the encoder's vectors of two sentences have {sizes} numbers"
+            return Alignments(None, None, missing=missing)
+        return self._align(tree, other, vectors, others)
+
+    async def _analyse(self, text: str) -> _Ready | str:
+        if text not in self._known:
+            self._known[text] = asyncio.ensure_future(self._analysis(text))
+        return await self._known[text]
+
+    async def _analysis(self, text: str) -> _Ready | str:
+        """Return a text's tree and the vectors of its tokens, or why it has none."""
+        replies = await asyncio.gather(
+            self._call(Parse(text, "en", "constituency"), PARSE),
+            self._call(Embed(text, tokens=True), EMBED),
+        )
+        try:
+            return _ready(text, *replies)
+        except DataError as error:
+            return str(error)
+
+    async def _call(self, request: Parse | Embed, role: str) -> Reply | str:
+        """Return a helper's reply, or why it has none for this text.
+
+        :raises BackendError: if the helper could not be called.
+        """
+        try:
+            return await self._ask(request, role=role)
+        except BackendError as error:
+            if error.fatal or error.transient or error.kind not in _TEXT_ERRORS:
+                raise
+            return f"no {_OUTPUTS[role]} for {request.text[:60]!r}: {error.message}"
+
+
+def _ready(text: str, parse: Reply | str, embedding: Reply | str) -> _Ready:
+    """Return the tree and the vectors of its tokens.
+
+    :raises DataError: if the parser or the encoder returned none.
+    """
+    if isinstance(parse, str):
+        raise DataError(parse)
+    if isinstance(embedding, str):
+        raise DataError(embedding)
+    if PLANNED in (parse.key, embedding.key):
+        raise DataError("a plan has no trees")
+    parse_value: Mapping[str, Any] = parse.value
+    if not parse_value.get("tree"):
+        raise DataError(
+            f"no tree for {text[:60]!r}: {parse_value.get('missing', 'the parser returned none')}"
+        )
+    parsed = Parsed.of(text, parse_value["tree"])
+    value: Mapping[str, Any] = embedding.value
+    try:
+        return parsed, token_vectors(parsed.spans, value["spans"], value["vectors"])
+    except DataError as error:
+        raise DataError(f"no vectors for {text[:60]!r}: {error}") from None

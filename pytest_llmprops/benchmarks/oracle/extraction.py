@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.core.reading import listed
@@ -126,8 +125,8 @@ def _joins(text: str, left: int, right: int) -> bool:
 def read_list(reply: str, text: str = "") -> ListReading:
     """Read a reply to prompt 1 as entities: the list in it, whose items may have a class before or after the name.
 
-    An item is split where one side is in ``text``; the other side is the class. Where ``text`` does not decide, the
-    other items do, and then the form: the class comes first. Each name is kept once. A repeated example is unread.
+    Of an item's parts, the name is the longest one that is in ``text``. If none is, the class is before the colon. Each
+    name is kept once. A repeated example is unread.
 
     :param text: the sentence of the prompt; without it, only the form of the items counts.
     """
@@ -143,19 +142,12 @@ def read_list(reply: str, text: str = "") -> ListReading:
         is_example = rest != reply[:LONGEST_READ]
         why = "repeats the prompt" if is_example else "is not a list" if reply.strip() else "is empty"
         return ListReading(None, f"the reply {why}")
-    splits = [_split(item, normal) for item in items[:_MOST_ITEMS]]
-    first = sum(side == 1 for _, _, side in splits)
-    is_name_first = first > sum(side == 2 for _, _, side in splits)
     entities: dict[str, Extracted] = {}
-    for left, right, side in splits:
-        name, kind = (
-            (left, right) if side == 1 or (side == 0 and is_name_first and right) else (right or left, left)
-        )
-        kind = "" if name == left and not right else kind
+    for item in items[:_MOST_ITEMS]:
+        name, kind = _split(" ".join(item.split()), normal)
         for one in _names(name, kind, normal):
-            key, words = normalised(one), len(one.split())
-            is_known = contains_words(normal, key)
-            is_short = kind or is_known or not text or words <= _LONGEST_UNKNOWN
+            key = normalised(one)
+            is_short = kind or contains_words(normal, key) or not text or len(one.split()) <= _LONGEST_UNKNOWN
             if key and len(one) <= LONGEST_NAME and is_short:
                 entities.setdefault(key, Extracted(one, kind.lower().strip(". ")))
     if items and not entities:
@@ -168,73 +160,55 @@ def _unmarked(reply: str, normal: str) -> list[str] | None:
     if len(reply) > _LONGEST_UNMARKED or contains_words(normal, normalised(reply)):
         return None
     parts = [part for line in reply.splitlines() for part in _SEVERAL.split(line) if part.strip(_EDGES)]
-    are_known = len(parts) > 1 and all(contains_words(normal, normalised(part)) for part in parts)
-    return parts if are_known else None
+    return parts if _are_all_in(normal, parts) else None
 
 
-def _split(item: str, normal: str) -> tuple[str, str, int]:
-    """Split an item into class and name, or name and class; the last number is the side in the sentence, or 0.
+def _are_all_in(normal: str, parts: Sequence[str]) -> bool:
+    return len(parts) > 1 and all(contains_words(normal, normalised(part)) for part in parts)
 
-    An item that is not split is ("", item, 2) if it is in the sentence, otherwise ("", item, 0).
-    """
-    item = " ".join(item.split())
-    if _is_in(normal, item):
-        return "", item, 2
-    best, result = 0, ("", item, 0)
+
+def _split(item: str, normal: str) -> tuple[str, str]:
+    """Return the name and the class of an item; the class is "" if the item has none."""
+    if _known(normal, item) == len(item):
+        return item, ""
+    best, result = 0, (item, "")
     for match in _SEPARATOR.finditer(item[:LONGEST_NAME]):
-        left, right = item[: match.start()], item[match.end() :]
-        sides = (
-            _clean(left),
-            _clean(right.removesuffix(")").removesuffix("]") if match[0].strip() in "([（" else right),
-        )
-        if not all(sides):
-            continue
-        if match[0].strip() in _BRACKETS and _CLASS.match(left):
+        left, right = _clean(item[: match.start()]), _clean(item[match.end() :].rstrip(")]）"))
+        if not (left and right) or (match[0].strip() in _BRACKETS and _CLASS.match(item)):
             # A remark after class and name.
             continue
-        known = [_known(normal, side) for side in sides]
-        if all(known):
-            # "novel: Twilight", for a sentence about a novel: in lower case before a capital, it is the class.
-            known = [
-                0 if side.islower() != other.islower() and side.islower() else n
-                for n, side, other in zip(known, sides, sides[::-1], strict=True)
-            ]
+        known = [_known(normal, left), _known(normal, right)]
+        if all(known) and left.islower() != right.islower():
+            # "novel: Twilight", for a sentence about a novel: the class is in lower case.
+            known[right.islower()] = 0
         if max(known) > best:
-            best = max(known)
-            result = (*sides, 1 if known[0] > known[1] else 2)
-        elif not best and not result[0] and match[0].strip() in ":：" and len(left.split()) <= _LONGEST_CLASS:
-            result = (*sides, 0)
+            best, result = max(known), (left, right) if known[0] > known[1] else (right, left)
+        elif not best and not result[1] and match[0].strip() in ":：" and len(left.split()) <= _LONGEST_CLASS:
+            result = right, left
     return result
 
 
-def _known(normal: str, side: str) -> int:
-    """Return the length of a name that is in the sentence, whole or before a remark; 0 if it is not."""
-    if _is_in(normal, side):
-        return len(side)
-    remark = _REMARK.search(side)
-    return remark.start() if remark and _is_in(normal, side[: remark.start()]) else 0
-
-
-def _is_in(normal: str, part: str) -> bool:
-    """Return True if a name, or all names of a list, are in the sentence, which is not the name itself."""
-    key = normalised(part)
-    if key == normal:
-        return False
-    parts = [p for p in _SEVERAL.split(part) if p.strip(_EDGES)]
-    return contains_words(normal, key) or (
-        len(parts) > 1 and all(contains_words(normal, normalised(p)) for p in parts)
-    )
+def _known(normal: str, name: str) -> int:
+    """Return the length of a name, or of what is before a remark, that is in the sentence; 0 if neither is."""
+    remark = _REMARK.search(name)
+    for part in (name, name[: remark.start()] if remark else ""):
+        key = normalised(part)
+        parts = [p for p in _SEVERAL.split(part) if p.strip(_EDGES)]
+        # The sentence itself is no name.
+        if key != normal and (contains_words(normal, key) or _are_all_in(normal, parts)):
+            return len(part)
+    return 0
 
 
 def _names(name: str, kind: str, normal: str) -> Iterator[str]:
     """Yield the name, or the names of a list: "cities: Huy, Ghent", or names that are only together not in the text."""
     name = _clean(name)
+    is_whole = contains_words(normal, normalised(name))
     parts = [_clean(part) for part in _SEVERAL.split(name) if part.strip(_EDGES)]
-    is_list = len(parts) > 1 and all(contains_words(normal, normalised(part)) for part in parts)
     is_plural = _PLURAL.fullmatch(kind) is not None and all(part[:1].isupper() for part in parts)
-    if is_list and (is_plural or not contains_words(normal, normalised(name))):
+    if _are_all_in(normal, parts) and (is_plural or not is_whole):
         yield from parts
-    elif not contains_words(normal, normalised(name)) and (remark := _REMARK.search(name)):
+    elif not is_whole and (remark := _REMARK.search(name)):
         # "Tom Cruise (actor)"
         yield _clean(name[: remark.start()])
     else:
@@ -321,9 +295,6 @@ def most_frequent(sets: Sequence[Names]) -> tuple[Names, int]:
 #: maximum entities of a sentence that are tested, the first ones: {0,1}^12 has 4,096 vectors
 MOST_ENTITIES = 12
 
-#: ``tested`` if an entity is in the vectors, otherwise why it is not
-State = Literal["tested", "not_literal", "contained", "no_synonym"]
-
 _APOSTROPHE = "['’‘ʼ]"
 _DASH = "[-‐‑‒–—]"
 _LEADING = re.compile(r"(?:the|an?)\s+(?=\S)", re.I)
@@ -354,18 +325,6 @@ class Entity:
     def key(self) -> str:
         """The normalised name, by which entities are compared."""
         return normalised(self.name)
-
-    @property
-    def literal(self) -> bool:
-        """True if the sentence contains it, on its own or inside a longer entity."""
-        return bool(self.spans or self.inside)
-
-    @property
-    def state(self) -> State:
-        """``tested`` if it can be replaced, otherwise why not."""
-        if self.spans:
-            return "tested"
-        return "contained" if self.inside else "not_literal"
 
 
 def locate(extracted: Sequence[Extracted], sentence: str) -> tuple[Entity, ...]:
@@ -420,7 +379,7 @@ def _mentions(core: str, sentence: str) -> list[Span]:
             break
     else:
         return []
-    begin = next((place for place, letter in enumerate(sentence) if letter.isalnum()), 0)
+    begin = _beginning(sentence)
     starts = [span for span in spans if span[0] == begin]
     if core[0].swapcase() == core[0] or (starts and len(spans) > 1):
         return spans
@@ -441,43 +400,17 @@ def _overlap(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
-# The replacement R(v): synonyms replace the entities whose bits are 1 in the vector v (section 3.1).
-
-_INDEFINITE = re.compile(r"(?<!\w)(an?)(\s+[\"'“‘(]*)\Z", re.I)
+_INDEFINITE = re.compile(r"(?<!\w)(a)n?(\s+[\"'“‘(]*)\Z", re.I)
 _ARTICLE_BEFORE = re.compile(r"(?<!\w)(?:the|an?)\s+[\"'“‘(]*\Z", re.I)
 _THE = re.compile(r"the\s+(?=\S)", re.I)
-_ACRONYM = re.compile(r"[A-Z][A-Z0-9]+\b|[A-Z]\b")
-#: letters whose names begin with a vowel: an FBI agent
-_VOWEL_NAMES = "AEFHILMNORSX"
-#: words whose first sound differs from their first letter
-_AN = re.compile(r"(?:hour|honest|honou?r|heir)|8|1[18](?!\d)")
-_A = re.compile(r"(?:uni(?![dmn])|us[aeu]|eu|ewe|one\b|once\b|ub|uk|ura|ut[aei])")
+#: a word that takes "an", by its first letter and common exceptions
+_VOWEL = re.compile(
+    r"(?!uni(?![dmn])|us[aeu]|eu|ewe|one\b)[aeiouáéíóúäöü]|hour|hono|hones|heir|8|1[18]\b", re.I
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """The position of an entity or its synonym in a transformed sentence, in characters.
-
-    :param entity: its index in the vector.
-    :param replaced: whether the synonym is there.
-    """
-
-    entity: int
-    start: int
-    end: int
-    replaced: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Transformed:
-    """A sentence R(v) with the positions of its entities, in order."""
-
-    text: str
-    mentions: tuple[Mention, ...]
-
-
-def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str], x: int) -> Transformed:
-    """Return R(x): every mention of entity i is replaced by its synonym if bit i of ``x`` is 1.
+def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str], x: int) -> str:
+    """Return R(x) (section 3.1): every mention of entity i is replaced by its synonym if bit i of ``x`` is 1.
 
     A synonym at the start of the sentence keeps the capital. An indefinite article before a synonym becomes "a" or "an"
     by its sound. A "the" in the synonym is dropped after an article. ``replaced(..., 0)`` is the sentence itself.
@@ -485,49 +418,28 @@ def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str],
     :param entities: with spans that do not overlap.
     :param synonyms: one per entity.
     """
-    spans = sorted((span, place) for place, entity in enumerate(entities) for span in entity.spans)
     parts: list[str] = []
-    mentions: list[Mention] = []
-    done = length = 0
-    begins = next((place for place, letter in enumerate(sentence) if letter.isalnum()), 0)
-    for (start, end), place in spans:
-        swap = bool(x >> place & 1)
-        text, before = sentence[start:end], sentence[done:start]
-        if swap:
-            text = synonyms[place]
-            if _ARTICLE_BEFORE.search(before):
-                text = _THE.sub("", text, count=1) if _THE.match(text) else text
-            before = _with_article(before, text)
-            if start == begins and sentence[start].isupper():
-                text = text[:1].upper() + text[1:]
-        length += len(before)
-        mentions.append(Mention(place, length, length + len(text), swap))
-        length += len(text)
-        parts += [before, text]
+    done = 0
+    begins = _beginning(sentence)
+    for (start, end), place in sorted(
+        (span, i) for i, entity in enumerate(entities) for span in entity.spans
+    ):
+        if not x >> place & 1:
+            continue
+        text, before = synonyms[place], sentence[done:start]
+        if _ARTICLE_BEFORE.search(before) and _THE.match(text):
+            text = _THE.sub("", text, count=1)
+        article = r"\1n\2" if _VOWEL.match(text) else r"\1\2"
+        if start == begins and sentence[start].isupper():
+            text = text[:1].upper() + text[1:]
+        parts += [_INDEFINITE.sub(article, before), text]
         done = end
-    return Transformed("".join([*parts, sentence[done:]]), tuple(mentions))
+    return "".join([*parts, sentence[done:]])
 
 
-def _with_article(before: str, text: str) -> str:
-    """Return ``before`` with the "a" or "an" at its end adapted to ``text``."""
-    match = _INDEFINITE.search(before)
-    if match is None:
-        return before
-    article = "an" if sounds_like_vowel(text) else "a"
-    if match[1][0].isupper():
-        article = article.upper() if len(match[1]) > 1 and match[1].isupper() else article.capitalize()
-    return before[: match.start()] + article + match[2]
-
-
-def sounds_like_vowel(text: str) -> bool:
-    """Return True if a word takes "an", by its first letter and common exceptions. Acronyms are spelt out."""
-    text = text.lstrip("\"'“‘( ")
-    if _ACRONYM.match(text):
-        return text[0] in _VOWEL_NAMES
-    word = text.lower()
-    if _AN.match(word):
-        return True
-    return word[:1] in "aeiouáéíóúàèìòùäëïöüâêîôû" and bool(word) and not _A.match(word)
+def _beginning(sentence: str) -> int:
+    """Return the place of the first letter or digit."""
+    return next((place for place, letter in enumerate(sentence) if letter.isalnum()), 0)
 
 
 _WORD = re.compile(r"[^\W_](?:[\w'’.+#/:-]*[\w+#])?")

@@ -9,8 +9,6 @@ Files in the data folder. Only the built-in ones are required:
 ``redocred/*_revised.json``                    published: Re-DocRED, for DocRED (``redocred``)
 ``msrp/msr_paraphrase_*.txt``                  published: the Microsoft Research Paraphrase Corpus
 ``oracle/sentences.txt``                       the user's own sentences, one per line, without labels
-                                               (``tools/sentences.py``). If ``SOURCE.json`` is there too, no other
-                                               file is read
 =============================================  ===================================================================
 
 Fields of ``linearity``: ``text``; ``entities``, a tuple of (name, kind), where ``text`` contains every name literally;
@@ -19,6 +17,15 @@ one cluster.
 
 Fields of ``yes`` and ``no``, the tasks of pairs labelled equivalent and not equivalent: ``first``, ``second``,
 ``label`` (a bool) and ``level`` (``clear`` or ``subtle``, "" in published pairs).
+
+A file of Re-DocRED is a list of documents with these keys:
+
+- ``title``
+- ``sents``: sentences as lists of tokens
+- ``vertexSet``: entities, each a list of mentions with ``name``, ``type``, ``sent_id`` and ``pos`` (the first token,
+  and the one after the last)
+
+The text of a mention is the text of its tokens: in a few mentions, ``name`` also has the number of a footnote.
 """
 
 from __future__ import annotations
@@ -27,16 +34,27 @@ import random
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
-from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
-from pytest_llmprops.benchmarks.oracle.redocred import labelled_sentences
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import CONTROL_MARK, Item
 from pytest_llmprops.core.protocols import generator
 
 LINEARITY, YES, NO = "linearity", "yes", "no"
+#: the sanity checks
+CONSISTENCY, OWN, RANDOM = "consistency", "own_paraphrase", "random_pair"
+#: the task of rows over all pairs, whatever the answer
+PAIRS = "pairs"
+#: metric -> which values are better
+DIRECTIONS = {
+    "acceptance_rate": "higher", "faithful_acceptance_rate": "higher", "entity_acceptance_rate": "higher",
+    "a_rate": "higher", "identity_rate": "higher", "label_overlap": "higher", "no_entities_rate": "none",
+    "named_share": "none", "spearman": "none",
+    "label_agreement": "higher", "yes_rate": "none", "provable_rate": "none", "acceptance_rate_paper": "higher",
+    "accepted_precision": "higher", "coverage": "higher", "source_revealed_rate": "lower", "null_coverage": "none",
+    "null_precision": "none", "potential_rate": "none", "consistency_rate": "higher",
+}  # fmt: skip
 LANGUAGE = "en"
 DOMAINS = ("general", "technical", "hardware")
 LEVELS = ("clear", "subtle")
@@ -79,12 +97,12 @@ def items(files: DataFiles) -> Iterator[Item]:
 
 
 def own_sentences(text: str, path: str) -> tuple[str, ...]:
-    """Return the sentences of a text with one sentence per line. Blank lines and surrounding white space are dropped.
+    """Return the different sentences of a text with one sentence per line, without blank lines.
 
     :param path: the file, for messages.
     :raises DataError: if there is no sentence, or a line has control characters or more than ``LONGEST`` characters.
     """
-    sentences: list[str] = []
+    sentences: dict[str, None] = {}
     # splitlines() also splits at characters that may be part of a sentence, such as U+2028.
     for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         sentence = " ".join(line.split())
@@ -95,7 +113,7 @@ def own_sentences(text: str, path: str) -> tuple[str, ...]:
                 f"{path}: line {number}", "has control characters", "write plain text, one sentence per line"
             )
         if sentence:
-            sentences.append(sentence)
+            sentences[sentence] = None
     if not sentences:
         _fail(path, "has no sentences", "write one sentence per line")
     return tuple(sentences)
@@ -150,13 +168,6 @@ def occurs_in(name: str, text: str) -> bool:
 
 def _is_in_word(character: str) -> bool:
     return character.isalnum() or character == "_"
-
-
-def _redocred_items(files: DataFiles, letter: str, path: str) -> Iterator[Item]:
-    for sentence in labelled_sentences(files.json(path), path):
-        cluster = f"oracle/p/{letter}{sentence.document:04d}"
-        name = f"{cluster}-{sentence.sentence:02d}"
-        yield _linearity(name, sentence.text, sentence.entities, "published", files.source, cluster)
 
 
 def _own_items(files: DataFiles) -> Iterator[Item]:
@@ -214,22 +225,149 @@ def _fail(place: str, what: str, fix: str) -> NoReturn:
     raise DataError(f"{place}: {what}; {fix}")
 
 
+Span = tuple[int, int]
+#: the text of a sentence, and the span of each token
+_Text = tuple[str, list[Span]]
+
+_CLOSING = frozenset(".,;:?!)]}%”’»…‰+")
+_OPENING = frozenset("([{“‘«„‚¡¿$£€¥₹")
+_JOINERS = frozenset("-–—/")
+_CONTRACTION = re.compile(r"(?:['’](?:s|m|re|ve|ll|d|t)|n['’]t)\Z", re.I)
+
+
+def detokenised(tokens: Sequence[str]) -> tuple[str, list[Span]]:
+    """Return the text of a sentence's tokens, and the (start, end) of each token in it. Never raises.
+
+    The corpus has tokens only, split by spaCy's rules, so the spaces are guesses; a wrong one only misplaces a space.
+    White space inside a token becomes one space, and a token of only white space becomes a space. Closing marks,
+    contractions and possessives belong to the word before them, opening marks and currency signs to the word after
+    them. Straight quotation marks open and close alternately. spaCy splits at a hyphen, dash or slash only between two
+    letters or two digits, so these are joined there.
+    """
+    words = [" ".join(token.split()) for token in tokens]
+    text, spans = "", list[Span]()
+    is_glued, opened = True, {'"': False, "'": False}
+    for place, word in enumerate(words):
+        before, after = words[place - 1] if place else "", "".join(words[place + 1 : place + 2])
+        left = right = False
+        if word in opened:
+            # Short words in s are "as", "is" and "was".
+            is_possessive = word == "'" and not opened[word] and before[-1:] in ("s", "x") and len(before) > 3
+            left, right = opened[word] or is_possessive, not (opened[word] or is_possessive)
+            opened[word] = right
+        elif word in _JOINERS:
+            left = right = _is_inside(before, after)
+        elif word:
+            is_mark = not any(map(str.isalnum, word))
+            left = bool(is_mark and word[0] in _CLOSING) or bool(_CONTRACTION.match(word))
+            right = word[-1] in _OPENING
+        if word and not (is_glued or left):
+            text += " "
+        spans.append((len(text), len(text) + len(word)))
+        text += word
+        is_glued = right if word else is_glued and not text
+    return text, spans
+
+
+def _is_inside(before: str, after: str) -> bool:
+    """Return True if a hyphen, dash or slash between two tokens is inside a word or number."""
+    pair = before[-1:] + after[:1]
+    return len(pair) == 2 and (pair.isalpha() or pair.isdigit())
+
+
+#: type in the corpus -> class in words; any other type is used in lower case
+KINDS: Mapping[str, str] = {
+    "PER": "person",
+    "ORG": "organization",
+    "LOC": "location",
+    "TIME": "date",
+    "NUM": "number",
+    "MISC": "other",
+}
+
+
+def _redocred_items(files: DataFiles, letter: str, path: str) -> Iterator[Item]:
+    """Yield the sentences of a file in order. Sentences without a visible character are left out.
+
+    Two names of the same entity ("Schneider", "Willi Schneider") are two entities.
+
+    :raises DataError: if the file is not a list of documents. The message has the document's number, from 1.
+    """
+    documents = files.json(path)
+    if type(documents) is not list:
+        _fail(path, "is not a list of documents", "use a file of Re-DocRED")
+    if not documents:
+        _fail(path, "has no documents", "use a file of Re-DocRED")
+    for number, document in enumerate(documents, start=1):
+        place = f"{path}: document {number}"
+        if type(document) is not dict:
+            _fail(place, "is not an object", "write title, sents and vertexSet")
+        sentences = _texts_of(document.get("sents"), place)
+        names = _names(document.get("vertexSet"), sentences, place)
+        cluster = f"oracle/p/{letter}{number:04d}"
+        for index, ((text, _), entities) in enumerate(zip(sentences, names, strict=True), start=1):
+            if text:
+                name = f"{cluster}-{index:02d}"
+                yield _linearity(name, text, entities, "published", files.source, cluster)
+
+
+def _texts_of(sents: Any, place: str) -> list[_Text]:
+    if type(sents) is not list or not sents:
+        _fail(place, "'sents' is not a list of sentences", "write each sentence as a list of tokens")
+    sentences = []
+    for number, tokens in enumerate(sents, start=1):
+        if type(tokens) is not list or not all(type(token) is str for token in tokens):
+            _fail(place, f"sentence {number} is not a list of tokens", "write a list of strings")
+        sentences.append(detokenised(tokens))
+    return sentences
+
+
+def _names(entities: Any, sentences: Sequence[_Text], place: str) -> list[tuple[tuple[str, str], ...]]:
+    """Return (name, kind) of the names labelled in each sentence."""
+    if type(entities) is not list or not all(type(mentions) is list for mentions in entities):
+        _fail(place, "'vertexSet' is not a list of entities", "write each entity as a list of mentions")
+    # (start, -end, name, kind): sorting puts the longer of two names with the same start first.
+    labelled: list[list[tuple[int, int, str, str]]] = [[] for _ in sentences]
+    for number, mentions in enumerate(entities, start=1):
+        for mention in mentions:
+            index, start, stop, kind = _mention(mention, sentences, f"{place}: entity {number}")
+            text = sentences[index][0][start:stop]
+            if text:
+                labelled[index].append((start, -stop, text, kind))
+    names: list[dict[str, str]] = [{} for _ in sentences]
+    for kinds, mentions in zip(names, labelled, strict=True):
+        for _, _, name, kind in sorted(mentions):
+            kinds.setdefault(name, kind)
+    return [tuple(kinds.items()) for kinds in names]
+
+
+def _mention(mention: Any, sentences: Sequence[_Text], place: str) -> tuple[int, int, int, str]:
+    """Return the sentence (from 0), start and end in characters, and kind."""
+    if type(mention) is not dict:
+        _fail(place, "a mention is not an object", "write name, type, sent_id and pos")
+    kind, index, pos = mention.get("type"), mention.get("sent_id"), mention.get("pos")
+    if type(kind) is not str or not kind:
+        _fail(place, f"a mention has the type {kind!r}", f"write one of {', '.join(KINDS)}")
+    if type(index) is not int or not 0 <= index < len(sentences):
+        _fail(place, f"a mention has the sent_id {index!r}", f"write a number from 0 to {len(sentences) - 1}")
+    _, spans = sentences[index]
+    if type(pos) is not list or len(pos) != 2 or not all(type(n) is int for n in pos):
+        _fail(place, f"a mention has the pos {pos!r}", "write [first token, token after the last]")
+    first, stop = pos
+    if not 0 <= first <= stop <= len(spans):
+        _fail(
+            place,
+            f"a mention has the pos {pos!r}, but sentence {index} has {len(spans)} tokens",
+            "write positions of tokens in the sentence",
+        )
+    # A mention may begin or end with a token of white space, whose span is empty.
+    visible = [span for span in spans[first:stop] if span[0] < span[1]]
+    start, end = (visible[0][0], visible[-1][1]) if visible else (0, 0)
+    return index, start, end, KINDS.get(kind, kind.lower())
+
+
 #: the roles of the helpers that align sentences
 PARSE, EMBED = "parse", "embed"
-#: what passes a test: any combination of samples (the paper's rule), or the most frequent answers
-Rule = Literal["any", "majority"]
-#: in the order of their numbers in a verdict's values
-RULES: tuple[Rule, ...] = ("any", "majority")
-#: whether all phrases of both sentences must be aligned, or those of Algorithm 1
-Matching = Literal["covering", "printed"]
-#: whether a phrase may be mapped to the whole other sentence
-Whole = Literal["bar", "allow"]
-#: which phrases the model is asked about
-Phrases = Literal["all", "needed"]
-#: which of the phrases must be equivalent for a proof
-Phi = Literal["or", "and"]
-#: in the order of their numbers in the values
-PHIS: tuple[Phi, Phi] = ("or", "and")
 SYMMETRY = "symmetry"
 #: the properties that can be searched
 SEARCHES = (LINEARITY, NO, SYMMETRY)

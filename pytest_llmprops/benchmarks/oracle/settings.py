@@ -1,19 +1,22 @@
-"""The settings of a measurement with the oracle-checker, and the bound of an acceptance."""
+"""The settings of a measurement with the oracle-checker."""
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from pytest_llmprops.benchmarks.oracle.algebra import draws, informative_draws, rejection_bound
-from pytest_llmprops.benchmarks.oracle.items import Matching, Phrases, Rule
-from pytest_llmprops.benchmarks.oracle.scheme import Bound
-
-#: distances for which a bound is printed (section 3)
-EPSILONS = (0.1, 0.05)
-#: printed with every acceptance under ``any``
-NO_POWER = "the rule any has no power against noise"
+#: what passes a test: any combination of samples (the paper's rule), or the most frequent answers
+Rule = Literal["any", "majority"]
+#: in the order of their numbers in a verdict's values
+RULES: tuple[Rule, ...] = ("any", "majority")
+#: whether all phrases of both sentences must be aligned, or those of Algorithm 1
+Matching = Literal["covering", "printed"]
+#: which phrases the model is asked about
+Phrases = Literal["all", "needed"]
+#: which of the phrases must be equivalent for a proof
+Phi = Literal["or", "and"]
+#: in the order of their numbers in the values
+PHIS: tuple[Phi, Phi] = ("or", "and")
 #: lowest and highest values of settings
 LIMITS = dict.fromkeys(("samples", "tests", "synonym_votes", "askings"), (1, 100))
 
@@ -71,10 +74,6 @@ class OracleSettings:
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ValueError("max_tokens must be at least 1, or none")
 
-    def pairs(self, rng: random.Random, m: int) -> list[tuple[int, int]]:
-        """Draw x and y of the tests of a sentence with m entities, uniformly and with replacement."""
-        return (draws if self.rule == "any" else informative_draws)(rng, m, self.tests)
-
 
 PAPER = OracleSettings()
 #: for sentences, 3 samples instead of 11, a rule with a bound, and no test that cannot fail; for pairs, no
@@ -83,29 +82,3 @@ QUICK = OracleSettings(
     samples=3, rule="majority", synonym_votes=1, json=True, alignment="covering", phrases="needed", distance=0.3,
     askings=3, search="accepted", max_tokens=400,
 )  # fmt: skip
-
-
-def bound_of(settings: OracleSettings) -> Bound:
-    """Return the bound of an acceptance under these settings (Theorem 3.1 over the tests of one sentence).
-
-    Under ``any`` there is no bound, because a test is the best of all combinations of samples. If a reply cannot be
-    read, f has no value and the test fails. The bound then applies to extractors that are far for every such value.
-
-    The bound of informative draws needs f(0) = 1...1: the answer about the sentence has none of the replacements. The
-    synonym generator refuses replacements that are an entity of the answer, or contain one.
-
-    f is the function that the samples of this run determine, one value per vector. Another run's samples may determine
-    another function.
-    """
-    if settings.rule == "any":
-        return Bound(f"no bound: best of {settings.samples**3:,} combinations; {NO_POWER}")
-    bounds = [_bound(epsilon, rejection_bound(epsilon, settings.tests)) for epsilon in EPSILONS]
-    return replace(bounds[0], text="; ".join(bound.text for bound in bounds))
-
-
-def _bound(epsilon: float, probability: float) -> Bound:
-    text = (
-        f"an extractor {epsilon:g}-far from linear would have been rejected with probability at least"
-        f" {probability:.3f}"
-    )
-    return Bound(text, epsilon, probability)

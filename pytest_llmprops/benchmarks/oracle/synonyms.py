@@ -216,7 +216,6 @@ class Synonym:
     :param text: the replacement; "" if there is none.
     :param decided_by: the rule or the vote that decided whether the entity is named.
     :param votes: number of replies with this candidate; 0 for the pool.
-    :param rejected: candidates that the guards rejected before this one, with the reason.
     """
 
     entity: Entity
@@ -224,7 +223,6 @@ class Synonym:
     how: How
     decided_by: str
     votes: int = 0
-    rejected: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> str:
@@ -267,8 +265,7 @@ class Generator:
             if not synonym.text and offer.how != "replace":
                 # No name of the pool fits, or no synonym exists: ask for another entity of the same type (prompt 3).
                 second_offer = await self._ask(synonym.entity, "replace", synonym.decided_by)
-                second = self._choose(second_offer, entities, taken)
-                synonym = replace(second, rejected=synonym.rejected + second.rejected)
+                synonym = self._choose(second_offer, entities, taken)
             chosen.append(synonym)
         return tuple(chosen)
 
@@ -312,13 +309,10 @@ class Generator:
         return sorted(names, key=lambda name: len(name.split()) != words)
 
     def _choose(self, offer: _Offer, entities: Sequence[Entity], taken: Sequence[str]) -> Synonym:
-        rejected: list[tuple[str, str]] = []
         for text, votes in offer.candidates:
-            why = objection(text, offer.entity, self.sentence, entities, taken, self.rules)
-            if not why:
-                return Synonym(offer.entity, text, offer.how, offer.decided_by, votes, tuple(rejected))
-            rejected.append((text, why))
-        return Synonym(offer.entity, "", "none", offer.decided_by, 0, tuple(rejected))
+            if fits(text, offer.entity, self.sentence, entities, taken, self.rules):
+                return Synonym(offer.entity, text, offer.how, offer.decided_by, votes)
+        return Synonym(offer.entity, "", "none", offer.decided_by)
 
     def _starts(self, entity: Entity) -> bool:
         """Return True if its only mention is the start of the sentence, so that a capital means nothing."""
@@ -396,42 +390,35 @@ def cleaned(candidate: str, entity: Entity, at_start: bool = False) -> str:
     return text
 
 
-def objection(
+def fits(
     candidate: str,
     entity: Entity,
     sentence: str,
     entities: Sequence[Entity],
     taken: Sequence[str],
     rules: SynonymRules,
-) -> str:
-    """Return why a candidate cannot replace the entity, in one phrase; "" if it can (appendix A.3, type 3).
+) -> bool:
+    """Return True if a candidate can replace the entity without changing more than it (appendix A.3, type 3).
+
+    It shares no words with an entity or another synonym, and repeats no part of the sentence. It has a fitting length,
+    a number only in place of a number, and an entity's grammatical number.
 
     :param entities: all entities of the answer, including those not in the vectors.
     :param taken: normalised synonyms of other entities of the sentence.
     """
     key = normalised(candidate)
     words = key.split()
-    if not any(letter.isalnum() for letter in key):
-        return "empty"
-    if key == entity.key:
-        return "the entity itself"
-    for other in (e.key for e in entities):
-        if contains_words(key, other) or contains_words(other, key):
-            return f"contains or is contained in the entity {other!r}"
-    if any(contains_words(key, other) or contains_words(other, key) for other in taken):
-        return "clashes with another entity's synonym"
+    others = [*(e.key for e in entities), *taken]
+    if not any(map(str.isalnum, key)) or len(words) > max(rules.longest_words, len(entity.key.split()) + 2):
+        return False
+    if any(contains_words(key, other) or contains_words(other, key) for other in others):
+        return False
     whole = normalised(sentence)
-    if contains_words(whole, key):
-        return "already in the sentence"
-    if len(words) > max(rules.longest_words, len(entity.key.split()) + 2):
-        return "too long"
     rest = re.sub(rf"(?<!\w){re.escape(entity.key)}(?!\w)", "\0", whole)
-    size = rules.longest_repeat
-    if any(contains_words(rest, " ".join(words[i : i + size])) for i in range(len(words) - size + 1)):
-        return "repeats the sentence"
+    runs = (words[i : i + rules.longest_repeat] for i in range(len(words) - rules.longest_repeat + 1))
+    if contains_words(whole, key) or any(contains_words(rest, " ".join(run)) for run in runs):
+        return False
     number = rules.class_of(entity.kind) in rules.number_classes or not entity.named
     if number and rules.is_number(key) != rules.is_number(entity.key):
-        return "a number for a word, or a word for a number"
-    if not entity.named and rules.is_plural(key) != rules.is_plural(entity.key):
-        return "changes the grammatical number"
-    return ""
+        return False
+    return bool(entity.named) or rules.is_plural(key) == rules.is_plural(entity.key)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_llmprops.core.errors import DataError
@@ -30,7 +31,8 @@ Tokens = tuple[int, ...]
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 _BRACKET = re.compile("|".join(_BRACKETS))
 _ESCAPES = {bracket: escape for escape, bracket in _BRACKETS.items()}
-_PIECES = re.compile(r"[()]|[^\s()]+")
+#: an opening bracket with the label of its node, a closing one, or a token
+_PIECES = re.compile(r"\(\s*[^\s()]*|\)|[^\s()]+")
 #: quotation marks; treebanks write all of them as `` and ''
 _QUOTES = re.compile("``|''|[\"“”„«»]")
 #: category P in Unicode, but read as words
@@ -47,21 +49,8 @@ _SUBORDINATORS = frozenset(
 
 #: first letters of the tags of content words in the Penn Treebank and in Universal Dependencies
 _CONTENT_TAGS = (
-    "NN",
-    "JJ",
-    "CD",
-    "FW",
-    "VB",
-    "RB",
-    "NOUN",
-    "PROPN",
-    "VERB",
-    "ADJ",
-    "ADV",
-    "NUM",
-    "SYM",
-    "AUX",
-)
+    "NN", "JJ", "CD", "FW", "VB", "RB", "NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM", "SYM", "AUX",
+)  # fmt: skip
 _VERB_TAGS = ("VB", "VERB", "AUX")
 _BE = frozenset(
     {"am", "are", "be", "been", "being", "is", "was", "were", "'m", "'re", "'s", "’m", "’re", "’s"}
@@ -108,7 +97,6 @@ class Tree:
     :ivar parents: for each node, the index of its parent in ``nodes``; -1 for the root.
     :ivar leaves: for each token, the index of its node.
     :ivar core: the span from the first to the last token that is not only punctuation; all tokens if there is none.
-    :raises DataError: if the leaves are not exactly the tokens, in order.
     """
 
     root: Node
@@ -129,13 +117,6 @@ class Tree:
             nodes.append(node)
             parents.append(parent)
         leaves = [place for place, node in enumerate(nodes) if not node.children]
-        spans = [(nodes[place].start, nodes[place].end) for place in leaves]
-        if spans != [(token, token + 1) for token in range(len(self.tokens))] or not spans:
-            raise DataError("the leaves of a tree are not exactly its tokens: check the parser's output")
-        if len(self.tags) != len(self.tokens):
-            raise DataError(
-                f"a tree has {len(self.tokens)} tokens but {len(self.tags)} tags: it must have one tag per token"
-            )
         object.__setattr__(self, "nodes", tuple(nodes))
         object.__setattr__(self, "parents", tuple(parents))
         object.__setattr__(self, "leaves", tuple(leaves))
@@ -200,48 +181,34 @@ def _read(text: str) -> tuple[list[Node], list[str], list[str]]:
     """Return trees, tokens and tags of a bracketed string. No recursion, because a tree may have any depth."""
     tokens: list[str] = []
     tags: list[str] = []
-    done: list[Node] = []
-    # One entry per open bracket: label, start, children, words.
-    opened: list[tuple[str, int, list[Node], list[str]]] = []
-    pieces = _PIECES.findall(text)
-    for index, piece in enumerate(pieces):
-        if piece == "(":
-            label = pieces[index + 1] if index + 1 < len(pieces) else ")"
-            opened.append(("" if label in "()" else label, len(tokens), [], []))
-        elif piece == ")":
-            if not opened:
-                raise _malformed(text, "a bracket closes that was not opened")
-            node = _closed(text, *opened.pop(), tokens, tags)
-            (opened[-1][2] if opened else done).append(node)
-        elif not opened:
-            raise _malformed(text, f"{piece[:40]!r} is outside all brackets")
-        elif pieces[index - 1] != "(":
+    # One entry per open bracket, and one for the text around the trees: label, start, nodes, words.
+    opened: list[tuple[str, int, list[Node], list[str]]] = [("", 0, [], [])]
+    for piece in _PIECES.findall(text):
+        if piece[0] == "(":
+            opened.append((piece[1:].strip(), len(tokens), [], []))
+        elif piece != ")":
             opened[-1][3].append(piece)
-    if opened or not done:
-        raise _malformed(text, "a bracket is not closed" if opened else "it is empty")
+        elif len(opened) == 1:
+            raise _malformed(text, "a bracket closes that was not opened")
+        else:
+            label, start, parts, words = opened.pop()
+            if bool(parts) == bool(words) or len(words) > 1:
+                raise _malformed(text, f"the node {label!r} must hold either nodes or one token")
+            if words:
+                tokens.append(_BRACKET.sub(lambda match: _BRACKETS[match[0]], words[0]))
+                tags.append(label)
+            node = Node(label, start, len(tokens), tuple(parts))
+            if len(parts) == 1:
+                # Treebank files have a bracket without a label around each tree.
+                only = parts[0]
+                node = replace(only, label=f"{label}+{only.label}" if label else only.label)
+            opened[-1][2].append(node)
+    _, _, done, outside = opened[0]
+    if outside:
+        raise _malformed(text, f"{outside[0][:40]!r} is outside all brackets")
+    if len(opened) > 1 or not done:
+        raise _malformed(text, "it is empty" if len(opened) == 1 else "a bracket is not closed")
     return done, tokens, tags
-
-
-def _closed(
-    text: str,
-    label: str,
-    start: int,
-    parts: list[Node],
-    words: list[str],
-    tokens: list[str],
-    tags: list[str],
-) -> Node:
-    if bool(parts) == bool(words) or len(words) > 1:
-        raise _malformed(text, f"the node {label!r} must hold either nodes or one token")
-    if words:
-        tokens.append(_BRACKET.sub(lambda match: _BRACKETS[match[0]], words[0]))
-        tags.append(label)
-        return Node(label, start, start + 1)
-    if len(parts) > 1:
-        return Node(label, start, len(tokens), tuple(parts))
-    only = parts[0]
-    # Treebank files have a bracket without a label around each tree.
-    return Node(f"{label}+{only.label}" if label else only.label, start, only.end, only.children)
 
 
 def _malformed(text: str, problem: str) -> DataError:
@@ -253,19 +220,11 @@ class Parsed:
     """A sentence with its tree.
 
     :param spans: for each token, ``[start, end)`` in characters of ``text``.
-    :raises DataError: if there is not one span per token.
     """
 
     text: str
     tree: Tree
     spans: tuple[Span, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.spans) != len(self.tree.tokens):
-            raise DataError(
-                f"{len(self.spans)} spans for {len(self.tree.tokens)} tokens in {self.text[:60]!r}: "
-                "there must be one span per token"
-            )
 
     @classmethod
     def of(cls, text: str, brackets: str) -> Parsed:
@@ -287,25 +246,17 @@ class Parsed:
         ends = [token + 1 for token in tokens if token + 1 not in tokens]
         return " … ".join(map(self.phrase, zip(starts, ends, strict=True)))
 
-    def uncovered(self, covered: Sequence[bool], required: Sequence[bool]) -> tuple[str, ...]:
-        """Return the texts of uncovered runs of tokens, if at least one token of the run must be covered.
+    def left_over(self, phrases: Iterable[Tokens]) -> tuple[str, ...]:
+        """Return the texts of the runs of tokens that no phrase contains, without the punctuation at their ends.
 
-        :param required: for each token, whether it must be covered.
+        A run counts if at least one of its tokens must be covered.
         """
-        return tuple(self.phrase(run) for run in self._runs(covered, required))
-
-    def _runs(self, covered: Sequence[bool], required: Sequence[bool]) -> Iterator[Span]:
-        """Yield the uncovered runs, without the punctuation at their ends."""
-        start = 0
-        count = len(covered)
-        while start < count:
-            end = start
-            while end < count and not covered[end]:
-                end += 1
-            words = [token for token in range(start, end) if self.tree.is_word(token)]
-            if any(required[token] for token in words):
-                yield words[0], words[-1] + 1
-            start = end + 1
+        inside = {token for phrase in phrases for token in phrase}
+        runs = groupby(range(len(self.tree.tokens)), key=inside.__contains__)
+        words = [[t for t in run if self.tree.is_word(t)] for is_covered, run in runs if not is_covered]
+        return tuple(
+            self.phrase((run[0], run[-1] + 1)) for run in words if any(map(self.tree.must_be_covered, run))
+        )
 
 
 def token_spans(text: str, tokens: Sequence[str]) -> tuple[Span, ...]:

@@ -185,7 +185,7 @@ class Batches:
         for one, reply in zip(unsent, replies, strict=True):
             if reply is not None:
                 if not one.is_own:
-                    self._calls.count_stored()
+                    self._calls.counters.cache_hits += 1
                 self._end(one, reply)
 
     async def _poll(self) -> bool:
@@ -265,7 +265,7 @@ class Batches:
         kept = await self._keep(model.label, model.served, reply.key, reply)
         if one is not None:
             if not one.is_own:
-                self._calls.count_adopted()
+                self._calls.counters.adopted += 1
             self._end(one, kept)
 
     def _ask_again(self, model: BatchedModel, entry: Entry, result: Result) -> None:
@@ -304,7 +304,7 @@ class Batches:
                     self._ledger.submitted(entry.mark, state.id, state.status, state.expires)
                     self._missing.pop(entry.mark, None)
                     if entry.mark in self._submitter.own:
-                        self._calls.count_sent(entry.lines)
+                        self._calls.counters.sent += entry.lines
                 elif time.monotonic() - self._missing.setdefault(entry.mark, time.monotonic()) >= LIST_DELAY:
                     self._ledger.end(entry.mark, "not created")
                     self._missing.pop(entry.mark)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -31,7 +30,7 @@ class BatchedModel:
     #: the price of a line; None if it is unknown
     price: Price | None = None
     #: the shapes of requests that the API has accepted
-    accepted: set[str] = field(default_factory=set)
+    accepted: set[object] = field(default_factory=set)
 
     @property
     def account(self) -> str:
@@ -78,20 +77,18 @@ class Pending:
     is_own: bool = False
 
 
-def _shape_of(line: Sequence[Pending]) -> str:
+def _shape_of(line: Sequence[Pending]) -> object:
     """Return what an API may refuse in a line, except its texts and the size of its limits."""
-    request = line[0].request
-    return json.dumps(
-        [
-            request.temperature,
-            request.max_tokens is None,
-            bool(request.stop),
-            bool(request.logprobs),
-            len(line) > 1,
-            [message.role for message in request.messages if message.role == "system"],
-            repr(request.extra),
-        ]
+    one = line[0].request
+    features = (
+        one.max_tokens is None,
+        bool(one.stop),
+        bool(one.logprobs),
+        len(line) > 1,
+        one.response_format,
     )
+    roles = sum(message.role == "system" for message in one.messages)
+    return one.temperature, features, roles, repr(one.extra)
 
 
 class Submitter:
@@ -135,12 +132,12 @@ class Submitter:
 
         A parameter that the API refuses is then known before a batch has it.
         """
-        shapes: dict[str, list[list[Pending]]] = {}
+        shapes: dict[object, list[list[Pending]]] = {}
         for line in lines:
             if (shape := _shape_of(line)) not in model.accepted:
                 shapes.setdefault(shape, []).append(line)
 
-        async def call(shape: str) -> None:
+        async def call(shape: object) -> None:
             for line in shapes[shape]:
                 requests = [one.request for one in line]
                 try:
@@ -227,4 +224,4 @@ class Submitter:
             return
         self._failures = 0
         self._ledger.submitted(entry.mark, state.id, state.status, state.expires)
-        self._calls.count_sent(lines)
+        self._calls.counters.sent += lines

@@ -5,16 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark, Serve
 from pytest_llmprops.core.contracts import checked_verdict, returned
 from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.faults import fault_line, not_closed, type_name
 from pytest_llmprops.core.requests import Reply, Request
-from pytest_llmprops.engine.calls.calls import Counters
 from pytest_llmprops.engine.calls.queues import BatchQueue, Send, ThreadWorker, queue_of, served_batch
 from pytest_llmprops.engine.evaluation.evaluator import Case, Faults, Outcome, as_exception
 from pytest_llmprops.engine.event_loop import is_interruption
@@ -219,37 +217,3 @@ def _outcome(case: Case, result: object) -> Outcome:
         return Outcome(case, checked_verdict(case.benchmark, "evaluate_all", result, tasks))
     except ContractError as fault:
         return Outcome(case, fault=fault)
-
-
-class NoBroker:
-    """Takes the broker's place in a session whose models are all served inside the pytest processes."""
-
-    def __init__(self) -> None:
-        self._stopped: str | None = None
-
-    async def ask(self, label: str, role: str, request: Request) -> Reply:
-        """Raise :class:`BackendError`: no model is behind a broker."""
-        raise BackendError(f"{label} is not a model of this session", kind="broker")
-
-    async def trial(self, label: str, requests: Sequence[Request]) -> int:
-        """Return 0: no model is behind a broker."""
-        return 0
-
-    async def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
-        """Return False for each: nothing is stored."""
-        return [False] * len(asked)
-
-    def flush(self) -> None:
-        """Do nothing: there is no log."""
-
-    async def stop(self, reason: str) -> None:
-        """Stop the run, for this process."""
-        self._stopped = self._stopped or " ".join(reason.split())
-
-    async def report(self) -> dict[str, Any]:
-        """Return no calls."""
-        return {"counters": asdict(Counters()), "stopped": self._stopped, "notes": [], "models": {}}
-
-    async def close(self) -> list[str]:
-        """Return no problem: nothing is open."""
-        return []

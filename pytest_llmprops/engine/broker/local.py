@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from pytest_llmprops.engine.calls.calls import (
     Counters,
     affordable_concurrency,
 )
-from pytest_llmprops.engine.calls.queues import EqualRequests, SampleCalls, SharedWork, queue_of
+from pytest_llmprops.engine.calls.queues import SampleCalls, SharedWork, queue_of
 from pytest_llmprops.engine.calls.thinking import ThinkingBudget
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.event_loop import is_cancellation
@@ -35,6 +36,10 @@ from pytest_llmprops.models.secrets import Secrets
 if TYPE_CHECKING:  # imported only with --llm-engine batch or ray
     from pytest_llmprops.engine.batch.batches import Batches
     from pytest_llmprops.engine.replicas.fleets import Fleets
+
+
+#: maximum number of computed replies in memory; the token vectors of a sentence take about 50 kB
+COMPUTED = 1_000
 
 
 class LocalBroker:
@@ -79,6 +84,8 @@ class LocalBroker:
             self._fleets = Fleets(config)
         self._served: dict[str, ActiveModel] = {}
         self._in_work: SharedWork[Reply] = SharedWork()
+        #: the latest replies that each run computes again, the last used at the end
+        self._computed: OrderedDict[str, Reply] = OrderedDict()
         #: replies to the calls before the run, for the requests of the run
         self._trials: dict[str, Reply] = {}
         self._is_closed = False
@@ -111,8 +118,7 @@ class LocalBroker:
             )
             if hasattr(model, "most_samples"):
                 served.together = self._together(label, served)
-            if not getattr(model, "stored", True):
-                served.computed = EqualRequests(served.send)
+            served.is_stored = getattr(model, "stored", True)
         return served
 
     def _budget(self, model: Model, discard: Callable[[Sequence[Reply]], None]) -> ThinkingBudget:
@@ -140,8 +146,8 @@ class LocalBroker:
                 raise
             raise self._stop(fault_line(fault)) from None
         key = served.key_of(request)
-        if served.computed is not None:
-            computed = await self._compute(label, served, served.computed, key, request)
+        if not served.is_stored:
+            computed = await self._compute(label, served, key, request)
             self._note(label, role, served, request, computed, kept=False)
             return computed
         self.counters.requests += 1
@@ -208,12 +214,20 @@ class LocalBroker:
     def _stop_without_log(self, error: OSError) -> RunStopped:
         return self._stop(f"requests.jsonl cannot be written: {error.strerror}")
 
-    async def _compute(
-        self, label: str, served: ActiveModel, computed: EqualRequests, key: str, request: Request
-    ) -> Reply:
+    async def _compute(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
         """Return the reply of a model whose replies are not stored. It is not a call: no budget counts it."""
+        if key in self._computed:
+            self._computed.move_to_end(key)
+            return self._computed[key]
+
+        async def computation() -> Reply:
+            result = await served.send(request)
+            if isinstance(result, BackendError):
+                raise result
+            return result
+
         try:
-            reply = await computed.reply(key, request)
+            reply = await self._in_work.result(key, computation)
         except BackendError as error:
             self._secrets.error(error)
             # A request that the model cannot process (a text that is too long) is not a failure of the model.
@@ -226,7 +240,10 @@ class LocalBroker:
                 raise self._stop(f"{label}: {reason}") from None
             raise
         served.breaker.success(empty=False)
-        return dataclasses.replace(reply, key=key, deviations=served.forced())
+        reply = self._computed[key] = dataclasses.replace(reply, key=key, deviations=served.forced())
+        if len(self._computed) > COMPUTED:
+            self._computed.popitem(last=False)
+        return reply
 
     async def _find(self, model: Model, key: str, request: Request) -> Reply | None:
         try:
@@ -387,7 +404,7 @@ class LocalBroker:
         served = [await self._serve(label) for label, _ in asked]
         keys = [one.key_of(request) for one, (_, request) in zip(served, asked, strict=True)]
         known = await self._known.known([(one.model, key) for one, key in zip(served, keys, strict=True)])
-        return [one.computed is not None or key in known for one, key in zip(served, keys, strict=True)]
+        return [not one.is_stored or key in known for one, key in zip(served, keys, strict=True)]
 
     def notes(self) -> list[str]:
         """Return notes for the summary: problems of the store, and what servers do not accept."""
@@ -432,7 +449,8 @@ class LocalBroker:
             await self._batches.close()
         ends = [self._in_work.close()]
         for served in self._served.values():
-            ends += [work.close() for work in (served.together, served.computed) if work is not None]
+            if served.together is not None:
+                ends.append(served.together.close())
         # All at once: while one waited for the other, a reply would free its slot for a new call.
         await asyncio.gather(*ends)
         if self._fleets is not None:

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import itertools
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.requests import Reply, Request, request_to_json
 from pytest_llmprops.core.strict_json import parsed_json
 
-# The protocol of the broker's socket: one message per line, which is the CRC-32 of a JSON object in hexadecimal and
-# the object; answers come in any order and have the ``id`` of their message. JSON cannot hold arrays of numbers. Each
-# of them is null in the object, and ``arrays`` has its place, data type, shape and bytes. Nothing inside the data marks
-# an array, because the data may be a server's. A damaged message ends the connection: its ``id`` is unknown.
+# The protocol of the broker's socket: one JSON object per line; answers come in any order and have the ``id`` of their
+# message. JSON cannot hold arrays of numbers. Each of them is null in the object, and ``arrays`` has its
+# place, data type, shape and bytes. Nothing inside the data marks an array, because the data may be a server's.
 
 #: Maximum length of a line in bytes; a long prompt or reply is a few hundred kilobytes.
 LINE_LIMIT = 256 * 1024 * 1024
@@ -38,9 +36,9 @@ def encode_message(message: Mapping[str, Any]) -> bytes:
         plain = _without_arrays(message, [], arrays)
         text = _encode_json({**plain, _ARRAYS: arrays})
     data = text.encode()
-    if len(data) + 9 >= LINE_LIMIT:
+    if len(data) >= LINE_LIMIT:
         raise ValueError(f"the message has {len(data):,} bytes; the limit is {LINE_LIMIT:,}")
-    return b"%08x%b\n" % (zlib.crc32(data), data)
+    return data + b"\n"
 
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -75,7 +73,7 @@ def _insert_arrays(message: dict[str, Any]) -> None:
 async def read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     """Return the next message, or None at the end of the stream.
 
-    :raises ValueError: if the message is damaged or too long; the stream cannot be read any further.
+    :raises ValueError: if the message is not JSON, or too long; the stream cannot be read any further.
     """
     try:
         line = await reader.readline()
@@ -83,10 +81,7 @@ async def read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
         return None
     if not line.endswith(b"\n"):
         return None
-    data = line[8:-1]
-    if line[:8] != b"%08x" % zlib.crc32(data):
-        raise ValueError("a message is damaged")
-    message: Any = parsed_json(data)
+    message: Any = parsed_json(line)
     if not isinstance(message, dict):
         raise ValueError("a message is not a JSON object")
     if _ARRAYS in message:

@@ -22,6 +22,7 @@ from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.broker.remote import LINE_LIMIT, encode_message, read_message
 from pytest_llmprops.engine.config import BrokerConfig, import_sdks
 from pytest_llmprops.engine.event_loop import is_cancellation
+from pytest_llmprops.records.files import from_text
 
 
 class Server:
@@ -138,7 +139,7 @@ def main() -> None:
     line = bytearray()
     while not line.endswith(b"\n") and (byte := os.read(0, 1)):
         line += byte
-    asyncio.run(run(BrokerConfig.from_json(line.decode()), sys.argv[1]))
+    asyncio.run(run(from_text(BrokerConfig, line.decode()), sys.argv[1]))
 
 
 if __name__ == "__main__":

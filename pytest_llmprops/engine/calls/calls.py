@@ -11,31 +11,26 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request, canonical_identity, key_with
 from pytest_llmprops.engine.broker.reply_cache import ReplyCache
 from pytest_llmprops.engine.calls.limiter import LIMITED, Limiter, Turn
-from pytest_llmprops.engine.calls.queues import EqualRequests, SampleCalls, Send, send_set
+from pytest_llmprops.engine.calls.queues import SampleCalls, Send, send_set
 from pytest_llmprops.engine.calls.thinking import ThinkingBudget
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.secrets import Secrets
 from pytest_llmprops.records.run import CallCounts, OldReplies
 
-if TYPE_CHECKING:
-    from tenacity import AsyncRetrying
-
-
 #: file descriptors for everything except the calls: the store, the record, pipes to workers, imports, and the 64
 #: connections that may rest after a call
 _SPARE_FILES = 24 + 64
-Sleep = Callable[[float], Awaitable[None]]
 #: how often a call that waits for the cost of those in flight looks at it, in seconds
 _BUDGET_SECONDS = 0.02
 EMPTY_IN_A_ROW = 20
@@ -140,40 +135,15 @@ def worth_retrying(error: BaseException) -> bool:
     return error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER
 
 
-def retrying(
-    retries: int, sleep: Sleep, worth: Callable[[BaseException], bool] = worth_retrying
-) -> AsyncRetrying:
-    """Return tenacity's loop for a call whose first attempt has failed, with up to ``retries`` more attempts.
+def _seconds_before(retry: int, error: BackendError) -> float:
+    """Return how long to wait before a retry, counted from 0.
 
-    A wait is at least the server's Retry-After, if there is one. Otherwise waits grow exponentially from
-    ``FIRST_WAIT``. Random jitter prevents failed calls from returning all at once.
-
-    :param worth: whether to retry after an error.
+    A server's Retry-After counts; otherwise, waits grow exponentially. Random parts keep failed calls from returning
+    all at once.
     """
-    from tenacity import (
-        AsyncRetrying,
-        RetryCallState,
-        retry_if_exception,
-        stop_after_attempt,
-        wait_exponential,
-        wait_random,
-    )
-
-    backoff = wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT) + wait_random(0, FIRST_WAIT / 2)
-
-    def wait(state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        retry_after = getattr(error, "retry_after", None)
-        return backoff(state) if retry_after is None else float(retry_after) + random.uniform(0, 0.1)
-
-    # The failed first attempt is the loop's first attempt.
-    return AsyncRetrying(
-        retry=retry_if_exception(worth),
-        wait=wait,
-        stop=stop_after_attempt(retries + 1),
-        reraise=True,
-        sleep=sleep,
-    )
+    if error.retry_after is not None:
+        return error.retry_after + random.uniform(0, 0.1)
+    return min(FIRST_WAIT * 2.0**retry, LONGEST_WAIT) + random.uniform(0, FIRST_WAIT / 2)
 
 
 @dataclass(slots=True)
@@ -203,8 +173,8 @@ class ActiveModel:
     is_immediate: bool = False
     #: collects the samples of a prompt, if one call can ask for several
     together: SampleCalls | None = None
-    #: computes the replies, if they are not stored
-    computed: EqualRequests | None = None
+    #: its replies are stored; those of others are computed again in each run
+    is_stored: bool = True
     #: stored replies that another model of the same name may have given
     old_replies: OldReplies = field(default_factory=OldReplies)
     #: Unix time at which the newest reply was received
@@ -234,7 +204,7 @@ class Calls:
         self.stopped: str | None = None
         #: set when the run is stopped
         self.over = asyncio.Event()
-        self._config, self._counters = config, counters
+        self._config, self.counters = config, counters
         self._known, self._secrets = known, secrets
         self._slots = asyncio.Semaphore(config.calls.concurrency)
         #: by the identity of the model
@@ -290,7 +260,7 @@ class Calls:
         try:
             return await self._with_retries(label, served, requests, first=first)
         except BackendError as error:
-            self._counters.failed += 1
+            self.counters.failed += 1
             reason = served.breaker.failure(error, final=True)
             if reason:
                 raise self.stop(f"{label}: {reason}") from None
@@ -336,7 +306,7 @@ class Calls:
         worth = partial(_is_unreachable, served=served) if is_trial else worth_retrying
         attempt = partial(self._attempt, served, requests, Turn(), is_trial=is_trial)
         if isinstance(first, BackendError) and first.kind in LIMITED:
-            self._counters.refused += 1
+            self.counters.refused += 1
             first = None
         if first is None:
             first = await attempt()
@@ -354,19 +324,18 @@ class Calls:
                 return first
             if not worth(first):
                 raise first
-        result: Sequence[Reply] | BackendError | None = None
-        async for trying in retrying(self._config.retries, self.pause, worth):
-            with trying:
-                if result is None:
-                    result = first
-                else:
-                    self._counters.retries += 1
-                    result = await attempt()
-                    if not isinstance(result, BackendError):
-                        return result
-                    self._count_failure(label, served, result)
-                raise result
-        raise AssertionError("tenacity reraises")  # pragma: no cover
+        error = first
+        for retry in range(self._config.retries):
+            await self.pause(_seconds_before(retry, error))
+            self.counters.retries += 1
+            result = await attempt()
+            if not isinstance(result, BackendError):
+                return result
+            self._count_failure(label, served, result)
+            error = result
+            if not worth(error):
+                break
+        raise error
 
     def _count_failure(self, label: str, served: ActiveModel, error: BackendError) -> None:
         reason = served.breaker.failure(error, final=False)
@@ -411,9 +380,9 @@ class Calls:
             if not limiter.failed(turn, result) or is_trial:
                 return result
             if result.kind in LIMITED:
-                self._counters.refused += 1
+                self.counters.refused += 1
             else:
-                self._counters.retries += 1
+                self.counters.retries += 1
 
     async def _in_slot(
         self, served: ActiveModel, requests: Sequence[Request], turn: Turn
@@ -438,7 +407,7 @@ class Calls:
     ) -> Sequence[Reply] | BackendError:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
-        counters = self._counters
+        counters = self.counters
         if not served.is_immediate:
             await self._affordable()
         self.check_budget()
@@ -466,7 +435,7 @@ class Calls:
 
         The first replies tell what a reply costs, so that calls start one by one, then twice as many as were answered.
         """
-        most, counters = self._config.max_cost, self._counters
+        most, counters = self._config.max_cost, self.counters
         while most is not None and counters.in_flight:
             per_answer = counters.cost_usd / max(1, counters.answered)
             is_below = counters.cost_usd + (counters.in_flight + 1) * per_answer < most
@@ -474,29 +443,17 @@ class Calls:
                 return
             await self.pause(_BUDGET_SECONDS)
 
-    def count_sent(self, calls: int) -> None:
-        """Count requests that were sent in a batch as calls."""
-        self._counters.sent += calls
-
-    def count_stored(self) -> None:
-        """Count a request in a batch of another run, which has stored the reply."""
-        self._counters.cache_hits += 1
-
-    def count_adopted(self) -> None:
-        """Count a reply from a batch that another run submitted."""
-        self._counters.adopted += 1
-
     def check_budget(self, calls: int = 1) -> None:
         """Check that the limits allow more calls.
 
         :raises RunStopped: if they do not.
         """
         max_calls, max_cost = self._config.max_calls, self._config.max_cost
-        if max_calls is not None and self._counters.sent - self._counters.refused + calls > max_calls:
+        if max_calls is not None and self.counters.sent - self.counters.refused + calls > max_calls:
             raise self.stop(f"--llm-max-calls {max_calls} is spent")
-        if max_cost is not None and self._counters.cost_usd >= max_cost:
-            about = "≈" if self._counters.estimated else ""
-            spent = f"{about}{self._counters.cost_usd:.4f} USD so far"
+        if max_cost is not None and self.counters.cost_usd >= max_cost:
+            about = "≈" if self.counters.estimated else ""
+            spent = f"{about}{self.counters.cost_usd:.4f} USD so far"
             raise self.stop(f"--llm-max-cost {max_cost:g} is spent: {spent}")
 
     def check_cost(self, cost: float, waiting: float, lines: int) -> None:
@@ -506,7 +463,7 @@ class Calls:
         :param lines: number of lines of the wave.
         :raises RunStopped: if it does not.
         """
-        most, spent = self._config.max_cost, self._counters.cost_usd
+        most, spent = self._config.max_cost, self.counters.cost_usd
         if most is not None and spent + waiting + cost > most:
             before = f" after {spent + waiting:.4f} USD so far" if spent + waiting else ""
             raise self.stop(

@@ -6,7 +6,6 @@ import asyncio
 import bisect
 import contextlib
 import itertools
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -44,8 +43,8 @@ Ask = Callable[[Sequence[Chat]], Awaitable[Sequence[Reply]]]
 def prompt_key(request: Chat) -> Any:
     """Return what the samples of a prompt have in common, as a dictionary key."""
     # The user's parameters may be lists, which cannot be dictionary keys.
-    limits = (request.temperature, request.max_tokens, request.stop, request.logprobs)
-    return request.messages, limits, repr(request.extra)
+    settings = (request.temperature, request.max_tokens, request.stop, request.logprobs)
+    return request.messages, settings, request.response_format, repr(request.extra)
 
 
 class SampleCalls:
@@ -99,21 +98,14 @@ class SampleCalls:
             replies = await self._ask([request for request, _ in members])
         except BaseException as error:
             for _, future in members:
-                _fail_future(future, error)
+                if not future.done():
+                    future.set_exception(error)
             return
         for (_, future), reply in zip(members, replies, strict=False):
             if not future.done():
                 future.set_result(reply)
-        await asyncio.gather(*(self._alone(*member) for member in members[len(replies) :]))
-
-    async def _alone(self, request: Chat, future: asyncio.Future[Reply]) -> None:
-        try:
-            [reply] = await self._ask([request])
-        except BaseException as error:
-            _fail_future(future, error)
-        else:
-            if not future.done():
-                future.set_result(reply)
+        # One request has always a reply.
+        await asyncio.gather(*(self._run([member]) for member in members[len(replies) :]))
 
     async def close(self) -> None:
         """Cancel open calls and waiting requests."""
@@ -121,11 +113,6 @@ class SampleCalls:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _fail_future(future: asyncio.Future[Reply], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)
 
 
 T = TypeVar("T")
@@ -478,45 +465,3 @@ class BatchQueue:
             else:
                 error = f"{MOST_LOSSES} replicas ended while they served this request; {reason}"
                 one.future.set_result(BackendError(error, kind="replica"))
-
-
-# Replies that every run computes again: those of local models with ``stored = False`` (vectors of texts).
-
-#: number of latest replies kept in memory; the token vectors of a sentence take about 50 kB
-REMEMBERED = 1_000
-
-
-class EqualRequests:
-    """Computes replies with one model. Keeps the latest replies; equal requests in progress share one computation.
-
-    Computations are not calls: they are not counted, limited or retried.
-    """
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._recent: OrderedDict[str, Reply] = OrderedDict()
-        self._in_work: SharedWork[Reply | BackendError] = SharedWork()
-
-    def known(self, key: str) -> bool:
-        """Return True if the reply to a request key is in memory."""
-        return key in self._recent
-
-    async def reply(self, key: str, request: Request) -> Reply:
-        """Return the reply to ``request``, whose key is ``key``.
-
-        :raises BackendError: if the model fails.
-        """
-        if key in self._recent:
-            self._recent.move_to_end(key)
-            return self._recent[key]
-        result = await self._in_work.result(key, lambda: self._send(request))
-        if isinstance(result, BackendError):
-            raise result
-        self._recent[key] = result
-        if len(self._recent) > REMEMBERED:
-            self._recent.popitem(last=False)
-        return result
-
-    async def close(self) -> None:
-        """Cancel open computations."""
-        await self._in_work.close()

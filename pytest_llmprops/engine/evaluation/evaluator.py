@@ -28,7 +28,7 @@ from pytest_llmprops.core.requests import (
     is_base,
     of_repeat,
 )
-from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.core.texts import explained, one_line
 from pytest_llmprops.core.verdicts import STATUSES, Status, Verdict, VerdictRecord, record_of
 from pytest_llmprops.engine.event_loop import forget_cancellation
 from pytest_llmprops.records.files import line
@@ -650,7 +650,9 @@ def _reason(result: GroupOutcome) -> str:
     if noun == "samples" and result.group.is_one_item:
         return f"{counted}: {_answers(failures)}"
     named = failures[:NAMED]
-    listed = "; ".join(f"{r.id} ({one_line(r.reason, 80)})" for r in named)
+    listed = "; ".join(
+        f"{r.id} ({one_line(r.reason, 80) or f'given {one_line(r.given, 60)!r}'})" for r in named
+    )
     rest = sum(counts[s] for s in _NOT_CORRECT) - len(named)
     return f"{counted}: {listed}" + (f"; and {rest} more" if rest > 0 else "")
 
@@ -661,4 +663,4 @@ def _answers(failures: Sequence[VerdictRecord]) -> str:
     answers = Counter(one_line(r.given, 60) for r in failures).most_common()
     listed = [f"{given!r}" + (f" ({n} times)" if n > 1 else "") for given, n in answers[:NAMED]]
     more = f" and {len(answers) - NAMED} other answers" if len(answers) > NAMED else ""
-    return f"{one_line(failures[0].reason, 80)} ({expected}{', '.join(listed)}{more})"
+    return explained(f"{expected}{', '.join(listed)}{more}", one_line(failures[0].reason, 80))

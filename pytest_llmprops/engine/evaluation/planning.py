@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.core.requests import GENERATED, PLANNED, Chat, Reply, Request, Usage, sizes
+from pytest_llmprops.engine.calls.queues import prompt_key
 from pytest_llmprops.engine.evaluation.evaluator import Case, evaluate
 from pytest_llmprops.engine.event_loop import LoopThread, forget_cancellation
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price
@@ -121,10 +122,10 @@ def _prompt_and_sample(request: Request) -> tuple[Hashable, int]:
     """
     if not isinstance(request, GENERATED):
         return repr(request), 0
-    settings = repr((request.temperature, request.max_tokens, request.stop, request.extra))
     if isinstance(request, Chat):
-        return (request.messages, settings, request.logprobs), request.sample
-    return (request.text, settings), request.sample
+        return prompt_key(request), request.sample
+    settings = (request.temperature, request.max_tokens, request.stop, request.extra)
+    return (request.text, repr(settings)), request.sample
 
 
 def total_calls(rows: Sequence[Planned]) -> int:

@@ -248,14 +248,8 @@ class AnthropicModel(ApiModel):
 
         :raises BackendError: if the key is missing or wrong.
         """
-        error = self._open()
-        if error is not None:
-            raise error
+        self._opened()
         return AnthropicBatches(self._client, self._calls)
-
-    def notes(self) -> Sequence[str]:
-        """Return notes about the API that do not affect replies."""
-        return self._calls.notes
 
     async def aclose(self) -> None:
         """Close the connections."""

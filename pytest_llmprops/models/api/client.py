@@ -572,6 +572,15 @@ class ApiModel:
         self._calls.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
 
+    def _opened(self) -> None:
+        """Prepare the first call.
+
+        :raises BackendError: if it cannot be made.
+        """
+        error = self._open()
+        if error is not None:
+            raise error
+
     def notes(self) -> Sequence[str]:
         """Return notes about the API that do not affect replies."""
         return self._calls.notes

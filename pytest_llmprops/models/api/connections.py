@@ -36,14 +36,6 @@ class Problem(NamedTuple):
 _PORTS = {"http": 80, "https": 443}
 
 
-def same_origin(one: str, other: str) -> bool:
-    """Return True if two addresses have the same scheme, host and port (RFC 6454)."""
-    try:
-        return _origin(urlsplit(one)) == _origin(urlsplit(other))
-    except ValueError:
-        return False
-
-
 def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 

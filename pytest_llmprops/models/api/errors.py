@@ -247,84 +247,63 @@ def from_status(
         message = ""
     detail = f": {message}" if message else ""
 
-    def error(text: str, **fields: Any) -> BackendError:
-        return BackendError(marked(clean(text, hidden), request_id(headers)), **fields)
+    def error(text: str, kind: str, *, fatal: bool = True, **fields: Any) -> BackendError:
+        shown = marked(clean(text + detail, hidden), request_id(headers))
+        return BackendError(shown, kind=kind, fatal=fatal, **fields)
 
+    refused = f"the API refuses the request (status {status})"
     if status == 402 or (status in (400, 429) and _QUOTA.search(f"{code} {kind} {message}")):
-        return error(f"the account's quota is used up{detail}", kind="quota", fatal=True)
+        return error("the account's quota is used up", "quota")
     if status >= 500 or status in _TRANSIENT:
         if status == 429 and _TOO_LARGE.search(message):
-            return error(f"the API refuses the request (status 429){detail}", kind="request")
+            return error(refused, "request", fatal=False)
         wait = seconds_to_wait(headers, body, message)
-        return error(f"status {status}{detail}", kind=f"status {status}", transient=True, retry_after=wait)
+        text = f"status {status}"
+        return error(text, text, fatal=False, transient=True, retry_after=wait)
     if status == 407:
-        return error(proxy_problem(status, url).text, kind="key", fatal=True)
+        return error(proxy_problem(status, url).text, "key")
     if status in (495, 496) or (status in (400, 403) and _WANTS_CERTIFICATE.search(message)):
-        return error(f"{url}: {CLIENT_CERTIFICATE} (status {status}{detail})", kind="forbidden", fatal=True)
+        return error(f"{url}: {CLIENT_CERTIFICATE} (status {status})", "forbidden")
     if status == 400 and _WANTS_HTTPS.search(message):
-        return error(
-            f"{url}: the server answers only with TLS; write https:// (status 400{detail})",
-            kind="url",
-            fatal=True,
-        )
+        return error(f"{url}: the server answers only with TLS; write https:// (status 400)", "url")
     if status == 401 and "basic" in headers.get("www-authenticate", "").lower():
-        text = (
-            f"{url} asks for a user (status 401); put USER:PASSWORD@ before the host in the base URL{detail}"
-        )
-        return error(text, kind="key", fatal=True)
+        text = f"{url} asks for a user (status 401); put USER:PASSWORD@ before the host in the base URL"
+        return error(text, "key")
     if status == 403 and is_page:
         text = f"{url}: the server, or a firewall or proxy in front of it, refuses the request (status 403)"
-        return error(
-            f"{text}; check the key, the address and what the proxy allows{detail}",
-            kind="forbidden",
-            fatal=True,
-        )
+        return error(f"{text}; check the key, the address and what the proxy allows", "forbidden")
     if status in (401, 403) or (status == 400 and _WRONG_KEY.search(message)):
+        fix = "set the right one in OPENAI_API_KEY, or in your provider's variable"
         return error(
-            f"the API refuses the key (status {status}); set the right one in OPENAI_API_KEY, or in your"
-            f" provider's variable{detail}",
-            kind="key" if status == 401 else "forbidden",
-            fatal=True,
+            f"the API refuses the key (status {status}); {fix}", "key" if status == 401 else "forbidden"
         )
     if status == 413:
-        text = f"the prompt is too long for the server, or a proxy in front of it (status 413{detail})"
-        return error(f"{text}; raise its limit (nginx: client_max_body_size)", kind="status 413")
+        text = "the prompt is too long for the server, or a proxy in front of it (status 413)"
+        return error(f"{text}; raise its limit (nginx: client_max_body_size)", "status 413", fatal=False)
     if is_page:
         return not_json(url, body, headers, hidden, f"status {status}{detail}")
     if status in (400, 404) and _NO_CHAT.search(message):
-        return error(
-            f"'{model}' is a base model without a chat format; measure it as completions:{model}{detail}",
-            kind="model",
-            fatal=True,
-        )
+        text = f"'{model}' is a base model without a chat format; measure it as completions:{model}"
+        return error(text, "model")
     if status == 400 and _ONLY_STREAM.search(message):
         fix = "choose another model"
         if _THINKS_IN_STREAM.search(message):
             fix = "add --llm-param enable_thinking=false, which turns its thoughts off"
-        return error(
-            f"the API answers these calls to '{model}' only as a stream, which is not supported; {fix}{detail}",
-            kind="request",
-            fatal=True,
-        )
+        text = f"the API answers these calls to '{model}' only as a stream, which is not supported; {fix}"
+        return error(text, "request")
     if status == 404 and _NO_PROVIDER.search(message):
-        return error(
-            f"no provider serves '{model}' under the settings of the account{detail}",
-            kind="model",
-            fatal=True,
-        )
+        return error(f"no provider serves '{model}' under the settings of the account", "model")
     if "DeploymentNotFound" in code:
-        return error(
-            f"DeploymentNotFound: no deployment of this name at {url}{detail}", kind="url", fatal=True
-        )
+        return error(f"DeploymentNotFound: no deployment of this name at {url}", "url")
     no_model = "model_not_found" in code or _NO_MODEL.search(message)
     if no_model and status in (400, 404):
-        return error(f"unknown model '{model}'{detail}", kind="model", fatal=True)
+        return error(f"unknown model '{model}'", "model")
     if status in (404, 405) or 300 <= status < 400:
         fix = "a base URL usually ends in /v1"
         if "/openai/deployments/" in url:
             fix = "add ?api-version=VERSION to the base URL, or correct it"
-        return error(f"no API at {url} (status {status}); {fix}{detail}", kind="url", fatal=True)
-    return error(f"the API refuses the request (status {status}){detail}", kind="request")
+        return error(f"no API at {url} (status {status}); {fix}", "url")
+    return error(refused, "request", fatal=False)
 
 
 def not_json(

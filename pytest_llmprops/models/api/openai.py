@@ -178,9 +178,7 @@ class OpenAIModel(ApiSampleModel):
         if len(self._urls) > 1:
             text = f"{self._spec.text}: a batch is sent to one server; give one address"
             raise BackendError(text, kind="url", fatal=True)
-        error = self._open()
-        if error is not None:
-            raise error
+        self._opened()
         return OpenAIBatches(self._sdk, self._calls)
 
     def notes(self) -> Sequence[str]:

@@ -1,7 +1,7 @@
 """The prices of calls: from the model specification, from a file, or from a table.
 
-The package has a dated table of common models, and litellm has one of thousands. The newer one is used first. Both are
-read only when a price is needed, without importing litellm (which takes 2 s) and without the network.
+The package has a dated table of common models, and an installed litellm has one of thousands, which is used first. Both
+are read only when a price is needed, without importing litellm (which takes 2 s) and without the network.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ class Price:
 
     def of(self, usage: Usage) -> float:
         """Return the price of one call in USD."""
-        return usage.cost(
-            self.input_per_token, self.output_per_token, self.cached_per_token, self.write_per_token
-        )
+        return usage.cost(*self._per_token)
 
     def of_tokens(self, prompt: float, completion: float) -> float:
         """Return the price of tokens in USD; estimates may be fractions."""
@@ -75,22 +73,20 @@ class Price:
 
     def scaled(self, factor: float) -> Price:
         """Return the price times ``factor``."""
-        cached, written = (
-            None if price is None else price * factor
-            for price in (self.cached_per_token, self.write_per_token)
-        )
-        sent, received = self.input_per_token * factor, self.output_per_token * factor
-        return Price(sent, received, self.source, cached, written)
+        sent, received, *others = self._per_token
+        cached, written = [None if price is None else price * factor for price in others]
+        return Price(sent * factor, received * factor, self.source, cached, written)
+
+    @property
+    def _per_token(self) -> tuple[float, float, float | None, float | None]:
+        return self.input_per_token, self.output_per_token, self.cached_per_token, self.write_per_token
 
     @property
     def usd_per_million(self) -> tuple[float, float, float | None, float | None]:
         """The USD per million tokens of input, output, and input read from and written into the provider's cache."""
-        sent, received = round(self.input_per_token * 1e6, 6), round(self.output_per_token * 1e6, 6)
-        cached, written = (
-            None if price is None else round(price * 1e6, 6)
-            for price in (self.cached_per_token, self.write_per_token)
-        )
-        return sent, received, cached, written
+        sent, received, *others = self._per_token
+        cached, written = [None if price is None else round(price * 1e6, 6) for price in others]
+        return round(sent * 1e6, 6), round(received * 1e6, 6), cached, written
 
 
 #: the price of a model in this process
@@ -194,29 +190,14 @@ def litellm_version() -> str:
         return ""
 
 
-@cache
-def _tables() -> tuple[Table, ...]:
-    """Return the tables in the order in which they are used: the newer one first."""
-    shipped, installed = read_table(SHIPPED), litellm_table()
-    version = _numbers(installed.source)
-    is_older = version and version < _numbers(shipped_origin())
-    return (shipped, installed) if is_older else (installed, shipped)
-
-
 def shipped_origin() -> str:
     """Return where the shipped prices are from: litellm's version, and its licence."""
     return str(strict_json(SHIPPED.read_text(encoding="utf-8"))["source"])
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the first version number in a text."""
-    found = re.search(r"\d+(\.\d+)*", version)
-    return tuple(map(int, found.group().split("."))) if found else ()
-
-
 def clear_tables() -> None:
     """Forget the tables, so that they are read again."""
-    for cached in (read_table, litellm_entries, litellm_table, _tables):
+    for cached in (read_table, litellm_entries, litellm_table):
         cached.cache_clear()
 
 
@@ -241,7 +222,7 @@ def price(model_name: str, params: Mapping[str, str], file: str | Path | None = 
                 f"model {model_name}: give price_in and price_out, both as USD per million tokens"
             )
         return given
-    tables = (*((read_table(Path(file)),) if file else ()), *_tables())
+    tables = (*((read_table(Path(file)),) if file else ()), litellm_table(), read_table(SHIPPED))
     return next((listed for table in tables if (listed := table.price(model_name)) is not None), None)
 
 

@@ -216,18 +216,9 @@ class HfCausalModel(HfModel):
     :param batch: maximum rows per batch. It is halved whenever a batch does not fit into memory.
     """
 
-    def __init__(
-        self,
-        load: Callable[[], tuple[Any, Any]],
-        *,
-        name: str,
-        identity: Mapping[str, Any],
-        pinned: bool,
-        batch: int,
-        seed: int,
-    ) -> None:
-        super().__init__(load, name=name, identity=identity, pinned=pinned, batch=batch)
-        self.max_batch = 4 * batch
+    def __init__(self, load: Callable[[], tuple[Any, Any]], *, seed: int, **settings: Any) -> None:
+        super().__init__(load, **settings)
+        self.max_batch = 4 * self._batch
         self._seed = seed
         self.prefix_cache: PrefixCache | None = None
         self.end_tokens: frozenset[int] = frozenset()
@@ -370,10 +361,7 @@ class HfCausalModel(HfModel):
     def _loaded(self) -> bool:
         if not super()._loaded():
             return False
-        ends = {self.tokenizer.eos_token_id}
-        configured = getattr(self.network.generation_config, "eos_token_id", None)
-        ends.update(configured if isinstance(configured, list) else [configured])
-        self.end_tokens = frozenset(end for end in ends if end is not None)
+        self.end_tokens = self._ends()
         self.special_tokens = frozenset(self.tokenizer.all_special_ids)
         self.thought_tokens = frozenset(
             token

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
@@ -110,18 +110,9 @@ class HfEncoder(HfModel):
     :param mask: Replacement for ``[MASK]`` if the tokenizer has no mask token.
     """
 
-    def __init__(
-        self,
-        load: Callable[[], tuple[Any, Any]],
-        *,
-        name: str,
-        identity: Mapping[str, Any],
-        pinned: bool,
-        batch: int,
-        mask: str = "",
-    ) -> None:
-        super().__init__(load, name=name, identity=identity, pinned=pinned, batch=batch)
-        self.max_batch = 8 * batch
+    def __init__(self, load: Callable[[], tuple[Any, Any]], *, mask: str = "", **settings: Any) -> None:
+        super().__init__(load, **settings)
+        self.max_batch = 8 * self._batch
         self._stand_in = mask
 
     def _mask(self) -> str:

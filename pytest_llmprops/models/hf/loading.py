@@ -87,6 +87,12 @@ class HfModel:
             raise BackendError(text, kind="model", fatal=True) from None
         return True
 
+    def _ends(self) -> frozenset[int]:
+        """Return the tokens that end a generated text."""
+        configured = getattr(self.network.generation_config, "eos_token_id", None)
+        ends = [self.tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])]
+        return frozenset(end for end in ends if end is not None)
+
     def _check_length(self, tokens: int) -> None:
         """Refuse a text with too many tokens; texts are never truncated."""
         if tokens > self._longest:

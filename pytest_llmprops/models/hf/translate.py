@@ -375,12 +375,10 @@ class HfTranslateModel(HfModel):
             forced_eos_token_id=None,
             stopping_criteria=[self.stop_when_closed],
         ).tolist()
-        ends = {self.tokenizer.eos_token_id}
-        configured = getattr(self.network.generation_config, "eos_token_id", None)
-        ends.update(configured if isinstance(configured, list) else [configured])
+        ends = self._ends()
         return [self._output(line, row.first, ends) for line, row in zip(lines, rows, strict=True)]
 
-    def _output(self, line: list[int], first: int | None, ends: set[int | None]) -> _Output:
+    def _output(self, line: list[int], first: int | None, ends: frozenset[int]) -> _Output:
         # The first token is the decoder's start token, which is often the end token itself.
         new = line[1:]
         end = next((i for i, token in enumerate(new) if token in ends), None)

@@ -39,8 +39,6 @@ from pytest_llmprops.plugin.cases.markers import Unreadable
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.records.run import NOT_MEASURED
 
-# The models of helper roles: from the command line, and the defaults of registered benchmarks.
-
 #: prefix of the label of a helper's model
 HELPER = "helper:"
 

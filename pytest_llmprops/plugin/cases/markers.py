@@ -159,9 +159,6 @@ def cases_on_command_line(metafunc: pytest.Metafunc) -> set[str] | None:
     return selected or None
 
 
-# The classes of benchmarks in another process: workers collect them, and the controller computes their
-# metrics.
-
 #: module, file and name of a class, and the test file that uses it; module and file are empty if it is registered
 ClassReference = tuple[str, str, str, str]
 

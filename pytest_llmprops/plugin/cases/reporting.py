@@ -17,7 +17,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, LLMPropsError
 from pytest_llmprops.core.faults import fault_line, own_traceback, place_of
-from pytest_llmprops.core.texts import shortened, terminal_line, visible
+from pytest_llmprops.core.texts import explained, shortened, terminal_line, visible
 from pytest_llmprops.engine.evaluation.evaluator import GroupOutcome, GroupVerdict, Outcome
 from pytest_llmprops.plugin.cases.light_items import LightItem, drop_outcome, outcome_of
 from pytest_llmprops.plugin.tracebacks import with_one_frame
@@ -76,9 +76,8 @@ def failure_line(outcome: Outcome | GroupOutcome) -> str | None:
     if isinstance(verdict, GroupVerdict):
         return terminal_line(f"{verdict.status}: {verdict.reason}")
     given = shortened(verdict.given, 120)
-    return terminal_line(
-        f"{verdict.status}: {verdict.reason} (expected {verdict.expected!r}, given {given!r})"
-    )
+    answers = f"expected {verdict.expected!r}, given {given!r}"
+    return terminal_line(f"{verdict.status}: {explained(answers, verdict.reason)}")
 
 
 def is_expected_failure(outcome: Outcome | GroupOutcome, *, is_gated: bool) -> bool:
@@ -237,8 +236,6 @@ def _has_verdict(
     # If a run stops within a group, the verdicts so far are recorded.
     return outcome.stopped is None or (isinstance(outcome, GroupOutcome) and bool(outcome.records))
 
-
-# The run protocol of light items: set up, run and report a case without pytest's hooks for fixtures.
 
 #: what ends the session, and is not the result of an item
 RERAISE = (KeyboardInterrupt, pytest.exit.Exception)

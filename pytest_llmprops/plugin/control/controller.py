@@ -1,11 +1,14 @@
-"""The process that writes the run record and the terminal, with or without workers."""
+"""The process that writes the run record and the terminal, with or without workers.
+
+SIGTERM, SIGHUP, and Ctrl-C pressed more than once, end a run as one Ctrl-C does.
+"""
 
 from __future__ import annotations
 
 import errno
-import inspect
 import os
 import signal
+import sys
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +22,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.plugin.cases.markers import load_benchmarks
 from pytest_llmprops.plugin.cases.reporting import detach
+from pytest_llmprops.plugin.control.broker import SessionBroker
 from pytest_llmprops.plugin.control.recording import Recording
 from pytest_llmprops.plugin.control.terminal import (
     Progress,
@@ -28,11 +32,9 @@ from pytest_llmprops.plugin.control.terminal import (
     write_summary,
 )
 from pytest_llmprops.plugin.options import shown_only
-from pytest_llmprops.plugin.session import LLMSession, SessionBroker
+from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.records.gate import GateResult, exit_code
 from pytest_llmprops.records.messages import CollectionMetadata, WorkerSummary
-
-# End a run on SIGTERM and SIGHUP, and on Ctrl-C pressed more than once, as one Ctrl-C ends it.
 
 #: what pytest handles as an interrupt, and what ``timeout``, a CI system or a container and a closed terminal send
 _SIGNALS = tuple(
@@ -127,13 +129,8 @@ def _leave_terminal() -> None:
 
 def _is_program() -> bool:
     """Return True if pytest is the program of this process, instead of a function that another program calls."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        # ``pytest.console_main`` until pytest 9.0, ``_pytest.config._console_main`` since
-        if frame.f_code.co_name.endswith("console_main") and frame.f_globals["__name__"] == "_pytest.config":
-            return True
-        frame = frame.f_back
-    return False
+    program = Path(sys.argv[0])
+    return program.stem == "pytest" or program.parts[-2:] == ("pytest", "__main__.py")
 
 
 class Controller:

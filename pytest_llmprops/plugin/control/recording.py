@@ -14,7 +14,6 @@ from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.cases.cases import HELPER
-from pytest_llmprops.plugin.collection import remove_reports
 from pytest_llmprops.plugin.options import (
     FROM_BASELINE,
     project_folder,
@@ -23,6 +22,7 @@ from pytest_llmprops.plugin.options import (
     selected_tests,
 )
 from pytest_llmprops.plugin.session import LLMSession
+from pytest_llmprops.plugin.worker_files import remove_reports
 from pytest_llmprops.records.messages import (
     BrokerReport,
     CaseReport,

@@ -12,11 +12,12 @@ from xdist.scheduler import LoadScopeScheduling
 
 from pytest_llmprops.engine.evaluation.planning import batch_of
 from pytest_llmprops.plugin.cases.light_items import phases_read
-from pytest_llmprops.plugin.collection import take_collection
 from pytest_llmprops.plugin.control.controller import Controller
 from pytest_llmprops.plugin.control.estimate import ModelCalls
 from pytest_llmprops.plugin.control.preflight import Preflight
-from pytest_llmprops.plugin.session import MESSAGES, drop_unused_hypothesis
+from pytest_llmprops.plugin.process import drop_unused_hypothesis
+from pytest_llmprops.plugin.session import MESSAGES
+from pytest_llmprops.plugin.worker_files import take_collection
 from pytest_llmprops.records.files import from_text, text
 from pytest_llmprops.records.messages import WorkerSetup, WorkerSummary
 

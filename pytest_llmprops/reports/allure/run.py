@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.core.verdicts import Group, VerdictRecord
 from pytest_llmprops.records.files import plain
@@ -17,8 +18,10 @@ from pytest_llmprops.records.gate import Check, GateResult
 from pytest_llmprops.records.run import ModelMetadata, RunMetadata
 from pytest_llmprops.reports.allure.case import COUNTEREXAMPLE, EXPECTATION, FAULT
 from pytest_llmprops.reports.columns import columns_of
-from pytest_llmprops.reports.gate import gate_lines
+from pytest_llmprops.reports.gate import gate_lines, loss_text
 from pytest_llmprops.reports.terminal import summary_lines
+from pytest_llmprops.runs.benchmark_metadata import headline, title_of
+from pytest_llmprops.runs.summary import pooled_accuracy
 
 ENVIRONMENT = "environment.properties"
 CATEGORIES = "categories.json"
@@ -30,6 +33,9 @@ GATE = "llmprops-gate-attachment.json"
 GATE_TEXT = "llmprops-gate-attachment.txt"
 #: key of the environment with the run's id
 RUN = "Run"
+#: keys of the environment with the line of the decision, and with the accuracy on the headline tasks
+DECISION, ACCURACY = "Decision", "Accuracy"
+MOST_LOSSES = 3
 EARLIER = "Results of earlier runs"
 
 
@@ -55,11 +61,23 @@ def categories() -> list[dict[str, Any]]:
 
 
 def environment(facts: RunMetadata, earlier: int = 0) -> dict[str, str]:
-    """Return model, protocol and other facts that distinguish this run from others.
+    """Return the decision and the accuracies, as on the first screen of a report, then what the run measured.
 
     :param facts: ``run.json``. :param earlier: number of result files of earlier runs in the folder.
     """
     entries: dict[str, str] = {}
+    if facts.gate is not None:
+        entries[DECISION] = facts.gate.line
+        if facts.gate.losses:
+            entries["Lost"] = "; ".join(map(loss_text, facts.gate.losses[:MOST_LOSSES]))
+    counted = headline(facts.summary, facts)
+    if (share := pooled_accuracy(counted)) is not None:
+        entries[ACCURACY] = percent(share)
+    for measured, name in dict.fromkeys((row.model, row.benchmark) for row in counted):
+        rows = [row for row in counted if (row.model, row.benchmark) == (measured, name)]
+        if len(rows) < len(counted) and (share := pooled_accuracy(rows)) is not None:
+            of = f" of {measured}" if len(facts.models) > 1 else ""
+            entries[f"{ACCURACY}{of} on {title_of(name, facts)}"] = percent(share)
     for label, model in facts.models.items():
         entries[f"Model {label}"] = _model(model)
     for role, model in facts.helpers.items():

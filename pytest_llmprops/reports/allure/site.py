@@ -39,6 +39,14 @@ _ANALYTICS = re.compile(
     r"<script[^>]*\ssrc=\"https://www\.googletagmanager\.com/[^\"]*\"[^>]*></script>\s*<script>.*?</script>",
     re.S,
 )
+#: Allure scrolls to its list of cases, away from the decision; the page stays at its top until a person acts
+_AT_TOP = """<script>{
+  let acted = Boolean(location.hash);
+  for (const name of ["wheel", "keydown", "pointerdown", "touchstart"]) {
+    addEventListener(name, () => { acted = true; }, { capture: true, passive: true, once: true });
+  }
+  addEventListener("scroll", ({ target }) => { if (!acted && target.scrollTop) target.scrollTop = 0; }, true);
+}</script>"""
 _FOREIGN = re.compile(r"(?:src|href|action|data)\s*=\s*[\"']?((?:https?:)?//[^\"'\s>]+)", re.I)
 _TRACKERS = re.compile(r"googletagmanager|google-analytics|mc\.yandex")
 _HEAD = re.compile(r"<head[^>]*>", re.I)
@@ -67,6 +75,22 @@ def _data(page: str, name: str) -> Any:
     """Return a JSON file of the data in a page; None if the page does not have it."""
     found = re.search(rf'd\("{re.escape(name)}","([^"]*)"\)', page)
     return None if found is None else json.loads(base64.b64decode(found[1]))
+
+
+def with_accuracy(page: str, accuracy: str | None) -> str:
+    """Return a page whose headline figure is this accuracy in percent.
+
+    Allure shows the share of passed cases, in which controls count. With a gate, wrong answers are expected failures,
+    and the share is 100%.
+    """
+    if accuracy is None:
+        return page
+
+    def replaced(match: re.Match[str]) -> str:
+        chart = json.loads(base64.b64decode(match[2])) | {"percentage": float(accuracy.rstrip("%"))}
+        return f'{match[1]}{base64.b64encode(json.dumps(chart).encode()).decode("ascii")}"'
+
+    return re.sub(r'(d\("widgets/(?:[^"/]*/)?pie_chart\.json",")([^"]*)"', replaced, page)
 
 
 def folded(page: str) -> str:
@@ -190,7 +214,9 @@ def build(results: Path, out: Path, history: Path | None, *, allure: str) -> lis
         text = (site / "index.html").read_text(encoding="utf-8")
         notes = _notes(text, known, gate)
         page = folder / "report.html"
-        page.write_text(folded(without_requests(text)), encoding="utf-8")
+        text = with_accuracy(without_requests(text), known.get(allure_run.ACCURACY))
+        text = text.replace('<div id="app">', f'{_AT_TOP}\n    <div id="app">', 1)
+        page.write_text(folded(text), encoding="utf-8")
         page.replace(out)
     return notes
 
@@ -241,7 +267,9 @@ def config(results: Path, site: Path, history: Path | None) -> dict[str, Any]:
 
 
 def report_name(known: Mapping[str, str]) -> str:
-    """Return the report's heading: models, benchmarks and the run's id."""
+    """Return the report's heading: the decision of a gate, or models and benchmarks, and the run's id."""
+    if allure_run.DECISION in known:
+        return " · ".join(filter(None, (known[allure_run.DECISION], known.get(allure_run.RUN))))
     models = ", ".join(_after("Model ", known))
     suites = ", ".join(map(title_of, _after("Protocol ", known)))
     return " · ".join(filter(None, (models, suites, known.get(allure_run.RUN)))) or "pytest-llmprops"

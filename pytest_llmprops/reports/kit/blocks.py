@@ -1,4 +1,7 @@
-"""The blocks of a report section: texts, tables, figures and additional pages, and how their values are written."""
+"""The blocks of a report section: texts, tables, figures and additional pages, and how their values are written.
+
+Replies are untrusted: :func:`visible` spells out invisible characters.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,6 @@ from pytest_llmprops.core.numbers import with_interval as with_interval
 from pytest_llmprops.core.texts import visible as visible
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.gate import GateResult, MemberChange
-
-# Texts and numbers for readers; the numbers are those of :mod:`pytest_llmprops.core.numbers`.
-#
-# Replies are untrusted: :func:`visible` spells out invisible characters.
 
 
 def words(name: str) -> str:
@@ -136,9 +135,9 @@ class Section:
     """One benchmark's part of the report.
 
     :param pages: the pages that its cells link to.
-    :param key: the name of the benchmark. Leave ``key``, ``title`` and ``about`` empty; the report sets them.
+    :param key: the name of the benchmark. Leave it, ``title``, ``about`` and ``finding`` empty; the report sets them.
     :param title: the title from the run record.
-    :param about: the introduction from the run record.
+    :param about: the introduction from the run record. :param finding: what the report found, in one sentence.
     """
 
     blocks: tuple[Block, ...]
@@ -146,26 +145,7 @@ class Section:
     key: str = ""
     title: str = ""
     about: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """One figure of the overview: a model's accuracy on a benchmark, with its 95% interval.
-
-    :param best: model and value of the best published figure. :param rest: refusals, unreadable replies and errors.
-    """
-
-    benchmark: str
-    title: str
-    series: int
-    label: str
-    value: float
-    low: float
-    high: float
-    n: int
-    chance: float | None
-    best: tuple[str, float] | None
-    rest: str = ""
+    finding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,26 +195,28 @@ class Upgrade:
 class Report:
     """A whole report.
 
-    :param title: the main finding, in one sentence. :param findings: further findings.
+    :param title: the decision or the main finding, in one sentence.
+    :param table: one line per suite, or one line per model; None without a verdict.
     :param facts: (name, value) pairs below the title.
     :param gates: the gates' results as recorded, with the run's id.
     :param warnings: problems of the runs: incomplete, damaged, errors.
     :param runs: (title, rows of facts) of each run.
-    :param changes: the tasks by change between two models, worst first: the first ones, and the others.
+    :param unshared: the suites that only one of two models has, in a sentence.
+    :param changes: the tasks by change between two models, worst first.
     """
 
     title: str
-    findings: tuple[str, ...]
+    table: Table | None
     facts: tuple[tuple[str, str], ...]
     gates: tuple[tuple[str, GateResult], ...]
     warnings: tuple[str, ...]
-    overview: tuple[Headline, ...]
     series: tuple[str, ...]
     sections: tuple[Section, ...]
     runs: tuple[tuple[str, Sequence[tuple[str, str]]], ...]
     items: ItemData
     upgrade: Upgrade | None = None
-    changes: tuple[Table, ...] = ()
+    unshared: str = ""
+    changes: Table | None = None
 
     @property
     def tab(self) -> str:
@@ -250,9 +232,6 @@ class Report:
         place: dict[str, str] = {loss.kind: visible(loss.name)} if loss.kind in ("task", "language") else {}
         return {**link, "benchmark": visible(loss.benchmark), **place}
 
-
-# What additional pages of a section have in common: their files, their neighbours, and the words for
-# outcomes.
 
 #: Maximum number of additional pages of a section.
 MOST_PAGES = 400

@@ -290,25 +290,32 @@ class Spot:
 
 
 def scatter(
-    spots: Sequence[Spot], x_label: str, y_label: str, chance: tuple[float, float], *, has_fit: bool = False
+    spots: Sequence[Spot],
+    x_label: str,
+    y_label: str,
+    chance: tuple[float, float] | None,
+    *,
+    has_fit: bool = False,
 ) -> Plot:
     """Return a scatter plot of two shares of each model; every point is labelled.
 
+    :param chance: what guessing gets; without it, the axes show only the range of the points.
     :param has_fit: draw the line of least squares through all points, if they differ in ``x``.
     """
     figure = new_figure(WIDTH, 4.6)
     axes = figure.add_axes(margins(figure, left=0.75, right=0.3, top=0.15, bottom=0.6))
-    axes.axvline(chance[0], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
-    axes.axhline(chance[1], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
-    axes.annotate(
-        "guessing",
-        (chance[0], 1),
-        xycoords=("data", "axes fraction"),
-        xytext=(4, -9),
-        textcoords="offset points",
-        color=MUTED,
-        fontsize=8,
-    )
+    if chance is not None:
+        axes.axvline(chance[0], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
+        axes.axhline(chance[1], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
+        axes.annotate(
+            "guessing",
+            (chance[0], 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, -9),
+            textcoords="offset points",
+            color=MUTED,
+            fontsize=8,
+        )
     top = min(1.0, 0.25 * math.ceil(max(spot.y.high for spot in spots) / 0.25 + 0.2))
     for spot in spots:
         ours = spot.series >= 0
@@ -324,7 +331,16 @@ def scatter(
         axes.plot(*line, color=MUTED, linewidth=1.0, zorder=1)
     share_axis(axes, "x")
     share_axis(axes, "y")
-    axes.set_ylim(-0.02, top + 0.02)
+    if chance is None:
+        from matplotlib.ticker import AutoLocator
+
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(AutoLocator())
+            axis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
+        axes.margins(0.12)
+        axes.autoscale()
+    else:
+        axes.set_ylim(-0.02, top + 0.02)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     name_points(axes, [_label(spot) for spot in spots], 8.5)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.metrics import MetricRow, Place
-from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import ranked
 from pytest_llmprops.records.rows import SearchCounts, SearchRecord, SummaryRow
@@ -33,6 +33,10 @@ from pytest_llmprops.reports.kit.blocks import (
     words,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
+from pytest_llmprops.runs.pairs import Pair
+
+if TYPE_CHECKING:
+    from pytest_llmprops.statistics.judgement import Change
 
 #: maximum number of published results per row
 MOST = 3
@@ -217,64 +221,36 @@ def metric_cell(measured: Measured, series: Series, row: MetricRow | None) -> Ce
 
 
 def change_cells(measured: Measured, place: Place) -> list[Cell]:
-    """Return three cells on the common items of two series on a place.
+    """Return :func:`pair_cells` of the common items of two series on a place."""
+    pairs, change = measured.changes.get(place, ((), None))
+    return pair_cells(measured, pairs, change, item_link(measured, place))
+
+
+def pair_cells(
+    measured: Measured, pairs: Iterable[Pair], change: Change | None, link: Mapping[str, str]
+) -> list[Cell]:
+    """Return three cells on pairs of items of two series.
 
     The first has the difference in points, with its interval and the judgement. The others have the numbers of items
     that the second series lost and gained, and open them.
+
+    :param link: the filter of the page's list that shows the items.
     """
-    first, second = measured.series
-    pairs, result = measured.changes.get(place, ((), None))
-    if result is None:
-        change = Cell("no common items")
+    if change is None:
+        cell = Cell("no common items")
     else:
-        numbers = f"{points(result.difference)} ({point_range(result.low, result.high)})"
-        change = Cell(f"{numbers}, {result.word}", result.difference)
-    sides = {"baseline": str(first.index), "candidate": str(second.index)}
-    lost = sum(pair.candidate < pair.baseline for pair in pairs)
-    gained = sum(pair.candidate > pair.baseline for pair in pairs)
+        numbers = f"{points(change.difference)} ({point_range(change.low, change.high)})"
+        cell = Cell(f"{numbers}, {change.word}", change.difference)
+    first, second = measured.series
+    sides = {**link, "baseline": str(first.index), "candidate": str(second.index)}
+    counts = {
+        "lost": sum(pair.candidate < pair.baseline for pair in pairs),
+        "gained": sum(pair.candidate > pair.baseline for pair in pairs),
+    }
     return [
-        change,
-        *(
-            Cell(f"{n:,}", n, items=item_link(measured, place, tab=tab, **sides) if n else {})
-            for tab, n in (("lost", lost), ("gained", gained))
-        ),
+        cell,
+        *(Cell(f"{n:,}", n, items={**sides, "tab": tab} if n else {}) for tab, n in counts.items()),
     ]
-
-
-#: tasks in the first table of :func:`changes_by_task`
-FIRST = 8
-
-
-def changes_by_task(parts: Sequence[Measured]) -> tuple[Table, ...]:
-    """Return the headline tasks that two models have in common, by change, worst first: a table, and one of the others.
-
-    Tasks whose accuracy ranks no models, or is best at another value than 1, are left out.
-    """
-    rows = []
-    parts = [measured for measured in parts if len(measured.series) == 2]
-    for measured in parts:
-        facts = measured.facts
-        for place in measured.places:
-            task = place[0]
-            if task in measured.headline_tasks and task not in (*facts.unranked, *facts.accuracy_targets):
-                change, lost, gained = change_cells(measured, place)
-                if change.value is not None:
-                    cells = (Cell(f"{facts.title}: {words(task)}"), Cell(language(place[1])))
-                    sides = (place_cell(measured, place, s) for s in measured.series)
-                    rows.append(
-                        (*cells, change, lost, gained, *(replace(c, low=None, high=None) for c in sides))
-                    )
-    rows.sort(key=lambda row: row[2].value or 0.0)
-    if not rows:
-        return ()
-    first, second = (s.starred for s in parts[0].series)
-    names = ("Change", "Lost", "Gained", first, second)
-    columns = (("Task", False), ("Language", False), *((name, True) for name in names))
-    note = f"Change: {second} minus {first} in points, with its 95% interval."
-    tables = [Table("Change by task", columns, tuple(rows[:FIRST]), note)]
-    if rows[FIRST:]:
-        tables.append(Table(f"{counted(len(rows) - FIRST, 'further task')}", columns, tuple(rows[FIRST:])))
-    return tuple(tables)
 
 
 def _comparison(measured: Measured) -> Table:
@@ -444,9 +420,6 @@ def _metrics(measured: Measured) -> Table:
     if several:
         columns.insert(0, ("Model", False))
     return Table("Metrics", tuple(columns), tuple(rows))
-
-
-# The section of a benchmark in the report: the one in its registration, or the generic one.
 
 
 def section_of(measured: Measured) -> Section:

@@ -19,7 +19,7 @@ from pytest_llmprops.records.run import ProtocolMetadata
 from pytest_llmprops.reports.kit.blocks import file_names, visible
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
 from pytest_llmprops.runs.judgement import Member, judged_runs
-from pytest_llmprops.runs.pairs import Pair, TaskKey, pair_records, score_pairs, with_tasks_of
+from pytest_llmprops.runs.pairs import Pair, TaskKey, pair_items, pairs_of, score_pairs
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.statistics.bounded_mean import cluster_means
 from pytest_llmprops.statistics.intervals import Interval, mean_interval
@@ -151,12 +151,16 @@ class Measured:
 
     def accuracy(self, series: Series, tasks: Iterable[str] | None = None) -> Share | None:
         """Return the accuracy of a series over all tasks or the given ones, by cluster or by item."""
-        return accuracy(self.records(series, tasks), by_cluster=self.is_cluster_weighted)
+        chosen = None if tasks is None else frozenset(tasks)
+        key = series.index, chosen
+        if key not in self._accuracies:
+            records = self.records(series, chosen)
+            self._accuracies[key] = accuracy(records, by_cluster=self.is_cluster_weighted)
+        return self._accuracies[key]
 
-    def aligned(self, first: Series, second: Series) -> list[VerdictRecord]:
-        """Return the records of ``first``, each with the task that the same item has in ``second``."""
-        decided = tasks_by_answer(*(s.run.facts for s in self.series))
-        return with_tasks_of(self.records(first), self.records(second), decided)
+    @cached_property
+    def _accuracies(self) -> dict[tuple[int, frozenset[str] | None], Share | None]:
+        return {}
 
     @cached_property
     def changes(self) -> Mapping[Place, tuple[Sequence[Pair], Change]]:
@@ -169,7 +173,7 @@ class Measured:
         first, second = self.series
         decided = tasks_by_answer(*(s.run.facts for s in self.series))
         grouped: dict[Place, list[Pair]] = {}
-        for pair in pair_records(self.records(first), self.records(second), decided).pairs:
+        for pair in pairs_of(pair_items(self.records(first), self.records(second), decided)):
             grouped.setdefault(pair.key.task_key[1:], []).append(pair)
         judged, by_cluster = first.judgement(second), self.is_cluster_weighted
         return {
@@ -250,17 +254,29 @@ class Share:
     n: int
 
 
+Scores = Sequence[tuple[float, str]]
+
+
+def scores_of(records: Iterable[VerdictRecord]) -> Scores:
+    """Return the share of correct samples and the cluster of each answered item of one model and benchmark."""
+    return [(item.share, item.cluster) for item in items_of(records) if item.correct]
+
+
 def accuracy(records: Iterable[VerdictRecord], *, by_cluster: bool = False) -> Share | None:
     """Return the mean over items of their shares of correct samples, without errors; None if all are errors.
 
     :param records: of one model and benchmark.
     :param by_cluster: the mean is over clusters, each with the mean of its items.
     """
-    answered = [item for item in items_of(records) if item.correct]
-    if not answered:
+    return accuracy_of(scores_of(records), by_cluster=by_cluster)
+
+
+def accuracy_of(items: Scores, *, by_cluster: bool) -> Share | None:
+    """Return :func:`accuracy` of items with these scores."""
+    if not items:
         return None
-    scores, clusters = [item.share for item in answered], [item.cluster for item in answered]
+    scores, clusters = [score for score, _ in items], [cluster for _, cluster in items]
     if by_cluster:
         scores, clusters = cluster_means(scores, clusters)
     interval: Interval = mean_interval(scores, clusters)
-    return Share(sum(scores) / len(scores), interval.low, interval.high, len(answered))
+    return Share(sum(scores) / len(scores), interval.low, interval.high, len(items))

@@ -69,8 +69,9 @@ def write_report(
     check_packages("llmprops report")
     from pytest_llmprops.reports.kit.figures import draw
     from pytest_llmprops.reports.page.content import report_on
-    from pytest_llmprops.reports.page.html import MARK, decision_sheet, find_browser, pages_html, to_html
+    from pytest_llmprops.reports.page.html import MARK, pages_html, to_html
     from pytest_llmprops.reports.page.markdown import to_markdown
+    from pytest_llmprops.reports.page.sheet import decision_sheet, find_browser
 
     page = out / "report.html"
     refuse_foreign(out, lambda: MARK in page.read_text("utf-8", "replace")[:2000], "report")
@@ -114,18 +115,14 @@ def check_packages(command: str) -> None:
             raise MissingExtra(command, package=package, extra="report")
 
 
-def run_pages(folder: Path) -> dict[str, bytes]:
-    """Return ``report.html`` of one run and the pages that it links to, by path; ``report.html`` is the last.
-
-    :raises DataError: if the run cannot be read.
-    """
+def run_pages(run: Run) -> dict[str, bytes]:
+    """Return ``report.html`` of one run and the pages that it links to, by path; ``report.html`` is the last."""
     from pytest_llmprops.reports.kit.figures import draw_svg
     from pytest_llmprops.reports.page.content import report_on
     from pytest_llmprops.reports.page.html import pages_html, to_html
 
-    run = read_run(folder)
-    marks = list(read_reviews(folder, run.run_id).values())
-    report = report_on([run], {id(run): read_requests(folder)}, marks)
+    marks = list(read_reviews(run.folder, run.run_id).values())
+    report = report_on([run], {id(run): read_requests(run.folder)}, marks)
     drawn = {f.name: draw_svg(f.draw) for section in report.sections for f in figures_in(section.blocks)}
     return {**pages_html(report), "report.html": to_html(report, drawn)}
 

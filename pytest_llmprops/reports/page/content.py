@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.numbers import usd
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.data.published_results import ranked
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.records.requests import RequestRecord
 from pytest_llmprops.records.rows import Review
-from pytest_llmprops.reports.columns import line_of
 from pytest_llmprops.reports.kit.blocks import (
     Block,
     Cell,
     Figure,
-    Headline,
+    Fold,
+    Note,
     Report,
     Section,
     Table,
     counted,
     file_name,
     joined,
+    visible,
     words,
 )
-from pytest_llmprops.reports.kit.generic import changes_by_task, section_of
+from pytest_llmprops.reports.kit.generic import section_of
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, series_of
-from pytest_llmprops.reports.page.findings import findings
+from pytest_llmprops.reports.page.findings import finding
 from pytest_llmprops.reports.page.items import Spent, TaskOfSeries, items_of, upgrade_of
+from pytest_llmprops.reports.page.suites import changes_by_task, measured_for_one, suites_table, worst_first
 from pytest_llmprops.reports.readings import readings_section
 from pytest_llmprops.reports.terminal import old_replies
 from pytest_llmprops.runs.caveats import caveats
-from pytest_llmprops.runs.pairs import differences
+from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
+    from pytest_llmprops.records.gate import GateResult
+
+#: titles that the title of a collapsed part names, and notes of a section that are not collapsed
+MOST_TITLES, MOST_NOTES = 4, 2
 
 NOTE = (
     "Of the calls that the record has, each counted once. Seconds are those of a call when it was made, without waiting"
@@ -192,27 +198,48 @@ def report_on(
     series = series_of(runs)
     names = list(dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks))
     parts = [Measured(name, tuple(s for s in series if name in s.benchmarks)) for name in names]
-    sentences = [_sentence(text) for text in findings(parts, series)]
+    parts = worst_first(parts, len(series))
+    found = {part.benchmark: _sentence(text) for part in parts if (text := finding(part))}
+    gates = tuple((run.run_id, gate) for run in runs if (gate := run.facts.gate) is not None)
     items, spending = items_of(series, requests, marks)
     costs = cost_section(parts, series, spending.by_task)
     return Report(
-        title=sentences[0],
-        findings=tuple(sentences[1:]),
+        title=_title(gates, parts, series, found),
+        table=suites_table(parts, series),
         facts=tuple(_facts(runs, series)),
-        gates=tuple((run.run_id, gate) for run in runs if (gate := run.facts.gate) is not None),
+        gates=gates,
         warnings=tuple(_warnings(runs, series, parts)),
-        overview=tuple(h for part in parts for h in _headlines(part)),
         series=tuple(s.starred for s in series),
-        sections=(
-            *(section_of(part) for part in parts),
-            *readings_section(parts, series),
-            *([costs] if costs else []),
-        ),
+        sections=tuple(_sections(parts, series, found, costs)),
         runs=tuple((run.run_id, run_facts(run)) for run in runs),
         items=items,
         upgrade=upgrade_of(series),
-        changes=changes_by_task(parts) if len(series) == 2 else (),
+        unshared=measured_for_one(parts, series),
+        changes=changes_by_task(parts),
     )
+
+
+def _title(
+    gates: Sequence[tuple[str, GateResult]],
+    parts: Sequence[Measured],
+    series: Sequence[Series],
+    found: Mapping[str, str],
+) -> str:
+    """Return the decision, or the decisions on several models; without any, the finding on the worst suite.
+
+    :param found: the findings by benchmark.
+    """
+    if len(gates) == 1:
+        return _sentence(visible(gates[0][1].line or gates[0][1].decision.upper()))
+    if gates:
+        models: dict[str, list[str]] = {}
+        for s in series:
+            if s.run.facts.gate is not None:
+                models.setdefault(s.run.facts.gate.decision.upper(), []).append(s.starred)
+        return _sentence("; ".join(f"{decision}: {joined(names)}" for decision, names in models.items()))
+    if len(series) > 2 and len(parts) > 1:
+        return f"{len(series)} models on {joined([measured.facts.title for measured in parts])}."
+    return next(iter(found.values()), "No case has a verdict, so there is nothing to report.")
 
 
 def _sentence(text: str) -> str:
@@ -220,41 +247,51 @@ def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def _headlines(measured: Measured) -> list[Headline]:
-    tasks = measured.headline_tasks
-    headlines = []
-    for s in measured.series:
-        share = measured.headline(s)
-        if share is None:
-            continue
-        best = _best(measured, s, tasks)
-        headlines.append(
-            Headline(
-                measured.benchmark,
-                measured.facts.title,
-                s.index,
-                s.starred,
-                share.value,
-                share.low,
-                share.high,
-                share.n,
-                measured.facts.chance_of(),
-                best,
-                line_of([row for row in measured.rows(s) if row.task in tasks]),
-            )
+def _sections(
+    parts: Sequence[Measured], series: Sequence[Series], found: Mapping[str, str], costs: Section | None
+) -> Iterator[Section]:
+    """Yield a section per benchmark, and those on all of them.
+
+    With several benchmarks, each shows its finding, its first notes, and its first table or figure. The rest is
+    collapsed, and so are the benchmarks that only one of two models has.
+    """
+    several = len(parts) > 1
+    unshared = []
+    for measured in parts:
+        section = replace(section_of(measured), finding=found.get(measured.benchmark, ""))
+        if several and len(series) == 2 and len(measured.series) == 1:
+            unshared.append(section)
+        else:
+            yield _folded(section) if several else section
+    if unshared:
+        yield Section(
+            tuple(
+                Fold(s.title, (*map(Note, filter(None, (s.about, s.finding))), *s.blocks)) for s in unshared
+            ),
+            tuple(page for s in unshared for page in s.pages),
+            title="Measured for one model",
+            about="Suites that only one of the two models has.",
         )
-    return headlines
+    for section in (*readings_section(parts, series), *([costs] if costs else [])):
+        yield _folded(section, shown=0) if several else section
 
 
-def _best(measured: Measured, series: Series, tasks: list[str]) -> tuple[str, float] | None:
-    """Return model and value of the best published figure for the headline; None if the paper has none."""
-    languages = {code for task, code, _ in measured.places if task in tasks}
-    printed_task = measured.facts.printed_task
-    if not printed_task or len(languages) != 1:
-        return None
-    protocol = series.protocol(measured.benchmark)
-    printed = ranked(measured.benchmark, printed_task, languages.pop(), protocol)
-    return (printed[0].model, printed[0].value) if printed else None
+def _folded(section: Section, shown: int = 1) -> Section:
+    """Return a section in which all is collapsed except the first notes and the first tables and figures."""
+    first: list[Block] = []
+    rest: list[Block] = []
+    left = {Note: MOST_NOTES, Table: shown, Figure: shown}
+    for block in section.blocks:
+        is_open = left.get(type(block), 0) > 0
+        (first if is_open else rest).append(block)
+        for kind in (Table, Figure) if isinstance(block, Table | Figure) else (type(block),):
+            left[kind] = left.get(kind, 0) - 1
+    if not rest:
+        return section
+    titles = [block.title for block in rest if not isinstance(block, Note)]
+    named = ", ".join(titles[:MOST_TITLES])
+    more = f" and {len(titles) - MOST_TITLES} more" if len(titles) > MOST_TITLES else ""
+    return replace(section, blocks=(*first, Fold(f"More: {named}{more}" if titles else "More", tuple(rest))))
 
 
 def _facts(runs: Sequence[Run], series: Sequence[Series]) -> list[tuple[str, str]]:

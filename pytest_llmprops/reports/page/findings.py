@@ -1,8 +1,9 @@
-"""The findings of a report, in one or two sentences."""
+"""The finding on a benchmark, in one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.field_types import UNANSWERED
@@ -18,32 +19,13 @@ from pytest_llmprops.reports.kit.blocks import (
     visible,
     words,
 )
-from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
+from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy_of, scores_of
 from pytest_llmprops.runs.judgement import Member
 from pytest_llmprops.runs.readings import MANY
+from pytest_llmprops.statistics.bounded_mean import cluster_means
 
 if TYPE_CHECKING:
-    from pytest_llmprops.records.gate import GateResult
     from pytest_llmprops.statistics.judgement import Change
-
-
-def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
-    """Return one sentence per benchmark; the gate's decision comes first.
-
-    A sentence says how good a single model is, or how the others do compared with the first.
-    """
-    sentences = [s for part in parts for s in dict.fromkeys((finding(part), unranked(part))) if s]
-    runs = list({id(s.run): s.run for s in series}.values())
-    lines = [_gate(gate) for run in runs if (gate := run.facts.gate) is not None] + sentences
-    return lines or ["No case has a verdict, so there is nothing to report"]
-
-
-def _gate(gate: GateResult) -> str:
-    """Return the line of the decision, which older records begin in small letters."""
-    line = gate.line or gate.decision
-    if not line.startswith(gate.decision):
-        return line
-    return gate.decision.upper() + line.removeprefix(gate.decision)
 
 
 def finding(measured: Measured) -> str:
@@ -161,16 +143,19 @@ def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
 
     Its interval is entirely below the accuracy on the others; empty if there is none.
     """
-    records = measured.records(series, tasks)
     groups: dict[tuple[str, str], list[VerdictRecord]] = {}
-    for record in records:
+    for record in measured.records(series, tasks):
         groups.setdefault((record.task, record.language), []).append(record)
+    by_cluster = measured.is_cluster_weighted
+    scores = {place: scores_of(members) for place, members in groups.items()}
     worst: tuple[float, str] | None = None
-    for (task, code), members in groups.items():
-        own = accuracy(members, by_cluster=measured.is_cluster_weighted)
-        others = [r for key, rest in groups.items() if key != (task, code) for r in rest]
-        rest = accuracy(others, by_cluster=measured.is_cluster_weighted)
-        if own and rest and own.high < rest.value and (worst is None or own.value < worst[0]):
+    for (task, code), items in scores.items():
+        own = accuracy_of(items, by_cluster=by_cluster)
+        others = [pair for place, pairs in scores.items() if place != (task, code) for pair in pairs]
+        rest: list[float] = [score for score, _ in others]
+        if by_cluster and others:
+            rest, _ = cluster_means(rest, [cluster for _, cluster in others])
+        if own and rest and own.high < fmean(rest) and (worst is None or own.value < worst[0]):
             where = f"on {words(task)}" if len({key[0] for key in groups}) > 1 else ""
             place = f"in {language(code)}" if len({key[1] for key in groups}) > 1 else ""
             worst = own.value, " ".join(filter(None, (where, place)))

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.records.gate import Check, GateResult
 from pytest_llmprops.reports.gate import loss_text
-from pytest_llmprops.reports.kit.blocks import Headline, Report, counted, interval, percent, visible
+from pytest_llmprops.reports.kit.blocks import Report, counted, interval, percent, visible
 from pytest_llmprops.reports.kit.figures import MARKERS, SERIES, inline, marker
 
 #: near the beginning of every ``report.html``
@@ -30,16 +24,10 @@ SCRIPTS = (
 )  # fmt: skip
 #: the script that starts the page, before the texts of the items are read
 BEGIN = "begin();"
-#: the script of the decision sheet: 1047 pixels are the printable height of A4
-FIT = """
-const { style } = document.body;
-for (let scale = 0.96; document.documentElement.getBoundingClientRect().height > 1040 && scale > 0.3; scale -= 0.04) {
-  style.zoom = scale;
-  style.width = `${718 / scale}px`;
-}
-"""
 SHAPES = dict(zip(MARKERS, "●■▲▼◆✚", strict=True))
 _PATH = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9_-]+\.html")
+#: the numbers of a gate's checks and losses, and of notes on the runs, that are not collapsed
+MOST_CHECKS, MOST_LOSSES, MOST_WARNINGS = 5, 5, 2
 GLYPHS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
 
 
@@ -67,31 +55,9 @@ def to_html(report: Report, figures: Mapping[str, str], *, is_served: bool = Fal
             begin=BEGIN,
             is_served=is_served,
             script_hashes=[script_hash(script), script_hash(BEGIN)],
-            cards=_cards(report),
             colours=len(SERIES),
             shape=lambda index: SHAPES[marker(index)],
             glyphs=GLYPHS,
-        )
-    )
-    return page.encode("utf-8", "replace")
-
-
-def sheet_html(report: Report) -> bytes:
-    """Return the page of the decision sheet, which makes itself small enough for one page."""
-    from markupsafe import Markup
-
-    page: str = (
-        environment()
-        .get_template("sheet.html.jinja")
-        .render(
-            report=report,
-            style=style(),
-            cards=_cards(report),
-            colours=len(SERIES),
-            shape=lambda index: SHAPES[marker(index)],
-            glyphs=GLYPHS,
-            fit=Markup(FIT),  # noqa: S704 - a constant
-            fit_hash=script_hash(FIT),
         )
     )
     return page.encode("utf-8", "replace")
@@ -143,7 +109,12 @@ def environment(*folders: Path) -> Any:
         undefined=StrictUndefined,
     )
     environment.filters |= {"counted": counted, "lost": loss_text, "percent": percent, "whole": _whole}
-    environment.globals["interval"] = interval
+    environment.globals |= {
+        "interval": interval,
+        "checks_of": _checks_of,
+        "most_losses": MOST_LOSSES,
+        "most_warnings": MOST_WARNINGS,
+    }
     environment.finalize = _shown
     return environment
 
@@ -176,92 +147,15 @@ def _whole(text: str, names: Sequence[str]) -> Any:
     return Markup("").join(span.format(part) if n % 2 else part for n, part in enumerate(parts))
 
 
-def _cards(report: Report) -> list[tuple[str, list[Headline]]]:
-    """Return the headlines by benchmark, in the report's order."""
-    cards: dict[str, list[Headline]] = {}
-    for headline in report.overview:
-        cards.setdefault(headline.title, []).append(headline)
-    return list(cards.items())
+def _checks_of(gate: GateResult) -> list[list[tuple[str, Check]]]:
+    """Return the checks that the page shows, and those that it collapses: those that are met, if any is not."""
+    checks = [(rule.name, check) for rule in gate.rules for check in rule.checks]
+    checks.sort(key=lambda pair: pair[1].verdict == "met")
+    unmet = sum(check.verdict != "met" for _, check in checks)
+    shown = min(unmet or len(checks), MOST_CHECKS)
+    return [checks[:shown], checks[shown:]]
 
 
 def _shown(value: Any) -> Any:
     """Return text after :func:`visible`; markup, which is the project's own, does not change."""
     return visible(value) if type(value) is str else value
-
-
-# The decision sheet: the findings of a report on one page of A4, printed by an installed Chromium.
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
-#: seconds until the browser is stopped
-PATIENCE = 120
-#: the numbers of findings, warnings and checks of gates on the sheet
-MOST_FINDINGS, MOST_WARNINGS, MOST_CHECKS = 8, 5, 24
-
-
-def find_browser() -> str:
-    """Return the path of an installed Chromium or Chrome.
-
-    :raises UsageError: if there is none.
-    """
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        raise UsageError(
-            "--pdf: needs Chromium or Chrome on the PATH to print, and neither was found; install one"
-            " (Debian: apt-get install chromium), or print report.html from your browser"
-        )
-    return found
-
-
-def decision_sheet(report: Report, browser: str) -> bytes:
-    """Return the decision sheet as PDF.
-
-    :param browser: see :func:`find_browser`.
-    :raises UsageError: if the browser fails.
-    """
-    with tempfile.TemporaryDirectory(prefix="llmprops-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        page, pdf = folder / "sheet.html", folder / "decision.pdf"
-        page.write_bytes(sheet_html(_shortened(report)))
-        command = [
-            browser, "--headless", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
-            "--no-first-run", "--no-pdf-header-footer", f"--user-data-dir={folder / 'profile'}",
-            f"--print-to-pdf={pdf}", *_root_options(), page.as_uri(),
-        ]  # fmt: skip
-        try:
-            ended = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise UsageError(f"--pdf: {browser} could not print: {error}") from None
-        if not pdf.is_file():
-            lines = ended.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
-            raise UsageError(f"--pdf: {browser} could not print: {one_line(lines[-1], 300)}")
-        return pdf.read_bytes()
-
-
-def _root_options() -> Sequence[str]:
-    """Return the option without which Chromium does not start as root."""
-    return ["--no-sandbox"] if os.geteuid() == 0 else []
-
-
-def _shortened(report: Report) -> Report:
-    """Return what fits on a page. What is left out is counted; checks that are not met come first."""
-    left = MOST_CHECKS
-    gates = []
-    for run_id, gate in report.gates:
-        checks = [(rule, check) for rule in gate.rules for check in rule.checks]
-        checks.sort(key=lambda pair: pair[1].verdict == "met")
-        kept = tuple(replace(rule, checks=(check,)) for rule, check in checks[: max(0, left)])
-        left -= len(kept)
-        more = len(checks) - len(kept)
-        notes = (f"{more} further checks in report.html",) if more else ()
-        gates.append((run_id, replace(gate, rules=kept, notes=notes, reasons=gate.reasons[:3])))
-    return replace(
-        report,
-        findings=_first(report.findings, MOST_FINDINGS, "findings"),
-        warnings=_first(report.warnings, MOST_WARNINGS, "notes"),
-        gates=tuple(gates),
-    )
-
-
-def _first(texts: Sequence[str], most: int, noun: str) -> tuple[str, ...]:
-    more = len(texts) - most
-    return (*texts[:most], *([f"{more} further {noun} in report.html."] if more > 0 else []))

@@ -1,4 +1,7 @@
-"""The data of the page's list of items: an index of all rows, and their texts in compressed chunks."""
+"""The data of the page's list of items: an index of all rows, and their texts in compressed chunks.
+
+A prefix that the prompts of a chunk share is stored once.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from pytest_llmprops.records.rows import Review
 from pytest_llmprops.reports.kit.blocks import Failures, ItemData, Upgrade, visible
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
-from pytest_llmprops.runs.pairs import pair_records
+from pytest_llmprops.runs.pairs import pair_items, pairs_of
 from pytest_llmprops.runs.readings import readings_of
 from pytest_llmprops.runs.recorded_command import Part, parts_of
 from pytest_llmprops.runs.reviews import shown_review
@@ -78,23 +81,22 @@ def upgrade_of(series: Sequence[Series]) -> Upgrade | None:
     baseline, candidate = (series[n] for n in default_pair(series))
     decided = tasks_by_answer(baseline.run.facts, candidate.run.facts)
     before, after = ([r for rows in s.by_benchmark.values() for r in rows] for s in (baseline, candidate))
-    paired = pair_records(before, after, decided)
-    if not paired.pairs:
+    items = pair_items(before, after, decided)
+    pairs = pairs_of(items)
+    if not pairs:
         return None
-    same = [pair for pair in paired.pairs if pair.candidate == pair.baseline]
+    same = [pair for pair in pairs if pair.candidate == pair.baseline]
     right = sum(pair.candidate == 1 for pair in same)
     return Upgrade(
         (baseline.index, candidate.index),
         (baseline.starred, candidate.starred),
-        lost=sum(pair.candidate < pair.baseline for pair in paired.pairs),
-        gained=sum(pair.candidate > pair.baseline for pair in paired.pairs),
+        lost=sum(pair.candidate < pair.baseline for pair in pairs),
+        gained=sum(pair.candidate > pair.baseline for pair in pairs),
         wrong=len(same) - right,
         right=right,
-        apart=len(paired.missing) + len(paired.added) + len(paired.errors),
+        apart=sum(bool(item.fault) for item in items),
     )
 
-
-# The texts of the page's items in compressed chunks; a prefix that prompts of a chunk share is stored once.
 
 #: maximum characters of one text on the page
 MOST = 20_000
@@ -298,7 +300,7 @@ def items_of(
 def _by_item(series: Sequence[Series]) -> list[list[tuple[Series, VerdictRecord]]]:
     """Return the records of each item with their series, incorrect ones first.
 
-    Records are of one item if ``pair_records`` pairs them: tasks that depend on the answer may be different.
+    Records are of one item if ``pair_items`` pairs them: tasks that depend on the answer may be different.
     """
     decided = tasks_by_answer(*(s.run.facts for s in series))
     items: dict[tuple[str, ...], list[tuple[Series, VerdictRecord]]] = {}

@@ -26,11 +26,6 @@ _MARKS = re.compile(r"[\\`*_\[\]<>#!|~$&@]|:(?=\/\/|[\w+-]+:)|(?<=www)\.|^[-+](?
 def to_markdown(report: Report) -> str:
     """Return the whole report; figures are linked as ``figures/NAME.svg``."""
     lines = [f"# {plain(report.title)}", ""]
-    lines += [f"- {plain(text)}" for text in report.findings]
-    for changes in report.changes:
-        lines += ["", *table_lines(changes)]
-    lines += ["", " · ".join(f"**{plain(name)}** {plain(value)}" for name, value in report.facts), ""]
-    lines += [f"> **Note** {plain(text)}\n" for text in report.warnings]
     for run_id, gate in report.gates:
         # The decision of a single gate is the heading of the page.
         several = len(report.gates) > 1
@@ -38,6 +33,13 @@ def to_markdown(report: Report) -> str:
             *([f"Run {plain(run_id)}", ""] if several else []),
             gate_markdown(gate, "" if several else "Decision"),
         ]
+    if report.table is not None:
+        lines += [*table_lines(report.table), ""]
+    lines += [plain(report.unshared), ""] if report.unshared else []
+    if report.changes is not None:
+        lines += _block(Fold(report.changes.title, (report.changes,)))
+    lines += ["", " · ".join(f"**{plain(name)}** {plain(value)}" for name, value in report.facts), ""]
+    lines += [f"> **Note** {plain(text)}\n" for text in report.warnings]
     for section in report.sections:
         lines += _section(section)
         lines += _failures(report.items.failures.get(section.key), several=len(report.series) > 1)
@@ -52,8 +54,8 @@ def to_markdown(report: Report) -> str:
 def _section(section: Section) -> Iterator[str]:
     yield f"## {plain(section.title)}"
     yield ""
-    if section.about:
-        yield plain(section.about)
+    for text in filter(None, (section.about, section.finding)):
+        yield plain(text)
         yield ""
     for block in section.blocks:
         yield from _block(block)

@@ -41,7 +41,7 @@ def write_site(places: Sequence[Path], out: Path, reports: Reports = "latest") -
     index = Index.of(contributions.runs(folders), contributions)
     contributions.save()
     wanted = {"all": {run.key for run in index.runs if run.facts}, "latest": index.shown, "none": set()}
-    links = _write_reports(files, [run for run in index.runs if run.key in wanted[reports]])
+    links = _write_reports(files, contributions, [run for run in index.runs if run.key in wanted[reports]])
     page = files.put("index.html", index.html(links))
     files.delete_others()
     return page
@@ -66,7 +66,7 @@ def write_live_index(links: Mapping[Path, str], out: Path) -> Iterator[Path]:
     yield files.put("index.html", index.html(addresses, is_live=True))
 
 
-def _write_reports(files: SiteFiles, runs: Sequence[SiteRun]) -> dict[str, str]:
+def _write_reports(files: SiteFiles, contributions: Contributions, runs: Sequence[SiteRun]) -> dict[str, str]:
     """Write the reports of these runs; return their paths by the keys of the runs. Damaged runs have none."""
     written: dict[str, str] = {}
     for run in runs:
@@ -74,7 +74,7 @@ def _write_reports(files: SiteFiles, runs: Sequence[SiteRun]) -> dict[str, str]:
         # The name of the folder depends on the record, and report.html is written last.
         if not files.has(path) or run.problem:
             try:
-                pages = run_pages(run.folder)
+                pages = run_pages(contributions.run(run))
             except DAMAGED:
                 continue
             for name, content in pages.items():

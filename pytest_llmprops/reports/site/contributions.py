@@ -84,9 +84,12 @@ class Contributions:
         self._known_runs, self._known_results = known.get("runs", {}), known.get("results", {})
         self._runs: dict[str, Any] = {}
         self._results: dict[str, Any] = {}
-        #: a run with its verdicts
-        self.run = lru_cache(maxsize=2)(lambda run: read_run(run.folder))
+        self._read = lru_cache(maxsize=2)(read_run)
         self._judgement = lru_cache(maxsize=1)(self._judge)
+
+    def run(self, run: SiteRun) -> Run:
+        """Return a run with its verdicts."""
+        return self._read(run.folder)
 
     def _read_known(self) -> dict[str, Any]:
         """Return what an earlier build kept; empty without one, or if it is damaged."""

@@ -14,7 +14,7 @@ from pytest_llmprops.reports.kit.series import Measured, Share
 from pytest_llmprops.reports.page.findings import compared, targeted, unranked, without_readable
 from pytest_llmprops.reports.site.changes import Compare
 from pytest_llmprops.reports.site.measurements import Measurement, comparable, measured_of
-from pytest_llmprops.runs.pairs import differences
+from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.statistics.judgement import Change
 
 #: printed figures of one table, the best first

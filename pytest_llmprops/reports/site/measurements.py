@@ -14,7 +14,7 @@ from pytest_llmprops.records.run import ModelMetadata, RunMetadata
 from pytest_llmprops.reports.kit.blocks import file_name, joined, visible
 from pytest_llmprops.reports.kit.series import Measured, Series, Share
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
-from pytest_llmprops.runs.pairs import comparable_groups
+from pytest_llmprops.runs.comparable import comparable_groups
 from pytest_llmprops.runs.reader import Run
 
 

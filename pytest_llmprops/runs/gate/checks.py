@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pytest_llmprops.core.metrics import MetricRow
@@ -37,82 +37,68 @@ def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
     return "failed" if high < at_least else "inconclusive"
 
 
-def accuracy(rule: Rule, answers: Sequence[Answer], noun: str = "item", *, spare: int | None = None) -> Check:
+def accuracy(
+    rule: Rule,
+    scores: Sequence[float],
+    clusters: Sequence[str],
+    noun: str = "item",
+    *,
+    spare: int | None = None,
+) -> Check:
     """Check ``min_accuracy`` on all answered items, by the interval that summaries show.
 
-    :param noun: what an answer is: ``cluster`` if each has the mean of a cluster's items.
+    :param noun: what a score is of: ``cluster`` if each is the mean of a cluster's items.
     :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
     assert rule.min_accuracy is not None
-    if not answers:
-        return Check(
-            "min_accuracy", accuracy_required(rule), "no answered item", "invalid", "nothing to judge"
-        )
-    scores, clusters = [a.correct for a in answers], [a.cluster for a in answers]
+    required = f"accuracy of at least {percent(rule.min_accuracy)} (lower limit of the {INTERVAL})"
     total = math.fsum(scores)
-    value = total / len(scores)
-    interval = mean_interval(scores, clusters)
+    value, interval = total / len(scores), mean_interval(scores, clusters)
     measured = f"{with_interval(value, interval.low, interval.high)}, "
     measured += f"{total:.6g} of {len(scores)}" if noun == "item" else f"mean of {len(scores)} {noun}s"
     verdict = ranked(interval.low, interval.high, at_least=rule.min_accuracy)
     reason = ""
     if verdict == "inconclusive":
-        from pytest_llmprops.statistics.bounded_mean import ClusterSample, times_to_settle
-
-        sample = ClusterSample.of(scores, clusters)
-        times = times_to_settle(sample, rule.min_accuracy, LEVEL / 2, least=0, most=1)
-        reason = f"the interval contains the limit; {_settled_by(times, noun, len(scores), clusters, spare)}"
-    return Check(
-        "min_accuracy", accuracy_required(rule), measured, verdict, reason, value, interval.low, interval.high
-    )
+        enough = _enough(scores, clusters, rule.min_accuracy, noun, spare, least=0)
+        reason = f"the interval contains the limit; {enough}"
+    return Check("min_accuracy", required, measured, verdict, reason, value, interval.low, interval.high)
 
 
-def accuracy_required(rule: Rule) -> str:
-    """Return the requirement of ``min_accuracy`` in words."""
-    assert rule.min_accuracy is not None
-    return f"accuracy of at least {percent(rule.min_accuracy)} (lower limit of the {INTERVAL})"
+def _enough(
+    scores: Sequence[float],
+    clusters: Sequence[str],
+    limit: float,
+    noun: str,
+    spare: int | None,
+    *,
+    least: int,
+) -> str:
+    """Return how many items (and clusters) would decide on which side of a limit their mean is, if it stays as it is.
 
+    :param least: the smallest possible score; the largest is 1.
+    """
+    from pytest_llmprops.statistics.bounded_mean import ClusterSample, times_to_settle
 
-def _settled_by(times: float | None, noun: str, n: int, clusters: Sequence[str], spare: int | None) -> str:
-    """Return how many items (and clusters) would decide, given the factor by which more are needed."""
+    n, count = len(scores), len(set(clusters))
+    times = times_to_settle(ClusterSample.of(scores, clusters), limit, least=least)
     if times is None:
-        return f"the estimate lies on it: no practical number of {noun}s would decide"
+        return f"no practical number of {noun}s would decide"
     if spare is not None and n * times > n + spare:
         return f"the {counted(n + spare, noun)} of the benchmark are too few to decide"
-    return f"about {_amount(times, noun, n, clusters)} would decide it, if the accuracy stays as it is"
-
-
-def _amount(times: float, noun: str, n: int, clusters: Sequence[str]) -> str:
-    count = len(set(clusters))
     more = max(count + 1, math.ceil(times * count))
-    if count == n:
-        return f"{more} {noun}s"
-    return f"{more} clusters ({math.ceil(more * n / count)} {noun}s)"
+    size = f"{more} {noun}s" if count == n else f"{more} clusters ({math.ceil(more * n / count)} {noun}s)"
+    return f"{size} would decide"
 
 
-def share(rule: Rule, status: Literal["refused", "unparsed"], answers: Sequence[Answer]) -> Check:
+def share(rule: Rule, status: Literal["refused", "unparsed"], answers: Collection[Answer]) -> Check:
     """Check ``max_refused`` or ``max_unparsed``: a plain share of the answered items."""
-    kind, limit = f"max_{status}", limit_of(rule, status)
-    required = f"at most {percent(limit)} {status}"
-    if not answers:
-        return Check(kind, required, "no answered item", "invalid", "nothing to judge")
-    count = math.fsum(getattr(a, status) for a in answers)
-    value = count / len(answers)
-    measured = f"{percent(value)}, {count:.6g} of {len(answers)}"
-    return Check(kind, required, measured, "met" if value <= limit else "failed", value=value)
-
-
-def limit_of(rule: Rule, status: Literal["refused", "unparsed"]) -> float:
-    """Return the largest share of items of this status that the rule allows."""
     limit = rule.max_refused if status == "refused" else rule.max_unparsed
     assert limit is not None
-    return limit
-
-
-def drop_required(rule: Rule) -> str:
-    """Return the requirement of ``max_drop`` in words."""
-    assert rule.max_drop is not None
-    return f"at most {_points(rule.max_drop)} worse (lower limit of the {INTERVAL})"
+    amount = math.fsum(getattr(a, status) for a in answers)
+    value = amount / len(answers)
+    measured = f"{percent(value)}, {amount:.6g} of {len(answers)}"
+    verdict: CheckVerdict = "met" if value <= limit else "failed"
+    return Check(f"max_{status}", f"at most {percent(limit)} {status}", measured, verdict, value=value)
 
 
 def max_drop(rule: Rule, pairs: Pairs, change: Change, *, spare: int | None = None) -> Check:
@@ -122,17 +108,20 @@ def max_drop(rule: Rule, pairs: Pairs, change: Change, *, spare: int | None = No
     :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
     assert rule.max_drop is not None
-    reason = ""
-    if change.largest_drop <= rule.max_drop:
-        verdict: CheckVerdict = "met"
-    elif change.word == "worse":
+    margin, reason = rule.max_drop, ""
+    verdict: CheckVerdict = "met"
+    required = f"at most {_points(margin)} worse (lower limit of the {INTERVAL})"
+    if change.largest_drop > margin and change.word == "worse":
         verdict = "failed"
-        reason = f"{_at_most(change)} worse, margin {_number(rule.max_drop)}"
-    else:
+        reason = f"at most {_points(change.largest_drop)} worse, margin {_number(margin)}"
+    elif change.largest_drop > margin:
         verdict = "inconclusive"
-        reason = f"{_likely(rule.max_drop, pairs, change)}; {_enough(rule.max_drop, pairs, change, spare)}"
+        # A drop beyond the margin fails once it is significant.
+        limit = -margin if -change.difference < margin else 0.0
+        enough = _enough(pairs.differences, pairs.clusters, limit, pairs.noun, spare, least=-1)
+        reason = f"{_likely(margin, pairs, change)}; {enough}"
     return Check(
-        "max_drop", drop_required(rule), change_text(change), verdict, reason,
+        "max_drop", required, change_text(change), verdict, reason,
         change.difference, change.low, change.high,
     )  # fmt: skip
 
@@ -153,10 +142,6 @@ def change_text(change: Change) -> str:
     flips = f"{change.lost} lost and {change.gained} gained of {counted(change.pairs, change.noun)}"
     p = f"{change.word}, p {p_value(change.p)} ({change.test}, corrected)"
     return f"{points(change.difference)} points ({INTERVAL} {point_range(change.low, change.high)}), {flips}; {p}"
-
-
-def _at_most(change: Change) -> str:
-    return f"at most {_points(change.largest_drop)}"
 
 
 def _number(fraction: float) -> str:
@@ -180,21 +165,6 @@ def _likely(margin: float, pairs: Pairs, change: Change) -> str:
     return f"probably {_points(-change.difference)} worse{inside}"
 
 
-def _enough(margin: float, pairs: Pairs, change: Change, spare: int | None) -> str:
-    """Return how many pairs would decide, if the models differ as measured."""
-    from pytest_llmprops.statistics.bounded_mean import ClusterSample, times_to_settle
-
-    sample = ClusterSample.of(pairs.differences, pairs.clusters)
-    # A drop beyond the margin fails once it is significant.
-    limit = -margin if -change.difference < margin else 0.0
-    times = times_to_settle(sample, limit, LEVEL / 2, least=-1, most=1)
-    if times is None:
-        return f"no practical number of {pairs.noun}s would decide"
-    if spare is not None and pairs.n * times > pairs.n + spare:
-        return f"the {counted(pairs.n + spare, pairs.noun)} of the benchmark are too few to decide"
-    return f"{_amount(times, pairs.noun, pairs.n, pairs.clusters)} would decide"
-
-
 def metric(rule: Rule, row: MetricRow) -> list[Check]:
     """Check ``min`` and ``max`` on one row of the run's metrics."""
     name = "/".join(n for n in (row.benchmark, row.task, row.language, row.source, row.group, row.name) if n)
@@ -208,23 +178,16 @@ def metric(rule: Rule, row: MetricRow) -> list[Check]:
     measured = f"{name} {number(value)}"
     if low is not None and high is not None:
         measured += f" ({number(low)} to {number(high)})"
-    requirements: list[tuple[str, str, Callable[[float, float], CheckVerdict]]] = []
+    checks = []
     if rule.min is not None:
-        least = rule.min
-        requirements.append(("min", f"at least {least:g}", lambda a, b: ranked(a, b, at_least=least)))
+        verdict = ranked(*limits, at_least=rule.min)
+        required = f"{row.name} at least {rule.min:g} ({basis})"
+        checks.append(Check("min", required, measured, verdict, "", value, low, high))
     if rule.max is not None:
-        most = rule.max
-        requirements.append(("max", f"at most {most:g}", lambda a, b: ranked(-b, -a, at_least=-most)))
-    return [
-        Check(kind, f"{row.name} {text} ({basis})", measured, judge(*limits), "", value, low, high)
-        for kind, text, judge in requirements
-    ]
-
-
-def collapse_required(rule: Rule) -> str:
-    """Return the requirement of ``no_collapse`` in words."""
-    assert rule.no_collapse is not None
-    return f"no {rule.each} that is worse by more than {_points(rule.no_collapse)}"
+        verdict = ranked(-limits[1], -limits[0], at_least=-rule.max)
+        required = f"{row.name} at most {rule.max:g} ({basis})"
+        checks.append(Check("max", required, measured, verdict, "", value, low, high))
+    return checks
 
 
 def no_collapse(rule: Rule, changes: Mapping[Member, Change]) -> Check:
@@ -233,11 +196,11 @@ def no_collapse(rule: Rule, changes: Mapping[Member, Change]) -> Check:
     :param changes: of the members, judged together with all others of the two runs.
     """
     assert rule.no_collapse is not None
-    required = collapse_required(rule)
+    margin = rule.no_collapse
+    required = f"no {rule.each} that is worse by more than {_points(margin)}"
     if not changes:
         none = f"no {rule.each} has six independent pairs"
         return Check("no_collapse", required, none, "invalid", f"{none}, so no drop could be significant")
-    margin = rule.no_collapse
     collapsed = [m for m, change in changes.items() if change.word == "worse" and -change.difference > margin]
     lowest = min(collapsed or changes, key=lambda m: changes[m].difference)
     change = changes[lowest]

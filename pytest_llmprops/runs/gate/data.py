@@ -4,150 +4,110 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal
 
 from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.metrics import MetricRow
-from pytest_llmprops.core.numbers import count
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.run import RunMetadata
-from pytest_llmprops.runs.benchmark_metadata import (
-    IsWeighted,
-    TasksByAnswer,
-    cluster_weighted,
-    tasks_by_answer,
-)
+from pytest_llmprops.runs.benchmark_metadata import IsWeighted, cluster_weighted
 from pytest_llmprops.runs.gate.checks import Answer
-from pytest_llmprops.runs.gate.file import Gate, Rule
+from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.runs.judgement import FEWEST, Member, members
-from pytest_llmprops.runs.pairs import ItemKey, Pair, cluster_label, pair_records, score_pairs, with_tasks_of
+from pytest_llmprops.runs.pairs import (
+    ABSENT_HERE,
+    ABSENT_THERE,
+    IN_ERROR,
+    Item,
+    ItemKey,
+    Pair,
+    cluster_label,
+    pairs_of,
+    score_pairs,
+)
 from pytest_llmprops.statistics.bounded_mean import cluster_means
 from pytest_llmprops.statistics.paired import Pairs
 
-#: kinds of faults of an item in a comparison
-IN_ERROR, ABSENT_HERE, ABSENT_THERE = "in error", "missing in this run", "missing in the baseline"
 #: some samples of the item are in error, others are not
 PARTLY = "partly in error"
 
 
 @dataclass(frozen=True, slots=True)
-class PairingRules:
-    """How the records of the runs are paired and averaged.
+class Terms:
+    """How the records of a gate's runs are averaged.
 
-    :param decided: the tasks that depend on the answer, by benchmark.
     :param is_weighted: whether each cluster of a benchmark counts once.
-    :param benchmarks: those in the records of the runs.
     :param unselected: benchmark -> number of its items that the run under test leaves out, if it is known.
     """
 
-    decided: TasksByAnswer
     is_weighted: IsWeighted
-    benchmarks: frozenset[str]
     unselected: Mapping[str, int]
 
     @classmethod
-    def of(cls, *runs: RunMetadata) -> PairingRules:
+    def of(cls, *runs: RunMetadata) -> Terms:
         """Return what ``run.json`` of these runs says; the first is the run under test."""
-        names = (name for run in runs for name in (*run.benchmarks, *(row.benchmark for row in run.summary)))
         unselected = {name: of - selected for name, (selected, of) in runs[0].selected_items.items()}
-        return cls(tasks_by_answer(*runs), cluster_weighted(*runs), frozenset(names), unselected)
-
-    def spare(self, records: Iterable[VerdictRecord]) -> int | None:
-        """Return the number of items that the benchmarks of these records have left; None if it is unknown."""
-        names = {r.benchmark for r in records}
-        return sum(self.unselected[name] for name in names) if names <= self.unselected.keys() else None
-
-    def weighs_clusters(self, rule: Rule, records: Iterable[VerdictRecord]) -> bool:
-        """Return True if the rule is about a benchmark whose clusters count once."""
-        names = self.benchmarks | {r.benchmark for r in records}
-        return any(self.is_weighted(name) and rule.concerns(name) for name in names)
+        return cls(cluster_weighted(*runs), unselected)
 
 
 @dataclass(frozen=True, eq=False)
 class RuleData:
     """The items of one rule.
 
-    :param answers: items with an answer; samples are averaged.
-    :param units: what counts once in the accuracy: the answers, or clusters with the mean of their answers.
-    :param noun: what a unit is, for messages: ``item`` or ``cluster``.
-    :param pairs: items with an answer in both runs; empty if the rule does not compare.
+    :param items: those of the run, and if the rule compares, those of the baseline.
     :param metrics: the run's rows of the rule's metric. :param metric_names: of all metrics where the rule applies.
-    :param items: number of items of the run.
-    :param faults: items without all their answers in at least one run, by kind of fault.
-    :param either: number of items that at least one run has.
-    :param fault_size: number of items among the faults. An item of which only some samples are in error counts as their
-        share, in the run where it is larger.
-    :param samples: smallest number of samples of an item in this run, and in the baseline if the rule compares; None
-        without items.
-    :param is_weighted: whether each cluster of a benchmark counts once.
-    :param weighs_clusters: whether the rule is about such a benchmark. The items of its clusters have unequal weights.
-    :param spare: number of items of its benchmarks that the run leaves out; None if it is unknown.
     """
 
     rule: Rule
-    answers: Sequence[Answer]
-    units: Sequence[Answer]
-    noun: str
-    pairs: Sequence[Pair]
+    items: Sequence[Item]
     metrics: Sequence[MetricRow]
     metric_names: Sequence[str]
-    items: int
-    faults: Mapping[str, Sequence[_Item]]
-    either: int
-    fault_size: float
-    samples: tuple[int | None, int | None]
-    is_weighted: IsWeighted
-    weighs_clusters: bool
-    spare: int | None
+    terms: Terms
 
     @classmethod
-    def of(
-        cls,
-        rule: Rule,
-        metrics: Iterable[MetricRow],
-        candidate: Iterable[VerdictRecord],
-        baseline: Iterable[VerdictRecord],
-        terms: PairingRules,
-    ) -> RuleData:
-        """Return a rule's data, given the records of a run and of its baseline.
+    def of(cls, rule: Rule, metrics: Iterable[MetricRow], items: Iterable[Item], terms: Terms) -> RuleData:
+        """Return a rule's data.
 
-        :param metrics: rows of ``run.json``. :param terms: how records are paired and averaged.
+        :param metrics: rows of ``run.json``. :param items: of the run and its baseline.
         """
-        records = list(candidate)
-        own = rule.select(records)
-        # If the task depends on the answer, this run's task counts for both models.
-        others = rule.select(with_tasks_of(baseline, records, terms.decided)) if rule.paired else []
-        items, theirs = _by_item(own), _by_item(others)
-        answers = {key: answer for key, records in items.items() if (answer := _answer(records)) is not None}
-        # An item that is untested is neither answered nor in error.
-        faults = {IN_ERROR: [key for key, rs in items.items() if all(r.status == "error" for r in rs)]}
-        pairs: Sequence[Pair] = ()
-        if rule.paired:
-            paired = pair_records(others, own, terms.decided)
-            pairs = paired.pairs
-            keys = {IN_ERROR: paired.errors, ABSENT_HERE: paired.missing, ABSENT_THERE: paired.added}
-            faults = {what: [_item_of(key) for key in item_keys] for what, item_keys in keys.items()}
-        whole = {key for keys in faults.values() for key in keys}
-        shares = _largest(_error_shares(items), _error_shares(theirs))
-        partly = {key: share for key, share in shares.items() if share and key not in whole}
-        faults = {**faults, PARTLY: list(partly)}
+        items = list(items)
+        places = {key for key in {item.key.task_key for item in items} if rule.matches(key)}
         there = [row for row in metrics if rule.metric and rule.matches(row)]
         rows = [row for row in there if _row_matches(rule, row)]
-        return cls(
-            rule, list(answers.values()), *_units(answers, terms.is_weighted), pairs, rows,
-            sorted({row.name for row in there}), len(items), faults, len(items) + len(faults.get(ABSENT_HERE, ())),
-            len(whole) + math.fsum(partly.values()),
-            (_fewest(items), _fewest({key: theirs[key] for key in theirs.keys() & items.keys()})),
-            terms.is_weighted, terms.weighs_clusters(rule, records), terms.spare(own),
-        )  # fmt: skip
+        judged = [i for i in items if i.key.task_key in places and (i.candidate or rule.paired)]
+        return cls(rule, judged, rows, sorted({row.name for row in there}), terms)
 
     @property
-    def faulty(self) -> list[str]:
-        """Ids of all items with a fault, sorted within each kind because workers report in any order."""
-        return [key.id for keys in self.faults.values() for key in sorted(keys)]
+    def is_empty(self) -> bool:
+        """True if the run has no item of the rule."""
+        return not any(item.candidate for item in self.items)
+
+    @cached_property
+    def answers(self) -> Mapping[ItemKey, Answer]:
+        """The items with an answer; samples are averaged."""
+        answers = ((item.key, _answer(item.candidate)) for item in self.items)
+        return {key: answer for key, answer in answers if answer is not None}
+
+    @cached_property
+    def scores(self) -> tuple[Sequence[float], Sequence[str], str]:
+        """What counts once in the accuracy: scores, their clusters, and their name.
+
+        A score is that of an item, or the mean of a cluster of a benchmark whose clusters count once.
+        """
+        is_weighted = self.terms.is_weighted
+        averaged = [answer for key, answer in self.answers.items() if is_weighted(key.benchmark)]
+        others = [answer for key, answer in self.answers.items() if not is_weighted(key.benchmark)]
+        means, labels = cluster_means([a.correct for a in averaged], [a.cluster for a in averaged])
+        scores, clusters = [a.correct for a in others], [a.cluster for a in others]
+        return [*scores, *means], [*clusters, *labels], "cluster" if means and not others else "item"
+
+    @cached_property
+    def pairs(self) -> Sequence[Pair]:
+        """The items with an answer in both runs; empty if the rule does not compare."""
+        return pairs_of(self.items) if self.rule.paired else ()
 
     @property
     def judged(self) -> int:
@@ -157,46 +117,74 @@ class RuleData:
     @cached_property
     def comparison(self) -> Pairs:
         """The scores and clusters of the pairs, or of the clusters of a benchmark whose clusters count once."""
-        return score_pairs(self.pairs, self.is_weighted)
+        return score_pairs(self.pairs, self.terms.is_weighted)
 
     @cached_property
     def members(self) -> dict[Member, Pairs]:
         """The scores of each member of a ``no_collapse`` rule that could be worse; empty for other rules."""
         each = self.rule.each
-        known = {} if each is None else members(self.pairs, [each], self.is_weighted)
+        known = {} if each is None else members(self.pairs, [each], self.terms.is_weighted)
         return {member: pairs for member, pairs in known.items() if pairs.cluster_count >= FEWEST}
 
+    @cached_property
+    def faults(self) -> Mapping[str, Mapping[ItemKey, float]]:
+        """The items without all their answers by kind of fault: key -> 1, or the share of its samples in error.
 
-class _Item(NamedTuple):
-    """One item of a rule. Items of several benchmarks or sources may have equal ids."""
+        Of an item in two runs, the larger share counts. An untested item is neither answered nor in error.
+        """
+        faults: dict[str, dict[ItemKey, float]]
+        faults = {kind: {} for kind in (IN_ERROR, ABSENT_HERE, ABSENT_THERE, PARTLY)}
+        for item in self.items:
+            runs = (item.baseline, item.candidate) if self.rule.paired else (item.candidate,)
+            share = max(_errors(records) for records in runs)
+            kind = item.fault if self.rule.paired else IN_ERROR if share == 1 else ""
+            if kind:
+                share = 1.0
+            if share:
+                faults[kind or PARTLY][item.key] = share
+        return faults
 
-    benchmark: str
-    source: str
-    id: str
+    @property
+    def fault_size(self) -> float:
+        """Number of items among the faults; an item that is partly in error counts as its share."""
+        return math.fsum(share for kind in self.faults.values() for share in kind.values())
+
+    @property
+    def faulty(self) -> list[str]:
+        """Ids of all items with a fault, sorted within each kind because workers report in any order."""
+        return [key.id for keys in self.faults.values() for key in sorted(keys)]
+
+    @property
+    def spare(self) -> int | None:
+        """Number of items of its benchmarks that the run leaves out; None if it is unknown."""
+        names, left = {item.key.benchmark for item in self.items if item.candidate}, self.terms.unselected
+        return sum(left[name] for name in names) if names <= left.keys() else None
+
+    def at_worst(self) -> RuleData:
+        """Return the data with errors and missing items counted against the candidate.
+
+        Errors of the candidate and items that only the baseline has become wrong. Errors of the baseline and items that
+        only the candidate has become correct for the baseline.
+        """
+        items = [
+            Item.of(
+                item.key,
+                _answered(item.baseline or item.candidate, "correct", everything=not item.baseline),
+                _answered(item.candidate or item.baseline, "wrong", everything=not item.candidate),
+            )
+            for item in self.items
+        ]
+        return replace(self, items=items)
 
 
-def _item_of(place: VerdictRecord | ItemKey) -> _Item:
-    return _Item(place.benchmark, place.source, place.id)
+def _answered(
+    records: Sequence[VerdictRecord], status: Literal["correct", "wrong"], *, everything: bool
+) -> list[VerdictRecord]:
+    return [replace(r, status=status) if everything or r.status == "error" else r for r in records]
 
 
-def _by_item(records: Iterable[VerdictRecord]) -> dict[_Item, list[VerdictRecord]]:
-    items: dict[_Item, list[VerdictRecord]] = {}
-    for record in records:
-        items.setdefault(_item_of(record), []).append(record)
-    return items
-
-
-def _error_shares(items: Mapping[_Item, Sequence[VerdictRecord]]) -> dict[_Item, float]:
-    return {key: sum(r.status == "error" for r in rs) / len(rs) for key, rs in items.items()}
-
-
-def _largest(*shares: Mapping[_Item, float]) -> dict[_Item, float]:
-    keys = dict.fromkeys(key for one in shares for key in one)
-    return {key: max(one.get(key, 0.0) for one in shares) for key in keys}
-
-
-def _fewest(items: Mapping[_Item, Sequence[VerdictRecord]]) -> int | None:
-    return min(map(len, items.values()), default=None)
+def _errors(records: Sequence[VerdictRecord]) -> float:
+    return sum(r.status == "error" for r in records) / max(1, len(records))
 
 
 def _answer(records: Sequence[VerdictRecord]) -> Answer | None:
@@ -208,60 +196,6 @@ def _answer(records: Sequence[VerdictRecord]) -> Answer | None:
     return Answer(cluster_label(first.benchmark, first.source, first.cluster), *shares)
 
 
-def _units(answers: Mapping[_Item, Answer], is_weighted: IsWeighted) -> tuple[Sequence[Answer], str]:
-    """Return the answers, or one per cluster for a benchmark whose clusters count once, and what they are."""
-    averaged = [answer for key, answer in answers.items() if is_weighted(key.benchmark)]
-    others = [answer for key, answer in answers.items() if not is_weighted(key.benchmark)]
-    if not averaged:
-        return others, "item"
-    clusters = [a.cluster for a in averaged]
-    correct, labels = cluster_means([a.correct for a in averaged], clusters)
-    refused, _ = cluster_means([a.refused for a in averaged], clusters)
-    unparsed, _ = cluster_means([a.unparsed for a in averaged], clusters)
-    units = list(map(Answer, labels, correct, refused, unparsed))
-    return [*others, *units], "item" if others else "cluster"
-
-
 def _row_matches(rule: Rule, row: MetricRow) -> bool:
     group = rule.group is None or fnmatchcase(row.group, rule.group)
     return group and fnmatchcase(row.name, rule.metric)
-
-
-# Rules that compare count items that one run lacks (``max_errors``). ``min_accuracy`` alone would be met by a
-# selection of easy items without a word.
-def selection_notes(
-    gate: Gate,
-    facts: RunMetadata,
-    rules: Iterable[RuleData],
-    candidate: Sequence[VerdictRecord],
-    baseline: Sequence[VerdictRecord],
-    decided: TasksByAnswer,
-) -> list[str]:
-    """Return one note for each selection of items on which a ``min_accuracy`` was judged.
-
-    :param baseline: the verdicts of the baseline; empty without one.
-    """
-    with_accuracy = [data for data in rules if data.rule.min_accuracy is not None]
-    notes = [
-        f"min_accuracy is on a selection: {count(selected)} of {count(available)} {name} items ({_how(facts)})"
-        for name, (selected, available) in facts.selected_items.items()
-        if selected < available and any(data.rule.concerns(name) for data in with_accuracy)
-    ]
-    for data in with_accuracy:
-        if data.rule.paired or not baseline:
-            continue
-        ours = {(r.benchmark, r.source, r.id) for r in data.rule.select(candidate)}
-        others = data.rule.select(with_tasks_of(baseline, candidate, decided))
-        theirs = {(r.benchmark, r.source, r.id) for r in others}
-        if ours != theirs:
-            missing, more, here = (count(len(ids)) for ids in (theirs - ours, ours - theirs, ours))
-            notes.append(
-                f"{data.rule.name}: min_accuracy is not on the items of the baseline: {missing} of its"
-                f" {count(len(theirs))} are missing here, and {more} of the {here} here are missing there"
-            )
-    return notes
-
-
-def _how(facts: RunMetadata) -> str:
-    limit = facts.options.get("limit")
-    return f"--llm-limit {limit}" if limit is not None else "selected by -k, -m, --deselect or name"

@@ -14,20 +14,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from pytest_llmprops.core.items import PlacedItem
+from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.metrics import MetricRow
-from pytest_llmprops.core.numbers import percent, size_in_points
+from pytest_llmprops.core.numbers import count, percent, size_in_points
 from pytest_llmprops.core.texts import did_you_mean, first_names
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.gate import Check, CheckVerdict, GateDecision, GateResult, RuleResult
-from pytest_llmprops.records.run import NOT_MEASURED, RunMetadata
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.records.served_models import fallback_notes
-from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, facts_of, unknown_benchmarks
+from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer, unknown_benchmarks
 from pytest_llmprops.runs.caveats import caveats
+from pytest_llmprops.runs.comparable import differences, remarks_on_baseline
 from pytest_llmprops.runs.gate import checks as gate_checks
-from pytest_llmprops.runs.gate.data import PairingRules, RuleData, selection_notes
+from pytest_llmprops.runs.gate.comparable import unfit_baseline, why_not_comparable
+from pytest_llmprops.runs.gate.data import RuleData, Terms
 from pytest_llmprops.runs.gate.file import (
     Gate,
     Rule,
@@ -37,18 +39,8 @@ from pytest_llmprops.runs.gate.file import (
 )
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes
 from pytest_llmprops.runs.judgement import headline_members, recorded_changes
-from pytest_llmprops.runs.pairs import (
-    by_item,
-    differences,
-    pair_records,
-    remarks_on_baseline,
-    why_not_comparable,
-    with_one_task,
-    with_tasks_of,
-)
-from pytest_llmprops.runs.parts import shard_steps
+from pytest_llmprops.runs.pairs import Item, ItemKey, pair_items, pairs_of
 from pytest_llmprops.runs.reader import Run, computed_metrics
-from pytest_llmprops.runs.recorded_command import resume_command
 from pytest_llmprops.statistics.judgement import Change, judge
 
 if TYPE_CHECKING:
@@ -58,55 +50,15 @@ if TYPE_CHECKING:
 _WITH_RATE = ("min_accuracy", "max_drop", "no_collapse")
 
 
-class RecordsAtWorst(NamedTuple):
-    """The records of one rule with an answer for every item, and ids of the items that had none in one of the runs."""
-
-    candidate: list[VerdictRecord]
-    baseline: list[VerdictRecord]
-    unanswered: list[str]
-
-
-def records_at_worst(
-    rule: Rule,
-    candidate: Sequence[VerdictRecord],
-    baseline: Sequence[VerdictRecord],
-    decided: TasksByAnswer,
-) -> RecordsAtWorst:
-    """Return a rule's records with errors and missing items counted against the candidate.
-
-    Errors of the candidate and items that only the baseline has become wrong. Errors of the baseline and items that
-    only the candidate has become correct for the baseline.
-    """
-    own = rule.select(candidate)
-    failed = [r.id for r in own if r.status == "error"]
-    ours = [replace(r, status="wrong") if r.status == "error" else r for r in own]
-    if not rule.paired:
-        return RecordsAtWorst(ours, [], list(dict.fromkeys(failed)))
-    others = rule.select(with_tasks_of(baseline, own, decided))
-    failed += [r.id for r in others if r.status == "error"]
-    theirs = [replace(r, status="correct") if r.status == "error" else r for r in others]
-    here, there = by_item(own), by_item(others)
-    for key, records in there.items():
-        if key not in here:
-            failed.append(key.id)
-            ours += [replace(r, status="wrong") for r in records]
-    for key, records in here.items():
-        if key not in there:
-            failed.append(key.id)
-            theirs += [replace(r, status="correct") for r in records]
-    return RecordsAtWorst(ours, theirs, list(dict.fromkeys(failed)))
-
-
 def confirmed(result: RuleResult, worst: RuleResult, unanswered: Sequence[str]) -> RuleResult:
     """Return the result in which a requirement is met only if it is met at worst as well.
 
-    :param worst: the result on the records of :func:`records_at_worst`.
+    :param worst: the result on :meth:`RuleData.at_worst`. :param unanswered: ids of the items that differ there.
     """
     verdicts = {check.kind: check.verdict for check in worst.checks}
-    names = first_names(sorted(unanswered))
     reason = (
         f"met by the answers, but not if the candidate fails the {len(unanswered)} items in error or missing in one of"
-        f" the runs ({names}): measure them again"
+        f" the runs ({first_names(sorted(unanswered))}): measure them again"
     )
     checks = tuple(
         replace(check, verdict="inconclusive", reason=reason)
@@ -114,57 +66,31 @@ def confirmed(result: RuleResult, worst: RuleResult, unanswered: Sequence[str]) 
         else check
         for check in result.checks
     )
-    if checks == result.checks:
-        return result
-    return replace(
-        result, checks=checks, verdict="inconclusive" if result.verdict == "met" else result.verdict
-    )
+    verdict = "inconclusive" if checks != result.checks and result.verdict == "met" else result.verdict
+    return replace(result, checks=checks, verdict=verdict)
 
 
 def fitness(data: RuleData) -> list[Check]:
-    """Check ``min_items``, ``repeats`` and ``max_errors``: whether there are enough answers to judge."""
+    """Check ``min_items`` and ``max_errors``: whether there are enough answers to judge."""
     rule, checks = data.rule, []
-    n, what = (len(data.pairs), "pairs") if rule.paired else (len(data.answers), "answered items")
+    n, what = data.judged, "pairs" if rule.paired else "answered items"
     if n < rule.min_items:
         reason = f"{n} {what} are fewer than min_items = {rule.min_items}"
         checks.append(Check("min_items", f"at least {rule.min_items} {what}", str(n), "invalid", reason))
-    checks += _repeats(data)
-    faulty, of = data.fault_size, data.either
+    faulty, of = data.fault_size, len(data.items)
     if faulty or not rule.checks:
         share = faulty / of
         required = f"at most {percent(rule.max_errors)} in error or missing"
         measured = f"{percent(share)}, {faulty:.6g} of {of}"
-        is_met = share <= rule.max_errors
-        checks.append(
-            Check(
-                "max_errors",
-                required,
-                measured,
-                "met" if is_met else "invalid",
-                "" if is_met else _faults(data),
-                share,
-            )
-        )
+        verdict: CheckVerdict = "met" if share <= rule.max_errors else "invalid"
+        reason = "" if verdict == "met" else _faults(data)
+        checks.append(Check("max_errors", required, measured, verdict, reason, share))
     return checks
 
 
-def _repeats(data: RuleData) -> list[Check]:
-    wanted = data.rule.repeats
-    fewest = [samples for samples in data.samples if samples is not None]
-    if wanted == 1 or not fewest:
-        return []
-    required, measured = f"at least {wanted} samples per item", str(min(fewest))
-    for name, again, samples in zip(("this run", "the baseline"), ("", " it"), data.samples, strict=True):
-        if samples is not None and samples < wanted:
-            has = f"{name} has {samples} sample{'s' * (samples > 1)} per item, and repeats = {wanted}"
-            reason = f"{has}; measure{again} again with --llm-repeats {wanted}"
-            return [Check("repeats", required, measured, "invalid", reason)]
-    return [Check("repeats", required, measured, "met")]
-
-
 def _faults(data: RuleData) -> str:
-    kinds = [f"{len(ids)} {what}" for what, ids in data.faults.items() if ids]
-    return f"of {data.either} items {' and '.join(kinds)} ({first_names(data.faulty)})"
+    kinds = [f"{len(keys)} {what}" for what, keys in data.faults.items() if keys]
+    return f"of {len(data.items)} items {' and '.join(kinds)} ({first_names(data.faulty)})"
 
 
 Key = tuple[str, ...]
@@ -243,23 +169,26 @@ def decide(
     first = baseline.models[:1] if baseline is not None else []
     theirs = [r for r in baseline.records if r.model in first] if baseline is not None else []
     runs = [facts] if baseline is None else [facts, baseline.facts]
-    terms = PairingRules.of(*runs)
-    records = with_one_task(records, terms.decided)
-    gate = on_headline_tasks(gate, [*facts.summary, *records, *theirs], *runs)
-    rules = [RuleData.of(rule, facts.metrics, records, theirs, terms) for rule in gate.rules]
-    family = headline_members(pair_records(theirs, records, terms.decided).pairs, *runs)
+    terms, items = Terms.of(*runs), pair_items(theirs, records, tasks_by_answer(*runs))
+    places = [item.key for item in items if item.candidate]
+    gate = on_headline_tasks(gate, [*facts.summary, *(item.key for item in items)], *runs)
+    rules = [RuleData.of(rule, facts.metrics, items, terms) for rule in gate.rules]
+    family = headline_members(pairs_of(items), *runs)
     changes = judge(family)
     of_members = {pairs: changes[member] for member, pairs in family.items()}
-    results = _results(rules, _nothing(gate, facts, records), of_members)
-    if any(data.faulty for data in rules) or any(r.status == "error" for r in (*records, *theirs)):
-        results = _confirmed(gate, results, records, theirs, terms, of_members)
-    selection = selection_notes(gate, facts, rules, records, theirs, terms.decided)
+    nothing = _nothing(gate, facts, places)
+    results = _results(rules, nothing, of_members)
+    if any(data.faulty for data in rules):
+        worst_results = _results([data.at_worst() for data in rules], nothing, of_members)
+        results = [
+            confirmed(result, at_worst, data.faulty)
+            for result, at_worst, data in zip(results, worst_results, rules, strict=True)
+        ]
+    selection = _selections(facts, gate)
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     reasons = why_not_comparable(gate, facts, records, baseline, problems)
-    if not facts.complete:
-        reasons.insert(len(problems), f"this run is incomplete: {_why_incomplete(facts)}")
-    reasons += gate.overlaps(records) + misplaced_rules(gate, records, *runs)
-    names = dict.fromkeys(r.benchmark for r in records)
+    reasons += gate.overlaps(places) + misplaced_rules(gate, places, *runs)
+    names = dict.fromkeys(place.benchmark for place in places)
     reasons += unbounded_rules(gate, {n: known for n in names if (known := facts_of(n, *runs)) is not None})
     reasons += [
         f"{result.name}: {check.reason}"
@@ -268,13 +197,16 @@ def decide(
         if check.verdict == "invalid"
     ]
     decision: GateDecision = "invalid" if reasons else _DECISIONS[worst]
-    comparable, remarks = (set(), []) if reasons else _comparable(facts, baseline, records)
+    comparable: set[str] = set()
+    remarks: list[str] = []
+    if baseline is not None and not reasons:
+        comparable, remarks = _comparable(gate, facts, baseline, names)
     judged = {m: change for m, change in changes.items() if m.benchmark in comparable}
     chance = None
     if gate.needs_baseline and not reasons:
         from pytest_llmprops.runs.gate.forecast import unchanged_passes
 
-        chance = unchanged_passes(gate, rules, theirs, terms)
+        chance = unchanged_passes(gate, rules, theirs, facts)
     result = GateResult(
         decision=decision,
         file=gate.file,
@@ -286,7 +218,7 @@ def decide(
             *selection,
             *remarks,
             *_low_baselines(rules),
-            *unknown_benchmarks((r.benchmark for r in records), *runs),
+            *unknown_benchmarks(names, *runs),
             *(f"run {run.run_id}: {line}" for run in runs for line in added_hashes(run)),
             *(f"run {run.run_id}: {line}" for run in runs for line in fallback_notes(run.models.values())),
         ),
@@ -306,21 +238,25 @@ def _low_baselines(rules: Iterable[RuleData]) -> Iterator[str]:
             yield f"{rule.name}: the baseline has only {percent(right)} right, so there is little to lose"
 
 
-def _why_incomplete(facts: RunMetadata) -> str:
-    lacking = next((note for note in facts.notes if NOT_MEASURED in note), None)
-    if lacking is not None:
-        return f"{lacking}; correct this and measure again"
-    steps = shard_steps(facts) or f"continue it with: {resume_command(facts.run_id)}"
-    return facts.stopped or f"cases have no verdict; {steps}"
+def _selections(facts: RunMetadata, gate: Gate) -> list[str]:
+    """Return one note for each selection of items on which a ``min_accuracy`` is judged: easy ones would meet it."""
+    limit = facts.options.get("limit")
+    how = f"--llm-limit {limit}" if limit is not None else "selected by -k, -m, --deselect or name"
+    return [
+        f"min_accuracy is on a selection: {count(selected)} of {count(available)} {name} items ({how})"
+        for name, (selected, available) in facts.selected_items.items()
+        if selected < available
+        and any(rule.concerns(name) for rule in gate.rules if rule.min_accuracy is not None)
+    ]
 
 
-def _nothing(gate: Gate, facts: RunMetadata, records: Sequence[VerdictRecord]) -> Mapping[str, str]:
+def _nothing(gate: Gate, facts: RunMetadata, places: Iterable[Placed]) -> Mapping[str, str]:
     """Return why rules have no item: name of the rule -> one line."""
     more = "".join(
         f"; {sum(models.values())} {benchmark} items were not served"
         for benchmark, models in facts.not_served.items()
     )
-    return {name: f"{line}{more}" for name, line in gate.empty_rules(records).items()}
+    return {name: f"{line}{more}" for name, line in gate.empty_rules(places).items()}
 
 
 def _results(
@@ -331,7 +267,7 @@ def _results(
     :param nothing: why rules have no items. :param known: the changes of all members of the two runs.
     """
     checks_of_rules = [
-        fitness(data) if data.items else [_no_items(nothing[data.rule.name])] for data in rules
+        [_no_items(nothing[data.rule.name])] if data.is_empty else fitness(data) for data in rules
     ]
     fit = [
         data
@@ -374,31 +310,11 @@ def impossible_rules(gate: Gate, places: Iterable[PlacedItem], facts: RunMetadat
 
     :param places: one per item, or one per task that it may have. :param facts: those of the run to come.
     """
-    terms, places = PairingRules.of(facts), list(places)
-    rules = []
+    terms, places, rules = Terms.of(facts), list(places), []
     for rule in gate.rules:
-        items = {(p.benchmark, p.language, p.source, p.id): p for p in rule.select(places)}
-        records = [
-            VerdictRecord(
-                "",
-                p.benchmark,
-                p.task,
-                p.language,
-                p.source,
-                p.id,
-                p.cluster,
-                "correct",
-                1.0,
-                "",
-                "",
-                "",
-                {},
-                (),
-            )
-            for p in items.values()
-        ]
-        if records:
-            rules.append(RuleData.of(replace(rule, repeats=1), (), records, records, terms))
+        items = {(p.benchmark, p.language, p.source, p.id): _correct(p) for p in rule.select(places)}
+        if items:
+            rules.append(RuleData(rule, list(items.values()), (), (), terms))
     return {
         result.name: check.reason + _best_possible(check)
         for result in _results(rules, {}, {})
@@ -407,33 +323,19 @@ def impossible_rules(gate: Gate, places: Iterable[PlacedItem], facts: RunMetadat
     }
 
 
+def _correct(p: PlacedItem) -> Item:
+    record = VerdictRecord(
+        "", p.benchmark, p.task, p.language, p.source, p.id, p.cluster, "correct", 1.0, "", "", "", {}, ()
+    )  # fmt: skip
+    return Item.of(ItemKey(p.benchmark, p.task, p.language, p.source, p.id), [record], [record])
+
+
 def _best_possible(check: Check) -> str:
     """Return the limit that the best answers meet, in whole points: of ``min_accuracy`` or ``max_drop``."""
     if check.ci_low is None or check.kind not in ("min_accuracy", "max_drop"):
         return ""
     limit = math.floor(100 * check.ci_low) / 100
     return f"; {check.kind} = {abs(limit):g} can be met"
-
-
-def _confirmed(
-    gate: Gate,
-    results: Sequence[RuleResult],
-    records: Sequence[VerdictRecord],
-    theirs: Sequence[VerdictRecord],
-    terms: PairingRules,
-    known: Mapping[Pairs, Change],
-) -> list[RuleResult]:
-    """Return the results in which errors and missing items cannot hide failures."""
-    worst = [records_at_worst(rule, records, theirs, terms.decided) for rule in gate.rules]
-    rules = [
-        RuleData.of(rule, (), w.candidate, w.baseline, terms)
-        for rule, w in zip(gate.rules, worst, strict=True)
-    ]
-    at_worst_results = _results(rules, dict.fromkeys((rule.name for rule in gate.rules), ""), known)
-    return [
-        confirmed(result, other, w.unanswered)
-        for result, other, w in zip(results, at_worst_results, worst, strict=True)
-    ]
 
 
 def _no_items(why: str) -> Check:
@@ -454,39 +356,35 @@ def _metric_checks(data: RuleData) -> list[Check]:
 def _full_checks(data: RuleData, changes: Mapping[Pairs, Change]) -> list[Check]:
     rule, checks = data.rule, []
     if rule.min_accuracy is not None:
-        checks.append(gate_checks.accuracy(rule, data.units, data.noun, spare=data.spare))
+        checks.append(gate_checks.accuracy(rule, *data.scores, spare=data.spare))
     if rule.max_drop is not None:
         pairs = data.comparison
         checks.append(gate_checks.max_drop(rule, pairs, changes[pairs], spare=data.spare))
     if rule.no_collapse is not None:
         checks.append(gate_checks.no_collapse(rule, {m: changes[p] for m, p in data.members.items()}))
     if rule.max_refused is not None:
-        checks.append(gate_checks.share(rule, "refused", data.answers))
+        checks.append(gate_checks.share(rule, "refused", data.answers.values()))
     if rule.max_unparsed is not None:
-        checks.append(gate_checks.share(rule, "unparsed", data.answers))
+        checks.append(gate_checks.share(rule, "unparsed", data.answers.values()))
     return checks
 
 
 def _comparable(
-    facts: RunMetadata, baseline: Run | None, records: Iterable[VerdictRecord]
+    gate: Gate, facts: RunMetadata, baseline: Run, benchmarks: Iterable[str]
 ) -> tuple[set[str], list[str]]:
     """Return the benchmarks on which a run is comparable with its baseline, and what a reader should know of it.
 
     A gate checks this before only for the rules that compare.
     """
-    if baseline is None:
-        return set(), []
-    problems = [] if baseline.facts.complete else [f"it is {baseline.state}"]
-    problems += [*(["it has several models"] if len(baseline.models) > 1 else []), *baseline.problems]
+    unfit = unfit_baseline(gate, baseline)
     reasons: dict[str, list[str]] = {}
-    for name in sorted({r.benchmark for r in records}):
-        unlike = differences(baseline.facts, facts, [name])
-        reasons.setdefault(next(iter((*problems, *unlike)), ""), []).append(name)
+    for name in sorted(benchmarks):
+        lines = unfit or differences(baseline.facts, facts, [name])
+        reasons.setdefault(lines[0] if lines else "", []).append(name)
     comparable = set(reasons.pop("", ()))
-    remarks = remarks_on_baseline(baseline.facts, facts, sorted(comparable))
+    remarks = remarks_on_baseline(baseline.facts, facts) if comparable else []
     return comparable, remarks + [
-        f"not compared with baseline {baseline.run_id} on {', '.join(names)}: {reason}"
-        for reason, names in reasons.items()
+        f"not compared on {', '.join(names)}: {reason}" for reason, names in reasons.items()
     ]
 
 

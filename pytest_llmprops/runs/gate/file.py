@@ -31,11 +31,8 @@ PLACE = ("benchmark", "task", "language", "source")
 Each = Literal["task", "language", "cluster"]
 PlacedT = TypeVar("PlacedT", bound=Placed)
 NEEDS_BASELINE = "a rule with max_drop or no_collapse needs a baseline; give one with"
-DEFAULTS: Mapping[str, Any] = {
-    "max_errors": 0.01,
-    "min_items": 30,
-    "repeats": 1,
-}
+#: keys that a gate may set for all of its rules
+_SHARED = ("max_errors", "min_items")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,6 @@ class Rule:
     :param metric: pattern of a metric's name. :param group: pattern of its group; None: all groups.
     :param max_drop: the largest drop that is accepted. :param no_collapse: the same for one member of the rule.
     :param each: what these members are: each ``task``, ``language`` or ``cluster``.
-    :param repeats: least number of samples of each item, in both runs if the rule compares.
     """
 
     name: str
@@ -63,9 +59,8 @@ class Rule:
     each: Each | None = None
     max_refused: float | None = None
     max_unparsed: float | None = None
-    max_errors: float = DEFAULTS["max_errors"]
-    min_items: int = DEFAULTS["min_items"]
-    repeats: int = DEFAULTS["repeats"]
+    max_errors: float = 0.01
+    min_items: int = 30
     min: float | None = None
     max: float | None = None
     apart: frozenset[tuple[str, str]] = frozenset()
@@ -82,7 +77,7 @@ class Rule:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """The names of the requirements, without ``max_errors``, ``min_items`` and ``repeats``."""
+        """The names of the requirements, without ``max_errors`` and ``min_items``."""
         named = ("min_accuracy", "max_drop", "no_collapse", "max_refused", "max_unparsed", "min", "max")
         return tuple(name for name in named if getattr(self, name) is not None)
 
@@ -260,16 +255,12 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "max_unparsed": _share,
     "max_errors": _share,
     "min_items": _count,
-    "repeats": _count,
     "min": _number,
     "max": _number,
 }
 _TOP: Mapping[str, Callable[[Any], Any]] = {
     "allow_mixed": _flag,
-    # defaults for all rules
-    "max_errors": _share,
-    "min_items": _count,
-    "repeats": _count,
+    **{name: _RULE[name] for name in _SHARED},
 }
 _MARGIN = "write max_drop = 0.05, the largest drop that you accept"
 _LEVEL = "all rules share one level of 5%, so leave it out"
@@ -283,6 +274,7 @@ _OTHER_KEYS = {
     "sequential": "measure with --llm-size small first, and leave it out",
     "within": 'write no_collapse = 0.15 and each = "task"',
     "inconclusive": "an inconclusive gate has exit code 6, so leave it out",
+    "repeats": "give --llm-repeats to both runs, so leave it out",
     "allow_deviations": "what an API forces is a caveat, so leave it out",
 }
 
@@ -306,7 +298,7 @@ def read_gate(path: Path) -> Gate:
     if not isinstance(rules, list) or not rules or not all(isinstance(r, dict) for r in rules):
         raise UsageError(f"gate file {path}: has no rule; write [[rule]] and what it requires")
     top = _parsed(table, _TOP, f"gate file {path}")
-    shared = {name: top.pop(name) for name in DEFAULTS if name in top}
+    shared = {name: top.pop(name) for name in _SHARED if name in top}
     parsed = tuple(_rule(r, n, shared, f"gate file {path}: rule {n}") for n, r in enumerate(rules, 1))
     names = [rule.name for rule in parsed]
     for name in names:
@@ -365,10 +357,12 @@ def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], wher
     return rule
 
 
-def tasks_apart(places: Iterable[Placed], *runs: RunMetadata) -> frozenset[tuple[str, str]]:
-    """Return benchmark and task of all controls and side tasks.
+def on_headline_tasks(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) -> Gate:
+    """Return the gate whose rules without a task judge headline tasks only, as reports do.
 
-    :param places: of both runs. A benchmark that has no other tasks there has no such tasks.
+    The name of a metric says which tasks it is about, so rules on metrics stay as they are.
+
+    :param places: of both runs. A benchmark that has only controls and side tasks there is judged on them.
     :param runs: ``run.json`` of the run and its baseline.
     """
     tasks: dict[str, set[str]] = {}
@@ -376,20 +370,8 @@ def tasks_apart(places: Iterable[Placed], *runs: RunMetadata) -> frozenset[tuple
         tasks.setdefault(place.benchmark, set()).add(place.task)
     apart: set[tuple[str, str]] = set()
     for name, known in tasks.items():
-        facts = facts_of(name, *runs) or BenchmarkMetadata.unknown(name)
-        others = facts.tasks_apart
+        others = (facts_of(name, *runs) or BenchmarkMetadata.unknown(name)).tasks_apart
         apart |= {(name, task) for task in others if known - others}
-    return frozenset(apart)
-
-
-def on_headline_tasks(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) -> Gate:
-    """Return the gate whose rules without a task judge headline tasks only, as reports do.
-
-    The name of a metric says which tasks it is about, so rules on metrics stay as they are.
-
-    :param places: as for :func:`tasks_apart`, as are ``runs``.
-    """
-    apart = tasks_apart(places, *runs)
     rules = (
         rule if rule.metric or "task" in rule.where else replace(rule, apart=rule.apart | apart)
         for rule in gate.rules
@@ -431,26 +413,19 @@ def misplaced_rules(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) ->
     :param places: records or cases.
     :param runs: ``run.json`` of the run and its baseline; they say which tasks these are.
     """
-    tasks = {(p.benchmark, p.task, p.language, p.source): p for p in places}
-    known: dict[str, BenchmarkMetadata | None] = {}
     lines: dict[str, str] = {}
-    for (benchmark, task, *_), place in tasks.items():
-        if benchmark not in known:
-            known[benchmark] = facts_of(benchmark, *runs)
-        facts = known[benchmark]
-        if facts is None:
+    for place in _distinct(places):
+        facts = facts_of(place.benchmark, *runs)
+        if facts is None or place.task not in (*facts.unranked, *facts.accuracy_targets):
             continue
-        if task in facts.unranked:
-            problem = "whose accuracy says nothing by itself: name another task, or a metric (min, max)"
-        elif task in facts.accuracy_targets:
-            problem = (
-                f"whose accuracy is best at {facts.accuracy_targets[task]:g}, not higher: name another task, or a"
-                " metric (min, max)"
-            )
-        else:
-            continue
+        problem = "says nothing by itself"
+        if place.task not in facts.unranked:
+            problem = f"is best at {facts.accuracy_targets[place.task]:g}, not higher"
         for rule in gate.rules:
             requirements = [name for name in rule.checks if name in _HIGHER]
             if requirements and rule.matches(place):
-                lines[rule.name] = f"rule '{rule.name}': {requirements[0]} on {benchmark} {task}, {problem}"
+                lines[rule.name] = (
+                    f"rule '{rule.name}': {requirements[0]} on {place.benchmark} {place.task}, whose accuracy"
+                    f" {problem}: name another task, or a metric (min, max)"
+                )
     return list(lines.values())

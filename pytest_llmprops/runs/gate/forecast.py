@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import betabinom, norm
+from scipy.special import beta, binom, ndtr
 
 from pytest_llmprops.benchmark_registry import find_benchmark, registrations
 from pytest_llmprops.core.contracts import loaded, prepared
@@ -20,7 +20,7 @@ from pytest_llmprops.core.items import ItemPlace, PlacedItem
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.records.run import RunMetadata
-from pytest_llmprops.runs.gate.data import PairingRules, RuleData
+from pytest_llmprops.runs.gate.data import RuleData, Terms
 from pytest_llmprops.runs.gate.file import Gate, Rule, on_headline_tasks
 from pytest_llmprops.runs.judgement import FEWEST
 from pytest_llmprops.statistics.bounded_mean import mean_p_value
@@ -38,10 +38,6 @@ DROPS = (0.0, 0.02, 0.05, 0.10)
 CHURN = 0.03
 #: intraclass correlation of the drop in a cluster; churn is independent
 CORRELATION = 0.2
-#: repeats that are tried if an unchanged model passes too rarely
-REPEATS = (1, 3, 5, 10)
-#: an unchanged model should pass this often
-PASS_RATE = 0.90
 #: a run whose unchanged model passes more rarely needs a confirmation
 LEAST_RATE = 0.50
 #: simulated candidates per drop
@@ -56,40 +52,10 @@ class Rates(NamedTuple):
     inconclusive: float
 
 
-@dataclass(frozen=True, slots=True)
-class RuleForecast:
-    """What a rule would decide.
-
-    :param clusters: number of clusters or independent items. :param repeats: samples per item.
-    :param churn: share of the samples that an unchanged model loses between two runs, and gains.
-    :param rates: by true drop; empty if the rule cannot be simulated.
-    """
-
-    name: str
-    items: int
-    clusters: int
-    repeats: int
-    churn: float
-    calls: int
-    rates: tuple[Rates, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a gate would decide on candidates that are worse by the same drop on every rule.
-
-    :param whole: by true drop; empty if no rule can be simulated.
-    :param repeats: the smallest number of :data:`REPEATS` with which an unchanged model passes in 90% of runs, or None.
-    """
-
-    rules: tuple[RuleForecast, ...]
-    whole: tuple[Rates, ...]
-    repeats: int | None
-
-
 class RuleItems(NamedTuple):
     """The items of a rule.
 
+    :param repeats: samples per item. :param churn: share of the samples that an unchanged model loses, and gains.
     :param sizes: number of items -> number of units of this size. A unit counts once in a test: a cluster, or an
         independent item.
     :param is_weighted: whether the units count once in the mean, too, whatever their size.
@@ -107,7 +73,26 @@ class RuleItems(NamedTuple):
 
     @property
     def units(self) -> int:
+        """Number of clusters or independent items."""
         return sum(self.sizes.values())
+
+
+class RuleForecast(NamedTuple):
+    """What a rule would decide: ``rates`` by true drop, empty if the rule cannot be simulated."""
+
+    name: str
+    items: RuleItems
+    rates: tuple[Rates, ...]
+
+
+class Forecast(NamedTuple):
+    """What a gate would decide on candidates that are worse by the same drop on every rule.
+
+    :param whole: by true drop; empty if no rule can be simulated.
+    """
+
+    rules: tuple[RuleForecast, ...]
+    whole: tuple[Rates, ...]
 
 
 class Candidates(NamedTuple):
@@ -131,7 +116,7 @@ def forecast(
     records: Iterable[PlacedItem],
     facts: RunMetadata,
     *,
-    churn: float = CHURN,
+    churn: float | Mapping[str, float] = CHURN,
     repeats: int | None = None,
     drops: Sequence[float] = DROPS,
 ) -> Forecast:
@@ -141,28 +126,22 @@ def forecast(
     drawn apart from all of its items.
 
     :param records: the verdicts of a baseline, or items without verdicts.
-    :param churn: used for a baseline without repeats. With repeats, it is that of two samples of an item.
+    :param churn: of all rules, or by rule; used for a baseline without repeats. With repeats, it is that of two samples
+        of an item.
     :param repeats: samples per item of the candidate and the baseline; by default those of the records.
     :param drops: true drops of the candidates; the first is 0.
     """
     records = [r for r in records if not isinstance(r, VerdictRecord) or r.status not in UNANSWERED]
     gate = on_headline_tasks(gate, records, facts)
-    terms = PairingRules.of(facts)
-    items = {rule.name: rule_items(rule, records, terms, churn, repeats) for rule in gate.rules}
+    rates = churn if isinstance(churn, Mapping) else {rule.name: churn for rule in gate.rules}
+    terms = Terms.of(facts)
+    items = {rule.name: rule_items(rule, records, terms, rates[rule.name], repeats) for rule in gate.rules}
     simulated = [_simulate(gate, items, drop) for drop in drops]
     rules = tuple(
-        RuleForecast(
-            rule.name, own.items, own.units, own.repeats, own.churn, own.calls,
-            tuple(_rates(*one[rule.name]) for one in simulated if rule.name in one),
-        )
-        for rule in gate.rules
-        for own in [items[rule.name]]
-    )  # fmt: skip
-    whole = tuple(_whole(one.values()) for one in simulated) if all(simulated) else ()
-    enough = items[gate.rules[0].name].repeats if whole and whole[0].passed >= PASS_RATE else None
-    if enough is None and whole and repeats is None:
-        enough = next((n for n in REPEATS if _passes(gate, items, n)), None)
-    return Forecast(rules, whole, enough)
+        RuleForecast(name, own, tuple(_rates(*one[name]) for one in simulated if name in one))
+        for name, own in items.items()
+    )
+    return Forecast(rules, tuple(_whole(one.values()) for one in simulated) if all(simulated) else ())
 
 
 def builtin_items(gate: Gate) -> list[PlacedItem]:
@@ -182,37 +161,22 @@ def builtin_items(gate: Gate) -> list[PlacedItem]:
 
 
 def unchanged_passes(
-    gate: Gate, rules: Iterable[RuleData], baseline: Sequence[VerdictRecord], terms: PairingRules
+    gate: Gate, rules: Iterable[RuleData], baseline: Sequence[VerdictRecord], facts: RunMetadata
 ) -> float | None:
     """Return how often an unchanged model passes a gate with the items and the churn that were measured.
 
     :param rules: the data of the gate's rules. :param baseline: the verdicts of the baseline.
-    :returns: None if no rule compares.
+    :param facts: ``run.json`` of the run under test. :returns: None if no rule compares.
     """
-    answered = [r for r in baseline if r.status not in UNANSWERED]
-    items = {}
-    for data in rules:
-        pairs = data.comparison
-        if data.rule.paired and pairs.n:
-            flips = min(pairs.losses, pairs.gains) / pairs.n
-            items[data.rule.name] = rule_items(data.rule, answered, terms, flips, None)
-    compared = replace(gate, rules=tuple(rule for rule in gate.rules if rule.name in items))
-    simulated = _simulate(compared, items, 0.0)
-    return _whole(simulated.values()).passed if simulated else None
-
-
-def _passes(gate: Gate, items: Mapping[str, RuleItems], repeats: int) -> bool:
-    again = {
-        name: own._replace(
-            repeats=repeats, members=tuple(one._replace(repeats=repeats) for one in own.members)
-        )
-        for name, own in items.items()
-    }
-    return _whole(_simulate(gate, again, 0.0).values()).passed >= PASS_RATE
+    compared = {data.rule.name: data.comparison for data in rules if data.pairs}
+    churn = {name: min(pairs.losses, pairs.gains) / pairs.n for name, pairs in compared.items()}
+    gate = replace(gate, rules=tuple(rule for rule in gate.rules if rule.name in churn))
+    whole = forecast(gate, baseline, facts, churn=churn, drops=(0.0,)).whole
+    return whole[0].passed if whole else None
 
 
 def rule_items(
-    rule: Rule, records: Iterable[PlacedItem], terms: PairingRules, churn: float, repeats: int | None
+    rule: Rule, records: Iterable[PlacedItem], terms: Terms, churn: float, repeats: int | None
 ) -> RuleItems:
     """Return the items of a rule, given the records of a baseline, or items without verdicts.
 
@@ -232,9 +196,7 @@ def rule_items(
     return own._replace(members=tuple(one for one in members if one.units >= FEWEST))
 
 
-def _items_of(
-    records: Sequence[PlacedItem], terms: PairingRules, churn: float, repeats: int | None
-) -> RuleItems:
+def _items_of(records: Sequence[PlacedItem], terms: Terms, churn: float, repeats: int | None) -> RuleItems:
     samples: dict[tuple[str, ...], list[PlacedItem]] = {}
     units: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for r in records:
@@ -328,7 +290,9 @@ def unit_shares(size: int, repeats: int, churn: float, drop: float) -> Floats:
     lost = np.array([1 - drop, drop])
     if drop and size > 1:
         scale = (1 - CORRELATION) / CORRELATION
-        lost = betabinom.pmf(np.arange(size + 1), size, scale * drop, scale * (1 - drop))
+        numbers, a, b = np.arange(size + 1), scale * drop, scale * (1 - drop)
+        # beta-binomial distribution
+        lost = binom(size, numbers) * beta(numbers + a, size - numbers + b) / beta(a, b)
     lost = np.pad(lost, (0, max(0, size + 1 - len(lost))))
     shares, others = np.zeros(2 * size * repeats + 1), np.ones(1)
     for number in range(size, -1, -1):  # of lost items; ``others`` has the sums of all the other items
@@ -349,7 +313,7 @@ def _p_of_drop(drawn: Candidates) -> Floats:
     if set(totals.tolist()) <= {-1.0, 0.0, 1.0}:
         return np.asarray(mcnemar_drop(counts @ (totals < 0), counts @ (totals > 0)))
     spread = np.sqrt(counts @ totals**2)
-    p = norm.sf(-(counts @ totals) / np.where(spread > 0, spread, 1.0))
+    p = ndtr((counts @ totals) / np.where(spread > 0, spread, 1.0))
     return np.asarray(np.where(counts @ (totals != 0) >= FEWEST, p, 1.0))
 
 

@@ -149,8 +149,8 @@ def test_the_headline_counts_choices_only(tmp_path: Path) -> None:
 
     content = report(measure(tmp_path / "chat", BOTH, {"gpt": half}))
     assert content.title.startswith("gpt answers 100.0% of DTAiLS items")
-    [card] = content.overview
-    assert (card.value, card.n, card.chance, card.best) == (1.0, 3, None, None)
+    [[_, accuracy, number, guessing, best, _]] = content.table.rows
+    assert (accuracy.value, number.value, guessing.text, best.text) == (1.0, 3, "–", "")
     only = report(measure(tmp_path / "system", BOTH, {"nllb": lambda r: "Ek weet."}, kinds=TRANSLATOR))
     assert only.title.startswith("nllb answers 66.7% of DTAiLS items")
 

@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.eras.settings import ErasSettings
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.items import check_unique, limited
+from pytest_llmprops.core.items import check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.eras_cases import BENCHMARK
 
@@ -29,13 +29,6 @@ def test_the_builtin_set(part: Any) -> None:
     assert part.items[0].cluster == "eras/01"
     again = loaded(find_benchmark("eras"), DataFolder(builtin_data(), "builtin"))
     assert [(i.id, i["pair"].test) for i in again.items] == [(i.id, i["pair"].test) for i in part.items]
-
-
-def test_a_limit_counts_per_paradigm(part: Any) -> None:
-    """--llm-limit 2 takes two pairs of each paradigm and task."""
-    assert BENCHMARK.limit_per_cluster
-    few = limited(part.items, 2, seed=0, per_cluster=True)
-    assert Counter(Counter((i.task, i.cluster) for i in few).values()) == {2: 78}
 
 
 def test_source_of_published_templates(published: Path) -> None:
@@ -67,49 +60,27 @@ def test_a_generated_set_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        ({"test": "学生回家。"}, "row 2: '学生回家。' has no site '信心机'"),
-        ({"test": "学生信心机，信心机。"}, "row 2: .* has the site '信心机' twice"),
-        ({"control": "学生信心机。"}, "row 2: .* has no site '信狡计'"),
-        ({"start": 0}, "row 2: the sentences do not match their words"),
-        ({"words": ["学生"] * 7}, "row 2: .*slot words for"),
-        ({"id": "99/00000"}, "row 2: id '99/00000'"),
-        ("{", "row 2: not JSON"),
-        ("[]", "row 2: not a JSON object"),
+        {"test": "学生回家。"},
+        {"control": None},
+        {"start": 0},
+        {"start": "1"},
+        {"id": "99/00000"},
+        {"id": "02/x"},
+        "{",
+        "[]",
     ],
 )
-def test_a_damaged_set_is_one_line(tmp_path: Path, change: Any, said: str) -> None:
+def test_a_damaged_set_is_one_line(tmp_path: Path, change: Any) -> None:
     """A malformed line of a generated set is a one-line error that names it."""
     file = written(tmp_path) / "pairs.jsonl"
     lines = file.read_text(encoding="utf-8").splitlines()
     lines[1] = change if isinstance(change, str) else json.dumps(json.loads(lines[1]) | change)
     file.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(DataError, match=said) as failure:
+    with pytest.raises(DataError, match=r"pairs.jsonl, row 2: needs .*generate the set again") as failure:
         loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
     assert "\n" not in str(failure.value)
-
-
-def test_a_paradigm_needs_a_number(tmp_path: Path) -> None:
-    """A set whose paradigm is not a number is an error that names it."""
-    folder = written(tmp_path)
-    for file in (folder / "pairs.jsonl", folder / "paradigms.json"):
-        text = file.read_text(encoding="utf-8")
-        file.write_text(text.replace('"01/', '"one/').replace('"id": "01"', '"id": "one"'), encoding="utf-8")
-    with pytest.raises(DataError, match="'one'"):
-        loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
-
-
-def test_facts_of_the_benchmark() -> None:
-    """Segmenters answer explicit pairs, classifiers implicit ones, chat models both; the target of implicit is 0.5."""
-    assert BENCHMARK.kinds_of("explicit", ErasSettings()) == {"segment", "chat"}
-    assert BENCHMARK.kinds_of("implicit", ErasSettings()) == {"sentiment", "chat"}
-    assert BENCHMARK.kinds == {"segment", "sentiment", "chat"}
-    assert BENCHMARK.accuracy_targets == {"implicit": 0.5}
-    assert BENCHMARK.presentation == {"case"}
-    for name in ("samples", "max_tokens"):
-        with pytest.raises(ValueError, match="at least 1"):
-            ErasSettings(**{name: 0})  # type: ignore[arg-type]
 
 
 def test_size_of_a_pytest_case(part: Any) -> None:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 
 from pytest_llmprops.benchmarks.eras.explicit import (
+    IN_CHINESE,
     OTHER,
-    PROMPT,
+    RETRY,
     is_degenerate,
     judge_site,
     read_segmentation,
-    retry_prompt,
 )
-from pytest_llmprops.benchmarks.eras.items import Context, known_boundaries
-from pytest_llmprops.benchmarks.eras.metrics import accuracy_rows, paradigm_scores
-from pytest_llmprops.benchmarks.eras.paradigms import ParadigmFacts
-from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
@@ -29,8 +23,8 @@ from pytest_llmprops.core.segmentation import boundaries
 from pytest_llmprops.core.verdicts import Verdict, VerdictRecord, record_of
 from pytest_llmprops.statistics.intervals import mean_interval
 from tests.support.eras_cases import BENCHMARK, chat, cut, cutter, first, measured, quick, verdict_of
+from tests.support.records import only_numbers
 
-PLACE = ("explicit", "zh", "builtin")
 TEXT = "学生留心机动的书"
 
 
@@ -38,32 +32,15 @@ def test_rule_follows_the_papers_sentence() -> None:
     """A pair is wrong if a boundary is on the canary's near side and none is inside it; all segmentations are tried."""
     text = "甲乙丙丁戊"
     for marks in product((False, True), repeat=4):
-        words = re.sub(r"(.)", r"\1 ", text).split()
-        for place in reversed(range(4)):
-            if not marks[place]:
-                words[place : place + 2] = ["".join(words[place : place + 2])]
+        words = cut(text, *(place for place, is_cut in enumerate(marks, 1) if is_cut))
         for start in range(3):
             first, second = marks[start], marks[start + 1]
             left = judge_site(boundaries(words, text), start, "left")
             right = judge_site(boundaries(words, text), start, "right")
-            assert left.right is not (first and not second)
-            assert right.right is not (second and not first)
-            assert (left.canary == "token") == (text[start + 1 : start + 3] in words)
-            assert (right.canary == "token") == (text[start : start + 2] in words)
-            for result in (left, right):
-                assert result.right == (result.canary == "none")
-
-
-def test_rule_on_figure_3() -> None:
-    """留心机 of the paper's Figure 3 is a site of both branchings."""
-    for segmented, left, right in (
-        ("学生 留心 机动 的 书", "none", "token"),
-        ("学生 留 心机 动 的 书", "token", "none"),
-        ("学生 留 心机动 的 书", "swallowed", "none"),
-        ("学生留心 机动 的 书", "none", "swallowed"),
-    ):
-        assert judge_site(boundaries(segmented.split(), TEXT), 2, "left").canary == left
-        assert judge_site(boundaries(segmented.split(), TEXT), 2, "right").canary == right
+            assert (left != "right") is (first and not second)
+            assert (right != "right") is (second and not first)
+            assert (left == "token") == (text[start + 1 : start + 3] in words)
+            assert (right == "token") == (text[start : start + 2] in words)
 
 
 @pytest.mark.parametrize(
@@ -77,76 +54,17 @@ def test_rule_on_figure_3() -> None:
     ],
 )
 def test_unreadable_chat_replies(reply: str, said: str) -> None:
-    """The next request says what is wrong."""
-    result = read_segmentation(reply, TEXT)
-    assert not result.words
-    assert said in result.problem
-    assert TEXT in PROMPT.format(text=TEXT)
+    """A reply without one segmentation has no words, and the problem that the next request says."""
+    words, problem = read_segmentation(reply, TEXT)
+    assert not words
+    assert said in problem
+    assert problem in IN_CHINESE
 
 
 def test_whitespace_of_the_sentence_is_a_word() -> None:
     """The sentence's own spaces are no boundaries that the model found."""
-    assert read_segmentation("看 GPT 4 吧", "看GPT 4吧").words == ("看", "GPT", " ", "4", "吧")
-    assert not read_segmentation("看GPT 4吧", "看GPT 4吧").words
-
-
-FACTS = {
-    "01": ParadigmFacts("left", "+/-"),
-    "02": ParadigmFacts("right", "-/+"),
-    "03": ParadigmFacts("left", "-/0"),
-    "04": ParadigmFacts("left", "-/0"),
-}
-#: paradigm 01: test 1/2, control 1; 02: 0 and 1/4, 03: 1 and 1, 04: 0 and 1
-OUTCOMES = [
-    *[("01", True, True), ("01", False, True)],
-    *[("02", False, False)] * 3,
-    ("02", False, True),
-    *[("03", True, True)] * 8,
-    ("04", False, True),
-]
-
-
-def test_paradigms_by_hand() -> None:
-    """Shares of each paradigm's pairs: test, control and both right."""
-    result = {s.paradigm: (s.pairs, s.test, s.control, s.both) for s in paradigm_scores(reversed(OUTCOMES))}
-    assert list(result) == ["01", "02", "03", "04"]
-    assert result == {"01": (2, 0.5, 1, 0.5), "02": (4, 0, 0.25, 0), "03": (8, 1, 1, 1), "04": (1, 0, 1, 0)}
-    assert paradigm_scores([("01", True, False)])[0].both == 0
-
-
-def test_means_are_over_paradigms() -> None:
-    """Figures are means over paradigms, whatever their sizes, with an interval; difference is control - test."""
-    scores = paradigm_scores(OUTCOMES)
-    rows = {(row.name, row.group): row for row in accuracy_rows(PLACE, scores, FACTS)}
-    assert {group for _, group in rows} == {"overall", "left", "right", "+/-", "-/+", "-/0"}
-    assert rows["test_accuracy", "overall"].value == pytest.approx((0.5 + 0 + 1 + 0) / 4)
-    assert rows["control_accuracy", "overall"].value == pytest.approx(3.25 / 4)
-    assert rows["difference", "overall"].value == pytest.approx((3.25 - 1.5) / 4)
-    assert rows["test_accuracy", "left"].value == pytest.approx(0.5)
-    assert rows["control_accuracy", "right"].value == pytest.approx(0.25)
-    assert rows["both_accuracy", "-/0"].value == pytest.approx(0.5)
-    assert [rows["test_accuracy", g].n for g in ("overall", "left", "right")] == [15, 11, 4]
-    assert all(row.direction == EXPLICIT_TASK[row.name] for row in rows.values())
-    for name, values, least in (
-        ("test_accuracy", [s.test for s in scores], 0.0),
-        ("difference", [s.control - s.test for s in scores], -1.0),
-    ):
-        row = rows[name, "overall"]
-        assert (row.ci_low, row.ci_high) == mean_interval(values, [s.paradigm for s in scores], least=least)[
-            :2
-        ]
-    assert not accuracy_rows(PLACE, [], FACTS)
-
-
-def test_the_control_is_in_the_values(part: Any) -> None:
-    """The verdict is the test sentence's; the control's outcome is in the values."""
-    item = first(part, "explicit", "02")
-    verdict = verdict_of(item, part.context, "segment", cutter(item, 1, control=(2,)))
-    assert verdict.status == "correct"
-    assert verdict.score == 1.0
-    assert (verdict.values["test"], verdict.values["control"]) == (1, 0)
-    other = verdict_of(item, part.context, "segment", cutter(item, 2, control=(1,)))
-    assert (other.status, other.values["test"], other.values["control"]) == ("wrong", 0, 1)
+    assert read_segmentation("看 GPT 4 吧", "看GPT 4吧") == (("看", "GPT", " ", "4", "吧"), "")
+    assert not read_segmentation("看GPT 4吧", "看GPT 4吧")[0]
 
 
 @pytest.mark.parametrize(
@@ -241,14 +159,14 @@ def test_batch_gives_the_same_verdicts(part: Any) -> None:
 
 def test_traditional_characters(part: Any) -> None:
     """With eras.script the sentences are sent converted, the site keeps its place, and the verdict shows it."""
-    pytest.importorskip("opencc")
+    pytest.importorskip("chinese_converter")
     item = first(part, "explicit", "01")
 
     def answer(request: Request) -> Reply:
         assert isinstance(request, Segment)
         return Reply(value=list(request.text))
 
-    outcome, asked = measured(item, part.context, "segment", answer, script="opencc")
+    outcome, asked = measured(item, part.context, "segment", answer, script="chinese-converter")
     [sent, _] = [r.text for r in asked if isinstance(r, Segment)]
     start = item["pair"].site_start
     assert (sent[start : start + 3], len(sent)) == ("信心機", len(item["pair"].test))
@@ -259,22 +177,12 @@ def test_traditional_characters(part: Any) -> None:
 def test_a_converter_that_fails_stops_the_run(part: Any) -> None:
     """A converter that is missing or changes the length stops the run with one line that names the setting."""
 
-    def convert(text: str, start: int, name: str, site: str) -> str:
+    def convert(text: str, start: int, site: str) -> str:
         raise DataError("the number of characters changes")
 
     item = first(part, "explicit", "01")
-    outcome, _ = measured(item, Context(convert), "segment", lambda r: Reply(), script="opencc")
-    assert outcome.stopped == "eras.script=opencc: the number of characters changes"
-
-
-def test_a_set_filled_otherwise_stops_the_run(part: Any) -> None:
-    """A set that a model filled by absolute scores can be measured only with eras.mlm_score=absolute."""
-    item = first(part, "explicit", "01")
-    context = Context(part.context.convert, "absolute")
-    outcome, _ = measured(item, context, "segment", cutter(item))
-    assert outcome.stopped is not None
-    assert "eras.mlm_score=absolute" in outcome.stopped
-    assert verdict_of(item, context, "segment", cutter(item, 2), mlm_score="absolute").status == "correct"
+    outcome, _ = measured(item, convert, "segment", lambda r: Reply(), script="chinese-converter")
+    assert outcome.stopped == "eras.script=chinese-converter: the number of characters changes"
 
 
 def test_a_chat_model_segments(part: Any) -> None:
@@ -294,23 +202,6 @@ def test_a_chat_model_segments(part: Any) -> None:
     assert (
         verdict_of(item, part.context, "chat", chat(lambda s: " ".join(s)), rule="paper").status == "correct"
     )
-
-
-@pytest.mark.parametrize(
-    ("reply", "finish", "status", "said"),
-    [
-        ("我不知道。", "stop", "unparsed", "not the sentence"),
-        ("", "stop", "unparsed", "empty"),
-        ("学生 有", "length", "unparsed", "cut off"),
-        ("", "content_filter", "refused", "content filter"),
-    ],
-)
-def test_reply_that_is_not_a_segmentation(part: Any, reply: str, finish: str, status: str, said: str) -> None:
-    """A reply that is not the sentence with spaces is unparsed, a filtered one refused; neither is right."""
-    verdict = verdict_of(first(part, "explicit", "01"), part.context, "chat", chat(lambda s: reply, finish))
-    assert verdict.status == status
-    assert said in verdict.reason
-    assert (verdict.values["test"], verdict.values["control"], verdict.values["canary_token"]) == (0, 0, 0)
 
 
 def test_a_control_that_cannot_be_read(part: Any) -> None:
@@ -348,8 +239,12 @@ def test_an_unreadable_reply_is_asked_for_again(part: Any) -> None:
     last = requests[1].messages
     assert last[:1] == requests[0].messages
     assert (last[1].role, last[1].content) == ("assistant", "好的")
-    assert last[2].content == retry_prompt(OTHER, item["pair"].test)
+    assert last[2].content == RETRY.format(problem=IN_CHINESE[OTHER], text=item["pair"].test)
     assert requests[1].max_tokens == requests[0].max_tokens
+    # Servers refuse a conversation with an empty turn.
+    _, asked = measured(item, part.context, "chat", replies("", "{}"))
+    empty = {r.messages[1].content for r in asked if isinstance(r, Chat) and len(r.messages) > 1}
+    assert empty == {"(empty)"}
 
 
 @pytest.mark.parametrize(
@@ -376,15 +271,6 @@ def test_one_retry(part: Any, texts: Any, finish: str, number: int, status: str,
     assert (outcome.verdict.status, len(asked)) == (status, 2 * number)
     assert said in outcome.verdict.reason
     assert outcome.verdict.values["test_retried"] == number - 1
-
-
-def test_an_empty_reply_is_sent_back_as_a_word(part: Any) -> None:
-    """Servers refuse a conversation with an empty turn."""
-    item = first(part, "explicit", "01")
-    _, asked = measured(item, part.context, "chat", replies("", "{}"))
-    assert {r.messages[1].content for r in asked if isinstance(r, Chat) and len(r.messages) > 1} == {
-        "(empty)"
-    }
 
 
 def elsewhere(item: Item, *places: int) -> Any:
@@ -419,100 +305,43 @@ def test_undecided_sites(part: Any, rule: str) -> None:
         assert status(elsewhere(item, *places)) == "correct", places
 
 
-def test_how_a_sentence_is_cut_is_in_the_values(part: Any) -> None:
-    """The values count the boundaries inside the site, words, characters and the paradigm's own boundaries."""
-    item = first(part, "explicit", "01")
-    pair = item["pair"]
-    gold = known_boundaries(pair)
-    # {person}{time}凭着十足的{site}智地应对{rival}。
-    person, time = (len(word) for word in pair.words[:2])
-    assert gold == (
-        person,
-        person + time,
-        pair.site_start + 2,
-        len(pair.test) - 1 - len(pair.words[2]),
-        len(pair.test) - 1,
-    )
-    names = ("site_cuts", "words", "characters", "gold", "gold_cut")
-    for places, expected in (
-        ((), (0, 1, len(pair.test), 5, 0)),
-        ((1, 2), (2, 3, len(pair.test), 5, 1)),
-        ((1,), (1, 2, len(pair.test), 5, 0)),
-        ((2, 3), (1, 3, len(pair.test), 5, 1)),
-    ):
-        values = verdict_of(item, part.context, "segment", cutter(item, *places)).values
-        assert tuple(values[name] for name in names) == expected
-    assert known_boundaries(replace(pair, words=())) == ()
-
-
-@pytest.mark.parametrize(
-    ("words", "characters", "expected"),
-    [
-        (8, 20, False),
-        (7, 20, True),
-        (18, 20, False),
-        (19, 20, True),
-        (1, 1, True),
-        (2, 14, True),
-        (10, 14, False),
-    ],
-)
-def test_degenerate_segmentations(words: int, characters: int, expected: bool) -> None:
+def test_degenerate_segmentations() -> None:
     """Fewer than .4 or more than .9 words per character are degenerate."""
-    assert is_degenerate(words, characters) is expected
+    assert [is_degenerate(words, 20) for words in (7, 8, 18, 19)] == [True, False, False, True]
 
 
-def test_metrics_of_the_cutting(part: Any) -> None:
-    """Words per character and shares of sites are means over paradigms; boundary recall is over all boundaries."""
-    cuts: list[tuple[str, tuple[int, ...]]] = [
-        ("01", (1,)), ("01", (2,)), ("02", (1,)), ("02", ()), ("02", (1, 2)), ("02", (2,))
+def record(item: Item, verdict: Verdict) -> VerdictRecord:
+    return record_of(item, "eras", "m", verdict, requests=[])
+
+
+def test_metrics_by_hand(part: Any) -> None:
+    """Metrics are means over paradigms, whatever their sizes, and need only the records' numbers."""
+    cuts: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
+        ("01", (1,), (2,)), ("01", (2,), (2,)), ("02", (1,), (1,)), ("02", (), (2,)), ("02", (1, 2), (2,)),
+        ("02", (2,), (2,)),
     ]  # fmt: skip
     records: list[VerdictRecord] = []
-    for paradigm, places in cuts:
+    for paradigm, test, control in cuts:
         item = [i for i in part.items if i.id.startswith(f"eras/explicit/{paradigm}/")][len(records)]
-        records.append(
-            record_of(
-                item,
-                "eras",
-                "m",
-                verdict_of(item, part.context, "segment", cutter(item, *places)),
-                requests=[],
-            )
-        )
-    rows = {m.name: m.value for m in BENCHMARK.metrics(records) if m.group == "overall"}
-    assert rows["site_cut_rate"] == pytest.approx((1 + 3 / 4) / 2)
-    assert rows["decided_rate"] == pytest.approx((1 + 2 / 4) / 2)
-    assert rows["decided_accuracy"] == pytest.approx((1 / 2 + 1 / 2) / 2)
-    assert rows["degenerate_rate"] == 1
-    values = [r.values for r in records]
-    assert rows["boundary_recall"] == sum(v["gold_cut"] for v in values) / sum(v["gold"] for v in values) > 0
-    shares = [v["words"] / v["characters"] for v in values]
-    assert rows["words_per_character"] == pytest.approx((sum(shares[:2]) / 2 + sum(shares[2:]) / 4) / 2)
-    assert "retry_rate" not in rows
-    # Verdicts of earlier versions do not say how the sentence is cut.
-    names = ("site_cuts", "words", "characters", "gold", "gold_cut")
-    older = [replace(r, values={k: v for k, v in r.values.items() if k not in names}) for r in records]
-    assert "site_cut_rate" not in {m.name for m in BENCHMARK.metrics(older)}
-    assert list(BENCHMARK.remarks(older)) == []
-
-
-def test_a_remark_on_the_number_of_words(part: Any) -> None:
-    """More words than any segmenter gives over all paradigms are named, even if no sentence is degenerate."""
-
-    def remarks(count: int, share: float) -> list[str]:
-        records = []
-        for paradigm in range(1, count + 1):
-            item = first(part, "explicit", f"{paradigm:02d}")
-            verdict = verdict_of(item, part.context, "segment", cutter(item, 2))
-            values = {**verdict.values, "words": share * verdict.values["characters"]}
-            records.append(record_of(item, "eras", "m", replace(verdict, values=values), requests=[]))
-        return list(BENCHMARK.remarks(records))
-
-    assert remarks(20, 0.7) == remarks(20, 0.55) == remarks(19, 0.85) == []
-    [many] = remarks(20, 0.85)
-    assert many.startswith("warning: degenerate segmentation: 0.85 words per character")
-    [few] = remarks(20, 0.45)
-    assert "0.45 words" in few
-    # In degenerate sentences, the number of paradigms does not matter.
-    [remark] = remarks(1, 1.0)
-    assert "every character is a word in 100%" in remark
+        answer = cutter(item, *test, control=control)
+        records.append(record(item, verdict_of(item, part.context, "segment", answer, rule="paper")))
+    rows = {(m.name, m.group): m for m in BENCHMARK.metrics(only_numbers(records))}
+    # Paradigm 01, left: one of two test sites right, both controls. Paradigm 02, right: three of four, one of four.
+    expected = {
+        "test_accuracy": (1 / 2 + 3 / 4) / 2, "control_accuracy": (1 + 1 / 4) / 2, "difference": (1 / 2 - 1 / 2) / 2,
+        "both_accuracy": (1 / 2 + 1 / 4) / 2, "canary_token_rate": 0.0, "canary_swallowed_rate": (1 / 2 + 1 / 4) / 2,
+        "decided_rate": (1 + 2 / 4) / 2, "decided_accuracy": (1 / 2 + 1 / 2) / 2, "degenerate_rate": 1.0,
+    }  # fmt: skip
+    assert {name: rows[name, "overall"].value for name in expected} == pytest.approx(expected)
+    shares = [r.values["words"] / r.values["characters"] for r in records]
+    mean = (sum(shares[:2]) / 2 + sum(shares[2:]) / 4) / 2
+    assert rows["words_per_character", "overall"].value == pytest.approx(mean)
+    assert (rows["control_accuracy", "right"].value, rows["difference", "left"].value) == (0.25, 0.5)
+    assert {group for _, group in rows} == {"overall", "left", "right", "+/-", "-/+"}
+    assert [rows["test_accuracy", g].n for g in ("overall", "left", "right")] == [6, 2, 4]
+    assert rows["decided_accuracy", "overall"].n == 4
+    assert all(BENCHMARK.metric_directions[name] == row.direction for (name, _), row in rows.items())
+    for name, values, least in (("test_accuracy", [0.5, 0.75], 0.0), ("difference", [0.5, -0.5], -1.0)):
+        row = rows[name, "overall"]
+        assert (row.ci_low, row.ci_high) == mean_interval(values, ["a", "b"], least=least)[:2]
+    assert ("retry_rate", "") not in rows

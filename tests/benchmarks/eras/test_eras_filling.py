@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, permutations, product
+from itertools import permutations, product
 from zlib import crc32
 
 import pytest
@@ -14,20 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.eras.items import (
-    SentencePair,
     fill_seeded,
-    locate_site,
-    make_pair,
-    read_pairs,
 )
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm, parse_builtin
 from pytest_llmprops.benchmarks.eras.tools.generation import (
     capacity,
     fill_by_model,
     masked,
-    pair_to_row,
     shares,
-    threshold,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
 
@@ -43,13 +35,6 @@ def paradigm(
 
 
 WORDS = {"one": ["天", "地", "人"], "two": ["山", "水", "火", "土"]}
-
-
-def test_smaller_request_is_a_prefix_of_a_larger_one() -> None:
-    """A smaller request gives the first pairs of a larger one; another seed gives other pairs."""
-    more = list(fill_seeded(paradigm(), WORDS, pairs=12, seed=1))
-    assert list(fill_seeded(paradigm(), WORDS, pairs=4, seed=1)) == more[:4]
-    assert [p.words for p in fill_seeded(paradigm(), WORDS, pairs=12, seed=2)] != [p.words for p in more]
 
 
 def test_repeated_slot_gets_two_words() -> None:
@@ -153,37 +138,16 @@ def many_words() -> dict[str, list[str]]:
     }
 
 
-def test_a_sample_is_spread_over_all_passing_fillings() -> None:
-    """A sample is not the beginning of the product, and depends on the seed only."""
+def test_all_passing_fillings_are_drawn() -> None:
+    """The pairs are all fillings that pass, whatever passes depends on, in an order that depends on the seed only."""
     frame, words = paradigm("{one}买{site}的{two}和{six}。"), many_words()
 
-    def equal(text: str, candidates: Sequence[str]) -> list[float]:
-        return [0.0] * len(candidates)
+    def sample(seed: int, limit: int) -> list[tuple[str, ...]]:
+        return [p.words for p in fill_by_model(frame, words, by_context, seed=seed, limit=limit)]
 
-    def sample(seed: int) -> list[tuple[str, ...]]:
-        return [p.words for p in fill_by_model(frame, words, equal, seed=seed, limit=20)]
-
-    for slot in range(3):
-        assert len({words[slot] for words in sample(0)}) > 6
-    assert sample(0) == sample(0) != sample(1)
-
-
-def test_a_sample_is_uniform() -> None:
-    """Every filling that passes is equally likely to be first, whatever the number of words beside it."""
-    frame, words = paradigm("{one}买{site}的{two}和{six}。"), many_words()
-    passing = {p.words for p in fill_by_model(frame, words, by_context, seed=0)}
-    assert passing == set(_enumerated(frame, words))
-    shares = Counter(words[0] for words in passing)
-    assert max(shares.values()) > 2 * min(shares.values()), "the first words have unequal numbers of pairs"
-    expected = 40
-    draws = Counter(
-        next(fill_by_model(frame, words, by_context, seed=seed)).words
-        for seed in range(expected * len(passing))
-    )
-    assert set(draws) == passing
-    statistic = sum((count - expected) ** 2 / expected for count in draws.values())
-    # Mean and standard deviation of chi squared with len(passing) - 1 degrees of freedom.
-    assert statistic < len(passing) - 1 + 4 * math.sqrt(2 * (len(passing) - 1))
+    assert set(sample(0, 40_000)) == set(_enumerated(frame, words))
+    assert sample(0, 20) == sample(0, 40_000)[:20] != sample(1, 20)
+    assert len({words[0] for words in sample(0, 20)}) > 2, "not the beginning of the product"
 
 
 def _enumerated(frame: Paradigm, words: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
@@ -195,34 +159,6 @@ def _enumerated(frame: Paradigm, words: Mapping[str, Sequence[str]]) -> Iterator
             for i, slot in enumerate(frame.slots)
         ):
             yield filling
-
-
-@pytest.mark.parametrize(("value", "kept"), [(threshold(0), False), (math.nextafter(threshold(0), 1), True)])
-def test_a_score_must_exceed_the_threshold(value: float, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A score equal to the threshold does not pass."""
-    # Use the scores themselves, because their logarithms would be rounded.
-    monkeypatch.setattr("pytest_llmprops.benchmarks.eras.tools.generation.math.exp", lambda x: x)
-    fillings = fill_by_model(
-        paradigm("{one}买{site}。"), {"one": ["天"]}, lambda t, c: [value], seed=0, mlm_score="absolute"
-    )
-    assert bool(list(fillings)) is kept
-
-
-def test_thresholds_match_the_paper() -> None:
-    """The threshold is 0.74 and rises by 0.05 with each further slot."""
-    assert [threshold(slot) for slot in range(3)] == pytest.approx([0.74, 0.79, 0.84])
-
-
-def test_pairs_of_a_model_are_generated_lazily() -> None:
-    """A pair needs at most one call per slot, however many pairs are possible."""
-    calls = []
-
-    def score(text: str, candidates: Sequence[str]) -> list[float]:
-        calls.append(text)
-        return [0.0] * len(candidates)
-
-    assert len(list(islice(fill_by_model(paradigm(), WORDS, score, seed=0), 4))) == 4
-    assert 2 <= len(calls) <= 5
 
 
 @pytest.mark.parametrize(
@@ -241,39 +177,3 @@ def test_unknown_score_and_too_many_slots_are_refused() -> None:
         fill_by_model(paradigm(), WORDS, lambda t, c: [], seed=0, mlm_score="relative")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="slot 7"):
         fill_by_model(paradigm("{one}" * 7 + "买{site}。"), WORDS, lambda t, c: [], seed=0)
-
-
-def test_locate_site_needs_exactly_one_site() -> None:
-    """A sentence with no site, with two, or with two overlapping ones is an error."""
-    assert locate_site("我买甲乙丙。", "甲乙丙") == 2
-    with pytest.raises(DataError, match="no site"):
-        locate_site("我买甲乙。", "甲乙丙")
-    with pytest.raises(DataError, match="twice"):
-        locate_site("甲乙丙甲乙丙", "甲乙丙")
-    with pytest.raises(DataError, match="twice"):
-        locate_site("哈哈哈哈", "哈哈哈")
-
-
-def test_pairs_survive_rows() -> None:
-    """A pair can be rebuilt from its row; a changed sentence, word, id or position is an error naming the row."""
-    template = paradigm()
-    pairs = list(fill_seeded(template, WORDS, pairs=3, seed=0))
-    rows = [pair_to_row(pair) for pair in pairs]
-
-    def read(*rows: Mapping[str, object]) -> list[SentencePair]:
-        return list(read_pairs("\n".join(map(json.dumps, rows)), [template], "pairs.jsonl"))
-
-    assert read(*rows) == pairs
-    changes: list[dict[str, object]] = [
-        {"id": "02/00000"}, {"id": "01"}, {"id": "01/x"}, {"words": ["天"]}, {"words": None}, {"test": "天"},
-        {"control": rows[0]["test"]}, {"start": 0}, {"words": ["甲乙丙", "山"]},
-    ]  # fmt: skip
-    for change in changes:
-        with pytest.raises(DataError, match=r"pairs.jsonl, row 2: "):
-            read(rows[0], rows[1] | change)
-
-
-def test_wrong_number_of_words_is_an_error() -> None:
-    """A pair needs one word per slot."""
-    with pytest.raises(DataError, match="1 slot words for 2 slots"):
-        make_pair(paradigm(), 0, ["天"])

@@ -17,7 +17,6 @@ import pytest
 
 from pytest_llmprops.benchmarks.eras.items import fill_seeded, make_pair
 from pytest_llmprops.benchmarks.eras.paradigms import (
-    PUBLISHED_INDICES,
     SENTIMENTS,
     Paradigm,
     Slot,
@@ -118,14 +117,6 @@ def test_no_dictionary_word_crosses_an_edge_of_the_site(paradigm: Paradigm) -> N
     assert straddling == set()
 
 
-@each()
-def test_words_meant_to_cross_are_words(paradigm: Paradigm) -> None:
-    """The words that a frame lists as crossing an edge occur in every sentence and are in the dictionary."""
-    pair = next(fill_seeded(paradigm, words(), pairs=1, seed=0))
-    for sentence, meant in ((pair.test, paradigm.across_edge), (pair.control, paradigm.control_across_edge)):
-        assert set(meant) <= _across(sentence, pair.site_start, jieba_words().__contains__)
-
-
 def test_frames_can_supply_the_papers_size() -> None:
     """The frames can supply the paper's 203,944 pairs, at most 40,000 per paradigm and thousands in each."""
     capacities = [capacity(paradigm, words()) for paradigm in paradigms()]
@@ -161,26 +152,18 @@ def test_document_survives_writing() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"site": "信心"}, "not three"),
-        ({"site": "abc"}, "not Chinese"),
-        ({"branching": "up"}, "branching"),
-        ({"true_class": "0"}, "classes"),
-        ({"canary_class": "+"}, "classes"),
+        ({"site": "信心"}, "three Chinese characters"),
+        ({"branching": "up"}, "'branching'"),
+        ({"canary_class": "+"}, "the true class"),
         ({"frame": "{person}有。"}, "{site} once"),
-        ({"frame": "{site}有。"}, "no slot"),
         ({"frame": "{Person}有{site}。"}, "not a slot"),
-        ({"frame": "{person}信心机有{site}。"}, "twice"),
-        ({"control_frame": "{person}有{site}器。"}, "differ"),
-        ({"control_site": "信心机"}, "do not differ"),
+        ({"control_frame": "{person}有{site}器。"}, "same slots"),
         ({"id": "1"}, "two digits"),
         ({"id": "02"}, "two paradigms"),
         ({"gloss": None}, "'gloss'"),
         ({"across_edge": [1]}, "strings"),
         ({"first_number": -1}, "'first_number'"),
-        ({"first_number": "0"}, "'first_number'"),
-        ({"traditional": ["信心機"]}, "not two"),
-        ({"traditional": ["信心機", "機"]}, "three Chinese characters"),
-        ({"traditional": "信心機"}, "three Chinese characters"),
+        ({"traditional": ["信心機"]}, "two sites"),
     ],
 )
 def test_malformed_frames_are_one_line(change: dict[str, Any], message: str) -> None:
@@ -254,23 +237,10 @@ def test_places_count_slots_as_two() -> None:
     assert len(parsed) == 39
     first, last = parsed[0], parsed[-1]
     assert (first.site, first.control_site, first.branching) == ("甲乙丙", "戊乙己", "left")
-    assert (first.true_word, first.canary_word) == ("甲乙", "乙丙")
-    assert (last.id, last.branching, last.true_word, last.canary_word) == ("39", "right", "乙丙", "甲乙")
+    assert (first.true_word, last.id, last.branching, last.true_word) == ("甲乙", "39", "right", "乙丙")
     assert first.slots == ("human", "ob")
     assert first.test_parts == (Slot("human"), "买甲乙丙丁的", Slot("ob"), "。")
     assert Counter(p.sentiment for p in parsed) == {"+/-": 9, "-/+": 9, "-/0": 11, "+/0": 10}
-
-
-def test_39_paradigms_are_chosen() -> None:
-    """The benchmark uses pairs 0 to 17 and the even ones from 18 to 58; faults in other pairs do not matter."""
-    assert (*range(18), *range(18, 59, 2)) == PUBLISHED_INDICES
-    data, places = templates(), locations()
-    data["amb_templates"][19] = "human买。"
-    places[59] = [1, 4, 0]
-    assert len(parse_published(data, places)) == 39
-    data["amb_templates"][20] = "human买。"
-    with pytest.raises(DataError, match="pair 20"):
-        parse_published(data, places)
 
 
 def test_difference_next_to_the_site_is_allowed() -> None:
@@ -279,42 +249,24 @@ def test_difference_next_to_the_site_is_allowed() -> None:
     data["nonamb_templates"][0] = "human买戊乙丙己的ob。"
     parsed = parse_published(data, locations())
     assert (parsed[0].control_site, parsed[0].control_parts[1]) == ("戊乙丙", "买戊乙丙己的")
-    first, again = (
-        [(p.test_parts, p.control_parts, p.site, p.site_part, p.site_offset) for p in some]
-        for some in (parsed, parse_builtin(to_json(parsed)))
-    )
-    assert first == again
+    assert parse_builtin(to_json(parsed)) == parsed
 
 
 @pytest.mark.parametrize(
     ("file", "key", "value", "message"),
     [
-        ("templates", None, None, "amb_templates"),
-        ("templates", None, [], "amb_templates"),
         ("templates", "amb_templates", None, "list of 60"),
         ("templates", "nonamb_templates", ["x"] * 59, "list of 60"),
-        ("templates", ("amb_templates", 0), 3, "not a template"),
-        ("templates", ("amb_templates", 0), " ", "not a template"),
+        ("templates", ("amb_templates", 0), 3, "list of 60"),
         ("templates", ("amb_templates", 0), "animal买甲乙丙丁的ob。", "'animal'"),
         ("templates", ("amb_templates", 0), "human买甲乙丙丁的ob!", "not a slot"),
-        ("templates", ("amb_templates", 0), "一二买甲乙丙丁的。", "no slot"),
-        ("templates", ("nonamb_templates", 0), "human买戊乙己丁的en。", "slots or lengths"),
-        ("templates", ("nonamb_templates", 0), "human买戊乙己的ob。", "slots or lengths"),
-        ("templates", ("nonamb_templates", 0), "human买甲乙丙丁的ob。", "do not differ"),
-        ("templates", ("nonamb_templates", 0), "human卖甲乙丙丁的ob。", "away from the site"),
-        ("templates", ("nonamb_templates", 0), "human买戊乙己丁得ob。", "away from the site"),
-        ("templates", ("amb_templates", 0), "human买甲乙丙丁甲乙丙ob。", "slots or lengths"),
+        ("templates", ("amb_templates", 0), "一二买甲乙丙丁的。", "one or more"),
+        ("templates", ("nonamb_templates", 0), "human买戊乙己丁的en。", "same slots"),
         ("locations", None, None, "list of 60"),
-        ("locations", None, [[4, 7, 0]] * 39, "list of 60"),
-        ("locations", (0,), [4, 7], "[start, end, branch]"),
-        ("locations", (0,), [4, 7, True], "as integers"),
-        ("locations", (0,), ["4", 7, 0], "as integers"),
-        ("locations", (0,), [4, 7, 2], "branch"),
-        ("locations", (0,), [4, 8, 0], "three characters"),
-        ("locations", (0,), [0, 3, 0], "three characters"),
+        ("locations", (0,), [4, 7], "is not [start"),
+        ("locations", (0,), [4, 7, 2], "is not [start"),
+        ("locations", (0,), [4, 8, 0], "is not [start"),
         ("locations", (0,), [2, 5, 0], "overlap a slot"),
-        ("locations", (0,), [90, 93, 0], "overlap a slot"),
-        ("locations", (0,), [7, 10, 0], "overlap a slot"),
     ],
 )
 def test_broken_files_are_one_line(file: str, key: Any, value: Any, message: str) -> None:
@@ -355,10 +307,17 @@ def test_builtin_sites_are_the_published_ones(published: tuple[Paradigm, ...]) -
 
 
 def test_published_templates_fill(published: tuple[Paradigm, ...]) -> None:
-    """Every published template accepts the project's words for its slots; all slots except `one` count as two."""
+    """Every published template accepts the project's words for its slots; all slots except `one` count as two.
+
+    Test and control sentence differ in the site, and otherwise only in a character beside it (pair 52).
+    """
     lists = parse_slot_words(document("slot_words.json"), published, "published")
     assert {len(word) for name, parsed in lists.items() if name != "one" for word in parsed} == {2}
     for paradigm in published:
         pairs = list(fill_seeded(paradigm, lists, pairs=100, seed=0))
         assert len(pairs) == 100
         assert {pair.test[pair.site_start : pair.site_start + 3] for pair in pairs} == {paradigm.site}
+        test, control, start = pairs[0].test, pairs[0].control, pairs[0].site_start
+        places = {place - start for place, (a, b) in enumerate(zip(test, control, strict=True)) if a != b}
+        assert places <= {-1, 0, 1, 2, 3}
+        assert places & {0, 1, 2}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.report import ACCURACIES, chosen_pair, read_accuracies
+from pytest_llmprops.benchmarks.eras.report import ACCURACIES, read_accuracies
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.figures import draw
@@ -45,13 +44,13 @@ PAIRS = [
 
 def test_table_1_has_the_papers_rows(tmp_path: Path) -> None:
     """The measured row has the metrics' numbers, and the paper's rows have the printed ones."""
-    protocols = {"eras": {"name": "quick", "settings": {"script": "opencc"}}}
+    protocols = {"eras": {"name": "quick", "settings": {"script": "chinese-converter"}}}
     rows = table(section(write(tmp_path, PAIRS, protocols=protocols)), "Segmenters (Table 1)")
     own = rows["model"]
     assert own["Test"].startswith("66.7 (")
     assert own["Control"].startswith("83.3 (")
     assert (own["Left: test"], own["Right: test"], own["Right: difference"]) == ("100.0", "50.0", "25.0")
-    assert own["Items from"] == "builtin, traditional (opencc)"
+    assert own["Items from"] == "builtin, traditional (chinese-converter)"
     printed = rows["MaxMatch"]
     assert [printed[n] for n in ("Test", "Control", "Difference", "Left: test", "Right: test")] == [
         "64.1", "100.0", "35.9", "82.6", "37.5",
@@ -75,39 +74,6 @@ def test_warnings_come_first(tmp_path: Path) -> None:
     assert isinstance(third, Table)
 
 
-def test_values_over_all_pairs_open_them(tmp_path: Path) -> None:
-    """The overall values of a measured row open its pairs; those of a direction, and printed ones, open nothing."""
-    actual = section(write(tmp_path, PAIRS))
-    [one] = [b for b in actual.blocks if isinstance(b, Table) and b.title == "Segmenters (Table 1)"]
-    names = [name for name, _ in one.columns]
-    [own] = [row for row in one.rows if row[0].text == "model"]
-    linked = {name for name, cell in zip(names, own, strict=True) if cell.items}
-    assert linked == {"Test", "Control", "Difference"}
-    place = {"benchmark": "eras", "task": "explicit", "language": "zh", "source": "builtin", "series": "0"}
-    assert own[names.index("Test")].items == place
-    assert not any(cell.items for row in one.rows if row is not own for cell in row)
-
-
-def test_one_pair_is_shown(tmp_path: Path) -> None:
-    """A pair that is wrong only in the test sentence is shown with its boundaries and the marked canary word."""
-    actual = section(write(tmp_path, PAIRS))
-    row = table(actual, "One minimal pair")["model"]
-    assert row == {
-        "Model": "model", "Test sentence": "学生|【留心】|机", "Control sentence": "学生|留|计谋", "Test site": "wrong",
-    }  # fmt: skip
-    [one] = [b for b in actual.blocks if isinstance(b, Table) and b.title == "One minimal pair"]
-    assert one.note.startswith("eras/explicit/02/00001; correct: 留|心机, never 留心")
-
-
-def test_example_is_the_pair_that_most_models_miss() -> None:
-    """The example is the pair that the most models get wrong only in the test sentence."""
-    other = [explicit(1, 1, 0, 1), explicit(2, 0, 0, 1), explicit(2, 1, 1, 1)]
-    assert chosen_pair(PAIRS) == "eras/explicit/02/00001"
-    assert chosen_pair([*PAIRS, *other]) == "eras/explicit/02/00000"
-    assert chosen_pair([explicit(1, 0, 1, 1)]) == "eras/explicit/01/00000"
-    assert chosen_pair([]) is None
-
-
 def test_branching_figure_has_measured_and_printed_models(tmp_path: Path) -> None:
     """The figure has a line per model in each panel, and the paper's models below the measured ones."""
     [figure] = [b for b in section(write(tmp_path, PAIRS)).blocks if isinstance(b, Figure)]
@@ -122,22 +88,6 @@ def test_branching_figure_has_measured_and_printed_models(tmp_path: Path) -> Non
     ):
         shown = [line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("None", "", None)]
         assert shown == numbers
-
-
-def test_paradigms_are_listed(tmp_path: Path) -> None:
-    """Each paradigm has its own accuracies, which show where two segmenters differ."""
-    more = [replace(r, model="other") for r in (explicit(1, 0, 0, 1), explicit(2, 0, 1, 1))]
-    rows = table(section(write(tmp_path, [*PAIRS, *more])), "Paradigms")
-    assert (rows["eras/02"]["model: test"], rows["eras/02"]["other: test"]) == ("0.0", "100.0")
-    assert rows["eras/02"]["model: control"] == "50.0"
-    assert (rows["eras/02"]["Site"], rows["eras/02"]["Branching"]) == ("留|心机, never 留心", "right")
-    assert rows["eras/04"]["other: test"] == "–"
-
-
-def test_classifiers_have_their_own_columns(tmp_path: Path) -> None:
-    """A paradigm's row has the share of correct pairs and the difference of a classifier."""
-    row = table(section(write(tmp_path, SCORED)), "Paradigms")["eras/01"]
-    assert (row["model: accuracy"], row["model: difference"], row["Site"]) == ("0.0", "40.0", "–")
 
 
 SCORED = [implicit(1, 0.2, 0.6), implicit(2, 0.9, 0.4), implicit(4, 0.1, 0.2)]
@@ -167,42 +117,26 @@ def test_table_2_has_the_papers_rows(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_only_the_authors_quantities_stand_beside_the_papers(tmp_path: Path) -> None:
-    """Table 2 has GPER, necessity and sufficiency by the authors' code; those by the text have their own table."""
-    occluded = ((1, 0.5, 0.6), (3, 0.1, 0.9), (3, 0.1, 0.9))
-    pairs = [implicit(n, 0.2, 0.8, occluded_test=t, occluded_control=c) for n, t, c in occluded]
-    pairs = [replace(p, id=f"{p.id}{i}") for i, p in enumerate(pairs)]
-    actual = section(write(tmp_path, pairs))
-    row = table(actual, "Sentiment (Table 2)")["model"]
-    shown = [row[n].partition(" ")[0] for n in ("GPER", "Necessity", "Sufficiency")]
-    assert shown == ["33.3", "33.3", "100.0"]
-    own = table(actual, "Occlusion by the definitions in the paper's text")
-    assert list(own) == ["model"], "no row of the paper"
-    assert [own["model"][n].partition(" ")[0] for n in ("GPER", "Necessity")] == ["50.0", "50.0"]
-
-
-def test_figure_5_needs_labelled_files(tmp_path: Path) -> None:
-    """The report has one figure per labelled file of a run, and a note on how a chat model was scored."""
+def test_figure_5_needs_accuracies(tmp_path: Path) -> None:
+    """The report has two plots per corpus on which a run was measured, with the paper's models."""
     folder = write(tmp_path, SCORED)
     assert not [b for b in section(folder).blocks if isinstance(b, Figure)]
     accuracies(folder)
-    [figure] = [b for b in section(folder).blocks if isinstance(b, Figure)]
-    assert "ChnSentiCorp" in figure.title
-    assert "WWM+CWS" in figure.alt
-    svg, _ = draw(figure.draw)
-    assert "GPER" in svg
-    assert "ERAS accuracy" in svg
-    assert ">model<" in svg
-    assert "Sentiment Only" in svg
-    # A user's file has a column and a figure of its own, without the paper's models.
-    accuracies(folder, file="shop.tsv")
-    actual = section(folder)
-    assert table(actual, "Sentiment (Table 2)")["model"]["shop.tsv"] == "90.0"
-    [figure] = [b for b in actual.blocks if isinstance(b, Figure)]
-    assert "RoBERTa" not in figure.alt
-    sampled = [replace(r, values={**r.values, "sampled": 1.0}) for r in SCORED]
-    notes = [b.text for b in section(write(tmp_path / "chat", sampled)).blocks if isinstance(b, Note)]
-    assert any("repeated sampling" in text for text in notes)
+    figures = [b for b in section(folder).blocks if isinstance(b, Figure)]
+    assert [figure.name for figure in figures] == [
+        f"eras-figure-5-chnsenticorp-{name}" for name in ("gper", "pair_accuracy")
+    ]
+    for figure, title, value in zip(figures, ("GPER", "ERAS accuracy"), (2 / 3, 1 / 3), strict=True):
+        assert "ChnSentiCorp" in figure.title
+        assert "WWM+CWS" in figure.alt
+        svg, _ = draw(figure.draw)
+        assert f">{title}<" in svg
+        assert ">model<" in svg
+        assert "Sentiment Only" in svg
+        [axes] = figure.draw().axes
+        points = [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() not in ("None", "")]
+        assert (0.9, pytest.approx(value)) in points
+        assert min(x for x, _ in points) > axes.get_xlim()[0] > 0.5, "the axes show the range of the points"
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"model": "model"}]', '{"a": 1}'])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 from tests.support.runs import ROOT, Finished, Runner
-from tests.support.sentiment_models import reviews, train_classifier
 
 ERAS = str(ROOT / "suites" / "test_eras.py")
 #: A chat model that segments a sentence with CUT and answers every other question with A.
@@ -20,7 +18,6 @@ def reply(chat):
 """
 CHARACTERS = '" ".join(sentence)'
 ONE_SPACE = 'sentence[0] + " " + sentence[1:]'
-PAIRS = '" ".join(sentence[i : i + 2] for i in range(0, len(sentence), 2))'
 #: A segmenter inside the worker that drops the last character of sentences with 机.
 DROPPER = """
 from pytest_llmprops import Reply, register_model
@@ -91,16 +88,6 @@ def test_degenerate_models_are_named(run: Runner, protocol: str, cut: str, corre
     assert undecided in output
 
 
-def test_a_plausible_segmentation_has_no_warning(run: Runner) -> None:
-    """A model that cuts words of two characters is wrong at half of the sites, and nothing is degenerate."""
-    done = cutting(run, PAIRS, "-k", "explicit", "-n", "0")
-    assert done.run["remarks"] == []
-    metrics = {m["name"]: m["value"] for m in done.run["metrics"] if m["group"] == "overall"}
-    assert metrics["degenerate_rate"] == 0
-    assert metrics["site_cut_rate"] == metrics["decided_rate"] == 1
-    assert metrics["decided_accuracy"] == metrics["test_accuracy"] == done.run["summary"][0]["correct"] / 39
-
-
 def test_unread_replies_are_asked_for_again(run: Runner) -> None:
     """The plan counts first requests, the run makes a second only if it is needed, and a second run pays nothing."""
     spaced = '" ".join(sentence) if len(chat.messages) > 1 or "学生" in sentence else sentence'
@@ -146,27 +133,3 @@ def test_a_segmenter_that_drops_characters(run: Runner, workers: str, inside: st
     [row] = done.run["summary"]
     assert row["errors"] == len(errors)
     assert row["items"] == 39
-
-
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("snownlp", "torch", "transformers")),
-    reason="needs the extra 'hf' and the package snownlp",
-)
-def test_implicit_pairs_of_a_trained_classifier(run: Runner, tmp_path: Path) -> None:
-    """Every pair is scored in four forms, and Table 2's numbers follow from the record."""
-    model = train_classifier(tmp_path / "reviews", reviews()[:640], epochs=1)
-    done = run(ERAS, "--model", f"hf:{model}?batch=32", "--llm-limit", "1", "-q")
-    assert done.code in (0, 1), done.output
-    verdicts = [v for v in done.verdicts.values() if v["task"] == "implicit"]
-    assert len(verdicts) == len(done.verdicts) == 39
-    values = [v["values"] for v in verdicts]
-    assert all(v.keys() >= {"occluded_test", "occluded_control"} for v in values)
-    assert len({v["test_log_odds"] for v in values}) > 30, "a model that tells sentences apart"
-    wrong = [(v["test_log_odds"] - v["control_log_odds"]) * v["true_class"] < 0 for v in values]
-    assert wrong == [v["status"] == "wrong" for v in verdicts]
-    rows = {(m["name"], m["group"]): m for m in done.run["metrics"]}
-    assert rows["pair_accuracy", "overall"]["value"] == pytest.approx(1 - sum(wrong) / 39)
-    assert rows["pair_accuracy", "overall"]["direction"] == "target:0.5"
-    gper, necessity = rows["gper", "overall"]["value"], rows["necessity", "overall"]["value"]
-    assert gper == pytest.approx((1 - rows["pair_accuracy", "overall"]["value"]) * necessity)
-    assert done.run["not_served"]["eras"]

@@ -13,14 +13,13 @@ import pytest
 
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about
 from pytest_llmprops.benchmarks.homophones.items import alternatives, masked
-from pytest_llmprops.benchmarks.homophones.reading import REQUEST, contains_answer, offers_answer
+from pytest_llmprops.benchmarks.homophones.reading import REQUEST, offers_answer
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, VerdictRecord
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from tests.support.records import only_numbers
 
 #: the fixture of this folder's conftest.py
 Measure = Callable[..., Any]
@@ -119,18 +118,6 @@ def test_controls_withhold_a_clue(builtin: Loaded) -> None:
             assert set(re.findall(r"\w+", prompt.replace(f"'{item['word']}'", " ").lower())) == own, item.id
 
 
-def test_no_answer_is_in_the_questions_own_wording(builtin: Loaded) -> None:
-    """No accepted answer of a built-in item occurs in a question, not even inside "homophone"."""
-    for item in builtin.items:
-        own = (
-            ask_about(item)
-            .replace(item["sentence"], "")
-            .replace(masked(item["sentence"], item["word"]) or "", "")
-        )
-        own = own.replace(f"'{item['word']}'", "").casefold()
-        assert [a for a in item["answers"] if a.casefold() in own] == [], item.id
-
-
 @pytest.mark.parametrize(
     ("sentence", "word", "shown"),
     [
@@ -196,7 +183,6 @@ def test_contains_and_line_matching(
     ("reply", "answer", "language", "is_right"),
     [
         ("ANSWER: fridge", "fridge", "en", True),
-        ("Answer: the fridges.", "fridge", "en", True),
         ('{"ANSWER": "fridge"}', "fridge", "en", True),
         ("**ANSWER:** ＦＲＩＤＧＥ<|im_end|>", "fridge", "en", True),
         ("It is not a fridge.\nANSWER: fridge", "fridge", "en", True),
@@ -211,11 +197,9 @@ def test_contains_and_line_matching(
         ("It sounds like a fridge, but is spelt otherwise: a fridge.", "fridge", "en", True),
         ("听起来像厨房，但是指厨师", "厨房", "zh", False),
         ("She cartridges.", "fridge", "en", False),
-        ("neighbours", "neighbour", "en", True),
         ("driving", "driver", "en", False),
         ("vecinas", "vecino", "es", True),
         ("el avion", "avión", "es", True),
-        ("to sow", "to sow", "es", True),
         ("It means sow.", "to sow", "es", True),
         ("ANSWER：廚房", "厨房", "zh", True),
         ("不是厨房，是厨师", "厨房", "zh", False),
@@ -224,14 +208,6 @@ def test_contains_and_line_matching(
 def test_offered_answers(reply: str, answer: str, language: str, is_right: bool, builtin: Loaded) -> None:
     """The last line with an answer counts; without one, whole words in any regular form that are not rejected."""
     assert offers_answer(reply, [answer], language, builtin.context) is is_right
-
-
-def test_the_papers_rule_searches_the_whole_reply() -> None:
-    """Also the repeated question, and inside other words."""
-    assert contains_answer("In the sentence 'A Lamplight', the word", ["lamp"], "en")
-    assert not contains_answer("a light", ["lamp", " "], "en")
-    assert contains_answer("it is sowing", ["to sow"], "zh")
-    assert not contains_answer("it is sowing", ["to sow"], "en")
 
 
 @pytest.mark.parametrize("bad", [{"match": "exact"}, {"asks": "0"}, {"asks": "11"}, {"max_tokens": "0"}])
@@ -274,6 +250,7 @@ REPLIES = [
     (Reply("The word is 'lamb', since it is", finish_reason="length"), "unparsed", 0.0),
     (Reply("ANSWER: lamb\nsince", finish_reason="length"), "wrong", 0.0),
     (Reply("I cannot tell.\nANSWER: lamp/lamb"), "correct", 1.0),
+    (Reply("It could be a lamp.\nANSWER: unknown"), "refused", 0.0),
     (Reply("", finish_reason="content_filter"), "refused", 0.0),
     (Reply("It sounds like 'lamp'.", finish_reason="content_filter"), "refused", 0.0),
 ]
@@ -383,33 +360,16 @@ def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
     }
 
 
-def test_first_ask_accuracy(tmp_path: Path, measure: Measure) -> None:
-    """If a model gets the question twice, the accuracy after the first question is reported too."""
-    records = _records(tmp_path, measure, asks=2)
-    # Status and values alone, read back from JSON, give the same metrics.
-    assert list(H.metrics(only_numbers(records))) == list(H.metrics(records))
-    assert [r.status for r in records] == ["correct", "wrong", "correct", "wrong"]
-    results = {(m.task, m.name, m.group): m.value for m in H.metrics(records)}
-    assert results["asked", "first_ask_accuracy", ""] == 1 / 3
-    assert results["asked", "accuracy", "function_words"] == 1.0
-    assert ("context_only", "first_ask_accuracy", "") not in results
-
-
 @pytest.mark.parametrize(
     ("cell", "expected"),
     [
         ("she/he opened", ["she opened", "he opened"]),
         ("I / He/She was", ["I was", "He was", "She was"]),
-        ("the/a boat/ship", ["the boat", "a boat", "ship"]),
         ("will/would open", ["will open", "would open"]),
-        ("la/el mar", ["la mar", "el mar"]),
         # These answers are complete.
         ("he/she", ["he", "she"]),
-        ("to open/opened", ["to open", "opened"]),
-        ("sea/the ocean", ["sea", "the ocean"]),
         ("soy milk/soymilk", ["soy milk", "soymilk"]),
         ("she opened/he opened", ["she opened", "he opened"]),
-        ("where/in which", ["where", "in which"]),
         ("a/to the", ["a", "to the"]),
         (" / ", []),
     ],

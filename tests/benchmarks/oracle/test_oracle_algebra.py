@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from pytest_llmprops.benchmarks.oracle.algebra import (
+from pytest_llmprops.benchmarks.oracle.linearity import (
     FAR,
     complement,
     draws,

@@ -18,7 +18,7 @@ from pytest_llmprops.benchmarks.oracle.alignment import (
     matching_path,
     most_similar,
 )
-from pytest_llmprops.benchmarks.oracle.covering import MIN_SIMILARITY, Argument, align_covering, arguments
+from pytest_llmprops.benchmarks.oracle.covering import Argument, align_covering, arguments
 from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, cosines, node_vectors, token_vectors
 from pytest_llmprops.core.errors import DataError
 from tests.support.paraphrase_oracles import aligned, between, parsed, vectors
@@ -47,8 +47,8 @@ def test_reordered_phrases_align_both_ways() -> None:
     alignments = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
     assert alignments.forward == (between((0, 5), (0, 5)), between((5, 7), (5, 7)))
     assert alignments.backward == alignments.forward
-    assert alignments.rho == Rho(True, True, True, True)
-    assert alignments.pairs() == (
+    assert alignments.rho == Rho(True, True)
+    assert alignments.pairs == (
         PhrasePair("The dog in the yard", "The hound in the garden"),
         PhrasePair("slept quietly", "softly rested"),
     )
@@ -62,29 +62,20 @@ def test_passive_by_hand() -> None:
     assert alignments.forward == (between((0, 3), (5, 8)), between((4, 6), (0, 2)))
     # Back, PP {by, the, old, dog} is most similar to NP {the, old, dog}, 3 / sqrt(4 * 3), whose parent's match is
     # the root; the verb phrases above it are nearest to "chased" and to the root: no path goes through them.
-    assert alignments.backward == (between((0, 2), (4, 6)), between((5, 8), (0, 3)))
+    assert alignments.backward == alignments.forward
     assert alignments.rho == Rho()
     assert alignments.leftovers == (("chased",), ("was pursued by",))
-    assert alignments.pairs() == (PhrasePair("the old dog", "the aged hound"), PhrasePair("a cat", "a kitty"))
+    texts = [alignments.pair_of(mapping) for mapping in alignments.forward]
+    assert texts == [PhrasePair("the old dog", "the aged hound"), PhrasePair("a cat", "a kitty")]
 
 
 def test_one_direction_covers_the_other_sentence() -> None:
     """A clause of s1 says all of s2, so the star alignment covers s2: only the root of s2 may be matched."""
     alignments = aligned(SAID, SLEPT, *SAID_MEANS)
     assert alignments.forward == (between((3, 7), (0, 4)),)
-    assert alignments.backward == (between((0, 2), (3, 5)), between((2, 4), (5, 7)))
-    assert alignments.rho == Rho(forward=False, forward_star=True, backward=True, backward_star=False)
+    assert alignments.backward == (between((3, 5), (0, 2)), between((5, 7), (2, 4)))
+    assert alignments.rho == Rho(forward=True, backward=True)
     assert alignments.leftovers == (("the man said",), ())
-
-
-def test_phi_or_and_phi_and() -> None:
-    """phi_or needs an alignment in one direction, phi_and in both."""
-    names = ("forward", "forward_star", "backward", "backward_star")
-    for held in range(16):
-        flags = [bool(held >> place & 1) for place in range(4)]
-        rho = Rho(**dict(zip(names, flags, strict=True)))
-        assert rho.phi_or is (held > 0)
-        assert rho.phi_and is (bool(held & 3) and bool(held & 12))
 
 
 def test_a_word_under_the_root_is_never_covered() -> None:
@@ -105,9 +96,8 @@ def test_only_prepositions_may_be_left_over(tag: str, word: str, holds: bool) ->
     alignments = aligned(
         f"(S ({tag} {word}) {rest})", f"(S {rest})", "x the dog sleep well .", "the dog sleep well ."
     )
-    assert alignments.rho.forward is holds
-    assert alignments.rho.forward_star
-    assert alignments.rho.backward
+    assert alignments.rho.phi_and, "the second sentence is covered"
+    assert (alignments.leftovers[0] == ()) is holds
 
 
 def test_whole_sentence_is_not_a_phrase() -> None:
@@ -198,7 +188,7 @@ def test_one_word_sentences() -> None:
         "(S (NP (A heavy) (NN rain)) (VP (VB fell) (RB today)))", stopped, ". rain fall day", "rain ."
     )
     assert other.forward == (between((0, 2), (0, 2)),)
-    assert other.rho == Rho(forward_star=True)
+    assert other.rho == Rho(forward=True)
 
 
 def test_punctuation_alone_is_not_aligned() -> None:
@@ -208,15 +198,13 @@ def test_punctuation_alone_is_not_aligned() -> None:
 
 
 def test_missing_trees() -> None:
-    """Without trees nothing is aligned, and the reason is recorded."""
-    result = Alignments.without_trees("the parser gave no tree for s2")
+    """Without trees nothing is aligned."""
+    result = Alignments(None, None, missing="the parser gave no tree for s2")
     assert result.rho == Rho()
-    assert result.pairs() == ()
+    assert result.pairs == ()
     assert result.leftovers == ((), ())
-    assert result.missing == "the parser gave no tree for s2"
-    assert result.without([PhrasePair("a", "b")]) == result
     with pytest.raises(ValueError, match="no tree for s2"):
-        result.pair_of(between((0, 1), (0, 1)), backward=False)
+        result.pair_of(between((0, 1), (0, 1)))
 
 
 def _subtree(sizes: st.DataObject, start: int, size: int) -> Node:
@@ -255,7 +243,7 @@ def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> 
     result = align(sentence, sentence, values, values)
     expected = tuple(between((c.start, c.end), (c.start, c.end)) for c in sentence.tree.root.children)
     assert result.forward == result.backward == expected
-    assert result.rho == Rho(True, True, True, True)
+    assert result.rho == Rho(True, True)
 
 
 @given(st.data(), st.integers(0, 2**32 - 2))
@@ -300,9 +288,6 @@ def _plain(first: Tree, second: Tree, one: np.ndarray, two: np.ndarray) -> set[N
     return result
 
 
-# ---- alignments that must cover both sentences
-
-
 BARE = "(S (NP (DT The) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))) (. .))"
 SWAPPED = "(S (NP (DT A) (NN cat)) (VP (VBD chased) (NP (DT the) (NN dog))) (. .))"
 PASSIVE = (
@@ -323,16 +308,15 @@ def test_a_sentence_is_aligned_with_itself() -> None:
     assert not align(parsed(HE), parsed(HE), vectors(means), vectors(means)).rho.phi_or
     alignments = covering(HE, HE, means, means)
     assert alignments.rho.phi_and
-    assert alignments.strength == pytest.approx(1)
     assert alignments.leftovers == ((), ())
-    assert alignments.pairs() == (PhrasePair("But he slept well", "But he slept well"),)
+    assert alignments.pairs == (PhrasePair("But he slept well", "But he slept well"),)
 
 
 def test_what_only_one_sentence_says_is_asked_about() -> None:
     """A direction that covers the shorter sentence is enough for Algorithm 1; here, every word is in a phrase."""
     assert aligned(SAID, SLEPT, *SAID_MEANS).rho.phi_and
     alignments = covering(SAID, SLEPT, *SAID_MEANS)
-    assert alignments.pairs() == (
+    assert alignments.pairs == (
         PhrasePair("the man said … slept well", "slept well"), PhrasePair("the dog", "the dog")
     )  # fmt: skip
     assert alignments.leftovers == ((), ())
@@ -343,7 +327,7 @@ def test_phrases_may_have_another_order() -> None:
     first = "(S (NP (NNP Ann)) (VP (VBD left) (PP (IN in) (NP (DT the) (NN rain)))))"
     second = "(S (PP (IN in) (NP (DT the) (NN rain))) (NP (NNP Ann)) (VP (VBD went) (ADVP (RB away))))"
     found = covering(first, second, "Ann leave in the rain", "in the rain Ann leave leave")
-    assert found.pairs() == (
+    assert found.pairs == (
         PhrasePair("Ann left", "Ann went away"),
         PhrasePair("in the rain", "in the rain"),
     )
@@ -355,17 +339,8 @@ def test_a_phrase_with_a_gap() -> None:
     found = covering(
         clause.format("crew", "big"), clause.format("team", "huge"), *["the c in Oslo see a b ship"] * 2
     )
-    assert PhrasePair("the crew … saw a big ship", "the team … saw a huge ship") in found.pairs()
-    assert PhrasePair("in Oslo", "in Oslo") in found.pairs()
-
-
-def test_a_whole_sentence_is_barred() -> None:
-    """With ``bar``, no phrase is mapped to the whole other sentence, neither by Algorithm 1."""
-    values = [vectors(means) for means in SAID_MEANS]
-    allowed = align(parsed(SAID), parsed(SLEPT), *values, whole="allow")
-    barred = align(parsed(SAID), parsed(SLEPT), *values, whole="bar")
-    assert between((3, 7), (0, 4)) in allowed.forward
-    assert all(mapping.target != (0, 1, 2, 3) for mapping in barred.forward)
+    assert PhrasePair("the crew … saw a big ship", "the team … saw a huge ship") in found.pairs
+    assert PhrasePair("in Oslo", "in Oslo") in found.pairs
 
 
 @pytest.mark.parametrize(
@@ -405,15 +380,13 @@ def test_who_does_something_to_whom_must_agree() -> None:
 
 
 def test_arguments_of_active_and_passive_verbs() -> None:
-    """Subjects, objects and agents are read from the tree; a phrase of time is not a JSON object."""
+    """Subjects, objects and agents are read from the tree."""
     active = (Argument((0, 2), "agent", 2), Argument((3, 5), "patient", 2))
     assert arguments(Tree.from_brackets(BARE)) == active
     assert arguments(Tree.from_brackets(PASSIVE)) == (
         Argument((0, 2), "patient", 3),
         Argument((5, 7), "agent", 3),
     )
-    week = "(S (NP (NNP Ann)) (VP (VBD left) (NP (JJ last) (NN week))))"
-    assert arguments(Tree.from_brackets(week)) == (Argument((0, 1), "agent", 1),)
 
 
 def test_dissimilar_phrases_are_not_mapped() -> None:
@@ -452,7 +425,7 @@ def test_function_words_are_asked_about_in_their_phrase(
     vector = f"the crew see {means}"
     found = covering(clause.format(first), clause.format(second), vector, vector)
     assert found.rho.phi_and
-    asked = [pair for pair in found.pairs() if pair.first.casefold() != pair.second.casefold()]
+    asked = [pair for pair in found.pairs if pair.first.casefold() != pair.second.casefold()]
     assert asked == [PhrasePair(*phrases)]
 
 
@@ -460,7 +433,7 @@ def test_a_changed_modal_verb_is_asked_about() -> None:
     """A modal verb that differs is asked about with its verb phrase."""
     clause = "(S (NP (DT the) (NN crew)) (VP (MD {}) (VP (VB leave) (NP (NNP Oslo)))))"
     found = covering(clause.format("may"), clause.format("will"), *["the crew may leave Oslo"] * 2)
-    assert any(p.first.startswith("may leave") and p.second.startswith("will leave") for p in found.pairs())
+    assert any(p.first.startswith("may leave") and p.second.startswith("will leave") for p in found.pairs)
     same = covering(clause.format("may"), clause.format("may"), *["the crew may leave Oslo"] * 2)
     assert same.rho.phi_and
 
@@ -470,7 +443,7 @@ def test_the_order_of_objects_must_agree() -> None:
     clause = "(S (NP (DT the) (NN king)) (VP (VBD gave) (NP (DT the) (NN {})) (NP (DT the) (NN {}))))"
     one, two = "the king give the boy the2 dog", "the king give the2 dog the boy"
     found = covering(clause.format("boy", "dog"), clause.format("dog", "boy"), one, two)
-    asked = [pair for pair in found.pairs() if pair.first.casefold() != pair.second.casefold()]
+    asked = [pair for pair in found.pairs if pair.first.casefold() != pair.second.casefold()]
     assert asked or not found.rho.phi_or
 
 
@@ -482,7 +455,7 @@ def test_an_argument_stays_with_its_verb() -> None:
     )
     one, two = "Ann own the castle and Bob rent the2 wood", "Ann own the2 wood and Bob rent the castle"
     found = covering(clause.format("castle", "wood"), clause.format("wood", "castle"), one, two)
-    asked = [pair for pair in found.pairs() if pair.first.casefold() != pair.second.casefold()]
+    asked = [pair for pair in found.pairs if pair.first.casefold() != pair.second.casefold()]
     assert asked or not found.rho.phi_or
 
 
@@ -491,10 +464,9 @@ MEANINGS = st.lists(st.sampled_from("abcdef"), min_size=6, max_size=6)
 
 @given(MEANINGS, MEANINGS)
 def test_covering_does_not_depend_on_the_order(first: list[str], second: list[str]) -> None:
-    """The two sentences can be swapped, and a strength above 0 is the same as an alignment."""
+    """The two sentences can be swapped."""
     one, two = parsed(BARE), parsed(SWAPPED)
     a, b = vectors(" ".join(first)), vectors(" ".join(second))
     there, back = align_covering(one, two, a, b), align_covering(two, one, b, a)
-    assert (there.forward, there.backward) == (back.backward, back.forward)
-    assert there.rho.phi_or == back.rho.phi_or == (there.strength > 0)
-    assert all(m.similarity >= MIN_SIMILARITY for m in there.forward)
+    assert {*there.forward} == {m.turned for m in back.forward}
+    assert there.rho == back.rho

@@ -9,8 +9,8 @@ import json
 import random
 import re
 import types
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
@@ -19,19 +19,16 @@ from scipy.stats import binomtest
 
 from pytest_llmprops import CheckerBenchmark, Searched
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
-from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
-from pytest_llmprops.benchmarks.oracle.items import items
+from pytest_llmprops.benchmarks.oracle.items import DIRECTIONS, items
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
-from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings
-from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from tests.support.oracle_fakes import POOL, RULES, listed, sentence_in
+from tests.support.oracle_fakes import POOL, RULES, listed, names_in, perfect, sentence_in
 from tests.support.records import verdict
 from tests.support.runs import ROOT, Runner
 
@@ -175,32 +172,29 @@ def bits(names: Iterable[bool]) -> str:
 
 
 def test_the_sentence_of_the_tutorial(run: Runner) -> None:
-    """Replacements, vectors, extracted names and bits of the page's two tests are those of the record."""
+    """Replacements, vectors, extracted names and bits of the page's test are those of the record."""
     rejected = worked(run, SENTENCE)[SENTENCE]
     found = rejected["evidence"]
     section = TUTORIAL[TUTORIAL.index("## A sentence") : TUTORIAL.index("## A pair: can")]
     assert f"> {found['sentence']}" in section
     synonyms = {entity["name"]: entity["replacement"] for entity in found["entities"]}
     assert cells(section)[1:4] == [*map(list, synonyms.items())]
-    passed, failed, *_ = found["tests"]
-    assert [test["passed"] for test in found["tests"]] == [True, False, True, True, False]
-    titles = ("### A test that passes", "### A test that fails")
-    for test, title in zip((passed, failed), titles, strict=True):
-        shown = section[section.index(title) :].split("\n### ")[0]
-        f: dict[str, str] = {}
-        for key, row in zip(("x", "y", "x+y"), cells(shown)[1:4], strict=True):
-            extracted = set(test[key]["entities"])
-            replaced = [synonym in test[key]["sentence"] for synonym in synonyms.values()]
-            f[key] = bits(synonym.casefold() not in extracted for synonym in synonyms.values())
-            assert row[0] == f"{key.replace('+', ' XOR ')} = {bits(replaced)}"
-            assert row[1].split(", ") == [
-                n for n, is_replaced in zip(synonyms, replaced, strict=True) if is_replaced
-            ]
-            assert {name.casefold() for name in row[2].split(", ")} == extracted
-            assert row[3] == f[key]
-        xnor = bits(a == b for a, b in zip(f["x"], f["y"], strict=True))
-        assert re.search(rf"f\(x\) XNOR f\(y\) = {xnor},\s+(and|but)\s+f\(x XOR y\) = {f['x+y']}", shown)
-        assert (xnor == f["x+y"]) == test["passed"]
+    _, test, *_ = found["tests"]
+    assert [one["passed"] for one in found["tests"]] == [True, False, True, True, False]
+    f: dict[str, str] = {}
+    for key, row in zip(("x", "y", "x+y"), cells(section)[5:8], strict=True):
+        extracted = set(test[key]["entities"])
+        replaced = [synonym in test[key]["sentence"] for synonym in synonyms.values()]
+        f[key] = bits(synonym.casefold() not in extracted for synonym in synonyms.values())
+        assert row[0] == f"{key.replace('+', ' XOR ')} = {bits(replaced)}"
+        assert row[1].split(", ") == [
+            n for n, is_replaced in zip(synonyms, replaced, strict=True) if is_replaced
+        ]
+        assert {name.casefold() for name in row[2].split(", ")} == extracted
+        assert row[3] == f[key]
+    xnor = bits(a == b for a, b in zip(f["x"], f["y"], strict=True))
+    assert xnor != f["x+y"]
+    assert f"f(x) XNOR f(y) = {xnor}, but f(x XOR y) = {f['x+y']}" in section
     assert rejected["status"] == "wrong"
     assert rejected["reason"].startswith('2 of 5 tests failed; "Ankara"')
     assert "*2 of 5 tests failed* and names Ankara" in " ".join(section.split())
@@ -219,11 +213,10 @@ def test_the_pairs_of_the_tutorial(run: Runner) -> None:
     for shown, pair in ((proof, yes), (trust, no)):
         sentences = [pair["evidence"][f"sentence_{n}"] for n in (1, 2)]
         assert "".join(f"> {n}. {text}\n" for n, text in enumerate(sentences, 1)) in shown
-    rows = [
-        [one["first"], one["second"], "yes" if one.get("asked", True) else "not asked: the same words"]
-        for one in yes["evidence"]["proof"]["phrases"]
-    ]
-    assert cells(proof)[1:] == rows
+    phrases = yes["evidence"]["proof"]["phrases"]
+    assert cells(proof)[1:] == [[p["first"], p["second"], "yes"] for p in phrases if p.get("asked", True)]
+    same = [f"*{p['first']}*" for p in phrases if not p.get("asked", True)]
+    assert f"{', '.join(same[:-1])} and {same[-1]}" in " ".join(proof.split())
     assert (yes["status"], yes["given"], yes["task"]) == ("correct", "accepted-yes", "yes")
     assert f"*{yes['reason']}*" in proof
     [test] = no["evidence"]["tests"]
@@ -266,7 +259,7 @@ def test_reference_lists_every_setting_with_its_values() -> None:
 
 def test_reference_lists_every_search() -> None:
     """The table has a test function of the suite for each property."""
-    section = REFERENCE[REFERENCE.index("## Searches") : REFERENCE.index("## How replies")]
+    section = REFERENCE[REFERENCE.index("## Searches") : REFERENCE.index("## Write a checker")]
     printed = {row[1].strip("`"): row[0].strip("`") for row in cells(section)[1:]}
     suite = (ROOT / "suites" / "test_oracle.py").read_text("utf-8")
     assert printed == dict(re.findall(r'search="(\w+)"\)\ndef (\w+)', suite))
@@ -293,64 +286,38 @@ def test_reference_has_the_calls_of_a_sentence() -> None:
 
 
 PROTOCOLS = {"quick": QUICK, "paper": PAPER}
-#: extractor in the page's table -> fields of ``Extractor``
-EXTRACTORS: dict[str, dict[str, Any]] = {
-    "ideal": {},
-    "the same list for every sentence": {"is_constant": True},
-    "the first two names": {"most": 2},
-    "drops each entity with probability 30%": {"drops": 0.3},
+#: extractor in the page's table -> what it extracts, given the labels of the original, those of the sentence, and noise
+EXTRACTORS: dict[str, Callable[[list[str], list[str], random.Random], list[str]]] = {
+    "ideal": lambda labels, found, noise: found,
+    "the same list for every sentence": lambda labels, found, noise: labels,
+    "the first two names": lambda labels, found, noise: found[:2],
+    "drops each entity with probability 10%": lambda labels, found, noise: _kept(found, noise, 0.1),
+    "drops each entity with probability 30%": lambda labels, found, noise: _kept(found, noise, 0.3),
 }
-#: replies to the prompts of the synonym generator: named, and words that fit most entities
-NEW_NAMES = ("Quorvane", "Brintell", "zorvane", "zorvanes", "forty-eight", "7,731")
 
 
-@dataclass
-class Extractor:
-    """An extractor that knows the labels of one sentence and, once they are chosen, the synonyms.
-
-    :param drops: probability with which it misses an entity.
-    :param is_constant: whether it always returns the entities of the original sentence.
-    :param most: maximum entities that it returns.
-    """
-
-    item: Item
-    synonyms: Sequence[Synonym] = ()
-    drops: float = 0.0
-    is_constant: bool = False
-    most: int | None = None
-    noise: random.Random = field(default_factory=lambda: random.Random(1))
-
-    async def __call__(self, chat: Chat) -> Reply:
-        """Reply to prompts 1 to 4."""
-        if "normal entity" in chat.prompt:
-            return Reply("[[named entity]]")
-        if "list of the synonyms" in chat.prompt:
-            return Reply("\n".join(f"{n}. {name}" for n, name in enumerate(NEW_NAMES, 1)))
-        names = self._names(sentence_in(chat))
-        return Reply(listed([name for name in names if self.noise.random() >= self.drops]))
-
-    def _names(self, text: str) -> list[str]:
-        labels = [name for name, _ in self.item["entities"]][: self.most]
-        if self.is_constant or text == self.item["text"]:
-            return labels
-        key = normalised(text)
-        changed = {s.entity.key: s.text for s in self.synonyms if contains_words(key, s.key)}
-        return [changed.get(normalised(name), name) for name in labels]
+def _kept(names: list[str], noise: random.Random, dropped: float) -> list[str]:
+    return [name for name in names if noise.random() >= dropped]
 
 
 async def measure(item: Item, protocol: str, name: str) -> dict[str, float]:
     """Return the values of one sentence."""
     settings = PROTOCOLS[protocol]
-    if "drops" not in EXTRACTORS[name]:
+    if "drops" not in name:
         # All replies to a question are the same.
         settings = replace(settings, samples=1, synonym_votes=1)
+    labels, noise = [name for name, _ in item["entities"]], random.Random(f"{name}/{item.id}")
+
+    async def ask(chat: Chat) -> Reply:
+        if not chat.prompt.startswith("Please perform entity recognition"):
+            return Reply(perfect(chat))
+        text = sentence_in(chat)
+        inner = [name for name in labels if name not in names_in(item["text"]) and name in text]
+        return Reply(listed(EXTRACTORS[name](labels, [*names_in(text), *inner], noise)))
+
     checker = LinearityChecker(settings, RULES, POOL)
-    sentence = Sentence(item["text"], tuple(name for name, _ in item["entities"]))
-    known = Extractor(item, **EXTRACTORS[name])
-    # The same noise and the same seed give the same synonyms as in the measurement.
-    prepared = await checker.prepare(sentence, Oracle(known), random.Random(item.id).getrandbits(64))
-    extractor = Extractor(item, prepared.subject.synonyms, **EXTRACTORS[name])
-    return dict((await checker.check(sentence, Oracle(extractor), random.Random(item.id))).values)
+    sentence = Sentence(item["text"], tuple(labels))
+    return dict((await checker.check(sentence, Oracle(ask), random.Random(item.id))).values)
 
 
 @cache
@@ -388,6 +355,7 @@ def test_data_page_has_the_measured_acceptances(name: str) -> None:
         ("ideal", set()),
         ("the same list for every sentence", {"faithful_acceptance_rate"}),
         ("the first two names", {"label_overlap"}),
+        ("drops each entity with probability 10%", {"faithful_acceptance_rate"}),
         ("drops each entity with probability 30%", {"faithful_acceptance_rate", "label_overlap"}),
     ],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from pytest_llmprops.benchmarks.oracle.extraction import (
     LONGEST_NAME,
     PROMPT,
-    Extracted,
     contains_words,
     most_frequent,
     normalised,
@@ -72,59 +69,6 @@ def test_equivalent_lists(reply: str) -> None:
 # "flag" is a class and a word of the sentence.
 FLAG = "The CARRY flag of Mona-4, a chip from Oslo, Norway, costs 2.5 euros since 1964."
 NAMED = {"CARRY": "flag", "Mona-4": "product name", "2.5 euros": "money", "1964": "year", "Oslo": "city"}
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{n}. {kind}: {name}", "{n}. {kind}： {name}", "{n}. {kind} - {name}", "{n}. {kind} – {name}",
-        "{n}. {kind}—{name}",
-        "{n}. {kind} = {name}", "{n}. {kind} => {name}", "{n}. {kind}→{name}", "{n}. {kind} | {name}",
-
-        "{n}. {name}: {kind}", "{n}. {name}：{kind}", "{n}. {name} - {kind}", "{n}. **{name}** – {kind}",
-        "{n}. {name} / {kind}",
-        "{n}. {name} ({kind})", "{n}. {name}（{kind}）", "{n}. {name} [{kind}]",
-        "{n}. {name} is a {kind}.",
-        '{n}. {kind}: "{name}"', "{n}. {kind}: '{name}'.", "{n}. **{kind}:** `{name}`",
-        '{n}. "{kind}: {name}"',
-        "{n}. {kind}: {name} (a {kind})", "{n}. {kind}: {name} - the {kind} of this sentence",
-
-
-        "{n}) {kind}: {name}", "({n}) {kind}: {name}", "{n}、{kind}：{name}", "{n} - {kind}: {name}",
-        "{n}: {kind}: {name}",
-          "* {kind}: {name}", "• **{kind}**: {name}",
-        "{kind}: {name}",
-
-
-
-        "{n}. {kind}:\n   - {name}",
-        "<li>{kind}: {name}</li>",
-        '{{"{kind}": "{name}"}}',  '{{"type": "{kind}", "name": "{name}"}}',
-        '{{"entity": "{name}", "class": "{kind}"}}',
-        "{{'id': {n}, 'entity_type': '{kind}', 'entity_name': '{name}', 'start': 3}}",
-        '{{"{n}": "{kind}: {name}"}}',
-    ],
-)  # fmt: skip
-def test_any_line_of_class_and_entity(line: str) -> None:
-    """The sentence decides which side of a line is the entity, also if it contains the class."""
-    if "</{kind}" in line:
-        kinds = {name: kind.replace(" ", "_") for name, kind in NAMED.items()}
-    else:
-        kinds = NAMED
-    reply = "\n".join(
-        line.format(n=n, kind=kind, name=name) for n, (name, kind) in enumerate(kinds.items(), 1)
-    )
-    assert dict(read(reply, FLAG) or []) == NAMED
-
-
-@pytest.mark.parametrize("line", ["{n}. {kind}: {name}"])
-def test_other_lines_decide_on_a_name_that_is_not_in_the_sentence(line: str) -> None:
-    """A name from elsewhere is split like the other lines of the list."""
-    names = {**NAMED, "Atlantis": "city"}
-    reply = "\n".join(
-        line.format(n=n, kind=kind, name=name) for n, (name, kind) in enumerate(names.items(), 1)
-    )
-    assert dict(read(reply, FLAG) or []) == names
 
 
 @pytest.mark.parametrize(
@@ -259,57 +203,6 @@ def test_reply_that_is_not_a_list_is_unread(reply: str, problem: str) -> None:
     assert reading.names is None
 
 
-def test_bullets_below_numbered_classes() -> None:
-    """Bullets below an empty numbered class are its items; bullets below a complete item are remarks."""
-    text = "Tom Cruise flew from Paris to Rome."
-    reading = read_list("1. **Person**:\n   - Tom Cruise\n2. City:\n   - Paris\n   - Rome", text)
-    assert reading.entities == (
-        Extracted("Tom Cruise", "person"), Extracted("Paris", "city"), Extracted("Rome", "city"),
-    )  # fmt: skip
-    remarks = read_list("1. person: Tom Cruise\n   - who flew\n2. city: Paris", text)
-    assert remarks.names == frozenset({"tom cruise", "paris"})
-
-
-@pytest.mark.parametrize(
-    "reply", ["1. No entities found in this sentence.", "1. There are no entities.", "1. None found."]
-)
-def test_list_item_that_says_none(reply: str) -> None:
-    """A list whose only item says "none" is empty, unless the sentence contains these words."""
-    assert read_list(reply, TEXT).entities == ()
-    song = "Here Are No Entities"
-    assert read_list(f"1. song: {song}", f"They sang {song} aloud.").names == frozenset({song.lower()})
-
-
-@given(st.text(max_size=100), st.text(max_size=40))
-def test_any_reply_can_be_read(reply: str, text: str) -> None:
-    """Any reply is read or refused, and names are never empty or repeated."""
-    for reading in (read_list(reply, text), read_list(f"1. {reply}\n2. a: {reply}", text)):
-        assert (reading.entities is None) == bool(reading.problem)
-        keys = [normalised(e.name) for e in reading.entities or ()]
-        assert all(keys)
-        assert len(keys) == len(set(keys))
-
-
-def test_long_replies_are_read_quickly() -> None:
-    """A reply of a million characters takes no longer than its first part."""
-    for reply in (
-        "1. a: " * 200_000,
-        "*" * 10**6,
-        "1" * 10**6,
-        "a: " * 300_000,
-        ("- " + "x, " * 50 + "\n") * 5000,
-        "1. a: c" + "\t" * 10**6 + "b",
-        "1. a" + " " * 10**6 + "(b",
-        "no" + " " * 10**6 + "entity",
-        "1. " + "the " * 10**6,
-    ):
-        started = time.process_time()
-        read_list(reply, TEXT)
-        late = read_list(f"{'so on, ' * 10_000}\n1. person: Tom Cruise", TEXT)
-        assert late.entities is None
-        assert time.process_time() - started < 1
-
-
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -346,37 +239,6 @@ def test_normalising_is_idempotent(name: str) -> None:
 CITIES = "Aline Berg flew from Porto to Lima on 4 July 2003."
 ALL_FOUR = {"aline berg", "porto", "lima", "4 july 2003"}
 _LIST = "1. person: Aline Berg\n2. city: Porto\n3. city: Lima\n4. date: 4 July 2003"
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        f"{_LIST}\n\nNot entities:\n1. flew\n2. from",
-        f"{_LIST}\n\nWords that I left out:\n- flew",
-        f'{_LIST}\n\nExplanation:\n1. Aline Berg flew.\n2. "flew" is a verb.',
-        f"{_LIST}\n\nOmitted: flew, from",
-        f"{_LIST}\n\nActually, I missed nothing but two common words: flight, Aline.",
-        f"{_LIST}\n\nWhy these?\n1. Porto and Lima are cities.",
-        f"Not entities:\n- flew\n\nEntities:\n{_LIST}",
-        f"1. verb: flew\n\nSorry, that is a verb. Corrected list:\n\n{_LIST}",
-        '{"entities": ["Aline Berg"]}\nOops: {"entities": ["Aline Berg", "Porto", "Lima", "4 July 2003"]}',
-        f"{_LIST.rsplit(chr(10), 1)[0]}\n\nI forgot one:\n4. date: 4 July 2003",
-    ],
-)
-def test_corrections_asides_and_classes_on_one_line(reply: str) -> None:
-    """A corrected list counts without its draft, without words that are no entities, and on one line."""
-    assert read_list(reply, CITIES).names == frozenset(ALL_FOUR)
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "Entities: none.",
-    ],
-)
-def test_no_entities_in_other_words(reply: str) -> None:
-    """A reply may say in other words that there are no entities."""
-    assert read_list(reply, CITIES).entities == ()
 
 
 def test_words_are_whole() -> None:

@@ -141,12 +141,6 @@ def test_bad_published_pairs(rows: list[str], said: str, tmp_path: Path) -> None
     assert said in message
 
 
-def test_missing_column(tmp_path: Path) -> None:
-    """A file without one of the MSRP columns is refused with a message that names the column."""
-    files = msrp(tmp_path, "1\t1\t2\tA.", header="Quality\t#1 ID\t#2 ID\t#1 String")
-    assert "no column '#2 String'" in refusal(files)
-
-
 def test_own_sentences_are_items(tmp_path: Path) -> None:
     """Each sentence of a user's file becomes an item without labels, marked as generated."""
     put(tmp_path, OWN_FILE, "\ufeffThe first  one.\r\n\r\n  Über die Brücke.  \r\n")

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.items import REDOCRED, items
-from pytest_llmprops.benchmarks.oracle.redocred import detokenised, labelled_sentences
+from pytest_llmprops.benchmarks.oracle.items import REDOCRED, detokenised, items
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import DataFolder
 
@@ -46,23 +45,23 @@ def put(root: Path, documents: Any, name: str = "dev_revised.json") -> DataFolde
     return DataFolder(root, "published")
 
 
-def test_sentences_and_names() -> None:
+def test_sentences_and_names(tmp_path: Path) -> None:
     """A document gives its sentences as text, each with its labelled names by position, longest first."""
-    first, second = labelled_sentences([DOCUMENT], "dev.json")
-    assert first.text == 'Ada "Countess" Byron (1815-52) knew Ada.'
-    assert first.entities == (('Ada "Countess" Byron', "person"), ("Ada", "other"), ("1815-52", "date"))
-    assert (second.text, second.sentence, second.document) == ("Byron's Anglo-Irish friend left.", 3, 1)
-    assert second.entities == (("Byron", "person"), ("Irish", "location"), ("friend", "role"))
+    first, second = items(put(tmp_path, [DOCUMENT]))
+    assert first["text"] == 'Ada "Countess" Byron (1815-52) knew Ada.'
+    assert first["entities"] == (('Ada "Countess" Byron', "person"), ("Ada", "other"), ("1815-52", "date"))
+    assert (second["text"], second.id) == ("Byron's Anglo-Irish friend left.", "oracle/p/d0001-03")
+    assert second["entities"] == (("Byron", "person"), ("Irish", "location"), ("friend", "role"))
 
 
-def test_mention_with_white_space_at_its_ends() -> None:
+def test_mention_with_white_space_at_its_ends(tmp_path: Path) -> None:
     """The span of a mention excludes white-space tokens at its ends."""
     document = {
         "sents": [["About", "\xa0", "20", "\xa0", "km", " ", "off"]],
         "vertexSet": [[{"name": "20 km", "type": "NUM", "sent_id": 0, "pos": [1, 6]}]],
     }
-    (result,) = labelled_sentences([document], "x")
-    assert (result.text, result.entities) == ("About 20 km off", (("20 km", "number"),))
+    [item] = items(put(tmp_path, [document]))
+    assert (item["text"], item["entities"]) == ("About 20 km off", (("20 km", "number"),))
 
 
 def test_items_of_a_file(tmp_path: Path) -> None:

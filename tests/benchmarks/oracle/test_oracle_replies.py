@@ -7,8 +7,6 @@ import json
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.oracle.replies import (
     LONGEST_PARAPHRASE,
@@ -44,55 +42,6 @@ class Replies:
         if isinstance(reply, BackendError):
             raise reply
         return reply if isinstance(reply, Reply) else Reply(reply)
-
-
-@pytest.mark.parametrize("word", ["yes", "Yes", " YES ", "no", "NO\n"])
-def test_yes_or_no_in_any_case(word: str) -> None:
-    """Yes and no are read in any case, with the explanation; JSON may be between fences and have other keys."""
-    text = json.dumps({"answer": word, "explanation": "as it is", "sure": 0.9})
-    for reply in (text, f"```json\n{text}\n```", f"```{text}```"):
-        answer = read_answer(reply)
-        assert (answer.word, answer.explanation) == (word.strip().lower(), "as it is")
-        assert (answer.notes.problem, answer.notes.form) == ("", "JSON")
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        f"Here is the JSON:\n\n{YES}", f"{YES}\n\nThe sentences are not identical, but close.",
-        f"**Output:** {YES}",
-        "{'answer': 'yes', 'explanation': 'it's the same'}", "{“answer”: “yes”, “explanation”: “same”}",
-        '{answer: yes, explanation: same, more or less}',
-        '{"answer": "yes", "explanation": "no difference",}',
-        '{"answer": "yes" "explanation": "same"}', '{"answer": "yes", // sure\n "explanation": "same"}',
-        '{"answer": "yes", "explanation": "one\nand two"}', '{"answer"："yes"，"explanation"："一样"}',
-        '{"answer": "yes", "explanation": "to "leave" is to "go", or no?"}',
-        '{"answer": "yes", "explanation": "cut o',
-        '{\\"answer\\": \\"yes\\"}',
-        '{"answer": true}', "{'answer': True}", '{"answer": "true"}', '{"answer": ["yes"]}',
-        '{"ANSWER": "YES"}', '{"Final_Answer": "Yes."}', '{"answer": "Yes, they mean the same"}', f"[{YES}]",
-        f"{YES}{YES}",
-        f'{{"result": {YES}}}', f'{{"id": 1, "data": [{YES}]}}', '{"answer": "equivalent"}',
-        '{"is_equivalent": "yes"}',
-        '{"semantically_equivalent": true, "reason": "no difference"}',
-        '["yes", "They say the same."]', '{"answer": "They are equivalent."}',
-        '{"sentence1": "No, thanks.", "answer": "yes"}',
-    ],
-)  # fmt: skip
-def test_json_anywhere_is_the_answer(reply: str) -> None:
-    """JSON with common mistakes, remarks around it, or other keys is read, and so is the same reply with no."""
-    assert read_answer(reply).word == "yes"
-    opposite = {
-        "yes": "no",
-        "Yes": "No",
-        "YES": "NO",
-        "true": "false",
-        "True": "False",
-        "are eq": "are not eq",
-    }
-    for word, other in {**opposite, '"equi': '"not equi'}.items():
-        reply = re.sub(rf"(?<![A-Za-z]){word}(?!/)", other, reply)
-    assert read_answer(reply).word == "no"
 
 
 @pytest.mark.parametrize(
@@ -160,48 +109,6 @@ def test_unreadable_answers(reply: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
-    [
-        ('{"answer": "yes"}\n\nWait, the towns differ.\n\n{"answer": "no"}', False),
-        ('{"answer": "no"} Sorry, that was too strict. Corrected: {"answer": "yes"}', True),
-        ("Answer: no\n\nCorrection: they do mean the same. Answer: yes", True),
-        ("Yes, both are about a fire, but they are not the same. Final answer: no.", False),
-        ("Yes. Hmm, on second thought, no. The sums differ.", False),
-        # A correction without an answer changes nothing, and neither does one inside JSON.
-        ("Answer: yes\n\nSorry for the short reply.", True),
-        ('{"answer": "yes", "explanation": "It burned. Actually, no: it smouldered."}', True),
-        ('{"answer": "yes"}\nThe other one: {"answer": "no"}', None),
-    ],
-)
-def test_an_answer_after_a_correction_counts(reply: str, said: bool | None) -> None:
-    """A reply that says it corrects itself counts by what comes after; other contradictions are unreadable."""
-    assert read_answer(reply).said is said
-    assert read_answer(reply).notes.text == reply
-
-
-@pytest.mark.parametrize(
-    ("reply", "said"),
-    [
-        ("| answer | explanation |\n|---|---|\n| no | Other towns. |", False),
-        ("| pair | answer |\n|:--|--:|\n| 1 | Yes |", True),
-        ("| Answer | Yes |\n|---|---|\n| Explanation | Same towns. |", True),
-        ("Nein, die Orte sind verschieden.", False),
-        ("Antwort: ja\nErklärung: derselbe Ort", True),
-        ("Sí, hablan del mismo lugar.", True),
-        ("Réponse : non", False),
-        ('{"respuesta": "sí"}', True),
-        ("Verdict: not equivalent", False),
-        ("Verdict: equivalent", True),
-        ("There is no doubt: yes.", True),
-        # Not words of their own.
-    ],
-)
-def test_answers_in_tables_and_in_other_words(reply: str, said: bool | None) -> None:
-    """The answer may be in a table, another language, or words such as "definitely not"."""
-    assert read_answer(reply).said is said
-
-
-@pytest.mark.parametrize(
     ("reply", "form"),
     [
         (YES, "JSON"),
@@ -216,14 +123,6 @@ def test_how_an_answer_was_read(reply: str, form: str) -> None:
 FIVE = [
     f"The {word} burned down in May." for word in ("barn", "old barn", "grey barn", "big barn", "red barn")
 ]
-
-
-@given(st.text(max_size=60))
-def test_any_reply_is_read(text: str) -> None:
-    """No reply makes a reader fail, and a reply has either an answer or a problem."""
-    answer = read_answer(text)
-    assert (answer.said is None) is bool(answer.notes.problem)
-    assert bool(read_paraphrases(text).texts) is not bool(read_paraphrases(text).notes.problem)
 
 
 RAIN = ["It rains in Rome.", "Rome has rain.", "There's rain in Rome today."]

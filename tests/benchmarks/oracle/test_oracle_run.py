@@ -138,33 +138,6 @@ def values(done: Finished) -> dict[tuple[str, str], float]:
     return {(row["name"], row["group"]): row["value"] for row in done.run["metrics"]}
 
 
-def test_extractors_that_leave_names_out(run: Runner) -> None:
-    """An extractor of nothing has a low accuracy and a warning; one of two names is faithful, but not complete."""
-    perfect, nothing, two = (extracted(run, name) for name in ("perfect", "nothing", "first_two"))
-    [row] = nothing.run["summary"]
-    assert row["accuracy"] < 0.15 < 0.6 < perfect.run["summary"][0]["accuracy"]
-    metrics = values(nothing)
-    assert metrics["no_entities_rate", ""] == 1
-    assert perfect.run["summary"][0]["accuracy"] == 1
-    assert perfect.run["summary"][0]["unparsed"] == 0
-    [warning] = [row["text"] for row in nothing.run["remarks"] if row["warning"]]
-    assert warning.startswith("the answer is that there are no entities for 60 of 60 sentences")
-    assert warning in nothing.output
-    assert not any(row["warning"] for row in perfect.run["remarks"])
-    file = rule(run, "max_drop = 0.02")
-    decided = command(run, "gate", str(nothing.folder), "--gate", file, "--baseline", str(perfect.folder))
-    assert decided.code == 1
-    assert "FAIL: " in decided.output
-    run.write("complete.toml", COMPLETE)
-    assert values(two)["faithful_acceptance_rate", ""] > 0.9
-    assert values(two)["label_overlap", ""] < 0.7
-    for done, decision in ((perfect, "PASS: "), (two, "FAIL: ")):
-        decided = command(run, "gate", str(done.folder), "--gate", str(run.folder / "complete.toml"))
-        assert decision in decided.output, decided.output
-    [said] = [row["text"] for row in two.run["remarks"] if row["text"].startswith("completeness: ")]
-    assert "labelled entities are extracted" in said
-
-
 @pytest.mark.parametrize(
     ("task", "requirement"),
     [("no", "min_accuracy = 0.1"), ("*", "max_drop = 0.1"), ("", "max_drop = 0.5")],
@@ -196,29 +169,6 @@ def test_precision_and_coverage_decide_a_gate(run: Runner) -> None:
     ]  # fmt: skip
     assert "WARNING: pairs: no conclusion: " in done.output
     assert "the mean" not in done.output
-
-
-def test_rule_may_name_any_possible_answer(run: Runner) -> None:
-    """A rule on "no" is accepted if all pairs are labelled "yes", but a rule on another task is not."""
-    labelled_yes = ("-k", "oracle/pair/001] or oracle/pair/005]")
-    metric = 'task = "no"\nmetric = "label_agreement"\nmin = 0.1'
-    done = ask(run, NO, *labelled_yes, "--llm-gate", rule(run, metric))
-    assert tasks(done).keys() == {"no"}, done.output
-    assert gate_lines(done.output), done.output
-    other = ask(run, NO, *labelled_yes, "--llm-gate", rule(run, 'task = "linearity"\nmin_accuracy = 0.1'))
-    assert other.code == 4
-    assert "matches nothing" in other.output
-
-
-def test_two_runs_are_compared(run: Runner) -> None:
-    """`llmprops compare` shows the flipped pairs under the newer answer."""
-    before = ask(run, YES, *PAIRS, "--llm-limit", "4")
-    after = ask(run, HONEST, *PAIRS, "--llm-limit", "4", name="other")
-    flipped = [n for n, v in before.verdicts.items() if v["status"] != after.verdicts[n]["status"]]
-    done = command(run, "compare", str(before.folder), str(after.folder))
-    assert done.code == 0, done.output
-    assert flipped, done.output
-    assert all(name in done.output for name in flipped)
 
 
 def test_a_gate_refuses_an_extractor_that_is_blind_after_a_change(run: Runner) -> None:

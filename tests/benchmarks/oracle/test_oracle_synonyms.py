@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -22,12 +21,11 @@ from pytest_llmprops.benchmarks.oracle.synonyms import (
     Synonym,
     cleaned,
     counted,
+    fits,
     form,
-    objection,
     pool_of,
     read_named,
     read_pool,
-    shape,
 )
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.requests import Chat, Reply
@@ -191,12 +189,6 @@ def test_labels_of_the_hardware_sentences_can_be_replaced() -> None:
     assert how["pool"] > how.total() / 2
 
 
-def test_date_in_an_unknown_format_is_requested() -> None:
-    """A date in a format that the pool does not have is replaced by prompt 3."""
-    (result,), asked = synonyms("It was Tuesday.", [("Tuesday", "date")], lambda chat: "1. Friday\n2. Monday")
-    assert (result.text, result.how, len(asked)) == ("Friday", "replace", 7)
-
-
 def test_non_named_ask_for_synonyms() -> None:
     """Prompt 4 is sent seven times, and the most frequent valid candidate is used, in the sentence's form."""
     lists = [
@@ -214,15 +206,13 @@ def test_non_named_ask_for_synonyms() -> None:
 
 
 def test_no_valid_synonym() -> None:
-    """If prompt 4 gives nothing valid, prompt 3 is used; if it fails too, there is no synonym, with reasons."""
+    """If prompt 4 gives nothing valid, prompt 3 is used; if it fails too, there is no synonym."""
 
     def answer(chat: Chat) -> str:
         return "1. dogs\n2. the cat" if "synonyms for" in chat.prompt else "1. cat\n2. the mat"
 
     (result,), asked = synonyms("A cat sat on the mat.", [("cat", "animal")], answer)
     assert (result.text, result.how, len(asked)) == ("", "none", 14)
-    assert dict(result.rejected)["dogs"] == "changes the grammatical number"
-    assert dict(result.rejected)["the mat"] == "already in the sentence"
 
 
 def test_synonyms_of_one_sentence_do_not_clash() -> None:
@@ -272,38 +262,7 @@ def _entity(name: str, kind: str, named: bool) -> tuple[Entity, tuple[Entity, ..
 def test_guards(name: str, kind: str, named: bool, candidate: str, why: str) -> None:
     """Each guard of appendix A.3, type 3, refuses a candidate that no other guard refuses."""
     entity, entities = _entity(name, kind, named)
-    reason = objection(candidate, entity, SENTENCE, entities, ["namur"], RULES)
-    assert (why in reason) if why else not reason
-
-
-def test_short_name_is_removed_as_a_whole_word() -> None:
-    """The text around "art" includes "artful", so a candidate that contains it repeats the sentence."""
-    sentence = "The statue was given to art near the artful river."
-    entity = locate([Extracted("art")], sentence)[0]
-    assert (
-        objection("near the artful stream", entity, sentence, [entity], [], RULES) == "repeats the sentence"
-    )
-    assert not objection("near the muddy stream", entity, sentence, [entity], [], RULES)
-
-
-def test_numbers_in_words_stay_numbers() -> None:
-    """Only a number, in words or digits, may replace "two grants"."""
-    sentence = "They made twenty-two grants."
-    entity = Entity("twenty-two", "number", False, ((10, 20),))
-    assert "number for a word" in objection("several", entity, sentence, [entity], [], RULES)
-    for candidate in ("fifteen", "15", "thirty-one"):
-        assert not objection(candidate, entity, sentence, [entity], [], RULES)
-
-
-@pytest.mark.parametrize(
-    "reply", ["[[" * 10**5, "[[a" * 10**5, "1. synonym" + " " * 10**6 + "x", "a," * 10**6]
-)
-def test_long_replies_are_read_quickly(reply: str) -> None:
-    """A hostile reply takes no longer than its first part."""
-    started = time.process_time()
-    assert read_named(Reply(reply)) is None
-    counted([Reply(reply)], Entity("dog", "animal", False, ((0, 3),)), False)
-    assert time.process_time() - started < 1
+    assert fits(candidate, entity, SENTENCE, entities, ["namur"], RULES) == (not why), why
 
 
 def test_numbers_stay_numbers() -> None:
@@ -312,8 +271,8 @@ def test_numbers_stay_numbers() -> None:
     entity = locate([Extracted("US$ 1.826 billion", "money")], sentence)[0]
     for named in (True, False):
         own = Entity(entity.name, "money", named, entity.spans)
-        assert "number for a word" in objection("grant", own, sentence, [own], [], RULES)
-        assert not objection("US$ 2.1 million", own, sentence, [own], [], RULES)
+        assert not fits("grant", own, sentence, [own], [], RULES)
+        assert fits("US$ 2.1 million", own, sentence, [own], [], RULES)
 
 
 @pytest.mark.parametrize(
@@ -355,16 +314,9 @@ def test_any_candidates_can_be_read(text: str) -> None:
     sentence = "A cat saw Bella."
     result, _ = synonyms(sentence, [("cat", "animal"), ("Bella", "thing")], lambda chat: f"1. {text}\n{text}")
     for synonym in result:
-        assert not synonym.text or not objection(
+        assert not synonym.text or fits(
             synonym.text, synonym.entity, sentence, [s.entity for s in result], [], RULES
         )
-
-
-def test_shapes() -> None:
-    """A shape encodes upper case, lower case and digits, and marks a capital at the start of a sentence."""
-    assert shape("Vigra 2b-É") == "Xxxxx 9x-X"
-    assert shape("Dogs", at_start=True) == "^xxx"
-    assert shape("dogs", at_start=True) == "xxxx"
 
 
 def test_data_of_this_project() -> None:

@@ -87,7 +87,8 @@ def test_the_grid_has_a_column_for_each_setting(tmp_path: Path) -> None:
             ((50, False, 15), (4, False, 10), (4, True, 12))]  # fmt: skip
     heading, *rows = table(report(*runs).sections[0], "Task by number of examples")
     assert heading == [
-        "Task", "k = 4", "k = 50", "k = 4, with CoT", "Best of the paper, k = 4", "Best of the paper, k = 50",
+        "Task", "model · k 4", "model · k 50", "model · k 4 · with CoT",
+        "Best of the paper, k = 4", "Best of the paper, k = 50",
     ]  # fmt: skip
     assert [row[0] for row in rows] == ["rhyme", "uppercase", "all 2 tasks"]
     assert [cell.split("%")[0] for cell in rows[0][1:4]] == ["50.0", "75.0", "60.0"]
@@ -245,7 +246,7 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
     assert readings.title == "Readings"
     assert (shown.key, shown.title, shown.about) == ("sums", "Sums & more", "Can it add?")
     assert shown.blocks == (Note("2 places"),)
-    assert content.overview[0].chance == 0.1
+    assert content.table.rows[0][3].text == "10%"
 
 
 def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
@@ -255,7 +256,7 @@ def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
     content = report(recorded(tmp_path / "run", records, benchmarks=facts))
     assert content.title.startswith("model answers 87.5% of all sums")
     assert content.sections[0].title == "Sums & more"
-    assert content.overview[0].chance == 0.1
+    assert content.table.rows[0][3].text == "10%"
     without = report(recorded(tmp_path / "old", records))
     assert without.title.startswith("model answers 43.8% of sums")
 
@@ -293,7 +294,7 @@ def test_deviations_are_starred(tmp_path: Path) -> None:
     run = recorded(tmp_path / "run", verdicts("add", 7, 1), deviations={"model": ["no temperature"]})
     content = report(run)
     assert content.title.startswith("model* answers")
-    assert content.overview[0].label == "model*"
+    assert content.series == ("model*",)
     notes = [b for b in content.sections[0].blocks if isinstance(b, Note)]
     assert [n.text for n in notes if n.tone == "warn"] == ["* model: the API forced no temperature."]
 
@@ -328,14 +329,14 @@ def test_note_on_every_run_is_shown_once(tmp_path: Path) -> None:
     assert warnings[:3] == ("imported", "a: of a", "b: of b")
 
 
-def test_refusals_and_errors_are_shown_under_the_figure(tmp_path: Path) -> None:
-    """The overview shows the counts of refusals and errors under the figure."""
+def test_refusals_and_errors_are_shown_with_the_accuracy(tmp_path: Path) -> None:
+    """The line of a suite has the counts of refusals and errors."""
     records = [
         *verdicts("add", 3, 1),
         *(verdict("add", n, "refused") for n in (5, 6)),
         verdict("add", 7, "error"),
     ]
-    assert report(recorded(tmp_path / "run", records)).overview[0].rest == "2 refused, 1 error"
+    assert report(recorded(tmp_path / "run", records)).table.rows[0][-1].text == "2 refused, 1 error"
 
 
 def test_runs_without_calls_have_no_cost(tmp_path: Path) -> None:

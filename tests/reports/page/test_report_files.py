@@ -307,7 +307,9 @@ def test_the_page_links_a_lost_task_to_its_items(tmp_path: Path) -> None:
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     [heading] = re.findall(r"<h1.*?>(.*?)</h1>", page)
     assert re.sub("<.*?>", "", heading).endswith("; but it is 40.0 points worse on palindrome (H-TEST).")
-    [link] = re.findall(r'<li><button[^>]* data-filter="([^"]*)">40\.0 points worse on palindrome', page)
+    [link] = re.findall(
+        r'<li>Lost: <button[^>]* data-filter="([^"]*)">40\.0 points worse on palindrome', page
+    )
     wanted = {"tab": "lost", "baseline": "0", "candidate": "1", "benchmark": "htest", "task": "palindrome"}
     assert json.loads(html.unescape(link)) == wanted
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.reports.kit.blocks import Fold
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
@@ -130,18 +131,10 @@ def test_models_on_a_task_with_a_target_are_not_ranked(tmp_path: Path) -> None:
     assert "better" not in both
 
 
-@pytest.mark.parametrize(
-    ("decision", "words"),
-    [
-        ("pass", "PASS: all is met."),
-        ("fail", "FAIL: all is met."),
-        ("inconclusive", "INCONCLUSIVE: all is met."),
-        ("invalid", "INVALID: all is met."),
-    ],
-)
-def test_a_gate_comes_first(tmp_path: Path, decision: str, words: str) -> None:
+@pytest.mark.parametrize(("line", "words"), [("FAIL: rhyme is lost", "FAIL: rhyme is lost."), ("", "FAIL.")])
+def test_a_gate_comes_first(tmp_path: Path, line: str, words: str) -> None:
     """If a gate decided, its decision is the heading."""
-    gate = {"decision": decision, "line": f"{decision}: all is met"}
+    gate = {"decision": "fail", "line": line}
     assert words == title(tmp_path, verdicts("asked", 9, 1, **HOMOPHONES), gate=gate)
 
 
@@ -157,12 +150,61 @@ def test_tasks_by_change_worst_first(tmp_path: Path) -> None:
     runs = [recorded(tmp_path / m, [*rows, *c, *asked(9, 1, model=m)]) for m, rows, c in
             zip(("old", "new"), (old, new), controls, strict=True)]  # fmt: skip
     report = report_on([read_run(folder) for folder in runs], {})
-    first, more = report.changes
-    rows = [[cell.text for cell in row] for table in (first, more) for row in table.rows]
+    assert report.changes is not None
+    rows = [[cell.text for cell in row] for row in report.changes.rows]
     assert rows[0][0] == "H-TEST: palindrome"
-    assert rows[0][2].startswith("−40.0 (")
-    assert [rows[0][3], rows[0][4], rows[0][5][:5], rows[0][6][:5]] == ["40", "0", "80.0%", "40.0%"]
+    assert [rows[0][2][:5], rows[0][3][:5], rows[0][5:]] == ["80.0%", "40.0%", ["40", "0"]]
+    assert rows[0][4].startswith("−40.0 (")
     assert rows[-1][0] == "H-TEST: rhyme"
-    assert len(first.rows) == 8
     assert len(rows) == len(tasks) + 1
-    assert report_on([read_run(runs[0])], {}).changes == ()
+    assert report_on([read_run(runs[0])], {}).changes is None
+    # One line per suite, worst first, with the task that lost most.
+    assert report.table is not None
+    suites = [[cell.text for cell in row] for row in report.table.rows]
+    assert [(row[0], row[4:]) for row in suites] == [
+        ("H-TEST", ["40", "10", "palindrome −40.0"]),
+        ("Homophones", ["0", "0", ""]),
+    ]
+    assert [section.title for section in report.sections][:2] == ["H-TEST", "Homophones"]
+
+
+def test_suites_of_one_model_only_are_folded_into_one(tmp_path: Path) -> None:
+    """What only the baseline measured is one sentence and one collapsed part, not a line per suite."""
+    old = recorded(
+        tmp_path / "old", [*asked(9, 1), *rhymes(150), *verdicts("implicit", 9, 9, benchmark="eras")]
+    )
+    new = recorded(tmp_path / "new", asked(8, 2, model="new"))
+    report = report_on([read_run(old), read_run(new)], {})
+    assert report.table is not None
+    assert [row[0].text for row in report.table.rows] == ["Homophones"]
+    assert report.unshared == "Only model was measured on H-TEST and ERAS."
+    assert [section.title for section in report.sections][:2] == ["Homophones", "Measured for one model"]
+    assert [block.title for block in report.sections[1].blocks if isinstance(block, Fold)] == [
+        "H-TEST",
+        "ERAS",
+    ]
+
+
+def test_several_models_are_a_table_of_models_and_suites(tmp_path: Path) -> None:
+    """With more than two models, each is a line with its decision and its accuracy on every suite."""
+    runs = [
+        recorded(
+            tmp_path / name,
+            [
+                *asked(n, 10 - n, model=name),
+                *([] if name == "c" else verdicts("rhyme", n, 9, model=name, **HTEST)),
+            ],
+            **({"gate": {"decision": "fail", "line": "FAIL: lost"}} if name == "b" else {}),
+        )
+        for n, name in ((9, "a"), (5, "b"), (1, "c"))
+    ]
+    report = report_on(list(map(read_run, runs)), {})
+    assert report.table is not None
+    assert [name for name, _ in report.table.columns] == ["Model", "Decision", "Homophones", "H-TEST"]
+    rows = [[cell.text.split()[0] for cell in row] for row in report.table.rows]
+    assert sorted(row[:3] for row in rows) == [
+        ["a", "–", "90.0%"],
+        ["b", "FAIL", "50.0%"],
+        ["c", "–", "10.0%"],
+    ]
+    assert [row[3] == "–" for row in sorted(rows)] == [False, False, True]

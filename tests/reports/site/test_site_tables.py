@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.numbers import with_interval
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.reports.page.content import report_on
@@ -20,9 +21,9 @@ from pytest_llmprops.reports.site.leaderboard import Board, boards_of
 from pytest_llmprops.reports.site.measurements import SiteRun, measurements_of
 from pytest_llmprops.reports.site.over_time import BOTTOM, HEIGHT, TOP, Figure, figure_of
 from pytest_llmprops.runs.catalog import run_folders
+from pytest_llmprops.runs.comparable import comparable_groups
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.judgement import Member, judged_runs
-from pytest_llmprops.runs.pairs import comparable_groups
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
 from tests.support.team_runs import PROTOCOL, answers, record, team
@@ -47,10 +48,12 @@ def test_the_numbers_are_those_of_the_report(tables: list[Board]) -> None:
     """Accuracies, intervals, numbers of items, printed figures and the sentence are those of the report."""
     for board in tables:
         report = report_on([read_run(row.measurement.run.folder) for row in board.rows], {})
-        # The decision of a gate comes first.
-        assert f"{board.finding}." == [report.title, *report.findings][len(report.gates)]
-        rows = [(r.label, r.share.value, r.share.low, r.share.high, r.share.n) for r in board.rows if r.share]
-        assert rows == [(h.label, h.value, h.low, h.high, h.n) for h in report.overview]
+        assert f"{board.finding}." == report.sections[0].finding
+        assert report.table is not None
+        shares = [row.share for row in board.rows if row.share]
+        shown = {cell.text for row in report.table.rows for cell in row}
+        assert {with_interval(share.value, share.low, share.high) for share in shares} <= shown
+        assert [row.label for row in board.rows if row.share] == list(report.series)
     assert len(tables) == 4
 
 
@@ -161,7 +164,8 @@ def test_what_is_accepted_of_pairs_ranks_no_models(tmp_path: Path) -> None:
     ]  # fmt: skip
     report = report_on([read_run(tmp_path / "runs" / model) for model in ("alpha", "zeta")], {})
     assert report.title == f"{board.finding}."
-    assert report.overview == ()
+    assert report.table is not None
+    assert [cell.text for cell in report.table.rows[0][1:]] == ["–", "–", "no common items", "0", "0"]
 
 
 def test_unreadable_and_unanswered_models(tmp_path: Path) -> None:

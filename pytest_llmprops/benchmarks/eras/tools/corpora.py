@@ -146,16 +146,11 @@ def review_files(folder: Path) -> dict[str, list[ReviewFile]]:
     return parts
 
 
-def accuracy(reviews: Sequence[Review], scores: Sequence[Score]) -> Accuracy:
-    """Return the accuracy of scores, one per review, in order.
-
-    :raises ValueError: without reviews, or if the lengths differ.
-    """
-    if not reviews:
-        raise ValueError("an accuracy needs at least one review")
+def accuracy(scored: Sequence[tuple[Review, Score]]) -> Accuracy:
+    """Return the accuracy of at least one review's score."""
     right = 0
-    for review, score in zip(reviews, scores, strict=True):
+    for review, score in scored:
         side = score.positive - 0.5 if score.log_odds is None else score.log_odds
         right += side > 0 if review.positive else side < 0
-    interval = clopper_pearson(right, len(reviews))
-    return Accuracy(right / len(reviews), interval.low, interval.high, len(reviews))
+    interval = clopper_pearson(right, len(scored))
+    return Accuracy(right / len(scored), interval.low, interval.high, len(scored))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -19,15 +20,13 @@ from pytest_llmprops.benchmarks.eras.items import (
     Words,
     fill_seeded,
     numbered,
-    read_pairs,
+    shuffled,
+    templates,
 )
 from pytest_llmprops.benchmarks.eras.paradigms import (
     Paradigm,
     Parts,
     Slot,
-    parse_builtin,
-    parse_published,
-    parse_slot_words,
     to_json,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
@@ -57,16 +56,9 @@ def load_templates(published: Path | None = None) -> tuple[tuple[Paradigm, ...],
     :param published: Folder of published data, with ``eras/templates.json``.
     :raises DataError: like the parsers.
     """
-    builtin = DataFolder(builtin_data(), "builtin")
-    words = builtin.json("eras/slot_words.json")
     if published is None:
-        paradigms = parse_builtin(builtin.json("eras/paradigms.json"))
-        return paradigms, parse_slot_words(words, paradigms, "builtin")
-    folder = DataFolder(published, "published")
-    paradigms = parse_published(
-        folder.json("eras/templates.json"), folder.json("eras/key_word_locations.json")
-    )
-    return paradigms, parse_slot_words(words, paradigms, "published")
+        return templates(DataFolder(builtin_data(), "builtin"), "builtin")
+    return templates(DataFolder(published, "published"), "published")
 
 
 def make_pairs(
@@ -120,7 +112,7 @@ def _fill_all(
             empty = False
             yield pair
         if empty:
-            hint = "no word passes the model's threshold; try eras.mlm_score ratio or another model"
+            hint = "no word passes the model's threshold; try --mlm-score ratio or another model"
             raise DataError(
                 f"paradigm {paradigm.id}: no pair can be generated: {hint if score else 'change its words'}"
             )
@@ -163,16 +155,6 @@ def write_set(
             f"{folder}: cannot be written ({error.strerror or error}); free disk space or choose another folder"
         ) from None
     return [target, folder / "paradigms.json", source_file]
-
-
-def read_set(out: Path) -> list[SentencePair]:
-    """Read the pairs of a folder written by :func:`write_set`.
-
-    :raises DataError: like the parsers.
-    """
-    folder = DataFolder(out, "generated")
-    paradigms = parse_builtin(folder.json("eras/paradigms.json"), where=str(out / "eras/paradigms.json"))
-    return list(read_pairs(folder.text("eras/pairs.jsonl"), paradigms, str(out / "eras/pairs.jsonl")))
 
 
 def pair_to_row(pair: SentencePair) -> dict[str, Any]:
@@ -218,10 +200,9 @@ def fill_by_model(
     """Yield up to ``limit`` of the pairs whose slot words are likely according to a masked language model.
 
     Slots are filled from the left. The model gets the control template with the slots to the left filled, the
-    candidate in its slot, and the slots to the right masked. Candidates that score above :func:`threshold`
-    are kept, and each is continued with the next slot. The score is the product of the surrounding tokens'
-    probabilities (``absolute``), or this product divided by that of the best candidate with the same number of
-    characters (``ratio``, as in the authors' code).
+    candidate in its slot, and the slots to the right masked. A word passes if its score is above :func:`threshold`.
+    The score is the product of the surrounding tokens' probabilities (``absolute``), or this product divided by that
+    of the best candidate with the same number of characters (``ratio``, as in the authors' code).
 
     The pairs are a uniform random sample of all pairs that pass, without replacement, in random order. A smaller
     ``limit`` gives the first of them. Fillings that use a word twice, or in which a site occurs twice, are
@@ -231,19 +212,23 @@ def fill_by_model(
     :raises DataError: if the scorer does not return one number per candidate.
     """
     if mlm_score not in ("ratio", "absolute"):
-        raise UsageError(f"eras.mlm_score={mlm_score!r}: use ratio or absolute")
+        raise UsageError(f"--mlm-score {mlm_score}: use ratio or absolute")
     if threshold(len(paradigm.slots) - 1) >= 1:
         raise UsageError(
             f"paradigm {paradigm.id}: no word can exceed the threshold of slot {len(paradigm.slots)};"
             " use frames of up to six slots"
         )
 
-    def passing(filled: tuple[str, ...]) -> list[str]:
-        return _likely_words(paradigm, words, score, mlm_score, filled)
+    @cache
+    def likely(filled: tuple[str, ...]) -> frozenset[str]:
+        return frozenset(_likely_words(paradigm, words, score, mlm_score, filled))
 
-    sizes = [len(words[slot]) for slot in paradigm.slots]
-    random = generator(seed, "eras", "mlm", paradigm.id)
-    return islice(numbered(paradigm, _sampled(sizes, passing, random.randrange)), limit)
+    def passes(filling: tuple[str, ...]) -> bool:
+        return all(word in likely(filling[:place]) for place, word in enumerate(filling))
+
+    lists = [words[slot] for slot in paradigm.slots]
+    fillings = shuffled(lists, generator(seed, "eras", "mlm", paradigm.id).randrange)
+    return islice(numbered(paradigm, (filling for filling in fillings if passes(filling))), limit)
 
 
 def _likely_words(
@@ -268,58 +253,6 @@ def _likely_words(
     ]
 
 
-@dataclass(slots=True)
-class _Prefix:
-    """A partial filling. ``bound`` is the maximum number of fillings below it that have not been drawn."""
-
-    bound: int
-    children: dict[str, _Prefix] | None = None
-
-
-def _sampled(
-    sizes: Sequence[int], passing: Callable[[tuple[str, ...]], Sequence[str]], randrange: Callable[[int], int]
-) -> Iterator[tuple[str, ...]]:
-    """Yield all fillings that pass, in uniformly random order, and ask for the passing words only when needed.
-
-    Each attempt goes down the tree of partial fillings and chooses a child in proportion to its bound. When an
-    attempt is the first to reach a partial filling, the bound shrinks from all words to those that pass, and the
-    attempt continues with probability new bound / old bound. So in each attempt, every remaining filling has
-    the same chance, 1 / (bound of the root), and each partial filling is scored at most once.
-
-    :param sizes: Number of words per slot.
-    """
-    below = [math.prod(sizes[level:]) for level in range(len(sizes) + 1)]
-    root = _Prefix(below[0])
-    while root.bound:
-        path = [root]
-        filled: tuple[str, ...] = ()
-        while len(filled) < len(sizes):
-            here = path[-1]
-            if here.children is None:
-                here.children = {word: _Prefix(below[len(filled) + 1]) for word in passing(filled)}
-                before, after = here.bound, len(here.children) * below[len(filled) + 1]
-                for prefix in path:
-                    prefix.bound -= before - after
-                if randrange(before) >= after:
-                    break
-            word = _word_at(here.children, randrange(here.bound))
-            path.append(here.children[word])
-            filled = (*filled, word)
-        else:
-            for prefix in path:
-                prefix.bound -= 1
-            yield filled
-
-
-def _word_at(children: Mapping[str, _Prefix], place: int) -> str:
-    """Return the word whose fillings include number ``place`` of all fillings below ``children``."""
-    for word, child in children.items():
-        if place < child.bound:
-            return word
-        place -= child.bound
-    raise IndexError(place)
-
-
 def masked(parts: Parts, filled: Sequence[str]) -> str:
     """Return a template with its first slots filled and ``[MASK]`` in the others."""
     remaining = iter(filled)
@@ -335,14 +268,12 @@ def shares(capacities: Sequence[int], total: int) -> list[int]:
     limits = [min(size, MAX_PAIRS) for size in capacities]
     if not len(limits) <= total <= sum(limits):
         raise UsageError(f"{total:,} pairs in total: choose {len(limits)} to {sum(limits):,}")
-    counts = [0] * len(limits)
-    remaining = total
-    unfilled = list(range(len(limits)))
-    while remaining:
-        each, extra = divmod(remaining, len(unfilled))
-        for place, number in enumerate(unfilled):
-            more = min(limits[number] - counts[number], each + (place < extra))
-            counts[number] += more
-            remaining -= more
-        unfilled = [number for number in unfilled if counts[number] < limits[number]]
+    # The largest number that every paradigm with enough pairs can have; the first of these get the rest.
+    level = (
+        bisect_right(range(MAX_PAIRS + 1), total, key=lambda n: sum(min(limit, n) for limit in limits)) - 1
+    )
+    counts = [min(limit, level) for limit in limits]
+    larger = [place for place, limit in enumerate(limits) if limit > level]
+    for place in larger[: total - sum(counts)]:
+        counts[place] += 1
     return counts

@@ -10,20 +10,18 @@ test sentence forms another triple with the controls of the other two pairs. Thi
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pytest_llmprops.benchmarks.eras.implicit import human_baseline
 from pytest_llmprops.benchmarks.eras.items import SentencePair
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
+from pytest_llmprops.core.strict_json import short
 from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.sheet_files import BOM, write_new
+from pytest_llmprops.data.sheet_files import SheetRecord, Table, read_table, sheet_text, write_new
 
 ANNOTATORS, PER_PARADIGM = 5, 4
 KEY = "key.json"
@@ -33,25 +31,30 @@ _RANKS = {"1": 1, "2": 2, "3": 3}
 
 
 #: Three sentences to rank. A sentence is (pair id, ``test`` or ``control``).
-Triple = tuple[tuple[str, str], ...]
+Triple = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class HumanResult:
     """The result of people's rankings; shares from 0 to 1, with the paper's values in parentheses.
 
+    On a model's continuous scale, half of the pairs that are ranked equal would be wrong. All misclassifications in
+    the ranking count as garden path errors (section 4.1, "Baseline").
+
     :param pairs: Number of judged pairs. :param accuracy: Share of pairs whose test sentence is ranked at least
         as far in the true class's direction as the control (.913). :param same: Share ranked equal (.815).
-    :param baseline_accuracy: Accuracy comparable with a model's (.506). :param baseline_gper: GPER comparable
-        with a model's (.087). :param annotators: Accuracy per annotator.
+    :param annotators: Accuracy per annotator.
     """
 
     pairs: int
     accuracy: float
     same: float
-    baseline_accuracy: float
-    baseline_gper: float
     annotators: Mapping[str, float]
+
+    @property
+    def baseline(self) -> tuple[float, float]:
+        """The accuracy (.506) and the GPER (.087) that are comparable with a model's."""
+        return self.accuracy - self.same / 2, 1 - self.accuracy
 
 
 def draw_groups(
@@ -119,36 +122,27 @@ def write_sheets(
     files: dict[str, str] = {}
     key: dict[str, Any] = {"version": 1, "seed": seed, "pairs": {}, "sheets": {}}
     for number, groups in enumerate(all_groups, 1):
-        by_id = {pair.id: pair for group in groups for pair in group}
         key["pairs"] |= {
-            name: {"true_class": pair.paradigm.true_class, "test": pair.test, "control": pair.control}
-            for name, pair in by_id.items()
+            pair.id: {"true_class": pair.paradigm.true_class, "test": pair.test, "control": pair.control}
+            for group in groups
+            for pair in group
         }
         random = generator(seed, "eras sheet", number)
         triples = [random.sample(t, 3) for group in groups for t in triples_of(group)]
         random.shuffle(triples)
-        sheet = f"annotator_{number}.csv"
-        key["sheets"][sheet] = {
-            "groups": [[pair.id for pair in group] for group in groups],
-            "triples": [[list(member) for member in triple] for triple in triples],
-        }
-        texts = [[_text(key["pairs"], member) for member in triple] for triple in triples]
-        files[sheet] = _sheet(texts)
+        name = f"annotator_{number}.csv"
+        key["sheets"][name] = triples
+        records = []
+        for place, texts in enumerate(_texts(key["pairs"], triples), 1):
+            shown = {f"sentence_{x}": text for x, text in zip(_LETTERS, texts, strict=True)}
+            records.append(SheetRecord(place + 1, {"triple": str(place), **shown}))
+        files[name] = sheet_text(Table(_COLUMNS, tuple(records)))
     files[KEY] = json.dumps(key, ensure_ascii=False) + "\n"
     return write_new(out, files, taken=(KEY, "annotator_*.csv"))
 
 
-def _text(pairs: Mapping[str, Mapping[str, str]], member: Sequence[str]) -> str:
-    return pairs[member[0]][member[1]]
-
-
-def _sheet(texts: Sequence[Sequence[str]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow(_COLUMNS)
-    for number, sentences in enumerate(texts, 1):
-        writer.writerow([number, *sentences, "", "", ""])
-    return BOM + buffer.getvalue()
+def _texts(pairs: Mapping[str, Mapping[str, str]], triples: Sequence[Triple]) -> list[list[str]]:
+    return [[pairs[pair][kind] for pair, kind in triple] for triple in triples]
 
 
 def read_sheets(folder: Path) -> HumanResult:
@@ -159,54 +153,38 @@ def read_sheets(folder: Path) -> HumanResult:
     :raises DataError: for a missing or damaged key or sheet, a changed sentence, a missing or invalid rank,
         and a triple that is missing or occurs twice.
     """
-    files = DataFolder(folder, "user")
-    key = files.json(KEY)
-    outcomes: list[tuple[bool, bool]] = []
-    annotators: dict[str, float] = {}
+    key = DataFolder(folder, "user").json(KEY)
     try:
         pairs: Mapping[str, Mapping[str, str]] = key["pairs"]
-        sheets: Mapping[str, Any] = key["sheets"]
         known = {
-            name: (_flat(sheet["groups"], pairs), [[tuple(m) for m in t] for t in sheet["triples"]])
-            for name, sheet in sheets.items()
+            name: [tuple((pair, kind) for pair, kind in t) for t in some]
+            for name, some in key["sheets"].items()
         }
-        expected = {
-            name: [[_text(pairs, m) for m in t] for t in triples] for name, (_, triples) in known.items()
-        }
-    except (KeyError, TypeError, AttributeError, IndexError):
+        expected = {name: _texts(pairs, triples) for name, triples in known.items()}
+        classes = {name: {"+": 1, "-": -1}[pair["true_class"]] for name, pair in pairs.items()}
+    except (KeyError, TypeError, AttributeError, ValueError):
+        known = {}
+    if not known:
         _fail(folder / KEY, "not written by `llmprops lab eras annotate`; restore the original file")
-    for name, (ids, triples) in known.items():
-        ranks = _ranks(files, folder / name, name, expected[name])
+    annotators: dict[str, float] = {}
+    differences: list[int] = []
+    for name, triples in known.items():
         positions: dict[tuple[str, str], int] = {}
-        for members, triple_ranks in zip(triples, ranks, strict=True):
+        for members, ranks in zip(triples, _ranks(folder / name, expected[name]), strict=True):
             kinds = [kind for _, kind in members]
-            for place, (pair_id, kind) in enumerate(members):
+            for place, member in enumerate(members):
                 # A control counts only in the triple of controls; next to a test sentence it is a reference.
-                if kind == "test" or "test" not in kinds:
-                    positions[pair_id, kind] = position(triple_ranks, place)
-        judged = []
-        for pair_id in ids:
-            try:
-                test, control = (positions[pair_id, kind] for kind in ("test", "control"))
-            except KeyError:
-                _fail(folder / KEY, f"no triple ranks pair {pair_id}; restore the original file")
-            judged.append(judge(pairs[pair_id]["true_class"], test, control))
-        annotators[name] = sum(right for right, _ in judged) / len(judged)
-        outcomes += judged
-    if not outcomes:
-        _fail(folder / KEY, "names no sheets; restore the original file")
-    accuracy = sum(right for right, _ in outcomes) / len(outcomes)
-    same = sum(equal for _, equal in outcomes) / len(outcomes)
-    return HumanResult(len(outcomes), accuracy, same, *human_baseline(accuracy, same), annotators)
-
-
-def _flat(groups: Sequence[Sequence[str]], pairs: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return the pair ids of a sheet's groups; raise KeyError for a pair that the key does not describe."""
-    ids = [pair_id for group in groups for pair_id in group]
-    for pair_id in ids:
-        if pairs[pair_id]["true_class"] not in ("+", "-"):
-            raise KeyError(pair_id)
-    return ids
+                if member[1] == "test" or "test" not in kinds:
+                    positions[member] = position(ranks, place)
+        ids = [pair for pair, kind in positions if kind == "test"]
+        if len(positions) != 2 * len(ids):
+            _fail(folder / KEY, f"no triple ranks the controls of {name}; restore the original file")
+        own = [classes[pair] * (positions[pair, "test"] - positions[pair, "control"]) for pair in ids]
+        annotators[name] = sum(difference >= 0 for difference in own) / len(own)
+        differences += own
+    accuracy = sum(difference >= 0 for difference in differences) / len(differences)
+    same = differences.count(0) / len(differences)
+    return HumanResult(len(differences), accuracy, same, annotators)
 
 
 def position(ranks: Sequence[int], place: int) -> int:
@@ -219,45 +197,40 @@ def position(ranks: Sequence[int], place: int) -> int:
     return sum(rank > own for rank in ranks) - sum(rank < own for rank in ranks)
 
 
-def judge(true_class: str, test: float, control: float) -> tuple[bool, bool]:
-    """Return (annotated correctly, ranked equal) for the positions of a pair's test and control sentence."""
-    right = test >= control if true_class == "+" else test <= control
-    return right, test == control
-
-
-def _ranks(files: DataFolder, path: Path, name: str, expected: Sequence[Sequence[str]]) -> list[list[int]]:
+def _ranks(path: Path, expected: Sequence[Sequence[str]]) -> list[list[int]]:
     """Return the three ranks of each triple, in the key's order."""
+    table = read_table(path, "triple")
+    if missing := [column for column in _COLUMNS if column not in table.columns]:
+        _fail(path, f"no column '{missing[0]}'; restore the header of `llmprops lab eras annotate`")
     ranks: dict[int, list[int]] = {}
-    for row in files.csv(name, _COLUMNS):
-        number = row["triple"].strip()
-        if not (number.isascii() and number.isdecimal()) or not 1 <= int(number) <= len(expected):
-            _fail(path, f"triple {number!r} is not one of 1 to {len(expected)}; restore its number")
-        triple = int(number)
-        if triple in ranks:
-            _fail(path, f"triple {triple} occurs twice; remove one")
+    numbers = {str(number): number for number in range(1, len(expected) + 1)}
+    for record in table.records:
+        row = {column: record.cells[column].strip() for column in _COLUMNS}
+        triple = numbers.get(row["triple"])
+        if triple is None or triple in ranks:
+            what = f"triple {short(row['triple'])} is not one of 1 to {len(expected)}, or occurs twice"
+            _fail(path, f"line {record.line}: {what}; restore its number")
         for letter, sentence in zip(_LETTERS, expected[triple - 1], strict=True):
-            if row[f"sentence_{letter}"].strip() != sentence:
+            if row[f"sentence_{letter}"] != sentence:
                 _fail(path, f"triple {triple}: sentence_{letter} was changed; it must read {sentence!r}")
-        texts = [row[f"rank_{letter}"].strip() for letter in _LETTERS]
-        for letter, text in zip(_LETTERS, texts, strict=True):
-            if text not in _RANKS:
-                problem = f"is {text!r}" if text else "is empty"
-                _fail(path, f"triple {triple}: rank_{letter} {problem}; write 1 (most positive), 2 or 3")
-        ranks[triple] = [_RANKS[text] for text in texts]
-    missing = [n for n in range(1, len(expected) + 1) if n not in ranks]
-    if missing:
+            if row[f"rank_{letter}"] not in _RANKS:
+                rank = short(row[f"rank_{letter}"])
+                _fail(path, f"triple {triple}: rank_{letter} is {rank}; write 1 (most positive), 2 or 3")
+        ranks[triple] = [_RANKS[row[f"rank_{letter}"]] for letter in _LETTERS]
+    if missing := [number for number, n in numbers.items() if n not in ranks]:
         _fail(path, f"triple {missing[0]} is missing ({len(missing)} in total); restore it")
-    return [ranks[n] for n in range(1, len(expected) + 1)]
+    return [ranks[n] for n in numbers.values()]
 
 
 def result_lines(result: HumanResult) -> list[str]:
     """Return the result as text lines, with the paper's figures."""
+    accuracy, gper = result.baseline
     return [
         f"pairs                {result.pairs}",
         f"human accuracy       {100 * result.accuracy:.1f}   (paper: 91.3)",
         f"ranked equal         {100 * result.same:.1f}   (paper: 81.5)",
-        f"baseline accuracy    {100 * result.baseline_accuracy:.1f}   (paper: 50.6; half of the equal ranks count)",
-        f"baseline GPER        {100 * result.baseline_gper:.1f}   (paper: 8.7)",
+        f"baseline accuracy    {100 * accuracy:.1f}   (paper: 50.6; half of the equal ranks count)",
+        f"baseline GPER        {100 * gper:.1f}   (paper: 8.7)",
         *(f"{name}: accuracy {100 * value:.1f}" for name, value in result.annotators.items()),
     ]
 

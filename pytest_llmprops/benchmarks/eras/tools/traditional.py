@@ -1,13 +1,10 @@
 """Convert simplified to traditional characters, one for one (ERAS, section 2.3).
 
-There are two converters: ``chinese-converter``, the paper's, which chooses among a character's forms by its
-neighbours, and OpenCC's ``s2t``. ``s2t`` also knows phrases, so it falls for the garden path itself: in 道冲刺
-it matches the Daoist 道冲 and writes 沖 instead of 衝. Therefore the text before the site, the site and the text
-after it are converted separately. OpenCC's phrase configurations (``s2twp``) replace words and are not offered.
+The converter is the paper's, ``chinese-converter``, which chooses among a character's forms by its neighbours. It
+converts the authors' templates as the authors did it.
 
 The sites of the built-in paradigms are written by hand, because a converter cannot know which word a site has: 冲 is
-衝 (charge) in 13 and 沖 (rinse) in 14. Around such a site, the words that a converter gets wrong are corrected. The
-authors' templates are converted as the authors did it.
+衝 (charge) in 13 and 沖 (rinse) in 14. Around such a site, the words that the converter gets wrong are corrected.
 """
 
 from __future__ import annotations
@@ -15,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
 
-from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import DataError, MissingExtra
 
-CONVERTERS = ("chinese-converter", "opencc")
 SITE = 3
-#: Words that at least one converter gets wrong, alone or next to other words, and their traditional form. A later word
+#: Words that the converter gets wrong, alone or next to other words, and their traditional form. A later word
 #: overrides a shorter one before it.
 CORRECTIONS = {
     "只": "只", "姑娘": "姑娘", "电缆": "電纜", "学历": "學歷", "历来": "歷來", "王后": "王后", "后人": "後人",
@@ -31,41 +26,34 @@ CORRECTIONS = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=4)
-def load_converter(name: str) -> Callable[[str], str]:
-    """Return the converter ``name``: simplified text -> traditional text.
+@lru_cache(maxsize=1)
+def load_converter() -> Callable[[str], str]:
+    """Return the converter: simplified text -> traditional text.
 
-    :raises UsageError: for a name not in :data:`CONVERTERS`.
-    :raises MissingExtra: if the converter is not installed.
+    :raises MissingExtra: if it is not installed.
     """
-    if name == "chinese-converter":
-        module = _import("chinese_converter", "chinese-converter")
-        convert: Callable[[str], str] = module.to_traditional
-        return convert
-    if name == "opencc":
-        simplified_to_traditional: Callable[[str], str] = _import("opencc", "opencc").OpenCC("s2t").convert
-        return simplified_to_traditional
-    raise UsageError(f"unknown converter {name!r} to traditional characters: use {' or '.join(CONVERTERS)}")
+    try:
+        module = import_module("chinese_converter")
+    except ImportError:
+        raise MissingExtra("converting Chinese characters", package="chinese-converter", extra="zh") from None
+    convert: Callable[[str], str] = module.to_traditional
+    return convert
 
 
-def convert_sentence(text: str, site_start: int, name: str, site: str = "") -> str:
+def convert_sentence(text: str, site_start: int, site: str = "") -> str:
     """Return ``text`` in traditional characters. The number of characters stays, and so does ``site_start``.
 
-    :param site_start: 0-based index of the site. :param name: One of :data:`CONVERTERS`.
+    :param site_start: 0-based index of the site.
     :param site: The site in traditional characters, if it is known; then :data:`CORRECTIONS` apply to the rest.
     :raises DataError: if the number of characters changes, in the site or in the rest.
     """
-    convert = load_converter(name)
     end = site_start + SITE
-    if name == "chinese-converter" and not site:
-        pieces = [text]
-    else:
-        pieces = [text[:site_start], text[site_start:end], text[end:]]
-    converted = [convert(piece) for piece in pieces]
-    if [len(piece) for piece in converted] != [len(piece) for piece in pieces]:
+    pieces = [text[:site_start], text[site_start:end], text[end:]] if site else [text]
+    converted = list(map(load_converter(), pieces))
+    if list(map(len, converted)) != list(map(len, pieces)):
         raise DataError(
-            f"{name} turns {text[:40]!r} into {''.join(converted)[:40]!r}: the number of characters changes;"
-            " choose the other converter"
+            f"chinese-converter turns {text[:40]!r} into {''.join(converted)[:40]!r}: the number of characters changes;"
+            " use simplified characters"
         )
     if site:
         converted = [corrected(pieces[0], converted[0]), site, corrected(pieces[2], converted[2])]
@@ -81,10 +69,3 @@ def corrected(text: str, converted: str) -> str:
             converted = converted[:start] + traditional + converted[end:]
             start = text.find(word, end)
     return converted
-
-
-def _import(module: str, package: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError:
-        raise MissingExtra("converting Chinese characters", package=package, extra="zh") from None

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 import torch
 import transformers
 from torch import Tensor, nn
@@ -24,6 +22,7 @@ from transformers.modeling_outputs import TokenClassifierOutput
 from pytest_llmprops.benchmarks.eras.implicit import Score
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT
 from pytest_llmprops.benchmarks.eras.tools.corpora import (
+    Accuracy,
     Review,
     ReviewFile,
     Words,
@@ -31,14 +30,13 @@ from pytest_llmprops.benchmarks.eras.tools.corpora import (
     read_segmented,
     review_files,
 )
-from pytest_llmprops.core.errors import BackendError, DataError, UsageError
-from pytest_llmprops.core.requests import Segment
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Segment, Sentiment
 from pytest_llmprops.core.segmentation import score
-from pytest_llmprops.core.strict_json import JSON, parsed_json
 from pytest_llmprops.core.texts import fold_width
 from pytest_llmprops.data.whole_files import write_text
-from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.hf.classifiers import HfSegmentModel, probability
+from pytest_llmprops.models.base import CallOptions, Model
+from pytest_llmprops.models.hf.classifiers import HfSegmentModel, HfSentimentModel
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.training.checkpoints import RECORD, begin, write_record
@@ -55,9 +53,6 @@ CLASSES = ("negative", "positive")
 _SENTIMENT, _SEGMENTATION = 0, 1
 #: Marks after which a long line is divided.
 _MARKS = "。！？!?；;，、,：:）)》」』”"
-#: The largest share of unknown characters. In a text of the right script it is far below 1%; about a third of the
-#: characters of a traditional text do not exist in simplified ones.
-_MOST_UNKNOWN = 0.05
 #: Share and maximum number of held-out lines or reviews. With more, evaluations take longer than the training.
 _HELD_OUT, _MOST_HELD_OUT = 0.05, 2000
 #: Maximum number of tokens of a segmented line and of a review.
@@ -65,7 +60,6 @@ LINE_WINDOW, REVIEW_WINDOW = 256, 512
 #: Texts per batch of an evaluation.
 _BATCH = 64
 _DROPOUT = 0.1
-_RESAMPLES = 1000
 _USE = "pytest --pyargs pytest_llmprops.suites.test_eras --model hf:{out}"
 _OPTIMIZER = "optimizer (AdamW), learning rate, batch, epochs, warm-up, weight decay, clipping: see Settings"
 
@@ -84,19 +78,13 @@ def character_labels(words: Words) -> list[int]:
 
 
 def fitting(text: str, characters: CharacterTokens, *, window: int) -> Iterator[str]:
-    """Divide a text into parts of at most ``window`` tokens with the special ones, if possible after punctuation.
-
-    :raises UsageError: if a character does not fit.
-    """
+    """Divide a text into parts of at most ``window`` tokens with the special ones, if possible after punctuation."""
     start = 0
     while start < len(text):
-        end, room = start, window - characters.specials
+        # A character that alone is longer than a row is a part of its own.
+        end, room = start + 1, window - characters.specials - len(characters.of_character(text[start]))
         while end < len(text) and (room := room - len(characters.of_character(text[end]))) >= 0:
             end += 1
-        if end == start:
-            raise UsageError(
-                f"a row of {window} tokens has no room for {text[start]!r}; give a base that takes longer rows"
-            )
         if end < len(text):
             end = max(text.rfind(mark, start, end) for mark in _MARKS) + 1 or end
         yield text[start:end]
@@ -121,23 +109,6 @@ def labelled_rows(
             start += len(part)
             rows.append(Row(ids, aligned, source))
     return rows
-
-
-def check_characters(name: str, texts: Iterable[str], encoder: Encoder) -> None:
-    """Check that an encoder knows the characters of some texts.
-
-    A network that knows none of the characters gives every text of one length the same score.
-
-    :raises DataError: if more than :data:`_MOST_UNKNOWN` of the characters are unknown.
-    """
-    counts = Counter(character for text in texts for character in text if not character.isspace())
-    unknown = [character for character in counts if encoder.characters.is_unknown(character)]
-    share = sum(counts[character] for character in unknown) / max(1, counts.total())
-    if share > _MOST_UNKNOWN:
-        raise DataError(
-            f"{name}: {share:.0%} of the characters, such as {unknown[0]}, are unknown to --base {encoder.name}; give a"
-            " base that knows them, or convert the data to its script (opencc -c t2s or s2t)"
-        )
 
 
 def held_out(rows: Sequence[T], seed: int) -> tuple[list[T], list[T]]:
@@ -235,7 +206,7 @@ class SegmenterTask:
             lambda: (network, self._encoder.tokenizer), letters="".join(LABELS), name="the trained network",
             identity={}, pinned=False, batch=_BATCH,
         )  # fmt: skip
-        return score_lines(model, self._chosen_by, known=self.known, resamples=0)
+        return score_lines(model, self._chosen_by, known=self.known)
 
 
 def segmented(model: HfSegmentModel, texts: Sequence[str]) -> list[list[str]]:
@@ -256,26 +227,18 @@ def segmented(model: HfSegmentModel, texts: Sequence[str]) -> list[list[str]]:
     return [[word for _ in line for word in next(following)] for line in pieces]
 
 
-def score_lines(
-    model: HfSegmentModel, gold: Sequence[Words], *, known: Collection[str], resamples: int = _RESAMPLES
-) -> dict[str, float]:
-    """Return a model's scores on segmented lines, with a 95% interval of F1 from a bootstrap over lines.
+def score_lines(model: HfSegmentModel, gold: Sequence[Words], *, known: Collection[str]) -> dict[str, float]:
+    """Return a model's scores on segmented lines.
 
     :param known: the words of the training data, for the recall of all other words.
-    :param resamples: samples of the bootstrap; 0 gives no interval.
     """
-    predicted = segmented(model, ["".join(words) for words in gold])
-    total = score(gold, predicted, known=known)
+    total = score(gold, segmented(model, ["".join(words) for words in gold]), known=known)
     scores = {
-        "f1": total.f1, "precision": total.precision, "recall": total.recall, "oov_recall": total.oov_recall,
-    }  # fmt: skip
-    if resamples:
-        lines = [score([right], [guess]) for right, guess in zip(gold, predicted, strict=True)]
-        counts = np.array([(line.correct, line.gold + line.predicted) for line in lines])
-        draws = np.random.default_rng(0).multinomial(len(lines), [1 / len(lines)] * len(lines), resamples)
-        correct, words = (draws @ counts).T
-        low, high = np.quantile(2 * correct / words, [0.025, 0.975])
-        scores |= {"f1_low": float(low), "f1_high": float(high)}
+        "f1": total.f1,
+        "precision": total.precision,
+        "recall": total.recall,
+        "oov_recall": total.oov_recall,
+    }
     return {name: value for name, value in scores.items() if value is not None}
 
 
@@ -360,132 +323,111 @@ class SentimentTask:
 
     def evaluate(self, network: Any) -> Mapping[str, float]:
         """Return the accuracy on the held-out reviews."""
-        return {"accuracy": accuracy(self._chosen_by, self.scores(network, self._chosen_by)).value}
+        classifier = network.classifier if self._is_joint else network
+        model = HfSentimentModel(
+            lambda: (classifier, self._encoder.tokenizer), positive=1, name="the trained network", identity={},
+            pinned=False, batch=_BATCH,
+        )  # fmt: skip
+        return {"accuracy": self.accuracy(model, self._chosen_by).value}
 
-    def scores(self, network: Any, reviews: Sequence[Review]) -> list[Score]:
-        """Return the score of each review."""
-        rows = self._ids(reviews)
-        scores: dict[int, Score] = {}
-        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-        with torch.inference_mode():
-            for start in range(0, len(order), _BATCH):
-                chosen = order[start : start + _BATCH]
-                batch = self.collate([Row(rows[index], [0]) for index in chosen])
-                logits = network(
-                    input_ids=batch["input_ids"].to(network.device),
-                    attention_mask=batch["attention_mask"].to(network.device),
-                ).logits.double()
-                for index, odds in zip(chosen, (logits[:, 1] - logits[:, 0]).tolist(), strict=True):
-                    scores[index] = Score(probability(odds), odds)
-        return [scores[index] for index in range(len(rows))]
+    def accuracy(self, model: HfSentimentModel, reviews: Sequence[Review]) -> Accuracy:
+        """Return a model's accuracy on reviews.
+
+        :raises BackendError: if the model fails on a review.
+        """
+        replies = model.sentiment([Sentiment(self._encoder.cut(review.text)) for review in reviews])
+        scores = []
+        for reply in replies:
+            if isinstance(reply, BackendError):
+                raise reply
+            scores.append(Score.of(reply))
+        return accuracy(list(zip(reviews, scores, strict=True)))
 
     def save(self, network: Any, folder: Path) -> None:
         """Write the sentiment classifier for ``hf:FOLDER``; the head for segmentation is not written."""
         self._encoder.save(network.classifier if self._is_joint else network, folder)
 
 
-@dataclass(frozen=True, slots=True)
-class SegmenterOptions:
-    """What a segmenter is trained on.
-
-    :param data: a segmented file. :param base: a folder or repository of a pre-trained encoder.
-    :param tests: segmented gold files to score. Their lines are left out of the training data.
-    """
-
-    data: Path
-    base: str
-    tests: Sequence[Path] = ()
+def _trained(folder: Path, kind: str) -> Model:
+    """Return the model of a folder as ``--model hf:FOLDER`` loads it."""
+    spec = parse_spec(f"hf:{folder}?kind={kind}&batch={_BATCH}")
+    return find_backend(spec.backend).factory(spec, CallOptions())
 
 
-def train_segmenter(options: SegmenterOptions, settings: Settings, out: Path, *, say: Say = print) -> None:
+def train_segmenter(
+    data: Path, test: Path, base: str, settings: Settings, out: Path, *, say: Say = print
+) -> None:
     """Train a word segmenter into the folder ``out``, or continue there.
 
+    :param data: a segmented file. :param base: a folder or repository of a pre-trained encoder.
+    :param test: a segmented gold file to score. Its lines are left out of the training data.
     :raises DataError: if a file cannot be used. :raises UsageError: if an option cannot be used.
     """
-    data, tests = read_segmented(options.data), [read_segmented(file) for file in options.tests]
-    encoder = Encoder(options.base, window=LINE_WINDOW)
-    for corpus in (data, *tests):
-        check_characters(corpus.name, map("".join, corpus.lines), encoder)
-    tested = {sentence(line) for test in tests for line in test.lines}
-    kept = [line for line in data.lines if sentence(line) not in tested]
+    corpus, gold = read_segmented(data), read_segmented(test)
+    encoder = Encoder(base, window=LINE_WINDOW)
+    tested = set(map(sentence, gold.lines))
+    kept = [line for line in corpus.lines if sentence(line) not in tested]
     training, chosen_by = held_out(kept, settings.seed)
     task = SegmenterTask(encoder, training, chosen_by)
-    notes = [f"{len(chosen_by):,} training lines are held out, chosen with the seed"]
-    if tests:
-        dropped = len(data.lines) - len(kept)
-        notes.append(f"{dropped:,} training lines are left out: they are lines of a test file")
+    dropped = len(corpus.lines) - len(kept)
 
     def scored(folder: Path) -> Sequence[Mapping[str, object]]:
-        spec = parse_spec(f"hf:{folder}?kind=segment&batch={_BATCH}")
-        model = find_backend(spec.backend).factory(spec, CallOptions())
+        model = _trained(folder, "segment")
         assert isinstance(model, HfSegmentModel)
-        rows = []
-        for test in tests:
-            scores = score_lines(model, test.lines, known=task.known)
-            rows.append({"file": test.name, **scores})
-            say(f"{test.name}: F1 {scores['f1']:.4f} [{scores['f1_low']:.4f}, {scores['f1_high']:.4f}]")
-        return rows
+        scores = score_lines(model, gold.lines, known=task.known)
+        say(f"{gold.name}: F1 {scores['f1']:.4f}")
+        return [{"file": gold.name, **scores}]
 
     facts = CardFacts(
         benchmark="eras",
         language="zh",
-        title=f"Word segmenter trained on {data.name}",
-        base=options.base,
+        title=f"Word segmenter trained on {corpus.name}",
+        base=base,
         use=[_USE.format(out=out)],
-        files=[data.as_file("training"), *(test.as_file("test") for test in tests)],
+        files=[corpus.as_file("training"), gold.as_file("test")],
         lines=len(training),
         assumed=[
             _OPTIMIZER,
             "labels B, M, E, S (the authors' code has three labels)",
             "full-width digits and letters are read as ASCII, in training and in use",
             f"lines of more than {encoder.window} tokens are divided after punctuation",
-            "training lines that are also lines of a test file are left out",
+            "training lines that are also lines of the test file are left out",
             "each character gets its most probable label; no search over sequences of labels",
         ],
-        notes=notes,
+        notes=[
+            f"{len(chosen_by):,} training lines are held out, chosen with the seed",
+            f"{dropped:,} training lines are left out: they are lines of the test file",
+        ],
         options={"window": encoder.window},
     )
     run_training(task, settings, out, facts, score=scored, say=say)
 
 
-@dataclass(frozen=True, slots=True)
-class SentimentOptions:
-    """What a sentiment classifier is trained on.
-
-    :param data: a folder with reviews (:func:`~pytest_llmprops.benchmarks.eras.tools.reviews.review_files`).
-    :param base: a folder or repository of a pre-trained encoder.
-    :param cws: segmented file for joint training with word segmentation; None without.
-    """
-
-    data: Path
-    base: str
-    cws: Path | None = None
-
-
-def train_sentiment(options: SentimentOptions, settings: Settings, out: Path, *, say: Say = print) -> None:
+def train_sentiment(
+    data: Path, cws: Path | None, base: str, settings: Settings, out: Path, *, say: Say = print
+) -> None:
     """Train a sentiment classifier into the folder ``out``, or continue there.
 
+    :param data: a folder with reviews (:func:`~pytest_llmprops.benchmarks.eras.tools.corpora.review_files`).
+    :param cws: segmented file for joint training with word segmentation; None without.
+    :param base: a folder or repository of a pre-trained encoder.
     :raises DataError: if a file cannot be used. :raises UsageError: if an option cannot be used.
     """
-    parts = review_files(options.data)
-    encoder = Encoder(options.base, window=REVIEW_WINDOW)
-    corpora = [] if options.cws is None else [read_segmented(options.cws)]
+    parts = review_files(data)
+    encoder = Encoder(base, window=REVIEW_WINDOW)
+    corpora = [] if cws is None else [read_segmented(cws)]
     lines = [line for corpus in corpora for line in corpus.lines]
-    for corpus in corpora:
-        check_characters(corpus.name, map("".join, corpus.lines), encoder)
-    for file in (*parts["training"], *parts["test"]):
-        check_characters(file.name, (review.text for review in file.reviews), encoder)
-    training, chosen_by = _training_reviews(options.data, parts, settings.seed)
+    training, chosen_by = _training_reviews(data, parts, settings.seed)
     task = SentimentTask(encoder, training, chosen_by, lines)
 
     def scored(folder: Path) -> Sequence[Mapping[str, object]]:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).to(device).eval()
+        model = _trained(folder, "sentiment")
+        assert isinstance(model, HfSentimentModel)
         rows = []
         for test in parts["test"]:
-            result = accuracy(test.reviews, task.scores(network, test.reviews))
-            numbers = {"accuracy": result.value, "accuracy_low": result.low, "accuracy_high": result.high}
-            rows.append({"file": test.name, **numbers, "n": result.n})
+            result = task.accuracy(model, test.reviews)
+            limits = {"ci_low": result.low, "ci_high": result.high}
+            rows.append({"file": test.name, "accuracy": result.value, **limits, "n": result.n})
             say(f"{test.name}: accuracy {result.value:.4f} [{result.low:.4f}, {result.high:.4f}]")
         return rows
 
@@ -496,7 +438,7 @@ def train_sentiment(options: SentimentOptions, settings: Settings, out: Path, *,
         benchmark="eras",
         language="zh",
         title=", ".join((f"Sentiment classifier trained on {names}", *joint)),
-        base=options.base,
+        base=base,
         use=[_USE.format(out=out)],
         files=[*files, *(corpus.as_file("segmentation") for corpus in corpora)],
         lines=len(training) + len(lines),
@@ -545,6 +487,8 @@ def _training_reviews(
     return training, chosen_by
 
 
+#: A training that takes the settings and the folder to write, and as ``say`` what gets its messages.
+Training = Callable[..., None]
 #: The models that the paper trains, by the table and their name in it, with the script of the measured sentences.
 TABLES: Mapping[int, Mapping[str, str]] = {
     1: {
@@ -582,23 +526,25 @@ class TableOptions:
     source: str = "published"
     limit: int | None = None
 
-    def models(self) -> dict[str, SegmenterOptions | SentimentOptions]:
-        """Return what each chosen model is trained on, by its name.
+    def trainings(self) -> dict[str, Training]:
+        """Return the training of each chosen model, by its name.
 
         :raises UsageError: if ``only`` has an unknown name, or a file is missing.
         """
         known = {slug(name): name for name in TABLES[self.table]}
         if unknown := [name for name in self.only if name not in known]:
             raise UsageError(f"--only {unknown[0]}: unknown; give some of {', '.join(known)}")
-        return {known[name]: self._model(known[name], name) for name in known if name in (self.only or known)}
+        return {
+            known[name]: self._training(known[name], name) for name in known if name in (self.only or known)
+        }
 
-    def _model(self, name: str, short: str) -> SegmenterOptions | SentimentOptions:
+    def _training(self, name: str, short: str) -> Training:
         if self.table == 1:
             # The AS file is named as_testing_gold.utf8.
             gold = self._file(f"{short}_test_gold.utf8", f"{short}_testing_gold.utf8")
-            return SegmenterOptions(self._file(f"{short}_training.utf8"), self.base, [gold])
+            return partial(train_segmenter, self._file(f"{short}_training.utf8"), gold, self.base)
         cws = self._file("msr_training.utf8") if "CWS" in name else None
-        return SentimentOptions(self.data, self.wwm_base if "WWM" in name else self.base, cws)
+        return partial(train_sentiment, self.data, cws, self.wwm_base if "WWM" in name else self.base)
 
     def _file(self, *names: str) -> Path:
         files = [file for name in names for file in sorted(self.data.rglob(name))]
@@ -624,21 +570,10 @@ class Measured(NamedTuple):
     run: Path
 
     @property
-    def scores(self) -> list[Mapping[str, JSON]]:
-        """The scores on the test files, as the training recorded them."""
-        record = parsed_json((self.model / RECORD).read_text(encoding="utf-8"))
-        rows = record.get("scores") if isinstance(record, dict) else None
-        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-
-
-def train_model(
-    options: SegmenterOptions | SentimentOptions, settings: Settings, out: Path, say: Say
-) -> None:
-    """Train a model of a table into a folder, or continue there."""
-    if isinstance(options, SegmenterOptions):
-        train_segmenter(options, settings, out, say=say)
-    else:
-        train_sentiment(options, settings, out, say=say)
+    def scores(self) -> dict[str, dict[str, float]]:
+        """The scores on each test file, as the training recorded them."""
+        rows = json.loads((self.model / RECORD).read_text(encoding="utf-8"))["scores"]
+        return {row.pop("file"): row for row in rows if row["file"] != "held-out part"}
 
 
 def run_table(
@@ -647,7 +582,6 @@ def run_table(
     out: Path,
     *,
     say: Say = print,
-    trained_by: Callable[[SegmenterOptions | SentimentOptions, Settings, Path, Say], object] = train_model,
     measured_by: Callable[[str, str, Path, Sequence[str]], object] = measure_suite,
 ) -> list[Measured]:
     """Train and measure the models of a table, or go on where an earlier command was stopped.
@@ -658,18 +592,18 @@ def run_table(
     """
     if options.seeds < 1:
         raise UsageError(f"--seeds must be at least 1, not {options.seeds}")
-    models = options.models()
+    trainings = options.trainings()
     chosen = {**asdict(options), "data": str(options.data), "only": list(options.only)}
     description = {**chosen, "settings": asdict(settings)}
     begin(out, description)
     measured: list[Measured] = []
-    for name, what in models.items():
+    for name, train in trainings.items():
         for seed in range(settings.seed, settings.seed + options.seeds):
             place = f"{slug(name)}-seed{seed}"
             this = Measured(name, seed, out / "models" / place, out / "runs" / place)
             if not is_measured(this.run):
                 say(f"{name}, seed {seed}: training")
-                trained_by(what, replace(settings, seed=seed), this.model, say)
+                train(replace(settings, seed=seed), this.model, say=say)
                 free_memory()
                 say(f"{name}, seed {seed}: measuring on ERAS")
                 measured_by("eras", f"hf:{this.model.resolve()}", this.run, options.arguments(name))
@@ -682,14 +616,7 @@ def run_table(
 def _write_accuracies(measured: Measured) -> None:
     """Write the accuracies on reviews as ``llmprops lab eras sentiment-accuracy`` does."""
     label = parse_spec(f"hf:{measured.model.resolve()}").label
-    rows = [
-        {
-            "model": label, "file": row["file"], "accuracy": row["accuracy"], "ci_low": row["accuracy_low"],
-            "ci_high": row["accuracy_high"], "n": row["n"],
-        }
-        for row in measured.scores
-        if "n" in row
-    ]  # fmt: skip
+    rows = [{"model": label, "file": file, **row} for file, row in measured.scores.items() if "n" in row]
     if rows:
         text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
         write_text(measured.run / "sentiment_accuracy.json", text)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,25 +23,13 @@ from pytest_llmprops.data.published_results import find
 from pytest_llmprops.data.sheet_files import SheetRecord, Table, read_table, sheet_text, write_new
 
 KEY = "key.json"
-_SHEETS, _PAGES = "annotator_*.csv", "annotator_*.html"
+_SHEETS, _PAGES = "annotator_*.csv", "annotator_*.txt"
 _COLUMNS = ("question", "rule", "correct")
 _ANSWERS = {"yes": True, "y": True, "no": False, "n": False}
-#: The page has no scripts and needs no other file.
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>{title}</title>
-<style>
-body {{ font-family: sans-serif; max-width: 48em; margin: 2em auto; }}
-section {{ break-after: page; }}
-td {{ padding: 0.1em 1em 0.1em 0; vertical-align: top; }}
-</style>
-<h1>{title}</h1>
-<p>Each list has texts of two groups, A and B. The groups are different based on a linguistic rule.
-For each list, say the rule as precisely as possible. You have three minutes per list.</p>
-{lists}
-</html>
-"""
+_INSTRUCTIONS = (
+    "Each list has texts of two groups, A and B. The groups are different based on a linguistic rule.\n"
+    "For each list, say the rule as precisely as possible. You have three minutes per list.\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +54,7 @@ def examples_in(data: Path | None) -> dict[str, Sequence[Example]]:
 def write_sheets(
     out: Path, examples: Mapping[str, Sequence[Example]], *, seed: int, ks: Sequence[int]
 ) -> list[Path]:
-    """Write ``annotator_1.html`` and ``annotator_1.csv`` … and ``key.json``; return the files.
+    """Write ``annotator_1.txt`` and ``annotator_1.csv`` … and ``key.json``; return the files.
 
     The tasks of each annotator are shuffled. Annotators must not see the key, which has the tasks and their rules.
 
@@ -85,7 +72,7 @@ def write_sheets(
             lists = [few_shot(examples[task], k) for task in tasks]
         except ValueError as error:
             raise UsageError(f"--k {k}: {error}") from None
-        files[f"{name}.html"] = _page(f"Annotator {number}", lists)
+        files[f"{name}.txt"] = _page(f"Annotator {number}", lists)
         records = [SheetRecord(n + 1, {"question": str(n)}) for n in range(1, len(tasks) + 1)]
         files[f"{name}.csv"] = sheet_text(Table(_COLUMNS, tuple(records)))
         sheets[f"{name}.csv"] = {"k": k, "tasks": tasks}
@@ -96,11 +83,13 @@ def write_sheets(
 
 
 def _page(title: str, lists: Sequence[Sequence[Example]]) -> str:
-    sections = []
+    """Return the text to print; a form feed begins a new sheet of paper for each list."""
+    pages = [f"{title}\n\n{_INSTRUCTIONS}"]
     for number, examples in enumerate(lists, 1):
-        lines = "\n".join(f"<tr><td>{label}<td>{escape(text)}" for text, label in examples)
-        sections.append(f"<section>\n<h2>{number}</h2>\n<table>\n{lines}\n</table>\n</section>")
-    return _PAGE.format(title=escape(title), lists="\n".join(sections))
+        pages.append(
+            "\n".join([f"List {number}\n", *(f"{label}  {text}" for text, label in examples)]) + "\n"
+        )
+    return "\f".join(pages)
 
 
 def read_sheets(folder: Path) -> list[Person]:

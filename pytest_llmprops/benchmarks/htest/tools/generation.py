@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.benchmarks.htest.items import GEOMETRY
+from pytest_llmprops.benchmarks.htest.items import GEOMETRY, TASKS
 from pytest_llmprops.benchmarks.htest.reading import LABELS
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, generate
+from pytest_llmprops.benchmarks.htest.tools.generators import generate
 from pytest_llmprops.benchmarks.htest.tools.letter_geometry import build_letter_geometry
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder, builtin_data

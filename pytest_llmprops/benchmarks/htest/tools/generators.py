@@ -12,16 +12,46 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import combinations
 
-from pytest_llmprops.benchmarks.htest.tools import vocabulary as words
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 Lexicon = Mapping[str, tuple[tuple[str, ...], ...]]
 """Word -> its pronunciations as ARPAbet phones; see ``pytest_llmprops.data.pronunciation``."""
 
+VOCABULARY = "htest/vocabulary.txt"
 _ATTEMPTS = 200  # Maximum draws for the partner of a word in a pair that does not rhyme.
+
+
+@cache
+def _vocabulary() -> dict[str, tuple[str, ...]]:
+    lists: dict[str, tuple[str, ...]] = {}
+    for section in DataFolder(builtin_data(), "builtin").text(VOCABULARY).split("# ")[1:]:
+        head, _, body = section.partition("\n")
+        items = body.split(";") if ";" in body else body.split()
+        lists[head.partition(":")[0]] = tuple(" ".join(item.split()) for item in items)
+    return lists
+
+
+def words(name: str) -> tuple[str, ...]:
+    """Return a list of ``data/htest/vocabulary.txt``, this project's words and phrases.
+
+    A line ``# NAME: comment`` begins a list. Its items are separated by semicolons if there are any, or else by spaces.
+    Lists that separate the groups of a task (vowel and consonant nouns, ``-ly`` and other adverbs) are used in *both*
+    groups, at another position in the sentence, so no word gives a label away. Places intentionally range from six to
+    more than forty letters. An item's length then says almost nothing about the short element that a rule is about
+    (``seven`` or ``7``, ``plus`` or ``+``).
+    """
+    return _vocabulary()[name]
+
+
+@cache
+def nouns() -> tuple[str, ...]:
+    """Return the vowel and consonant nouns."""
+    return words("VOWEL_NOUNS") + words("CONSONANT_NOUNS")
 
 
 def item_key(task: str, text: str) -> str:
@@ -75,7 +105,7 @@ def rhymes(rng: random.Random, half: int, lexicon: Lexicon, used: set[str]) -> t
     with several pronunciations are used only if all of them end with the same sounds.
     """
     ends: dict[str, tuple[str, ...]] = {}
-    for word in words.RHYME_WORDS:
+    for word in words("RHYME_WORDS"):
         sounds = {_rhyming_end(phones) for phones in lexicon.get(word, ())}
         if len(sounds) == 1:
             ends[word] = sounds.pop()
@@ -143,30 +173,30 @@ def _same_length(rng: random.Random, first: Sequence[str], second: Sequence[str]
 
 
 def _start_vowel(rng: random.Random, in_a: bool) -> str:
-    vowel, consonant = _same_length(rng, words.VOWEL_NOUNS, words.CONSONANT_NOUNS)
+    vowel, consonant = _same_length(rng, words("VOWEL_NOUNS"), words("CONSONANT_NOUNS"))
     # The object may begin with either. If it depended on the first noun, it would give the label away.
-    obj = rng.choice([noun for noun in words.NOUNS if noun not in (vowel, consonant)])
+    obj = rng.choice([noun for noun in nouns() if noun not in (vowel, consonant)])
     return (
-        f"{_capital(vowel if in_a else consonant)} {rng.choice(words.TRANSITIVE_VERBS)} {obj}"
-        f" {rng.choice(words.PLACES)} {rng.choice(words.ADVERBS_LY)}."
+        f"{_capital(vowel if in_a else consonant)} {rng.choice(words('TRANSITIVE_VERBS'))} {obj}"
+        f" {rng.choice(words('PLACES'))} {rng.choice(words('ADVERBS_LY'))}."
     )
 
 
 def _end_ly(rng: random.Random, in_a: bool) -> str:
-    ly, plain = _same_length(rng, words.ADVERBS_LY, words.ADVERBS_PLAIN)
+    ly, plain = _same_length(rng, words("ADVERBS_LY"), words("ADVERBS_PLAIN"))
     # The other adverb is of either kind. If it depended on the last one, it would give the label away.
-    kind = rng.choice((words.ADVERBS_LY, words.ADVERBS_PLAIN))
+    kind = rng.choice((words("ADVERBS_LY"), words("ADVERBS_PLAIN")))
     inner = rng.choice([adverb for adverb in kind if adverb not in (ly, plain)])
-    subject, verb = rng.choice(words.NOUNS), rng.choice(words.INTRANSITIVE_VERBS)
-    return f"{_capital(subject)} {verb} {inner} {rng.choice(words.PLACES)} {ly if in_a else plain}."
+    subject, verb = rng.choice(nouns()), rng.choice(words("INTRANSITIVE_VERBS"))
+    return f"{_capital(subject)} {verb} {inner} {rng.choice(words('PLACES'))} {ly if in_a else plain}."
 
 
 def _end_punctuation(rng: random.Random, in_a: bool) -> str:
     # Marks follow a word in both groups (in published B items the mark is separate, which adds a token).
     tokens = [
-        _capital(rng.choice(words.NOUNS)),
-        *rng.choice(words.PLACES).split(),
-        _capital(rng.choice(words.NOUNS)),
+        _capital(rng.choice(nouns())),
+        *rng.choice(words("PLACES")).split(),
+        _capital(rng.choice(nouns())),
     ]
     # Both groups have up to two marks inside. If only B had one, it would give the label away.
     for place in rng.sample(range(len(tokens) - 1), rng.randrange(3)):
@@ -179,8 +209,8 @@ def _end_punctuation(rng: random.Random, in_a: bool) -> str:
 def _uppercase(rng: random.Random, in_a: bool) -> str:
     # A: exactly one capital, at any letter including the first; B: none.
     text = (
-        f"{rng.choice(words.NOUNS)} {rng.choice(words.INTRANSITIVE_VERBS)}"
-        f" {rng.choice(words.PLACES)} {rng.choice(words.ADVERBS_LY)}."
+        f"{rng.choice(nouns())} {rng.choice(words('INTRANSITIVE_VERBS'))}"
+        f" {rng.choice(words('PLACES'))} {rng.choice(words('ADVERBS_LY'))}."
     )
     if not in_a:
         return text
@@ -190,44 +220,42 @@ def _uppercase(rng: random.Random, in_a: bool) -> str:
 
 def _hyphenated_word(rng: random.Random, in_a: bool) -> str:
     # B has the same compounds without hyphen, so only the hyphen differs.
-    compound = rng.choice(words.COMPOUNDS)
+    compound = rng.choice(words("COMPOUNDS"))
     if not in_a:
         compound = compound.replace("-", " ")
-    place = rng.choice(words.PLACES)
+    place = rng.choice(words("PLACES"))
     if rng.random() < 0.5:
-        verb, adverb = rng.choice(words.INTRANSITIVE_VERBS), rng.choice(words.ADVERBS_LY)
+        verb, adverb = rng.choice(words("INTRANSITIVE_VERBS")), rng.choice(words("ADVERBS_LY"))
         return f"The {compound} {verb} {place} {adverb}."
-    return f"The {rng.choice(words.NOUNS)} {rng.choice(words.TRANSITIVE_VERBS)} the {compound} {place}."
+    return f"The {rng.choice(nouns())} {rng.choice(words('TRANSITIVE_VERBS'))} the {compound} {place}."
 
 
 def _spelled_number(rng: random.Random, in_a: bool) -> str:
     # Both groups use the same numbers. Places vary in length, which hides the number's length.
-    word = rng.choice(list(words.NUMBERS))
-    number = word if in_a else str(words.NUMBERS[word])
-    adverb = f" {rng.choice(words.ADVERBS_LY)}" if rng.random() < 0.5 else ""
+    number = rng.choice(words("NUMBERS")).split()[not in_a]
+    adverb = f" {rng.choice(words('ADVERBS_LY'))}" if rng.random() < 0.5 else ""
     return (
-        f"{_capital(rng.choice(words.NOUNS))} {rng.choice(words.TRANSITIVE_VERBS)} {number}"
-        f" {rng.choice(words.PLURALS)} {rng.choice(words.PLACES)}{adverb}."
+        f"{_capital(rng.choice(nouns()))} {rng.choice(words('TRANSITIVE_VERBS'))} {number}"
+        f" {rng.choice(words('PLURALS'))} {rng.choice(words('PLACES'))}{adverb}."
     )
 
 
 def _spelled_math(rng: random.Random, in_a: bool) -> str:
     # Operators are one token in both forms.
-    word = rng.choice(list(words.MATH_OPERATORS))
-    operator = word if in_a else words.MATH_OPERATORS[word]
+    operator = rng.choice(words("MATH_OPERATORS")).split()[not in_a]
     return (
-        f"The {rng.choice(words.MATH_QUANTITIES)} {operator} {rng.randrange(2, 100)}"
-        f" {rng.choice(words.MATH_CONTEXTS)}."
+        f"The {rng.choice(words('MATH_QUANTITIES'))} {operator} {rng.randrange(2, 100)}"
+        f" {rng.choice(words('MATH_CONTEXTS'))}."
     )
 
 
 def _repeated_word(rng: random.Random, in_a: bool) -> str:
     # Both groups have five words. In B the word's neighbour is a different word of the same kind and length.
     kinds: list[Sequence[str]] = [
-        words.NOUNS,
-        words.INTRANSITIVE_VERBS,
-        words.ADVERBS_LY + words.ADVERBS_PLAIN,
-        words.PLURALS,
+        nouns(),
+        words("INTRANSITIVE_VERBS"),
+        words("ADVERBS_LY") + words("ADVERBS_PLAIN"),
+        words("PLURALS"),
     ]
     rng.shuffle(kinds)
     tokens = [rng.choice(kind) for kind in kinds]
@@ -299,9 +327,6 @@ _TEXTS: dict[str, Callable[[random.Random, bool], str]] = {
     "start_vowel": _start_vowel,
     "uppercase": _uppercase,
 }
-
-TASKS = tuple(sorted([*_TEXTS, "rhyme"]))
-"""The ten tasks, with the names of the published files."""
 
 
 def _distinct(task: str, rng: random.Random, n: int, used: set[str]) -> Iterator[str]:

@@ -21,50 +21,15 @@ from math import gcd
 from typing import Any
 
 from pytest_llmprops.core.protocols import generator
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 Point = tuple[int, int]
 Step = frozenset[Point]
 Glyph = frozenset[Step]
 Shape = frozenset[tuple[int, ...]]
 
+GLYPHS = "htest/glyphs.txt"
 _UNIT = 840  # Side length of a shape's box, divisible by every width and height up to eight.
-
-# Character -> one or several ways to draw it. Each is a list of strokes, and a stroke is a list of points "xy".
-_STROKES: dict[str, tuple[str, ...]] = {
-    "A": ("00 24 40, 12 32",), "∀": ("04 20 44, 12 32",), "Λ": ("00 24 40",), "V": ("04 20 44",),
-    "<": ("44 02 40",), ">": ("04 42 00",), "△": ("00 24 40 00",), "▽": ("04 20 44 04",),
-    "◁": ("44 02 40 44",), "▷": ("04 42 00 04",), "◇": ("02 24 42 20 02",), "□": ("00 04 44 40 00",),
-    "B": ("00 04 34 43 32 41 30 00, 02 32",), "D": ("00 04 34 43 41 30 00",),
-    "C": ("43 34 14 03 01 10 30 41",), "Ɔ": ("03 14 34 43 41 30 10 01",),
-    "O": ("10 30 41 43 34 14 03 01 10",), "Q": ("10 30 41 43 34 14 03 01 10, 22 40",),
-    "E": ("44 04 00 40, 02 42",), "Ǝ": ("04 44 40 00, 02 42",), "Ш": ("04 00 40 44, 20 24",),
-    "F": ("44 04 00, 02 42",), "Ⅎ": ("00 40 44, 02 42",),
-    "H": ("00 04, 40 44, 02 42",), "工": ("04 44, 00 40, 20 24",),
-    "K": ("00 04, 44 02 40",), "L": ("04 00 40",), "⅃": ("44 40 00",), "Γ": ("00 04 44",), "⅂": ("04 44 40",),
-    "M": ("00 04 22 44 40", "00 04 20 44 40", "00 14 20 34 40"),
-    "W": ("04 00 22 40 44", "04 00 24 40 44", "04 10 24 30 44"),
-    "Σ": ("44 04 22 00 40", "44 04 42 00 40"),
-    "N": ("00 04 40 44",), "И": ("04 00 44 40",), "Z": ("04 44 00 40",),
-    "P": ("00 04 34 43 32 02",), "b": ("04 00 30 41 32 02",), "d": ("44 40 10 01 12 42",),
-    "q": ("40 44 14 03 12 42",), "R": ("00 04 34 43 32 02, 22 40",), "Я": ("40 44 14 03 12 42, 22 00",),
-    "S": ("43 34 14 03 12 32 41 30 10 01",), "Ƨ": ("03 14 34 43 32 12 01 10 30 41",),
-    "T": ("04 44, 24 20",), "⊥": ("00 40, 24 20",), "⊢": ("00 04, 02 42",), "⊣": ("40 44, 02 42",),
-    "U": ("04 01 10 30 41 44",), "∩": ("00 03 14 34 43 40",), "⊂": ("44 14 03 01 10 40",),
-    "⊃": ("04 34 43 41 30 00",), "П": ("00 04 44 40",), "[": ("44 04 00 40",), "]": ("04 44 40 00",),
-    "X": ("00 44, 04 40",), "Y": ("04 22 44, 22 20",), "⅄": ("00 22 40, 22 24",),
-    "Ж": ("00 44, 04 40, 20 24",),
-    "+": ("02 42, 20 24",), "=": ("01 41, 03 43",), "—": ("02 42",), "|": ("20 24",), "/": ("00 44",),
-    "\\": ("04 40",), "⋈": ("00 04 40 44 00",), "⧖": ("04 44 00 40 04",),
-    "⊞": ("00 04 44 40 00, 02 42, 20 24",), "⊟": ("00 04 44 40 00, 02 42",),
-    "⊠": ("00 04 44 40 00, 00 44, 04 40",), "⊕": ("10 30 41 43 34 14 03 01 10, 02 42, 20 24",),
-    "⊖": ("10 30 41 43 34 14 03 01 10, 02 42",),
-    "h": ("00 04, 01 12 32 41 40",), "ɥ": ("44 40, 43 32 12 03 04",),
-    "n": ("00 04, 03 14 34 43 40",), "u": ("44 40, 41 30 10 01 04",),
-    "e": ("02 42 43 34 14 03 01 10 30 41",), "ə": ("42 02 01 10 30 41 43 34 14 03",),
-    "3": ("03 14 34 43 32 41 30 10 01, 22 32",), "Ɛ": ("43 34 14 03 12 01 10 30 41, 12 22",),
-    "6": ("43 34 14 03 01 10 30 41 32 12 01",), "9": ("01 10 30 41 43 34 14 03 12 32 43",),
-    "7": ("04 44 10",), "J": ("44 41 30 10 01",),
-}  # fmt: skip
 
 # Characters that look similar in print, or differ only in round and angular strokes. The options of a question
 # never contain two characters of a group.
@@ -89,9 +54,15 @@ def parse_strokes(text: str) -> Glyph:
     return frozenset(steps)
 
 
-GLYPHS: dict[str, tuple[Glyph, ...]] = {
-    character: tuple(parse_strokes(text) for text in variants) for character, variants in _STROKES.items()
-}
+@cache
+def drawings() -> dict[str, tuple[Glyph, ...]]:
+    """Return the ways to draw each character: a line of ``data/htest/glyphs.txt`` has a character and its strokes."""
+    drawn: dict[str, tuple[Glyph, ...]] = {}
+    for line in DataFolder(builtin_data(), "builtin").text(GLYPHS).splitlines():
+        character, _, strokes = line.partition(" ")
+        drawn[character] = (*drawn.get(character, ()), parse_strokes(strokes))
+    return drawn
+
 
 # Ways to turn or mirror a glyph: the four numbers of a matrix ((a, b), (c, d)).
 TRANSFORMS: dict[str, tuple[int, int, int, int]] = {
@@ -168,7 +139,7 @@ def shape(glyph: Glyph) -> Shape:
 @cache
 def _characters() -> dict[Shape, set[str]]:
     characters: dict[Shape, set[str]] = {}
-    for character, glyphs in GLYPHS.items():
+    for character, glyphs in drawings().items():
         for glyph in glyphs:
             characters.setdefault(shape(glyph), set()).add(character)
     return characters
@@ -263,7 +234,7 @@ def _question(
 
 def _turned_and_flipped() -> Iterator[Question]:
     for name, (type_, order, _) in _MOVES.items():
-        for character, glyphs in GLYPHS.items():
+        for character, glyphs in drawings().items():
             text = f"{order.format(_described(character))} Which character does it look like now?"
             results = [transform(glyph, name) for glyph in glyphs]
             yield from _question(type_, text, (character,), (character, name), results)
@@ -281,7 +252,7 @@ def _with_strokes(glyphs: Sequence[Glyph]) -> Iterator[tuple[str, str, list[Glyp
 
 
 def _added_and_removed() -> Iterator[Question]:
-    for character, glyphs in GLYPHS.items():
+    for character, glyphs in drawings().items():
         for step, order, results in _with_strokes(glyphs):
             text = f"Start from {_described(character)} and {order}. Which character does that make?"
             yield from _question("add_subtract", text, (character,), (character, step), results)
@@ -290,7 +261,7 @@ def _added_and_removed() -> Iterator[Question]:
             for name, (order, join) in _JOINS.items():
                 if name == "over" and first >= second:
                     continue
-                results = [join(one, other) for one in GLYPHS[first] for other in GLYPHS[second]]
+                results = [join(one, other) for one in drawings()[first] for other in drawings()[second]]
                 if recognise(results) & {first, second}:
                     continue  # The result looks like one of the two characters.
                 placed = order.format(_described(first), _described(second))
@@ -300,7 +271,7 @@ def _added_and_removed() -> Iterator[Question]:
 
 
 def _composite() -> Iterator[Question]:
-    for character, glyphs in GLYPHS.items():
+    for character, glyphs in drawings().items():
         description = _described(character)
         for move, (_, order, passive) in _MOVES.items():
             moved = [transform(glyph, move) for glyph in glyphs]
@@ -321,7 +292,7 @@ def _composite() -> Iterator[Question]:
 
 def _options(question: Question, rng: random.Random, answers: list[str]) -> list[str]:
     """Return three wrong options: variants of the letters in the question, then answers of other questions."""
-    glyphs = [glyph for source in question.sources for glyph in GLYPHS[source]]
+    glyphs = [glyph for source in question.sources for glyph in drawings()[source]]
     near = sorted(
         {*question.sources, *recognise(transform(glyph, move) for glyph in glyphs for move in _MOVES)}
     )

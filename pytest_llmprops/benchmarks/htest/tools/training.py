@@ -250,15 +250,13 @@ def run_experiment(
     settings: Settings,
     out: Path,
     *,
-    written: Callable[[Sequence[Path]], object],
     say: Callable[[str], object] = print,
     measured_by: Callable[[str, str, Path, Sequence[str]], None] = measure_suite,
-) -> None:
+) -> list[Path]:
     """Measure the base, then train and measure a model for each task and seed, or go on after a stop.
 
-    ``out`` gets ``models/`` and ``runs/``.
+    ``out`` gets ``models/`` and ``runs/``; the runs are returned.
 
-    :param written: Is called with the complete runs after each measurement.
     :raises UsageError: If an option cannot be used, or the folder has another experiment.
     """
     tasks = known_tasks(options.tasks)
@@ -283,7 +281,6 @@ def run_experiment(
             say(f"{place}: measuring")
             measured_by("htest", spec, run, options.arguments)
         runs.append(run)
-        written(runs)
 
     measure(ORIGINAL, spec_text(base))
     for task in tasks:
@@ -296,3 +293,4 @@ def run_experiment(
                 free_memory()
             measure(place, spec_text(base, str(folder.resolve()), "revision"))
     write_record(out, description, complete=True)
+    return runs

@@ -137,7 +137,9 @@ function details(data, reviews) {
       if (row < 0) return element("section", { class: "turn side" }, title, element("p", { class: "note" }, "No verdict on this item."));
       const { text, chunk } = held[side];
       title.append(mark(data.name(row, "status")));
-      const answer = replies[side] ? marked(parts[side], side ? "ins" : "del") : element("p", { class: "note" }, "(empty)");
+      // Words of a correct reply are never red: the other reply is the one that went wrong.
+      const tone = data.name(row, "status") === "correct" ? "good" : "bad";
+      const answer = replies[side] ? marked(parts[side], tone) : element("p", { class: "note" }, "(empty)");
       const given = element("p", {}, element("span", { class: "note" }, "Given: "), foreign("span", text[TEXT.given] || "–"),
         text[TEXT.reason] ? element("span", { class: "note" }, ` ${text[TEXT.reason]}`) : null,
         text[TEXT.reading] ? element("span", { class: "note" }, ` · read by: ${text[TEXT.reading]}`) : null);

@@ -72,9 +72,9 @@ function commonWords(a, b) {
   return places;
 }
 
-// A <pre> with the words that the other text lacks marked.
-function marked(parts, tag, more = {}) {
+// A <pre> with the words that the other text lacks marked, in a tone: good or bad.
+function marked(parts, tone, more = {}) {
   const made = foreign("pre", "", more);
-  made.append(...parts.map(([text, differs]) => (differs && text.trim() ? element(tag, {}, text) : text)));
+  made.append(...parts.map(([text, differs]) => (differs && text.trim() ? element("mark", { class: tone }, text) : text)));
   return made;
 }

@@ -1,5 +1,5 @@
 // The list of items: tabs, search, filters, columns, pages, and one item in a panel beside it. Its state is in the address.
-const PER_PAGE = 50;
+const PER_PAGE = 15;
 const TITLES = { series: "Model", benchmark: "Benchmark", task: "Task", language: "Language", source: "Items from" };
 // Columns that are hidden unless they are chosen, and those that narrow lists hide unless they are chosen.
 const RARE = new Set(["reason"]);
@@ -563,6 +563,7 @@ function valueChoice(data, state, change) {
 // Called where the page ends and the texts of the items begin. Plots and tables are painted before the list is built.
 function begin() {
   theme();
+  document.getElementById("folded-filters").open = !matchMedia("(max-width: 44rem)").matches;
   document.querySelectorAll("table.sortable").forEach(sortable);
   requestAnimationFrame(() => setTimeout(() => items().catch((error) => {
     const text = "DecompressionStream" in window ? `The list of items cannot be shown: ${error.message}` : "The list of items needs a newer browser: Chrome 80, Firefox 113, Safari 16.4.";

@@ -10,15 +10,11 @@ import pytest
 from pytest_llmprops.benchmarks.eras.items import SentencePair, fill_seeded
 from pytest_llmprops.benchmarks.eras.tools import traditional
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates
-from pytest_llmprops.benchmarks.eras.tools.traditional import (
-    CONVERTERS,
-    convert_sentence,
-    load_converter,
-)
-from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
+from pytest_llmprops.benchmarks.eras.tools.traditional import convert_sentence, load_converter
+from pytest_llmprops.core.errors import DataError, MissingExtra
+from pytest_llmprops.data.files import builtin_data
 
 pytest.importorskip("chinese_converter")
-opencc = pytest.importorskip("opencc")
 
 
 @cache
@@ -28,32 +24,29 @@ def pairs() -> tuple[SentencePair, ...]:
     return tuple(p for one in paradigms for p in fill_seeded(one, words, pairs=60, seed=7))
 
 
-def convert(pair: SentencePair, name: str) -> tuple[str, str]:
+def convert(pair: SentencePair) -> tuple[str, str]:
     """Return test and control sentence in traditional characters."""
     site, control_site = pair.paradigm.traditional or ("", "")
     start = pair.site_start
-    return convert_sentence(pair.test, start, name, site), convert_sentence(
-        pair.control, start, name, control_site
-    )
+    return convert_sentence(pair.test, start, site), convert_sentence(pair.control, start, control_site)
 
 
 #: What converters write for 姑娘, 学历, 历来, 王后, 后人, 邻里, 电缆, 干活, 采访, 采石, 制图, 复赛, 松动, 酒坛, 只 …
 WRONG = "姑孃 學曆 曆來 王後 后人 鄰裡 鄰裏 電缆 干活 采訪 采石 制圖 復賽 松動 酒壇 隻 來迴 喫".split()  # noqa: SIM905
 
 
-@pytest.mark.parametrize("name", CONVERTERS)
-def test_no_known_wrong_character_is_left(name: str) -> None:
+def test_no_known_wrong_character_is_left() -> None:
     """No sentence has a form that is known to be wrong, and no character changes with the words around it."""
     paradigms, words = load_templates()
     alone = {
-        word: traditional.corrected(word, load_converter(name)(word))
+        word: traditional.corrected(word, load_converter()(word))
         for one in paradigms
         for slot in one.slots
         for word in words[slot]
     }
     for pair in (pair for one in paradigms for pair in fill_seeded(one, words, pairs=200, seed=5)):
         for sentence, parts in zip(
-            convert(pair, name), (pair.paradigm.test_parts, pair.paradigm.control_parts), strict=True
+            convert(pair), (pair.paradigm.test_parts, pair.paradigm.control_parts), strict=True
         ):
             assert [wrong for wrong in WRONG if wrong in sentence] == [], sentence
             chosen, place = iter(pair.words), 0
@@ -66,31 +59,29 @@ def test_no_known_wrong_character_is_left(name: str) -> None:
 
 def test_sites_are_the_same_in_both_scripts() -> None:
     """Every site has a hand-written traditional form that is the same in simplified characters."""
-    paradigms, _ = load_templates()
-    simplify = opencc.OpenCC("t2s").convert
+    paradigms, words = load_templates()
+    simplify = pytest.importorskip("chinese_converter").to_simplified
     for one in paradigms:
         assert tuple(map(simplify, one.traditional)) == (one.site, one.control_site), one.id
     sites = {one.id: one.traditional for one in paradigms}
     # To charge is 衝, to rinse is 沖.
     assert (sites["13"], sites["14"]) == (("衝刺針", "衝鋒針"), ("沖刺針", "沖利針"))
-
-
-def test_simplified_data_has_no_traditional_character() -> None:
-    """Frames, sites and slot words are in simplified characters."""
-    paradigms, words = load_templates()
-    simplify = opencc.OpenCC("t2s").convert
     texts = [
         part for one in paradigms for part in (*one.test_parts, *one.control_parts) if isinstance(part, str)
     ]
     texts += [word for group in words.values() for word in group]
-    assert [text for text in texts if simplify(text) != text] == []
+    traditional_only = set(
+        (builtin_data() / "homophones" / "traditional.txt").read_text("utf-8").split()[0][::2]
+    )
+    assert [text for text in texts if traditional_only & set(text)] == [], (
+        "the data is in simplified characters"
+    )
 
 
-@pytest.mark.parametrize("name", CONVERTERS)
-def test_every_site_keeps_three_characters(name: str) -> None:
+def test_every_site_keeps_three_characters() -> None:
     """All 39 test and control sites, converted in context, remain three characters that occur once."""
     for pair in pairs():
-        test, control = convert(pair, name)
+        test, control = convert(pair)
         assert (len(test), len(control)) == (len(pair.test), len(pair.control))
         start, end = pair.site_start, pair.site_start + 3
         assert test.count(test[start:end]) == 1
@@ -98,41 +89,18 @@ def test_every_site_keeps_three_characters(name: str) -> None:
         assert test[start:end] != control[start:end]
 
 
-def test_opencc_keeps_one_context_for_test_and_control() -> None:
-    """With OpenCC the sentences of a pair differ only in the site, and a site is the same in all its sentences."""
-    sites = set()
-    for pair in pairs():
-        test, control = convert(pair, "opencc")
-        start, end = pair.site_start, pair.site_start + 3
-        assert test[:start] + test[end:] == control[:start] + control[end:]
-        sites.add((pair.paradigm.id, test[start:end], control[start:end]))
-    assert len(sites) == 39
-
-
-def test_site_is_converted_separately() -> None:
-    """OpenCC would match 道冲 across the site's edge in 赛道冲刺针 and write another character."""
-    text = "选手在赛道冲刺针对强敌调整步伐。"
-    assert "道沖刺" in load_converter("opencc")(text)
-    assert convert_sentence(text, text.index("冲"), "opencc") == "選手在賽道衝刺針對強敵調整步伐。"
-
-
 def test_a_change_of_length_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A converter that adds a character is an error, even if it drops another one elsewhere."""
-    monkeypatch.setattr(
-        traditional, "load_converter", lambda name: {"甲": "一二", "乙丙丁": "三四", "": ""}.__getitem__
-    )
+    changes = {"甲": "一二", "乙丙丁": "三四", "": ""}
+    monkeypatch.setattr(traditional, "load_converter", lambda: changes.__getitem__)
     with pytest.raises(DataError, match="number of characters"):
-        convert_sentence("甲乙丙丁", 1, "opencc")
+        convert_sentence("甲乙丙丁", 1, "乙丙丁")
 
 
-def test_unknown_and_missing_converters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Phrase configurations are refused, and the error for a missing package names the extra to install."""
-    with pytest.raises(UsageError, match="chinese-converter or opencc"):
-        load_converter("s2twp")
+def test_missing_converter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error for a missing package names the extra to install."""
     load_converter.cache_clear()
-    monkeypatch.setitem(sys.modules, "opencc", None)
     monkeypatch.setitem(sys.modules, "chinese_converter", None)
-    for name in CONVERTERS:
-        with pytest.raises(MissingExtra, match=r"pytest-llmprops\[zh\]"):
-            load_converter(name)
+    with pytest.raises(MissingExtra, match=r"pytest-llmprops\[zh\]"):
+        load_converter()
     load_converter.cache_clear()

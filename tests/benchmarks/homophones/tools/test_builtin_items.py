@@ -26,14 +26,6 @@ REPLACED = {
     "0092 0093 0094 0095 0096 0097 0098 0099 0100 0120 0123 0135 0144 0164 0172 0182 0188 0193",
     "zh": "0001 0046 0062 0231 0234 0240",
 }
-#: Stock phrases of replies; an English answer inside one would make any reply correct.
-STOCK = (
-    "In the sentence, the word is a homophone for another word, which means something else. For example, "
-    "it sounds like the Chinese characters; the pronunciation is similar or the same. I'm sorry, I apologize "
-    "but without more context or information it is hard to tell the true meaning. Based on the context it "
-    "refers to, translates to, likely, could be, might be, made-up, typo, misspelling, original, correct, "
-    "question, answer, understand, clarify, provide, interpretation, generally, believe, rather, therefore"
-)
 languages = pytest.mark.parametrize("lang", ["en", "es", "zh"])
 spelt = pytest.mark.parametrize("lang", ["en", "es"])
 
@@ -140,13 +132,6 @@ def test_spanish_dialects_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {row["dialect"] for row in rows("es")} == {"general", "seseo", "yeísmo", "seseo yeísmo"}
 
 
-def test_spanish_words_can_be_read_as_spanish() -> None:
-    """Spanish has no "ph", and an x is not read like a j or an s."""
-    for word, other in pairs("es"):
-        assert "ph" not in word
-        assert "x" not in word or "x" in other, (word, other)
-
-
 @cache
 def readings(character: str) -> frozenset[str]:
     """Return every toneless reading of one character, by pypinyin."""
@@ -168,16 +153,6 @@ def test_chinese_words_have_the_syllables_of_their_answers() -> None:
         tones: Iterator[str] = (syllable for character in word for syllable in syllables(character))
         same += [a == b for a, b in zip(wanted, tones, strict=True) if not a.endswith("5")]
     assert sum(same) / len(same) >= 2 / 3
-
-
-def test_english_answers_do_not_occur_in_stock_phrases() -> None:
-    """No English answer of a Chinese content word is part of a stock phrase, which would count under `contains`."""
-    stock = STOCK.casefold()
-    for row in rows("zh"):
-        answers = row["answer_english"].split("/")
-        assert all(a and a == a.strip() for a in answers), row
-        if row["function_word"] == "0":
-            assert [a for a in answers if a.casefold() in stock] == [], row
 
 
 @languages

@@ -20,9 +20,8 @@ from pytest_llmprops.benchmarks.homophones.tools.published import (
     read_sources,
     write_homophones,
 )
-from pytest_llmprops.benchmarks.homophones.tools.respelling import distance, respellings
+from pytest_llmprops.benchmarks.homophones.tools.respelling import distance
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder
 from tests.support.programs import ESPEAK
 
@@ -114,16 +113,6 @@ def test_translations_in_the_sentence_are_left_out() -> None:
             generate("es", n=1, seed=1, sources=[Source(text, answer, english)])
     with pytest.raises(UsageError, match="only 1 of 2"):
         generate("es", n=2, seed=1, sources=[OWN[0], Source("La hierba crece.", "hierba", "grass")])
-
-
-def test_built_in_pairs_are_not_new() -> None:
-    """*webo* for *huevo* is a built-in item, so it is not made again."""
-    assert ("webo", "huevo") in builtin_pairs("es")
-    source = Source("La gallina puso un huevo.", "huevo", "egg")
-    assert "webo" in next(respellings(["huevo"], "es", generator(1)))
-    words = {generate("es", n=1, seed=seed, sources=[source])[0]["word"] for seed in range(10)}
-    assert words
-    assert "webo" not in words
 
 
 def test_files_are_those_of_the_published_sets(tmp_path: Path) -> None:

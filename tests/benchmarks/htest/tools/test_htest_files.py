@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.benchmarks.htest.tools.generation import (
     EXAMPLES,
     export_train,
     generate_set,
     numbered,
 )
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate, item_key
+from pytest_llmprops.benchmarks.htest.tools.generators import Lexicon, generate, item_key
 from pytest_llmprops.core.errors import UsageError
 from tests.support.htest_rules import decide
 
@@ -43,18 +44,6 @@ def test_builtin_files_match_the_generator(task: str, lexicon: Lexicon) -> None:
     for part, texts in (("test", both[EXAMPLES:]), ("dev", both[:EXAMPLES])):
         assert [row["centerpiece"] for row in read(BUILTIN / f"{task}_{part}.jsonl")] == texts
         assert list(read(BUILTIN / f"{task}_{part}.jsonl")[0]) == list(numbered(texts)[0])
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_builtin_sets_are_balanced_and_disjoint(task: str, lexicon: Lexicon) -> None:
-    """200 test and 50 example rows alternate A and B, obey the rule, and share no item."""
-    test, examples = read(BUILTIN / f"{task}_test.jsonl"), read(BUILTIN / f"{task}_dev.jsonl")
-    for rows, size in ((test, 200), (examples, 50)):
-        first = size * REPLACED.get(task, 0)
-        assert [row["correct_options"][0] for row in rows] == [0, 1] * (size // 2)
-        assert [row["id"] for row in rows] == [f"{index:04d}" for index in range(first, first + size)]
-        assert ["A", "B"] * (size // 2) == [decide(task, row["centerpiece"], lexicon) for row in rows]
-    assert len(keys(task, test) | keys(task, examples)) == 250
 
 
 def test_builtin_sentences_are_not_the_published_ones() -> None:
@@ -106,18 +95,6 @@ def test_a_fresh_set_has_no_builtin_item(task: str, seed: int, tmp_path: Path) -
     assert not keys(task, second) & keys(task, [*first, *builtin])
 
 
-def test_a_fresh_set_of_chosen_tasks_is_repeatable(tmp_path: Path) -> None:
-    """Two runs with one seed write the same bytes, for the chosen tasks only; another seed writes others."""
-    folders = [tmp_path / name for name in ("one", "two", "other")]
-    for folder, seed in zip(folders, (5, 5, 6), strict=True):
-        generate_set(folder, seed=seed, n=20, tasks=["rhyme", "uppercase"])
-    contents = [
-        {path.name: path.read_bytes() for path in (folder / "htest").glob("*.jsonl")} for folder in folders
-    ]
-    assert len(contents[0]) == 4
-    assert contents[0] == contents[1] != contents[2]
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -136,50 +113,38 @@ def test_invalid_request_writes_nothing(options: dict[str, Any], says: str, tmp_
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An output folder that cannot be created, and a full disk, are errors with a fix."""
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    """An output folder that cannot be created is an error with a fix."""
     (tmp_path / "taken").write_text("x", "utf-8")
     with pytest.raises(UsageError, match=r"cannot write .*taken.*; .*choose another folder"):
         generate_set(tmp_path / "taken", seed=1, n=2, tasks=["end_ly"])
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(UsageError, match="No space left on device; free disk space"):
-        generate_set(tmp_path, seed=2, n=2, tasks=["end_ly"])
-    assert list((tmp_path / "htest").iterdir()) == []
-
 
 def test_training_files_are_disjoint_from_every_other_item(tmp_path: Path, lexicon: Lexicon) -> None:
-    """Each task has 1,000 chat rows, half A and half B, and none is built-in or excluded."""
+    """Each task has n chat rows, half A and half B, and none is built-in or excluded."""
     start, end = 'Input: "', '" Label: \nA \nB (Respond in one letter and nothing else)'
 
-    def texts(folder: Path, task: str) -> list[tuple[str, str]]:
+    def texts(folder: Path, task: str) -> list[str]:
         actual = []
-        for row in read(folder / f"{task}_train.jsonl"):
+        for number, row in enumerate(read(folder / f"{task}_train.jsonl")):
             user, assistant = row["messages"]
-            assert list(row) == ["messages"]
-            assert {"role", "content"} == set(user) == set(assistant)
-            assert (user["role"], assistant["role"]) == ("user", "assistant")
-            assert user["content"].startswith(start)
-            assert user["content"].endswith(end)
-            actual.append((user["content"].removeprefix(start).removesuffix(end), assistant["content"]))
+            assert (list(row), user["role"], assistant["role"]) == (["messages"], "user", "assistant")
+            text = user["content"].removeprefix(start).removesuffix(end)
+            assert user["content"] == f"{start}{text}{end}"
+            assert assistant["content"] == decide(task, text, lexicon) == "AB"[number % 2]
+            actual.append(text)
         return actual
 
     export_train(tmp_path / "one", n=1000, seed=3)
-    excluded: dict[str, list[str]] = {}
+    first = {task: texts(tmp_path / "one", task) for task in TASKS}
+    export_train(
+        tmp_path / "two", n=200, seed=3, exclude=[text for group in first.values() for text in group]
+    )
     for task in TASKS:
-        actual = texts(tmp_path / "one", task)
-        assert [label for _, label in actual] == ["A", "B"] * 500
-        assert [decide(task, text, lexicon) for text, _ in actual] == ["A", "B"] * 500
-        own = {item_key(task, text) for text, _ in actual}
+        own, again = (
+            {item_key(task, text) for text in some} for some in (first[task], texts(tmp_path / "two", task))
+        )
         builtin = read(BUILTIN / f"{task}_test.jsonl") + read(BUILTIN / f"{task}_dev.jsonl")
-        assert len(own) == 1000
-        assert not own & keys(task, builtin)
-        excluded[task] = [text for text, _ in actual]
-    everything = [text for group in excluded.values() for text in group]
-    export_train(tmp_path / "two", n=200, seed=3, exclude=everything)
-    for task in TASKS:
-        again = {item_key(task, text) for text, _ in texts(tmp_path / "two", task)}
-        assert not again & {item_key(task, text) for text in excluded[task]}
+        assert (len(own), len(again)) == (1000, 200)
+        assert not (own | again) & keys(task, builtin)
+        assert not own & again

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.htest.items import read_rows
+from pytest_llmprops.benchmarks.htest.items import TASKS, read_rows
 from pytest_llmprops.benchmarks.htest.reading import LABELS
-from pytest_llmprops.benchmarks.htest.tools import generators, vocabulary
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate, item_key
+from pytest_llmprops.benchmarks.htest.tools import generators
+from pytest_llmprops.benchmarks.htest.tools.generators import Lexicon, generate, item_key, words
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.pronunciation import load_cmudict
-from tests.support.htest_rules import RULE_TASKS, decide, rhyme_part
+from tests.support.htest_rules import decide
 
 
 def texts(task: str, lexicon: Lexicon, *, n: int = 1000, seed: int = 3) -> tuple[list[str], list[str]]:
@@ -34,42 +34,39 @@ def test_texts_are_distinct(task: str, lexicon: Lexicon) -> None:
 
 
 def test_too_small_vocabulary_is_an_error(lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A vocabulary too small for n ends in a one-line error, not in an endless loop."""
-    for name in ("MATH_QUANTITIES", "MATH_CONTEXTS"):
-        monkeypatch.setattr(vocabulary, name, getattr(vocabulary, name)[:1])
-    with pytest.raises(UsageError, match="htest/spelled_math: the vocabulary gives only"):
-        generate("spelled_math", n=4000, seed=1, lexicon=lexicon)
-
-
-def test_too_few_palindromes_are_an_error(lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the letters give fewer palindromes than asked for, one line says how many there are."""
+    """A vocabulary or an alphabet too small for n ends in a one-line error, not in an endless loop."""
     monkeypatch.setitem(generators.LETTERS, "c", "bdk")
-    with pytest.raises(UsageError, match=r"htest/palindrome: the vocabulary gives only \d+ more items"):
-        generate("palindrome", n=4000, seed=1, lexicon=lexicon)
+    few = {name: words(name)[:1] for name in ("MATH_QUANTITIES", "MATH_CONTEXTS", "MATH_OPERATORS")}
+    monkeypatch.setattr(generators, "words", few.__getitem__)
+    for task in ("spelled_math", "palindrome"):
+        with pytest.raises(UsageError, match=rf"htest/{task}: the vocabulary gives only \d+ more items"):
+            generate(task, n=4000, seed=1, lexicon=lexicon)
+
+
+LISTS = (
+    "VOWEL_NOUNS CONSONANT_NOUNS TRANSITIVE_VERBS INTRANSITIVE_VERBS ADVERBS_LY ADVERBS_PLAIN PLACES PLURALS"
+    " MATH_QUANTITIES MATH_CONTEXTS COMPOUNDS RHYME_WORDS"
+)
 
 
 def test_word_lists_are_consistent(lexicon: Lexicon) -> None:
     """No word occurs twice in a list; vowel nouns begin with a vowel sound, consonant nouns do not."""
-    lists = {
-        name: value for name, value in vars(vocabulary).items() if name.isupper() and isinstance(value, tuple)
-    }
-    assert len(lists) == 13
-    for name, words in lists.items():
-        assert len(words) == len(set(words)), name
-        assert all(words), name
+    lists = {name: words(name) for name in LISTS.split()}
+    assert min(map(len, lists.values())) >= 16
+    assert [name for name, items in lists.items() if len(set(items)) < len(items) or not all(items)] == []
 
     def sounds(word: str) -> set[bool]:
         return {phones[0][0] in "AEIOU" for phones in lexicon.get(word, ())}
 
-    assert {True} == set().union(*map(sounds, vocabulary.VOWEL_NOUNS))
-    assert {False} == set().union(*map(sounds, vocabulary.CONSONANT_NOUNS))
-    assert all(word[0] in "aeiou" for word in vocabulary.VOWEL_NOUNS)
-    assert not any(word[0] in "aeiouy" for word in vocabulary.CONSONANT_NOUNS)
-    assert not any(word.endswith("ly") for word in vocabulary.ADVERBS_PLAIN)
-    assert not set(vocabulary.RHYME_WORDS) - set(lexicon)
+    assert {True} == set().union(*map(sounds, lists["VOWEL_NOUNS"]))
+    assert {False} == set().union(*map(sounds, lists["CONSONANT_NOUNS"]))
+    assert all(word[0] in "aeiou" for word in lists["VOWEL_NOUNS"])
+    assert not any(word[0] in "aeiouy" for word in lists["CONSONANT_NOUNS"])
+    assert not any(word.endswith("ly") for word in lists["ADVERBS_PLAIN"])
+    assert not set(lists["RHYME_WORDS"]) - set(lexicon)
     # CMUdict gives "petty" a stress on the last vowel, so that it would rhyme with "tea", and "thyme" the th of "thin".
-    assert not {"petty", "thyme"} & set(vocabulary.RHYME_WORDS)
-    assert not [w for w in vocabulary.RHYME_WORDS if any(p[-1] in ("IY2", "IH2") for p in lexicon[w])]
+    assert not {"petty", "thyme"} & set(lists["RHYME_WORDS"])
+    assert not [w for w in lists["RHYME_WORDS"] if any(p[-1] in ("IY2", "IH2") for p in lexicon[w])]
 
 
 def test_uppercase_has_one_capital_or_none(lexicon: Lexicon) -> None:
@@ -115,60 +112,6 @@ def test_rhymes_do_not_show_in_the_spelling(lexicon: Lexicon) -> None:
     assert sum((used[0] & used[1]).values()) > 0.7 * 4000
 
 
-CASES = [
-    ("end_ly", "Goat runs there quickly.", "Goat runs quickly there."),
-    ("end_ly", "an only child, sadly", "a lyre"),
-    ("end_ly", "Butterfly", "butterflies"),
-    ("end_punctuation", "Goat at sea Moth...", "Goat... at sea Moth"),
-    ("end_punctuation", "Moth! ", "(Moth) flies"),
-    ("hyphenated_word", "a well-read goat", "a well read goat"),
-    ("hyphenated_word", "mother-in-law", "mother - in - law"),
-    ("hyphenated_word", "re-do 3", "from 3-4 pm"),
-    ("palindrome", "Racecar", "racecars"),
-    ("palindrome", "noon", "neon"),
-    ("repeated_word", "the goat Goat runs.", "goat the goat runs."),
-    ("repeated_word", "runs night. night.", "night nights"),
-    ("spelled_math", "The mean plus 4 here.", "The mean + 4 here."),
-    ("spelled_math", "The mean divided by 4.", "The mean / 4."),
-    ("spelled_math", "The mean exceeds 4.", "The mean plus = 4."),
-    ("spelled_number", "Goat eats nineteen hats.", "Goat eats 19 hats."),
-    ("spelled_number", "Twenty goats", "Weight of often tended goats"),
-    ("start_vowel", "Otter sees moth.", "Moth sees otter."),
-    ("start_vowel", '"Elk', "yak"),
-    ("uppercase", "goat rUns.", "goat runs."),
-    ("rhyme", "weight plate", "weight plane"),
-    ("rhyme", "money Sunny", "sunny sunny"),
-    ("rhyme", "tear hair", "cough though"),
-    ("rhyme", "blue shoe", "blue zzxq"),
-]
-
-
-@pytest.mark.parametrize(("task", "in_a", "in_b"), CASES)
-def test_rules_decide_known_cases(task: str, in_a: str, in_b: str, lexicon: Lexicon) -> None:
-    """Each rule puts one text in group A and a similar one in group B."""
-    assert (decide(task, in_a, lexicon), decide(task, in_b, lexicon)) == ("A", "B")
-
-
-def test_rhyme_starts_at_the_last_stressed_vowel() -> None:
-    """The rhyming part runs from the last stressed vowel to the end, without stress digits."""
-    assert rhyme_part(("K", "AH0", "M", "P", "EH1", "R")) == ("EH", "R")
-    assert rhyme_part(("M", "AH1", "N", "IY0")) == ("AH", "N", "IY")
-    assert rhyme_part(("DH", "AH0")) == ("AH",)
-
-
-@pytest.mark.parametrize("task", ["rhyme", "reverse"])
-def test_rule_that_cannot_be_applied_says_why(task: str) -> None:
-    """An unknown task, or rhyme without a dictionary, is a one-line error that names the task."""
-    with pytest.raises(UsageError, match=task) as error:
-        decide(task, "blue shoe")
-    assert "\n" not in str(error.value)
-
-
-def test_rules_and_generators_cover_the_same_tasks() -> None:
-    """Every generated task has a rule."""
-    assert RULE_TASKS == TASKS
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_every_generated_item_obeys_its_label(task: str) -> None:
     """For every seed, the independent rule gives each item its label."""
@@ -205,11 +148,3 @@ def test_published_labels_that_contradict_the_rule_are_documented(
     rows = read_rows(DataFolder(published, "published"), f"htest/{file.name}", options=2)
     wrong = {n for n, row in enumerate(rows, 1) if decide(task, row.text, lexicon) != LABELS[row.answer]}
     assert documented_labels().get(file.name, set()) == wrong
-
-
-def test_documented_labels_are_those_of_checked_files() -> None:
-    """The documentation lists 10 labels of uppercase, 5 and 1 of end_ly, and 2 of palindrome."""
-    counts = {file: len(lines) for file, lines in documented_labels().items()}
-    assert counts == {
-        "uppercase_test.jsonl": 10, "end_ly_test.jsonl": 5, "end_ly_dev.jsonl": 1, "palindrome_test.jsonl": 2,
-    }  # fmt: skip
