@@ -36,12 +36,12 @@ def add_list(groups: Groups) -> None:
     """Add ``list``."""
     command = groups.add_parser(
         "list",
-        help="the installed benchmarks with their items and calls, and the models with what each needs",
-        description="List the installed benchmarks: their built-in items, and the calls that a chat model gets for all"
-        " of them with the protocol quick, and with --llm-size small and standard, without stored replies; for"
-        " benchmarks that are named, also those with the protocol paper. pytest --llm-plan counts the calls of one"
-        " selection. Then list what --model accepts: an example of each backend and alias, the requests that it serves,"
-        " the packages that are missing, and the environment variables with its keys (never their values).",
+        help="the installed benchmarks with their items, and the models with what each needs",
+        description="List the installed benchmarks with their built-in items, of all and of --llm-size small and"
+        " standard; for benchmarks that are named, with the calls that a chat model gets with the protocols quick and"
+        " paper, without stored replies. pytest --llm-plan counts the calls of one selection. Then list what --model"
+        " accepts: an example of each backend and alias, the requests that it serves, the packages that are missing,"
+        " and the environment variables with its keys (never their values).",
     )
     command.add_argument(
         "names",
@@ -82,19 +82,23 @@ def _list(options: argparse.Namespace) -> int:
 
 def _suites(names: Sequence[str]) -> None:
     """Print the items and calls of the named benchmarks, or of all."""
-    chosen = [find_registration(name) for name in names] or registrations()
-    # The calls of paper take three times as long to count as the others.
-    protocols = ("quick", "paper") if names else ("quick",)
-    columns = [f"calls {name}" for name in protocols]
-    table: list[tuple[str, ...]] = [("benchmark", "items", *columns, "small", "standard", "what it measures")]
-    for registration in chosen:
+    # Counting the calls of all benchmarks takes half a minute.
+    columns = (
+        ("calls quick", "calls paper", "calls small", "calls standard") if names else ("small", "standard")
+    )
+    table: list[tuple[str, ...]] = [("benchmark", "items", *columns, "what it measures")]
+    for registration in [find_registration(name) for name in names] or registrations():
         benchmark = registration.load_class()()
-        quick, *others = (_cases(registration, benchmark, name) for name in protocols)
+        quick = _cases(registration, benchmark, "quick")
+        sizes = []
         for size in ("small", "standard"):
             kept = {item.id for item in sized([case.item for case in quick], benchmark.sizes.get(size, {}))}
-            others.append([case for case in quick if case.item.id in kept])
-        calls = (f"{_calls(cases):,}" for cases in (quick, *others))
-        table.append((benchmark.name, f"{len(quick):,}", *calls, benchmark.about))
+            sizes.append([case for case in quick if case.item.id in kept])
+        if names:
+            numbers = [_calls(cases) for cases in (quick, _cases(registration, benchmark, "paper"), *sizes)]
+        else:
+            numbers = [len(cases) for cases in sizes]
+        table.append((benchmark.name, f"{len(quick):,}", *(f"{n:,}" for n in numbers), benchmark.about))
     print_table(table)
 
 

@@ -158,7 +158,9 @@ def test_entry_is_collected(table: PaperTable, measure: Measure, tmp_path: Path,
 
 
 @pytest.mark.parametrize("table", OTHERS, ids=lambda table: table.id)
-def test_names_of_the_report_exist(table: PaperTable, measure: Measure, tmp_path: Path) -> None:
+def test_names_of_the_report_exist(
+    table: PaperTable, measure: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each name in the column `report` is a table or a figure of a real report."""
     if table.paper == "htest":
         # Its runs differ in the number of examples only, which changes no names.
@@ -168,10 +170,12 @@ def test_names_of_the_report_exist(table: PaperTable, measure: Measure, tmp_path
         runs = measure(first_with(table.command) if table.id != "eras/figure-5" else "eras/table-2")
     if table.id == "eras/figure-5":
         # Accuracies on sentiment data are measured by another command.
-        (tmp_path / "reviews.csv").write_text("label,review\n1,很好\n0,很差\n", "utf-8")
-        assert (
-            main(["lab", "eras", "sentiment-accuracy", str(tmp_path / "reviews.csv"), "--run", runs[1]]) == 0
-        )
+        reviews = tmp_path / "data" / "training" / "chnsenticorp" / "test.tsv"
+        reviews.parent.mkdir(parents=True)
+        reviews.write_text("label\ttext_a\n1\t很好\n0\t很差\n", "utf-8")
+        with monkeypatch.context() as patched:
+            patched.setenv("LLMPROPS_DATA", str(tmp_path / "data"))
+            assert main(["lab", "eras", "sentiment-accuracy", "--run", runs[1]]) == 0
     assert main(["papers", table.id, *runs, "--out", str(tmp_path)]) == 0
     parts = found(table, tmp_path)
     assert all(parts.values()), parts
