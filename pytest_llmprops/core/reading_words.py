@@ -93,7 +93,7 @@ CHINESE = Words(
     "总之|综上|综上所述|正确|修改后|应为|准确",
     link="是|为|应该?|就|选项?|的|倾向|情感|会|偏向?|更|正确|认为",
     but="但是?|然而|实则|最终|最后|正确|因此|所以|却|而是",
-    rejects="不是?|非|没有?|无|未|别|除了|排除|看似|乍一?看|表面|与其说|而非|并非|不选|原以为|错误的?是|而不",
+    rejects="不是?|没有?|无|未|别|除了|排除|看似|乍一?看|表面|与其说|而非|并非|不选|原以为|错误的?是|而不",
     rejected="(?:选?项)?(?:并|就|都|是)?(?:错误?|有误|不(?:太?合适|对|正确|成立|符合|恰当|是|行|可能))|可以排除",
     right="(?:选?项)?(?:更|最|是|才是)?(?:正确|合适|恰当|对的|成立|符合)",
     stops="而是|而选|但是?|却|(?<!不)应该?[是为]|(?<!不)应选|所以|因此|其实",
@@ -183,7 +183,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 _QUOTES = r"[\s\"'*_`(\[{<$]"
 _AFTER = r"[\"'*_`)\]}>$]{0,4}[ \t]{0,3}"
-# Searched in the text before an option, up to it.
+#: These are searched in the text before an option, and end at it.
 CUE = _compiled(
     rf"(?:{_any('answer')}|→|[=-]>)(?:(?:[\s\"'*_`(\[{{<$:=>,✓→-]|{_any('link')}){{0,12}}\Z"
     rf"|[^.;!?\n]{{0,50}} (?:is|was|would be):?{_QUOTES}*\Z)|✓{_QUOTES}*\Z|{_any('but')}[^.;!?\n]{{0,60}}\Z"
@@ -195,7 +195,7 @@ REJECTS_LABEL = _compiled(
 FIRST = _compiled(rf"{_any('first')}[^.;!?\n,]*,?[^.;!?\n,]{{0,30}}\Z")
 IF = _compiled(rf"{BEGIN}(?:if|unless|otherwise|whether){END}|如果|若是|否则")
 STOPS = _compiled(rf"[.;!?:\n—–]|,(?!\s*(?:or|nor)\b)|→|[=-]>|{_any('stops')}")
-# Matched after an option.
+#: These are matched after an option.
 RIGHT = _compiled(rf"{_AFTER}(?:{_any('right', begins=False)}|✓|\?+\s*(?:yes|yep|correct|right|对|是)\b)")
 REJECTED = _compiled(
     rf"{_AFTER}-?(?:{_any('rejected', begins=False)}|✗"
@@ -211,12 +211,12 @@ AFTER_ANSWER = re.compile(
     r"|pattern|rather|seems?|since|texts?|then|though|to|too|type|was|when|which|while|with|would|wouldn't)\b"
     r"|(?! +[A-Za-zÀ-ɏ]{2})"
 )
-# Between two options.
+#: These are between two options.
 OR = _compiled(_any("joins") + "|[/&]")
 JOINED = _compiled(
     rf"(?:[\s\"'*_`()\[\],/\\|&;.+\d-]|{_any('joins')}|{BEGIN}(?:the|option|label|letter|answer)s?{END}){{0,24}}"
 )
-# Anywhere.
+#: These may be anywhere.
 AFFIRMS = _compiled(_any("affirms"))
 TURNS = _compiled(_any("turns"))
 CALLED_RIGHT = _compiled(f"{_any('turns')}|{_any('answer')}|✓")
@@ -225,7 +225,7 @@ NEXT = _compiled(
     r"\n[ \t#*>_]*(?:input|question|sentence|text|review|prompt|user|human|instruction|q|english|句子"
     r"|问题|输入|用户|下面这句话)(?: ?\d{1,2})?[ \t*_]*(?:[:：\"]|表达)"
 )
-# Lists: the line of one with commas, or without items; keys of JSON with a remark or a number, a name, a kind.
+#: The line of a list with commas, or without items; keys of JSON with a remark or a number, a name, a kind.
 LISTED = _compiled(
     r"[ \t*_]*(?:[\w ]{0,40}\b)?(?:entit(?:y|ies)|items?|names|list|answers?|results?)\b[\w *_]{0,30}[:：][*_]{0,2}"
     r"\s*(?P<items>\S.*)"

@@ -1,11 +1,12 @@
-"""An event loop in a thread, which the code of benchmarks cannot end."""
+"""An event loop in a thread, which the code of benchmarks cannot end, and a thread for what would block the loop."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import queue
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 # Which exceptions interrupt the code that calls a model or a benchmark, and which are mistakes of theirs.
@@ -47,6 +48,62 @@ async def forget_cancellation() -> None:
 
 T = TypeVar("T")
 CLOSE_SECONDS = 15.0
+
+
+def resolve(future: asyncio.Future[T], result: T, error: BaseException | None) -> None:
+    """Give a future its result or its error, unless the one who waits for it was cancelled."""
+    if not future.done():
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+
+def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *values: object) -> None:
+    """Call a function on a loop, from another thread; a process that ends may have closed it."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *values)
+
+
+class DaemonThread:
+    """A thread that runs functions one after the other.
+
+    It is a daemon, unlike those of an executor: a server that does not answer cannot keep the process alive.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def do(self, job: Callable[[], None]) -> None:
+        """Run ``job``, which must not raise, after those before it."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    async def run(self, function: Callable[..., T], *values: Any) -> T:
+        """Return the result of a function that blocks."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def job() -> None:
+            try:
+                call_soon(loop, resolve, future, function(*values), None)
+            except BaseException as error:
+                call_soon(loop, resolve, future, None, error)
+
+        self.do(job)
+        return await future
+
+    def close(self) -> None:
+        """End the thread after the functions so far."""
+        self._jobs.put(None)
 
 
 class LoopThread:

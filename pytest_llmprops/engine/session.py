@@ -243,8 +243,10 @@ class BrokerProcess:
         self._status: int | None = None
         self.process = start_server(self.socket, self._errors)
         assert self.process.stdin is not None
-        self.process.stdin.write(text(config).encode())
-        self.process.stdin.flush()
+        # A process that has ended already is one that ends later: its clients fail, and the summary says why.
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(text(config).encode())
+            self.process.stdin.flush()
         self._watching = threading.Thread(target=self._watch, daemon=True)
         self._watching.start()
 

@@ -83,6 +83,7 @@ def test_options_have_forms(reply: str, options: tuple[tuple[str, ...], ...], ex
         ("1. a: Huy 2. b: Ghent 3. c: 1964", ["a: Huy", "b: Ghent", "c: 1964"]),
         ('[{"type": "city", "name": "Huy"}, {"city": "Ghent"}]', ["city: Huy", "city: Ghent"]),
         ("| # | type | entity |\n|---|---|---|\n| 1 | city | Huy |", ["city: Huy"]),
+        ("“1. Huy\n2. Ghent”", ["Huy", "Ghent”"]),
         ("1. Tiger\n\nWait, that is wrong. Corrected list:\n1. Huy", ["Huy"]),
         ("- WAIT\n- PENDING", ["WAIT", "PENDING"]),
         ("**Entities:**\n\n1. Huy\n   - a city\n2. Ghent", ["Huy", "Ghent"]),

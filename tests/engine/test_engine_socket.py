@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import socket
 import stat
+import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
+from pytest_llmprops.engine import session
 from pytest_llmprops.engine.broker import remote as client_module
 from pytest_llmprops.engine.broker import remote as wire
 from pytest_llmprops.engine.broker.remote import RemoteBroker
 from pytest_llmprops.engine.broker.server import Server
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.session import BrokerProcess
+from pytest_llmprops.engine.session import BrokerProcess, start_server
 from pytest_llmprops.models.fake import FakeModel
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.records.files import from_text, text
@@ -161,6 +163,27 @@ def test_a_process_that_ends_without_a_socket_is_not_waited_for(tmp_path: Path) 
     finally:
         process.close()
     assert not Path(process.socket).parent.exists()
+
+
+def test_a_process_that_is_killed_before_it_is_configured_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that ends before it has its configuration is an error like one that ends later."""
+
+    def killed(path: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+        process = start_server(path, errors)
+        process.kill()
+        process.wait()
+        return process
+
+    monkeypatch.setattr(session, "start_server", killed)
+    process = BrokerProcess(BrokerConfig({}, store=str(tmp_path / "s.sqlite")))
+    try:
+        with pytest.raises(BackendError, match="process ended"):
+            asyncio.run(RemoteBroker(process.socket).report())
+        assert process.failure() == "the broker process was killed (out of memory?)"
+    finally:
+        process.close()
 
 
 def test_socket_without_a_server_is_an_error(path: str) -> None:

@@ -55,7 +55,7 @@ def pair_of_runs(
     for benchmark, task, language in LINES:
         drop = 0.0 if is_unchanged else float(rng.choice([0.0, 0.0, 0.05, 0.6, -0.6]))
         size = int(rng.choice([1, 1, 3]))
-        for n in range(int(rng.integers(18, 36))):
+        for n in range(int(rng.integers(18, 28))):
             first = verdict(f"{task}/{language}/{n}", benchmark=benchmark, task=task, language=language)
             first = replace(first, cluster=f"{task}/{language}/{n // size}")
             usual = rng.random() < 0.7

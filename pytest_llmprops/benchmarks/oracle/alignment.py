@@ -25,7 +25,7 @@ from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, Tokens, Tree,
 TIE = 1e-6
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class NodeMapping:
     """A phrase of the first sentence and one of the second, as tokens in order. Either may have been mapped."""
 

@@ -44,6 +44,7 @@ from pytest_llmprops.benchmarks.oracle.trees import (
     Tokens,
     Tree,
     cosines,
+    mean_of,
     token_vectors,
 )
 from pytest_llmprops.core.errors import BackendError, DataError
@@ -117,7 +118,7 @@ class _Side:
 
     def argument(self, node: Node) -> Argument | None:
         """Return the smallest argument of a verb that contains a constituent."""
-        around = [one for one in self.arguments if inside((node.start, node.end), one.span)]
+        around = [a for a in self.arguments if a.span[0] <= node.start and node.end <= a.span[1]]
         return min(around, key=lambda one: one.span[1] - one.span[0], default=None)
 
     def words(self, tokens: Collection[int]) -> tuple[str, ...]:
@@ -128,13 +129,6 @@ class _Side:
         """Return the content words of a phrase, without negations."""
         words = (self.tree.tokens[token].lower() for token in sorted(self.content.intersection(tokens)))
         return tuple(word for word in words if word not in NEGATIONS)
-
-    def mean(self, tokens: Collection[int]) -> Array:
-        """Return the mean vector of a phrase's tokens, without those that have none."""
-        known: Array = self.vectors[sorted(tokens)]
-        known = known[known.any(axis=1)]
-        mean: Array = known.mean(axis=0) if len(known) else self.vectors[0] * 0
-        return mean
 
     def trimmed(self, tokens: Collection[int]) -> Tokens:
         """Return a phrase without the punctuation at its ends and at the ends of its gaps."""
@@ -216,7 +210,8 @@ class _Division:
 
     def _similarity(self, pair: Pair) -> float:
         """Return the cosine of the phrases' mean vectors; 0 if one has none."""
-        return self._cosine(self.one.mean(pair[0]), self.two.mean(pair[1]))
+        sides = zip((self.one, self.two), pair, strict=True)
+        return self._cosine(*(mean_of(side.vectors[sorted(tokens)]) for side, tokens in sides))
 
     def _cosine(self, one: Array, two: Array) -> float:
         cosine = float(cosines(one[None, :], two[None, :])[0, 0])
@@ -290,8 +285,9 @@ def _of_clause(tree: Tree, clause: Node) -> Iterator[Argument]:
         is_be = any(tree.tokens[verb].lower() in _BE for verb in verbs)
         if not deeper:
             break
-        passive = is_be and _first_tag(tree, deeper[0]) == "VBN"
         inner = deeper[0]
+        tags = tree.tags[inner.start : inner.end]
+        passive = is_be and next((tag for tag in tags if tag.startswith("VB")), "") == "VBN"
     if not verbs:
         return
     verb = verbs[-1]
@@ -309,17 +305,6 @@ def _of_clause(tree: Tree, clause: Node) -> Iterator[Argument]:
         if passive and "PP" in _labels(child) and tree.tokens[child.start].lower() == "by":
             yield Argument((child.start + 1, child.end), "agent", verb)
             return
-
-
-def _first_tag(tree: Tree, predicate: Node) -> str:
-    """Return the tag of the first verb of a verb phrase."""
-    tags = (tree.tags[token] for token in range(predicate.start, predicate.end))
-    return next((tag for tag in tags if tag.startswith("VB")), "")
-
-
-def inside(part: Span, span: Span) -> bool:
-    """Return True if ``part`` is in ``span``."""
-    return span[0] <= part[0] and part[1] <= span[1]
 
 
 def head_of(tree: Tree, place: int) -> Node | None:

@@ -107,7 +107,7 @@ def normalised(name: str) -> str:
 
 
 def contains_words(text: str, part: str) -> bool:
-    """Return True if ``text`` contains ``part`` as whole words. Both are normalised; "" is never contained."""
+    """Return True if ``text`` contains ``part`` as whole words, literally; "" is never contained."""
     start = text.find(part) if part else -1
     while start >= 0:
         stop = start + len(part)
@@ -131,7 +131,9 @@ def read_list(reply: str, text: str = "") -> ListReading:
     :param text: the sentence of the prompt; without it, only the form of the items counts.
     """
     normal = normalised(text)
-    rest = reply[:LONGEST_READ] if "tiger" in normal else _EXAMPLE.sub("", reply[:LONGEST_READ])
+    # The example of prompt 1 is a list in quotation marks.
+    reply = re.sub(r"\A\s*[\"“](?=\d)", "", reply[:LONGEST_READ])
+    rest = reply if "tiger" in normal else _EXAMPLE.sub("", reply)
     if rest.lstrip().startswith("{"):
         # One object per line.
         rest = f"[{_OBJECTS.sub('}, {', rest)}]"
@@ -139,7 +141,7 @@ def read_list(reply: str, text: str = "") -> ListReading:
     if items is None:
         items = _unmarked(rest, normal)
     if items is None:
-        is_example = rest != reply[:LONGEST_READ]
+        is_example = rest != reply
         why = "repeats the prompt" if is_example else "is not a list" if reply.strip() else "is empty"
         return ListReading(None, f"the reply {why}")
     entities: dict[str, Extracted] = {}
@@ -379,7 +381,7 @@ def _mentions(core: str, sentence: str) -> list[Span]:
             break
     else:
         return []
-    begin = _beginning(sentence)
+    begin = beginning(sentence)
     starts = [span for span in spans if span[0] == begin]
     if core[0].swapcase() == core[0] or (starts and len(spans) > 1):
         return spans
@@ -420,7 +422,7 @@ def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str],
     """
     parts: list[str] = []
     done = 0
-    begins = _beginning(sentence)
+    begins = beginning(sentence)
     for (start, end), place in sorted(
         (span, i) for i, entity in enumerate(entities) for span in entity.spans
     ):
@@ -437,7 +439,7 @@ def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str],
     return "".join([*parts, sentence[done:]])
 
 
-def _beginning(sentence: str) -> int:
+def beginning(sentence: str) -> int:
     """Return the place of the first letter or digit."""
     return next((place for place, letter in enumerate(sentence) if letter.isalnum()), 0)
 
@@ -448,13 +450,6 @@ _BEGINS = re.compile(r"(?:\A|[.!?:;…][\"'“”‘’)\]]*\s|[\"“‘(\[]|(?:
 #: a digit, an underscore, a capital after a small letter, or two capitals in a row
 _IDENTIFIER = re.compile(r"\d|\w_\w|[a-z][A-Z]|[A-Z]{2}|\w::\w")
 _PRONOUN = re.compile(r"I(?:['’]\w+)?\Z")
-#: words that a heading in capitals writes small
-_SMALL = frozenset(
-    {
-        "a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "into", "of", "on", "or", "over", "the", "to",
-        "via", "vs", "with",
-    }
-)  # fmt: skip
 
 
 def written_names(sentence: str) -> tuple[str, ...]:
@@ -464,7 +459,8 @@ def written_names(sentence: str) -> tuple[str, ...]:
     ``MAX_SIZE`` or ``readAll``. In a heading, whose words all have capitals, these tell nothing.
     """
     words = [match for match in _WORD.finditer(sentence) if any(map(str.isalnum, match[0]))]
-    is_heading = all(match[0] in _SMALL or not match[0][0].islower() for match in words)
+    # A heading writes short words small.
+    is_heading = all(len(match[0]) < 4 or not match[0][0].islower() for match in words)
     names = []
     for match in words:
         word = match[0]

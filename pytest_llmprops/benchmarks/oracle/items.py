@@ -57,7 +57,6 @@ DIRECTIONS = {
 }  # fmt: skip
 LANGUAGE = "en"
 DOMAINS = ("general", "technical", "hardware")
-LEVELS = ("clear", "subtle")
 PAIRS_FILE = "oracle/pairs.jsonl"
 OWN_FILE = "oracle/sentences.txt"
 #: letter in the ids of the items -> file
@@ -70,8 +69,6 @@ MSRP = ("msrp/msr_paraphrase_train.txt", "msrp/msr_paraphrase_test.txt")
 MSRP_COLUMNS = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
 #: maximum length of a sentence, in characters
 LONGEST = 2000
-
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}\Z")
 
 
 def items(files: DataFiles) -> Iterator[Item]:
@@ -127,47 +124,15 @@ def _linearity(
 
 
 def _labelled_items(files: DataFiles, domain: str) -> Iterator[Item]:
-    path = f"oracle/{domain}.jsonl"
-    for row in files.jsonl(path, required=("id", "text", "entities")):
-        place = f"{path}: row {row['id']!r}"
-        name = f"oracle/{domain}/{_id(row['id'], place)}"
-        text = _sentence(row["text"], place)
-        yield _linearity(name, text, _entities(row["entities"], text, place), domain, files.source)
+    for row in files.jsonl(f"oracle/{domain}.jsonl", required=("id", "text", "entities")):
+        entities = tuple((entity["name"], entity["kind"]) for entity in row["entities"])
+        yield _linearity(f"oracle/{domain}/{row['id']}", row["text"], entities, domain, files.source)
 
 
-def _entities(entities: Any, text: str, place: str) -> tuple[tuple[str, str], ...]:
-    if type(entities) is not list:
-        _fail(place, "'entities' is not a list", 'write [{"name": "Oslo", "kind": "city"}] or []')
-    kinds: dict[str, str] = {}
-    for entity in entities:
-        name, kind = (entity.get("name"), entity.get("kind")) if type(entity) is dict else (None, None)
-        if type(name) is not str or type(kind) is not str or not name.strip() or not kind.strip():
-            _fail(place, f"invalid entity {entity!r}", 'write {"name": "Oslo", "kind": "city"}')
-        if name in kinds:
-            _fail(place, f"the entity {name!r} is listed twice", "list it once")
-        if not occurs_in(name, text):
-            _fail(place, f"the entity {name!r} is not in the text", "write the name as it is in the text")
-        kinds[name] = kind
-    return tuple(kinds.items())
-
-
-def occurs_in(name: str, text: str) -> bool:
-    """Return True if ``text`` contains ``name`` literally, and not as part of a longer word."""
-    # To compile a regular expression per name takes longer than to read all items.
-    begins_word, ends_word = name[:1].isalnum(), name[-1:].isalnum()
-    start = text.find(name)
-    while start >= 0:
-        end = start + len(name)
-        joined_left = begins_word and _is_in_word(text[start - 1 : start])
-        joined_right = ends_word and _is_in_word(text[end : end + 1])
-        if not joined_left and not joined_right:
-            return True
-        start = text.find(name, start + 1)
-    return False
-
-
-def _is_in_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
+def _builtin_pairs(files: DataFiles) -> Iterator[Item]:
+    for row in files.jsonl(PAIRS_FILE, required=("id", "first", "second", "label", "level")):
+        name, label = f"oracle/pair/{row['id']}", row["label"] == 1
+        yield _pair(name, row["first"], row["second"], label, row["level"], files.source)
 
 
 def _own_items(files: DataFiles) -> Iterator[Item]:
@@ -180,45 +145,14 @@ def _pair(name: str, first: str, second: str, label: bool, level: str, source: s
     return Item(name, YES if label else NO, LANGUAGE, source, fields=fields)
 
 
-def _builtin_pairs(files: DataFiles) -> Iterator[Item]:
-    for row in files.jsonl(PAIRS_FILE, required=("id", "first", "second", "label", "level")):
-        place = f"{PAIRS_FILE}: row {row['id']!r}"
-        name = f"oracle/pair/{_id(row['id'], place)}"
-        label, level = row["label"], row["level"]
-        if type(label) is not int or label not in (0, 1):
-            _fail(place, f"the label is {label!r}", "write 1 for equivalent sentences, 0 for others")
-        if level not in LEVELS:
-            _fail(place, f"the level is {level!r}", f"write {' or '.join(LEVELS)}")
-        first, second = _sentence(row["first"], place), _sentence(row["second"], place)
-        yield _pair(name, first, second, label == 1, level, files.source)
-
-
 def _msrp_items(files: DataFiles, paths: Iterable[str]) -> Iterator[Item]:
-    seen: dict[str, str] = {}
     for path in paths:
         for number, row in enumerate(files.tsv_literal(path, required=MSRP_COLUMNS), start=1):
-            place = f"{path}: row {number}"
-            label, one, two, first, second = (row[column] for column in MSRP_COLUMNS)
+            label, one, two, first, second = (row[column].strip() for column in MSRP_COLUMNS)
             if label not in ("0", "1"):
+                place = f"{path}: row {number}"
                 _fail(place, f"the Quality is {label!r}", "write 1 for equivalent sentences, 0 for others")
-            pair = f"{_id(one, place)}-{_id(two, place)}"
-            if pair in seen:
-                _fail(place, f"repeats the pair {pair} of {seen[pair]}", "use different ids for every pair")
-            seen[pair] = f"{path}, row {number}"
-            first, second = _sentence(first, place), _sentence(second, place)
-            yield _pair(f"oracle/pair/{pair}", first, second, label == "1", "", files.source)
-
-
-def _id(value: Any, place: str) -> str:
-    if type(value) is not str or not _ID.match(value):
-        _fail(place, f"the id is {value!r}", "use up to 60 letters, digits and _ . -")
-    return value
-
-
-def _sentence(value: Any, place: str) -> str:
-    if type(value) is not str or not value.strip():
-        _fail(place, "a sentence is empty", "write the sentence")
-    return value.strip()
+            yield _pair(f"oracle/pair/{one}-{two}", first, second, label == "1", "", files.source)
 
 
 def _fail(place: str, what: str, fix: str) -> NoReturn:
@@ -289,21 +223,20 @@ KINDS: Mapping[str, str] = {
 def _redocred_items(files: DataFiles, letter: str, path: str) -> Iterator[Item]:
     """Yield the sentences of a file in order. Sentences without a visible character are left out.
 
-    Two names of the same entity ("Schneider", "Willi Schneider") are two entities.
+    The file is checked against the manifest of published data, so this check of its form is a rough one.
 
     :raises DataError: if the file is not a list of documents. The message has the document's number, from 1.
     """
     documents = files.json(path)
-    if type(documents) is not list:
+    if type(documents) is not list or not documents:
         _fail(path, "is not a list of documents", "use a file of Re-DocRED")
-    if not documents:
-        _fail(path, "has no documents", "use a file of Re-DocRED")
     for number, document in enumerate(documents, start=1):
-        place = f"{path}: document {number}"
-        if type(document) is not dict:
-            _fail(place, "is not an object", "write title, sents and vertexSet")
-        sentences = _texts_of(document.get("sents"), place)
-        names = _names(document.get("vertexSet"), sentences, place)
+        try:
+            sentences = [detokenised(tokens) for tokens in document["sents"]]
+            names = _names(document["vertexSet"], sentences)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            place = f"{path}: document {number}"
+            _fail(place, f"is not one of Re-DocRED ({type(error).__name__}: {error})", "pull the file again")
         cluster = f"oracle/p/{letter}{number:04d}"
         for index, ((text, _), entities) in enumerate(zip(sentences, names, strict=True), start=1):
             if text:
@@ -311,59 +244,26 @@ def _redocred_items(files: DataFiles, letter: str, path: str) -> Iterator[Item]:
                 yield _linearity(name, text, entities, "published", files.source, cluster)
 
 
-def _texts_of(sents: Any, place: str) -> list[_Text]:
-    if type(sents) is not list or not sents:
-        _fail(place, "'sents' is not a list of sentences", "write each sentence as a list of tokens")
-    sentences = []
-    for number, tokens in enumerate(sents, start=1):
-        if type(tokens) is not list or not all(type(token) is str for token in tokens):
-            _fail(place, f"sentence {number} is not a list of tokens", "write a list of strings")
-        sentences.append(detokenised(tokens))
-    return sentences
-
-
-def _names(entities: Any, sentences: Sequence[_Text], place: str) -> list[tuple[tuple[str, str], ...]]:
-    """Return (name, kind) of the names labelled in each sentence."""
-    if type(entities) is not list or not all(type(mentions) is list for mentions in entities):
-        _fail(place, "'vertexSet' is not a list of entities", "write each entity as a list of mentions")
+def _names(
+    entities: Sequence[Sequence[Mapping[str, Any]]], sentences: Sequence[_Text]
+) -> list[tuple[tuple[str, str], ...]]:
+    """Return (name, kind) of the names labelled in each sentence; two names of an entity are two entries."""
     # (start, -end, name, kind): sorting puts the longer of two names with the same start first.
     labelled: list[list[tuple[int, int, str, str]]] = [[] for _ in sentences]
-    for number, mentions in enumerate(entities, start=1):
-        for mention in mentions:
-            index, start, stop, kind = _mention(mention, sentences, f"{place}: entity {number}")
-            text = sentences[index][0][start:stop]
-            if text:
-                labelled[index].append((start, -stop, text, kind))
+    for mention in (mention for mentions in entities for mention in mentions):
+        kind, (first, stop) = mention["type"], mention["pos"]
+        text, spans = sentences[mention["sent_id"]]
+        # A mention may begin or end with a token of white space, whose span is empty.
+        visible = [span for span in spans[first:stop] if span[0] < span[1]]
+        if visible:
+            start, end = visible[0][0], visible[-1][1]
+            row = (start, -end, text[start:end], KINDS.get(kind, kind.lower()))
+            labelled[mention["sent_id"]].append(row)
     names: list[dict[str, str]] = [{} for _ in sentences]
     for kinds, mentions in zip(names, labelled, strict=True):
         for _, _, name, kind in sorted(mentions):
             kinds.setdefault(name, kind)
     return [tuple(kinds.items()) for kinds in names]
-
-
-def _mention(mention: Any, sentences: Sequence[_Text], place: str) -> tuple[int, int, int, str]:
-    """Return the sentence (from 0), start and end in characters, and kind."""
-    if type(mention) is not dict:
-        _fail(place, "a mention is not an object", "write name, type, sent_id and pos")
-    kind, index, pos = mention.get("type"), mention.get("sent_id"), mention.get("pos")
-    if type(kind) is not str or not kind:
-        _fail(place, f"a mention has the type {kind!r}", f"write one of {', '.join(KINDS)}")
-    if type(index) is not int or not 0 <= index < len(sentences):
-        _fail(place, f"a mention has the sent_id {index!r}", f"write a number from 0 to {len(sentences) - 1}")
-    _, spans = sentences[index]
-    if type(pos) is not list or len(pos) != 2 or not all(type(n) is int for n in pos):
-        _fail(place, f"a mention has the pos {pos!r}", "write [first token, token after the last]")
-    first, stop = pos
-    if not 0 <= first <= stop <= len(spans):
-        _fail(
-            place,
-            f"a mention has the pos {pos!r}, but sentence {index} has {len(spans)} tokens",
-            "write positions of tokens in the sentence",
-        )
-    # A mention may begin or end with a token of white space, whose span is empty.
-    visible = [span for span in spans[first:stop] if span[0] < span[1]]
-    start, end = (visible[0][0], visible[-1][1]) if visible else (0, 0)
-    return index, start, end, KINDS.get(kind, kind.lower())
 
 
 #: the roles of the helpers that align sentences

@@ -493,12 +493,12 @@ def conclusion(pairs: Pairs, where: str) -> Iterator[str]:
     text = f"{len(pairs.accepted)} of {len(pairs.values)} answers are accepted ({pairs.coverage:.1%})"
     is_above = False
     if pairs.accepted:
-        right, every = len(pairs.accepted), sum(pairs.right) / len(pairs.right)
-        interval = clopper_pearson(sum(pairs.accepted), right)
+        right, count, every = sum(pairs.accepted), len(pairs.accepted), sum(pairs.right) / len(pairs.right)
+        interval = clopper_pearson(right, count)
         is_above = interval.low > pairs.bar(best)
         gain, low, high = (f"{round(100 * points)}".replace("-", "−") for points in pairs.gain)
         text += (
-            f"; accepted answers are right in {sum(pairs.accepted) / right:.1%} ({interval.low:.1%} to"
+            f"; accepted answers are right in {right / count:.1%} ({interval.low:.1%} to"
             f" {interval.high:.1%}; all: {every:.1%}): accepting adds {gain} points ({low} to {high})"
         )
     null = f"the {pairs.bar(best):.1%} of an oracle that knows nothing ({best.name})"

@@ -45,8 +45,8 @@ _AGAIN = 3
 _SHARE = 4
 #: requests of a search on a pair
 PAIR_CALLS = {NO: 2, SYMMETRY: 1}
-#: One in so many pairs is searched for triangular evidence: a no takes at least five calls, so that all searches of
-#: such answers take at most (2 + 4) / 25 of them.
+#: One in so many pairs is searched for triangular evidence. A no takes at least five calls, so the searches of all such
+#: answers take at most 6 of 25.
 _EVERY = 5
 
 

@@ -19,7 +19,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pytest_llmprops.benchmarks.oracle.extraction import LONGEST_READ, Entity, contains_words, normalised
+from pytest_llmprops.benchmarks.oracle.extraction import (
+    LONGEST_READ,
+    Entity,
+    beginning,
+    contains_words,
+    normalised,
+)
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.settings import PAPER, OracleSettings
 from pytest_llmprops.core.errors import DataError
@@ -316,8 +322,7 @@ class Generator:
 
     def _starts(self, entity: Entity) -> bool:
         """Return True if its only mention is the start of the sentence, so that a capital means nothing."""
-        first = next((place for place, letter in enumerate(self.sentence) if letter.isalnum()), 0)
-        return all(start == first for start, _ in entity.spans)
+        return all(start == beginning(self.sentence) for start, _ in entity.spans)
 
 
 @dataclass(frozen=True, slots=True)

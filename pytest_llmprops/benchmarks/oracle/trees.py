@@ -1,4 +1,4 @@
-"""Constituency trees for Algorithm 1, and sentences with their trees (Zeng et al., section 4.3).
+"""Constituency trees, sentences with their trees, and vectors of words and nodes (Zeng et al., section 4.3).
 
 A token and its part of speech are one leaf node. Unary chains are collapsed into one node, because two nodes over the
 same tokens have the same vector (:func:`node_vectors`). Otherwise paths would stop at places that depend only on
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 #: the places of a phrase's tokens, in order; a phrase may have gaps
 Tokens = tuple[int, ...]
+
+Array: TypeAlias = "npt.NDArray[np.floating[Any]]"
 
 #: treebank escape -> bracket in a token
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -291,11 +293,6 @@ def _token_pattern(token: str) -> re.Pattern[str]:
     return re.compile("".join(marks))
 
 
-# Vectors of the words and nodes of a sentence, and their cosines, for the alignments of ``alignment``.
-
-Array: TypeAlias = "npt.NDArray[np.floating[Any]]"
-
-
 def token_vectors(spans: Sequence[Span], pieces: Sequence[Sequence[int]], vectors: npt.ArrayLike) -> Array:
     """Return the vectors of words: the mean of the vectors of the encoder's pieces that overlap a word.
 
@@ -336,26 +333,17 @@ def token_vectors(spans: Sequence[Span], pieces: Sequence[Sequence[int]], vector
 
 
 def node_vectors(tree: Tree, vectors: Array) -> Array:
-    """Return the mean vector of each node's tokens, in the order of ``tree.nodes``: (tokens, size) -> (nodes, size).
-
-    Tokens that are all zeros have no vector and are left out of the mean.
-
-    :raises ValueError: if there is not one vector per token.
-    """
+    """Return the mean vector of each node's tokens, in the order of ``tree.nodes``: (tokens, size) -> (nodes, size)."""
     import numpy as np
 
-    values = np.asarray(vectors, dtype=np.float64)
-    if values.ndim != 2 or len(values) != len(tree.tokens):
-        raise ValueError(
-            f"token vectors of shape {values.shape} for {len(tree.tokens)} tokens: there must be one per token"
-        )
-    means = np.zeros((len(tree.nodes), values.shape[1]))
-    for place, node in enumerate(tree.nodes):
-        inside = values[node.start : node.end]
-        inside = inside[inside.any(axis=1)]
-        if len(inside):
-            means[place] = inside.mean(axis=0)
-    return means
+    return np.array([mean_of(vectors[node.start : node.end]) for node in tree.nodes])
+
+
+def mean_of(vectors: Array) -> Array:
+    """Return the mean of vectors, without those that are all zeros: (n, size) -> (size,); zeros if none is left."""
+    known = vectors[vectors.any(axis=1)]
+    mean: Array = known.mean(axis=0) if len(known) else vectors[0] * 0.0
+    return mean
 
 
 def cosines(first: Array, second: Array) -> Array:

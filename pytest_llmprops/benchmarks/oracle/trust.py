@@ -16,10 +16,10 @@ B = yes do. If (A, B) does not depend on the coin, the probability of passing is
 P(A = no, B = yes) / 2 = P(A differs from B) / 2, which is at most 1/2. An oracle that always names the same source
 reaches this bound. One that answers at random passes with 1/4, and one that always gives the same answer never passes.
 
-Indifferentiability is meant to ensure that the answers do not depend on the coin: p depends on it, but does not reveal
-it. The two questions are separate conversations with the same wording, so the oracle cannot tell them apart. The coin
-is fair if both sentences have paraphrases to draw from. If only one has, an oracle that names that sentence always
-passes, and there is no bound. As printed, that also happens if only one sentence has an indifferentiable paraphrase.
+Indifferentiability is meant to ensure that the answers do not depend on the coin; the two questions are separate
+conversations with the same wording. The coin is fair if both sentences have paraphrases to draw from. If only one has,
+an oracle that names that sentence always passes, and there is no bound. As printed, that also happens if only one
+sentence has an indifferentiable paraphrase.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -108,7 +108,9 @@ class LocalBroker:
             send = queue_of(model) if fleets is None else fleets.start(label, model)
             breaker = Breaker(is_proven=label in self.config.proven)
             discard = partial(self._discard, label)
-            thinking, limiter = self._budget(model, discard), self._calls.limiter_of(model, label)
+            is_remote = not (model.blocking or getattr(model, "immediate", False))
+            thinking = ThinkingBudget(self.config.max_thinking, probes=is_remote, discard=discard)
+            limiter = self._calls.limiter_of(model, label)
             served = self._served[label] = ActiveModel(model, send, breaker, thinking, limiter, discard)
             served.is_immediate = (
                 getattr(model, "immediate", False)
@@ -117,19 +119,11 @@ class LocalBroker:
                 and self.config.rpm is None
             )
             if hasattr(model, "most_samples"):
-                served.together = self._together(label, served)
+                served.together = SampleCalls(
+                    cast("SampleModel", model), partial(self._calls.replies, label, served)
+                )
             served.is_stored = getattr(model, "stored", True)
         return served
-
-    def _budget(self, model: Model, discard: Callable[[Sequence[Reply]], None]) -> ThinkingBudget:
-        is_remote = not (model.blocking or getattr(model, "immediate", False))
-        return ThinkingBudget(self.config.max_thinking, probes=is_remote, discard=discard)
-
-    def _together(self, label: str, served: ActiveModel) -> SampleCalls:
-        async def ask(requests: Sequence[Chat]) -> Sequence[Reply]:
-            return await self._calls.replies(label, served, requests)
-
-        return SampleCalls(cast("SampleModel", served.model), ask)
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
         """Return the reply of the model ``label`` to ``request``, from the store or by a call.

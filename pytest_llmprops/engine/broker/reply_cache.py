@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from typing import TypeVar
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.event_loop import DaemonThread, call_soon, resolve
 from pytest_llmprops.engine.store.base import Store, row_of
 from pytest_llmprops.engine.store.location import open_store
 from pytest_llmprops.models.base import Model
@@ -77,8 +76,7 @@ class StoreCalls:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = DaemonThread("llmprops-store")
         self._puts: list[_Put] = []
         self._last_put: _Put | None = None
         self._finds: list[_Find] = []
@@ -103,7 +101,7 @@ class StoreCalls:
         :raises StoreError: if it cannot be stored.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.put_soon(key, model, reply, lambda reply, error: _resolve(future, None, error))
+        self.put_soon(key, model, reply, lambda reply, error: resolve(future, None, error))
         await future
 
     def put_soon(
@@ -131,29 +129,7 @@ class StoreCalls:
 
         :raises StoreError: if ``work`` raises it.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def job() -> None:
-            try:
-                _call_soon(loop, _resolve, future, work(self.store), None)
-            except Exception as error:
-                _call_soon(loop, _resolve, future, None, error)
-
-        self._do(job)
-        return await future
-
-    def _do(self, job: Callable[[], None]) -> None:
-        """Run ``job``, which must not raise, in the thread, after those before it."""
-        if self._thread is None:
-            # A daemon: a server that does not answer cannot keep the process alive.
-            self._thread = threading.Thread(target=self._work, name="llmprops-store", daemon=True)
-            self._thread.start()
-        self._jobs.put(job)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
+        return await self._thread.run(work, self.store)
 
     def _start(self) -> None:
         if not self._is_busy:
@@ -173,21 +149,21 @@ class StoreCalls:
 
         def work() -> None:
             job.run(self.store)
-            _call_soon(loop, self._finish, job)
+            call_soon(loop, self._finish, job)
 
-        self._do(work)
+        self._thread.do(work)
 
     def _finish(self, job: _Job) -> None:
         for put in job.puts:
             put.done(put.reply, job.put_error)
             for future in put.settling:
-                _resolve(future, None, None)
+                resolve(future, None, None)
             if put is self._last_put:
                 self._last_put = None
         for find in job.finds:
             reply = job.found.get(find.key)
             is_new = reply is not None and reply.stored >= find.not_before
-            _resolve(find.future, reply if is_new else None, job.find_error)
+            resolve(find.future, reply if is_new else None, job.find_error)
         self._send()
 
     async def close(self) -> None:
@@ -198,22 +174,7 @@ class StoreCalls:
                     self._idle = asyncio.get_running_loop().create_future()
                     await self._idle
                 await self.run(lambda store: store.close())
-        self._jobs.put(None)
-
-
-def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *values: object) -> None:
-    # A process that ends may have closed its loop.
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(function, *values)
-
-
-def _resolve(future: asyncio.Future[T], result: T, error: Exception | None) -> None:
-    # The caller may have been cancelled.
-    if not future.done():
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
+        self._thread.close()
 
 
 #: number of latest replies kept in memory if there is no store

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import contextlib
 import importlib
 import logging
 import os
-import queue
 import socket
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -21,6 +17,7 @@ from pytest_llmprops.core.faults import fault_line
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.engine.calls.queues import served_batch
+from pytest_llmprops.engine.event_loop import DaemonThread
 from pytest_llmprops.models.base import CallOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend, import_registrations
 from pytest_llmprops.models.spec import ModelSpec, Replicas
@@ -155,10 +152,7 @@ class Cluster:
     def __init__(self, address: str) -> None:
         self._address = address
         # Linux ends the processes of a cluster with the thread that started them, so one thread lives until the end.
-        # It is a daemon: an executor's thread would keep this process while Ray waits for a cluster.
-        self._work: queue.SimpleQueue[tuple[concurrent.futures.Future[Any], Callable[..., Any], Any]]
-        self._work = queue.SimpleQueue()
-        threading.Thread(target=self._serve, name="llmprops-ray", daemon=True).start()
+        self._thread = DaemonThread("llmprops-ray")
         self._ray: Any = None
         self._is_own_connection = False
         #: where the cluster is, for the summary
@@ -166,18 +160,7 @@ class Cluster:
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Return the result of a function that blocks, from the thread of this connection."""
-        future: concurrent.futures.Future[T] = concurrent.futures.Future()
-        self._work.put((future, function, args))
-        return await asyncio.wrap_future(future)
-
-    def _serve(self) -> None:
-        while True:
-            future, function, args = self._work.get()
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(function(*args))
-                except BaseException as error:
-                    future.set_exception(error)
+        return await self._thread.run(function, *args)
 
     def connect(self) -> None:
         """Connect to the cluster, or start one.

@@ -170,28 +170,6 @@ class ItemData:
 
 
 @dataclass(frozen=True, slots=True)
-class Upgrade:
-    """How many items a candidate lost and gained. Pairs with equal shares of correct samples are right in both if every
-    sample is.
-
-    :param series: the indexes of baseline and candidate. :param names: their labels.
-    :param apart: items without an answer in one of them.
-    """
-
-    series: tuple[int, int]
-    names: tuple[str, str]
-    lost: int
-    gained: int
-    wrong: int
-    right: int
-    apart: int
-
-    def link(self, tab: str) -> dict[str, str]:
-        """Return the filter of the page's list that opens a tab (see :class:`Cell`)."""
-        return {"tab": tab, "baseline": str(self.series[0]), "candidate": str(self.series[1])}
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """A whole report.
 
@@ -201,6 +179,7 @@ class Report:
     :param gates: the gates' results as recorded, with the run's id.
     :param warnings: problems of the runs: incomplete, damaged, errors.
     :param runs: (title, rows of facts) of each run.
+    :param pair: the series that are baseline and candidate when the page opens; None for a single series.
     :param unshared: the suites that only one of two models has, in a sentence.
     :param changes: the tasks by change between two models, worst first.
     """
@@ -214,21 +193,23 @@ class Report:
     sections: tuple[Section, ...]
     runs: tuple[tuple[str, Sequence[tuple[str, str]]], ...]
     items: ItemData
-    upgrade: Upgrade | None = None
+    pair: tuple[int, int] | None = None
     unshared: str = ""
     changes: Table | None = None
 
     @property
     def tab(self) -> str:
         """The title of the browser's tab, which shows its first words: the decision and the models."""
-        if len(self.gates) != 1 or self.upgrade is None:
+        if len(self.gates) != 1 or self.pair is None:
             return self.title
-        old, new = self.upgrade.names
+        old, new = (self.series[index] for index in self.pair)
         return f"{self.gates[0][1].decision.upper()} · {new} over {old}"
 
     def items_of(self, loss: MemberChange) -> dict[str, str]:
         """Return the filter of the page's list that shows the lost items (see :class:`Cell`)."""
-        link = self.upgrade.link("lost") if self.upgrade else {"status": "wrong"}
+        link = {"status": "wrong"}
+        if self.pair is not None:
+            link = {"tab": "lost", "baseline": str(self.pair[0]), "candidate": str(self.pair[1])}
         place: dict[str, str] = {loss.kind: visible(loss.name)} if loss.kind in ("task", "language") else {}
         return {**link, "benchmark": visible(loss.benchmark), **place}
 

@@ -31,7 +31,7 @@ from pytest_llmprops.reports.kit.blocks import (
 from pytest_llmprops.reports.kit.generic import section_of
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, series_of
 from pytest_llmprops.reports.page.findings import finding
-from pytest_llmprops.reports.page.items import Spent, TaskOfSeries, items_of, upgrade_of
+from pytest_llmprops.reports.page.items import Spent, TaskOfSeries, default_pair, items_of
 from pytest_llmprops.reports.page.suites import changes_by_task, measured_for_one, suites_table, worst_first
 from pytest_llmprops.reports.readings import readings_section
 from pytest_llmprops.reports.terminal import old_replies
@@ -213,7 +213,7 @@ def report_on(
         sections=tuple(_sections(parts, series, found, costs)),
         runs=tuple((run.run_id, run_facts(run)) for run in runs),
         items=items,
-        upgrade=upgrade_of(series),
+        pair=default_pair(series) if len(series) > 1 else None,
         unshared=measured_for_one(parts, series),
         changes=changes_by_task(parts),
     )

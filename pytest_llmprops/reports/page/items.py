@@ -21,10 +21,9 @@ from pytest_llmprops.core.texts import shell_line
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_BY, STATUSES, VerdictRecord, text_in
 from pytest_llmprops.records.requests import RequestRecord
 from pytest_llmprops.records.rows import Review
-from pytest_llmprops.reports.kit.blocks import Failures, ItemData, Upgrade, visible
+from pytest_llmprops.reports.kit.blocks import Failures, ItemData, visible
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
-from pytest_llmprops.runs.pairs import pair_items, pairs_of
 from pytest_llmprops.runs.readings import readings_of
 from pytest_llmprops.runs.recorded_command import Part, parts_of
 from pytest_llmprops.runs.reviews import shown_review
@@ -72,30 +71,6 @@ def default_pair(series: Sequence[Series]) -> tuple[int, int]:
     others = [s for s in series if s.run is not series[0].run]
     same = [s for s in others if s.model == series[0].model]
     return (0, [*same, *others, *series[1:], *series][0].index) if series else (0, 0)
-
-
-def upgrade_of(series: Sequence[Series]) -> Upgrade | None:
-    """Return the counts of the default pair; None for a single series, and for two without a common item."""
-    if len(series) < 2:
-        return None
-    baseline, candidate = (series[n] for n in default_pair(series))
-    decided = tasks_by_answer(baseline.run.facts, candidate.run.facts)
-    before, after = ([r for rows in s.by_benchmark.values() for r in rows] for s in (baseline, candidate))
-    items = pair_items(before, after, decided)
-    pairs = pairs_of(items)
-    if not pairs:
-        return None
-    same = [pair for pair in pairs if pair.candidate == pair.baseline]
-    right = sum(pair.candidate == 1 for pair in same)
-    return Upgrade(
-        (baseline.index, candidate.index),
-        (baseline.starred, candidate.starred),
-        lost=sum(pair.candidate < pair.baseline for pair in pairs),
-        gained=sum(pair.candidate > pair.baseline for pair in pairs),
-        wrong=len(same) - right,
-        right=right,
-        apart=sum(bool(item.fault) for item in items),
-    )
 
 
 #: maximum characters of one text on the page

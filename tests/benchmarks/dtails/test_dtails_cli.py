@@ -121,15 +121,6 @@ def test_train_rows_of_a_data_folder(
     assert counts(out) == {"live": live, "see": {"sien": 0, "kyk": 0}}
 
 
-def test_stored_replies_are_reused(tmp_path: Path, data: Path, model: str) -> None:
-    """A second call reuses the stored replies, makes no request and writes the same file."""
-    outs = [tmp_path / "one.json", tmp_path / "two.json", tmp_path / "three.json"]
-    for out, store, calls in zip(outs, "sst", (1, 1, 2), strict=True):
-        assert rules("--model", model, "--data", data, "--out", out, "--store", tmp_path / store) == 0
-        assert len(asked(tmp_path, rules=True)) == calls
-    assert outs[0].read_bytes() == outs[1].read_bytes()
-
-
 def test_model_without_readable_rules(
     tmp_path: Path, data: Path, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -218,7 +209,6 @@ def test_a_wrong_key_stops(tmp_path: Path, data: Path, capsys: pytest.CaptureFix
     assert "fake-list" in line
 
 
-# annotation
 RULES = {"sun": {"son": "the star", "sol": "sunlight"}}
 
 

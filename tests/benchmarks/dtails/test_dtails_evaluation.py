@@ -11,7 +11,6 @@ import pytest
 from pytest_llmprops.benchmarks.dtails import prompts
 from pytest_llmprops.benchmarks.dtails.evaluation import LONGEST
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
-from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, RulesFile
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Kind, Message, Parse, Reply, Request, Translate
 from pytest_llmprops.core.verdicts import VerdictRecord
@@ -20,7 +19,6 @@ from tests.support.dtails_cases import (
     BENCHMARK,
     LIVE,
     TRANSLATOR,
-    context,
     fenced,
     item,
     judged,
@@ -134,20 +132,6 @@ def test_the_model_sees_neither_target_nor_label() -> None:
     requests = [measured(i, lambda r: fenced("woon"), runs=3)[1] for i in (one, item())]
     assert requests[0] == requests[1]
     assert len(requests[0]) == 3
-
-
-def test_the_order_is_the_same_under_rules_and_protocols() -> None:
-    """The first run shows the same order under quick, under paper and with rules, whatever the replies."""
-    rules = tuple(Rule("/".join(forms), "x") for forms in THREE)
-    file = RulesFile("af", "m", (ConceptRules("live", "VERB", rules),))
-    with_file = {"case_context": context(rules_setting="f.json", rules={"af": file}), "rules": "f.json"}
-    for number in range(1, 9):
-        subject = item(variations=THREE, number=number)
-        orders = [
-            shown(prompt_of(measured(subject, lambda r, x=answer: fenced(x), **more)[1][0]))  # type: ignore[misc]
-            for answer, more in (("c1", {}), ("a1", {"protocol": "paper"}), ("a1", with_file))
-        ]
-        assert orders[0] == orders[1] == orders[2]
 
 
 @pytest.mark.parametrize(
@@ -268,18 +252,6 @@ def test_majority_of_runs(replies: list[str], status: str, score: float) -> None
         assert bool(verdict.values[f"run{number}_position"]) == (word != "-")
 
 
-def test_variations_that_contain_each_other() -> None:
-    """A form inside another does not count, and of two variations the one that is not rejected is chosen."""
-    subject = item(variations=(("sien",), ("gesien",)), label=("gesien",))
-    verdict = verdict_of(subject, lambda r: "```hy het dit gesien```")
-    assert verdict.status == "correct"
-    verdict = verdict_of(subject, lambda r: "```not sien but gesien```")
-    assert verdict.given == "gesien"
-    verdict = verdict_of(subject, lambda r: "```sien of gesien```")
-    assert verdict.status == "wrong"
-    assert verdict.reason == "only rejected, or several, variations between the fences"
-
-
 def test_evidence_shows_the_clue() -> None:
     """The evidence shows the deciding words if the row names them, and the prompt never does."""
     subject = item(clue=("here", "They"))
@@ -328,7 +300,6 @@ def test_invalid_settings(change: dict[str, object], message: str) -> None:
         settings(**change)
 
 
-# translations
 SUBJECT = item("translate", variations=(("lewe",), ("woonagtig",)), label=("woonagtig",))
 
 
@@ -496,15 +467,6 @@ def test_texts_that_are_not_a_translation(reply: str | Reply, status: str, reaso
     assert verdict.score == (status == "correct")
 
 
-def test_fences_in_a_translation_are_ignored() -> None:
-    """A translation is read with its fences, and the evidence has the reference translation."""
-    verdict = translated(fenced("woonagtig"))
-    assert verdict.status == "correct"
-    assert verdict.evidence["reference"] == "Hulle woon hier."
-    assert verdict.evidence["translation"] == fenced("woonagtig")
-
-
-# evidence
 NAMES = ("weet", "ken/kan")
 
 

@@ -33,8 +33,6 @@ from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.dtails import row as valid_row
 from tests.support.dtails import table
 
-ZWNJ = "\u200c"
-
 
 def cells(**changes: str) -> dict[str, str]:
     """Return a valid row with changes; keys are concept, sentence, target, variations, label, clue, id."""
@@ -134,15 +132,6 @@ def test_training_rows_may_repeat(tmp_path: Path) -> None:
     twice = folder(tmp_path, "generated", {"en-te/expert_dataset.csv": texts["en-te/train_dataset.csv"]})
     with pytest.raises(DataError, match="repeats row 1"):
         expert_rows(twice, "te")
-
-
-def test_joiners_and_right_to_left_text_are_unchanged() -> None:
-    """An escaped joiner becomes the character, as in the label, and nothing is trimmed or reordered."""
-    word = f"وب{ZWNJ}سایت{ZWNJ}"
-    sentence = "\u202bسلام\u202c " + "e\u0301"
-    (row,) = read(cells(variations=r"['سایت', 'وب\u200cسایت\u200c/تارنما']", label=word, target=sentence))
-    assert row.variations[1].forms == (word, "تارنما")
-    assert (row.label, row.target) == (1, sentence)
 
 
 @given(

@@ -91,14 +91,6 @@ def test_prompts_of_figures_8_and_9() -> None:
     assert (verdict.values["rules_read"], verdict.values["sentences"]) == (1.0, 1.0)
 
 
-def test_without_train_rows() -> None:
-    """If the concept has no train row, the prompt omits its last sentence and 0 is recorded."""
-    verdict, [first, _] = judged_rules(writer(GOOD), case_context=self_context({"leef/lewe": (), "woon": ()}))
-    assert isinstance(first, Chat)
-    assert first.messages == prompts.rule_generation("live", LIVE, "Afrikaans")
-    assert verdict.values["sentences"] == 0.0
-
-
 def test_a_helper_writes_the_rules() -> None:
     """With rules=helper, the helper gets figure 9, and the model under test only figure 8 with the helper's rules."""
     helped = context(rules_setting="helper", sentences={"dtails/af/live": SENTENCES})
@@ -192,7 +184,6 @@ def test_rules_are_data_in_the_prompt() -> None:
     assert json.loads(system.partition(" in Afrikaans:")[2]) == rules
 
 
-# sentences
 TRAIN = [
     row(sentence="Fish live in water.", label="leef/lewe"),
     row(sentence="We live in a very small town by the sea.", label="woon"),

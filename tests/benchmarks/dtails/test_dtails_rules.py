@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails.rules import (
     LONGEST_RULE,
@@ -175,20 +173,9 @@ def test_keys_that_are_equal_after_folding() -> None:
         read_rules(json.dumps({composed: "one"}), (composed, decomposed))
 
 
-@given(st.text(max_size=80))
-def test_any_reply_is_read(reply: str) -> None:
-    """Any reply yields either complete rules or a problem."""
-    try:
-        texts = read_rules(reply, NAMES)
-    except ValueError:
-        return
-    assert list(texts) == list(NAMES)
-
-
 SETTINGS = BENCHMARK.protocols["quick"].settings
 
 
-# rules of a file (dtails.rules=FILE)
 GIVEN = (Rule("woon", "to dwell", 2), Rule("lewe/leef", "to be alive", 0))
 
 
@@ -254,14 +241,3 @@ def test_translations_need_no_rules(data: Path) -> None:
     """Items of translate use no rules, so no file has to cover them."""
     part = prepared(data, write_rules(data / "af.json", concept="other"))
     BENCHMARK.check_selected([i for i in part.items if i.task == "translate"], part.context, SETTINGS)
-
-
-def test_rules_of_the_same_part_of_speech(data: Path) -> None:
-    """If a file has the same variations for two parts of speech, an item gets the rules of its own."""
-    rules = {pos: (Rule("woon", pos), Rule("leef/lewe", pos)) for pos in ("ADJ", "VERB")}
-    concepts = tuple(ConceptRules("live", pos, own) for pos, own in rules.items())
-    (data / "af.json").write_text(RulesFile("af", "m", concepts).to_json(), encoding="utf-8")
-    part = prepared(data, str(data / "af.json"))
-    own = next(item for item in part.items if item.language == "af")
-    assert own["pos"] == "VERB"
-    assert part.context.rules_of(own).pos == "VERB"

@@ -16,7 +16,6 @@ from tests.support.dtails import (
     row,
     rules_file,
     said_in_one_line,
-    sentences,
     two_languages,
     write_chooser,
     write_language,
@@ -57,23 +56,6 @@ def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
     assert verdict["values"]["run1_position"] == 1.0
 
 
-def test_order_dependent_model_is_named(run: Runner) -> None:
-    """The summary names a model whose choice depends on the order, and the record has the remark."""
-    write_language(run.folder, "af", sentences(20))
-    options = (*DATA, *SELECT, "-q")
-    done = run(DTAILS, "--model", write_chooser(run.folder), *options)
-    [remark] = [row for row in done.run["remarks"] if "order-invariant" in row["text"]]
-    [label] = done.run["models"]
-    assert (remark["model"], remark["benchmark"]) == (label, "dtails")
-    assert remark["text"].endswith("of 2 variations: 100%, 0% of 20 choices")
-    assert remark["warning"]
-    assert f"  WARNING: {remark['text']}" in done.output.splitlines()
-    always = run(DTAILS, "--model", "fake:constant?text=```woon```", *options)
-    assert always.code == 0
-    assert not any("order-invariant" in row["text"] for row in always.run["remarks"])
-    assert "order-invariant:" not in always.output
-
-
 def test_orders_are_the_same_for_all_models_and_workers(run: Runner, data: tuple[str, ...]) -> None:
     """Two models, with one process or two, see each item in one order; another seed gives others."""
     shown = []
@@ -87,23 +69,6 @@ def test_orders_are_the_same_for_all_models_and_workers(run: Runner, data: tuple
     assert len(shown[0]) == 5
     run(*data, "--model", f"fake:call?file={other}", *SELECT, "--llm-cache", "off", "--llm-seed", "5")
     assert sorted(asked(run.folder, rules=False)) != shown[0]
-
-
-def test_a_gate_on_positions(run: Runner) -> None:
-    """A gate can limit how far positions are from 1/k."""
-    write_language(run.folder, "af", sentences(60))
-    rule = '[[rule]]\nbenchmark = "dtails"\nmetric = "position_rate/1of2"\nmin_items = 1\n'
-    options = (
-        *DATA,
-        *SELECT,
-        "-q",
-        "--llm-gate",
-        str(run.write("gate.toml", rule + "min = 0.25\nmax = 0.75\n")),
-    )
-    for model, code in ((write_chooser(run.folder), 1), ("fake:constant?text=```woon```", 0)):
-        done = run(DTAILS, "--model", model, *options)
-        assert done.code == code, done.output
-        assert done.run["gate"]["decision"] == ("fail" if code else "pass")
 
 
 def test_damaged_rows(run: Runner) -> None:
@@ -173,18 +138,6 @@ def test_own_rules_are_requested_once(run: Runner, data: tuple[str, ...], worker
     assert done.run["calls"]["requests"] == 10
     assert any("train_dataset.csv" in name for name in done.run["data"])
     assert done.run["protocols"]["dtails"]["settings"]["rules"] == "self"
-
-
-def test_own_rules_of_two_models(run: Runner, data: tuple[str, ...]) -> None:
-    """Each model writes its own rules, and no model sees those of another."""
-    one = write_chooser(run.folder)
-    text = (run.folder / "chooser.py").read_text(encoding="utf-8")
-    other = f"fake:call?file={run.write('other.py', text.replace('when <b>it</b>', 'if ever it'))}"
-    models = ("--model", one, "--model", other)
-    run(*data, *models, "--llm-set", "dtails.rules=self", "-k", "dtails/af and not translate")
-    assert len(asked(run.folder, rules=True)) == 2
-    choices = asked(run.folder, rules=False)
-    assert sorted("if ever" in prompt for prompt in choices) == [False] * 3 + [True] * 3
 
 
 def test_rules_of_files(run: Runner, data: tuple[str, ...], workers: str) -> None:
@@ -335,23 +288,3 @@ def test_tokenizer_stanza_requires_a_parser(run: Runner, data: tuple[str, ...]) 
     assert done.verdicts == {}
     none = run("test_dtails.py", *data[1:], *strict)
     said_in_one_line(none, "stopped: dtails.tokenizer=stanza", "--llm-helper parse=stanza")
-
-
-def test_named_parser_replaces_the_default(run: Runner, data: tuple[str, ...]) -> None:
-    """--llm-helper parse=SPEC replaces the default parser; a default that is not ready is not used."""
-    options = ("test_dtails.py", *data[1:], "--model", "own", "-k", "dtails/af", "-q")
-    write_models(run, "'dit-wooon-x'", "splitter")
-    named = run(*options, "--llm-helper", "parse=mine")
-    assert named.run["helpers"]["parse"]["identity"] == {"backend": "mine"}
-    write_models(run, "'dit-wooon-x'", "stanza?dir=/nowhere")
-    absent = run(*options)
-    assert "parse" not in absent.run["helpers"]
-    assert {v["values"]["parser"] for v in absent.verdicts.values()} == {0.0}
-
-
-def test_helper_that_cannot_parse(run: Runner, data: tuple[str, ...]) -> None:
-    """A chat model in the parser role gives errors that say so; Unicode words are not used instead."""
-    write_models(run, "'none'")
-    done = run("test_dtails.py", *data[1:], "--model", "own", "--llm-helper", "parse=fake:echo", "-q")
-    assert {v["status"] for v in done.verdicts.values()} == {"error"}
-    assert all("does not serve parse" in v["reason"] for v in done.verdicts.values())

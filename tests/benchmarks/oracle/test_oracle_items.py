@@ -70,43 +70,6 @@ def test_builtin_items(tmp_path: Path) -> None:
     assert other["label"] is True
 
 
-def entity(*names: str) -> dict[str, Any]:
-    return SENTENCE | {"entities": [{"name": name, "kind": "city"} for name in names]}
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        (SENTENCE | {"text": " "}, "row '001': a sentence is empty"),
-        (SENTENCE | {"text": 3}, "row '001': a sentence is empty"),
-        (SENTENCE | {"id": "a b"}, "the id is 'a b'"),
-        (SENTENCE | {"id": 7}, "the id is 7"),
-        (SENTENCE | {"entities": "Oslo"}, "'entities' is not a list"),
-        (SENTENCE | {"entities": ["Oslo"]}, "invalid entity 'Oslo'"),
-        (SENTENCE | {"entities": [{"name": "Oslo"}]}, "invalid entity {'name': 'Oslo'}"),
-        (SENTENCE | {"entities": [{"name": "Oslo", "kind": " "}]}, "invalid entity {"),
-        (entity("Bergen"), "'Bergen' is not in the text"),
-        (entity("Osl"), "'Osl' is not in the text"),
-        (entity("Oslo", "Oslo"), "'Oslo' is listed twice"),
-        ({"id": "001", "text": "Ann left."}, "has no 'entities'"),
-        ([SENTENCE, SENTENCE], "repeats the id '001'"),
-        (PAIR | {"label": 2}, "row '001': the label is 2"),
-        (PAIR | {"label": "1"}, "the label is '1'"),
-        (PAIR | {"label": True}, "the label is True"),
-        (PAIR | {"level": "hard"}, "the level is 'hard'"),
-        (PAIR | {"second": ""}, "a sentence is empty"),
-        ({key: value for key, value in PAIR.items() if key != "level"}, "has no 'level'"),
-        ([PAIR, PAIR], "repeats the id '001'"),
-    ],
-)
-def test_bad_rows(row: Any, said: str, tmp_path: Path) -> None:
-    """An error about a row that is not a labelled sentence or pair names its file."""
-    name = "pairs" if "first" in str(row) else "general"
-    message = refusal(builtin(tmp_path, **{"pair" if name == "pairs" else name: row}))
-    assert f"oracle/{name}.jsonl" in message
-    assert said in message
-
-
 def test_published_pairs(tmp_path: Path) -> None:
     """Pairs of both MSRP files are read with their ids, and quotation marks are part of the text."""
     msrp(tmp_path, '1\t12\t34\tHe said "no".\t"No", he said. ', "0\t34\t56\tA.\tB.")
@@ -127,10 +90,7 @@ def test_published_pairs(tmp_path: Path) -> None:
     [
         (["2\t1\t2\tA.\tB."], "row 1: the Quality is '2'"),
         (["1\t1\t2\tA.\tB.", "\t3\t4\tA.\tB."], "row 2: the Quality is ''"),
-        (["1\t1\t2\tA.\t "], "row 1: a sentence is empty"),
-        (["1\t\t2\tA.\tB."], "row 1: the id is ''"),
         (["1\t1\t2\tA."], "line 2 has 4 fields"),
-        (["1\t1\t2\tA.\tB.", "0\t1\t2\tC.\tD."], "row 2: repeats the pair 1-2 of msrp/msr_paraphrase_train.txt, row 1"),
         ([], "has no rows"),
     ],
 )  # fmt: skip

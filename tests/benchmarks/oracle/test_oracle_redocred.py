@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,40 +77,19 @@ def test_items_of_a_file(tmp_path: Path) -> None:
     }
 
 
-def changed(change: Callable[[dict[str, Any]], Any]) -> list[Any]:
-    document = copy.deepcopy(DOCUMENT)
-    change(document)
-    return [copy.deepcopy(DOCUMENT), document]
-
-
-def mention(document: dict[str, Any]) -> dict[str, Any]:
-    result: dict[str, Any] = document["vertexSet"][0][1]
-    return result
-
-
 @pytest.mark.parametrize(
     ("documents", "said"),
     [
         ({"a": 1}, "is not a list of documents"),
-        ([], "has no documents"),
-        (["x"], "document 1: is not an object"),
-        (changed(lambda d: d.pop("sents")), "document 2: 'sents' is not a list"),
-        (changed(lambda d: d.update(sents=[])), "document 2: 'sents' is not a list"),
-        (changed(lambda d: d["sents"].insert(1, "A sentence.")), "document 2: sentence 2 is not a list of tokens"),
-        (changed(lambda d: d["sents"].append([1, 2])), "document 2: sentence 4 is not a list of tokens"),
-        (changed(lambda d: d.pop("vertexSet")), "document 2: 'vertexSet' is not a list"),
-        (changed(lambda d: d["vertexSet"].append({})), "document 2: 'vertexSet' is not a list"),
-        (changed(lambda d: d["vertexSet"][1].append(3)), "document 2: entity 2: a mention is not an object"),
-        (changed(lambda d: mention(d).pop("type")), "document 2: entity 1: a mention has the type None"),
-        (changed(lambda d: mention(d).update(sent_id=3)), "entity 1: a mention has the sent_id 3"),
-        (changed(lambda d: mention(d).update(sent_id="0")), "entity 1: a mention has the sent_id '0'"),
-        (changed(lambda d: mention(d).update(pos=[3])), "entity 1: a mention has the pos [3]"),
-        (changed(lambda d: mention(d).update(pos=[9, 14])), "the pos [9, 14], but sentence 0 has 13 tokens"),
-        (changed(lambda d: mention(d).update(pos=[-1, 2])), "the pos [-1, 2]"),
-        (changed(lambda d: mention(d).update(pos=[4, 2])), "the pos [4, 2]"),
+        ([], "is not a list of documents"),
+        ([DOCUMENT, "x"], "document 2: is not one of Re-DocRED (TypeError"),
+        ([{"vertexSet": []}], "document 1: is not one of Re-DocRED (KeyError: 'sents')"),
+        ([{**DOCUMENT, "sents": [[1, 2]]}], "document 1: is not one of Re-DocRED (AttributeError"),
+        ([{**DOCUMENT, "vertexSet": [[{"type": "PER", "pos": [0, 1], "sent_id": 9}]]}], "(IndexError"),
+        ([{**DOCUMENT, "vertexSet": [[{"type": "PER", "pos": [0], "sent_id": 0}]]}], "(ValueError"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_bad_documents(documents: Any, said: str, tmp_path: Path) -> None:
     """An invalid document gives one line with the file, the document, the problem and a fix."""
     with pytest.raises(DataError) as caught:
@@ -120,7 +97,6 @@ def test_bad_documents(documents: Any, said: str, tmp_path: Path) -> None:
     message = str(caught.value)
     assert message.startswith("redocred/dev_revised.json")
     assert said in message
-    assert "; " in message
     assert "\n" not in message
 
 

@@ -27,7 +27,6 @@ from pytest_llmprops.benchmarks.dtails.tools.sheets import (
     Study,
     arranged,
     fleiss_kappa,
-    majority,
     read_answer,
     read_study,
     result_lines,
@@ -360,11 +359,6 @@ def test_recall_pools_judgements(yes: int, of: int, printed: float) -> None:
     assert round(Judged.of(list(zip(*[iter(judgements)] * 3, strict=True))).share, 3) == printed
 
 
-def test_majority() -> None:
-    """A majority is more than half, so two of four is not a majority."""
-    assert [majority(answers) for answers in ("aba", "abc", "aabb")] == ["a", None, None]
-
-
 DAY = {"sun": {"son": "the star", "sol": "sunlight"}, "day": {"dag": "light", "etmaal": "24 hours"}}
 NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -382,18 +376,6 @@ def judged(
     if line["ask"].startswith("Which"):
         return {"answer": place_of(line, wrong[concept]) if concept in wrong else "none"}
     return {"answer": "yes" if concept in missing else "no", "which": missing.get(concept, "")}
-
-
-def test_kappa_paradox_from_files(tmp_path: Path) -> None:
-    """Table 4, Afrikaans: one of three annotators calls one of 40 rules wrong; table 3: 99.2% are correct."""
-    sheets = judging(tmp_path, {f"word{n}": {f"a{n}": "one", f"b{n}": "two"} for n in range(20)})
-    for sheet, rules in zip(sheets, ({}, {"b7": "no"}, {}), strict=True):
-        fill(sheet, partial(judged, rules=rules))
-    head, _, accuracy, precision, recall = result_lines(read_study(sheets[0].parent))
-    assert head == "rules of openai:gpt-4o, xx: concepts 20, questions 80, annotators 3 of 3"
-    assert accuracy.split() == ["accuracy", "99.2%", "40", "0.975", "-0.008", "0.950"]
-    assert precision.split() == ["precision", "100.0%", "40", "1.000", "NaN", "1.000"]
-    assert recall.split() == ["recall", "100.0%", "20", "1.000", "NaN", "1.000"]
 
 
 def test_rules_by_hand(tmp_path: Path) -> None:
