@@ -44,9 +44,10 @@ BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}).save_pretraine
 sizes = {'hidden_size': 8, 'intermediate_size': 8, 'num_hidden_layers': 1, 'num_attention_heads': 1}
 BertModel(BertConfig(vocab_size=len(tokens), **sizes)).save_pretrained('base')
 from pathlib import Path
-from pytest_llmprops.benchmarks.eras.tools.training import SegmenterOptions, train_segmenter
+from pytest_llmprops.benchmarks.eras.tools.training import train_segmenter
 from pytest_llmprops.training.task import Settings
-train_segmenter(SegmenterOptions(Path('words.utf8'), 'base'), Settings(epochs=1), Path('trained'))
+Path('gold.utf8').write_text('天气  今天  好  。\\n', encoding='utf-8')
+train_segmenter(Path('words.utf8'), Path('gold.utf8'), 'base', Settings(epochs=1), Path('trained'))
 """
 VIEW = """
 import subprocess, sys, urllib.request
