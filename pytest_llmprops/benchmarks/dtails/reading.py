@@ -364,14 +364,14 @@ _ENGLISH = frozenset(
 )
 #: Before the English sentence, a note, a gloss or another translation.
 _NOTE = (
-    r"\W*(?:english|engels|source|original|input|ingles|英語|原文|अंग्रेज|انگلیسی|note|notes|nb|let wel|nota|notas"
+    "(?:english|engels|source|original|input|ingles|英語|原文|अंग्रेज|انگلیسی|note|notes|nb|let wel|nota|notas"
     "|opmerking|explanation|uitleg|explicacion|reasoning|literal|literally|alternative|alternatives|alternatively"
     "|alternatief|alternativa|or|of|ou|vai|transliteration|romanization|romaji|pronunciation|breakdown|gloss|context"
     "|where|key|piezime|skaidrojums|注|注意|備考|補足|説明|解説|または|نکته|توجه|توضیح|یا|टिप्पणी|नोट|ध्यान दें|կամ"
-    "|நոտ|குறிப்பு|விளக்கம்|గమనిక|వివరణ)"
+    "|նշում|ծանոթություն|குறிப்பு|விளக்கம்|గమనిక|వివరణ)"
 )
 _LABELLED = re.compile(r"^(?P<lead>[^:：\n]{1,80}?)[\"*_'”]*\s*[:：](?=\D|$)")
-_IS_NOTE = re.compile(rf"{_NOTE}\b\W*(?:\w+\W*){{0,2}}\Z")
+_IS_NOTE = re.compile(rf"\W*{_NOTE}\b\W*(?:\w+\W*){{0,2}}\Z")
 _IS_FINAL = re.compile(r"\b(?:final|correct|better|improved|revised)")
 _NOTE_INSIDE = re.compile(
     rf"(?<=[.!?।։。؟\"'”)*])\s{{0,5}}[(*_]{{0,4}}{_NOTE}[*_]{{0,4}}\s{{0,5}}[:：]", re.I
