@@ -82,7 +82,7 @@ def test_unknown_benchmark_names_the_entry_points(monkeypatch: pytest.MonkeyPatc
         ("no_such_module:X", "cannot be imported"),
         ("pytest_llmprops.core.benchmark:NoSuch", "cannot be imported"),
         ("pytest_llmprops.core.benchmark:Benchmark", "is not a Registration with the name 'sums'"),
-        ("pytest_llmprops.benchmarks.eras.registration:REGISTRATION", "with the name 'sums'"),
+        ("pytest_llmprops.benchmarks.eras:REGISTRATION", "with the name 'sums'"),
     ],
 )
 def test_wrong_entry_point_is_named(monkeypatch: pytest.MonkeyPatch, value: str, said: str) -> None:
