@@ -18,7 +18,7 @@ from pytest_llmprops.benchmarks.oracle.alignment import (
     matching_path,
     most_similar,
 )
-from pytest_llmprops.benchmarks.oracle.covering import Argument, align_covering, arguments
+from pytest_llmprops.benchmarks.oracle.covering import align_covering
 from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, cosines, node_vectors, token_vectors
 from pytest_llmprops.core.errors import DataError
 from tests.support.paraphrase_oracles import aligned, between, parsed, vectors
@@ -197,16 +197,6 @@ def test_punctuation_alone_is_not_aligned() -> None:
     assert alignments.rho == Rho()
 
 
-def test_missing_trees() -> None:
-    """Without trees nothing is aligned."""
-    result = Alignments(None, None, missing="the parser gave no tree for s2")
-    assert result.rho == Rho()
-    assert result.pairs == ()
-    assert result.leftovers == ((), ())
-    with pytest.raises(ValueError, match="no tree for s2"):
-        result.pair_of(between((0, 1), (0, 1)))
-
-
 def _subtree(sizes: st.DataObject, start: int, size: int) -> Node:
     if size == 1:
         return Node("X", start, start + 1)
@@ -233,17 +223,6 @@ def _sentence(data: st.DataObject, *, phrases_only: bool = False) -> Parsed:
 
 def _random_vectors(sentence: Parsed, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(len(sentence.tree.tokens), 24))
-
-
-@given(st.data(), st.integers(0, 2**32 - 1))
-def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> None:
-    """With contextual vectors a sentence aligns to itself, with each part of the root mapped onto itself."""
-    sentence = _sentence(data, phrases_only=True)
-    values = _random_vectors(sentence, seed)
-    result = align(sentence, sentence, values, values)
-    expected = tuple(between((c.start, c.end), (c.start, c.end)) for c in sentence.tree.root.children)
-    assert result.forward == result.backward == expected
-    assert result.rho == Rho(True, True)
 
 
 @given(st.data(), st.integers(0, 2**32 - 2))
@@ -377,16 +356,6 @@ def test_who_does_something_to_whom_must_agree() -> None:
     dog, cat = "the dog chase a cat .", "a cat chase the dog ."
     assert not covering(BARE, SWAPPED, dog, cat).rho.phi_or
     assert covering(BARE, PASSIVE, dog, "a cat chase chase by the dog .").rho.phi_or
-
-
-def test_arguments_of_active_and_passive_verbs() -> None:
-    """Subjects, objects and agents are read from the tree."""
-    active = (Argument((0, 2), "agent", 2), Argument((3, 5), "patient", 2))
-    assert arguments(Tree.from_brackets(BARE)) == active
-    assert arguments(Tree.from_brackets(PASSIVE)) == (
-        Argument((0, 2), "patient", 3),
-        Argument((5, 7), "agent", 3),
-    )
 
 
 def test_dissimilar_phrases_are_not_mapped() -> None:

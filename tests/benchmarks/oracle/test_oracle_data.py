@@ -198,13 +198,6 @@ def test_hardware_names_are_labelled_everywhere() -> None:
         assert not [name for name in named(item) if re.match(r"[\d-]", name)], item.id
 
 
-def test_hardware_sentences_can_be_measured() -> None:
-    """Most hardware sentences have 2 to 5 labels, and none has a single one, which could not be tested."""
-    counts = Counter(len(item["entities"]) for item in sentences("hardware"))
-    assert counts[1] == 0
-    assert sum(counts[n] for n in range(2, 6)) > 0.85 * counts.total()
-
-
 def test_pairs_are_balanced() -> None:
     """Labels, and levels within each label, are equally frequent and mixed throughout the file."""
     counts = Counter((item.task, item["level"]) for item in pairs())
@@ -273,9 +266,6 @@ def test_no_classifier_tells_the_labels_apart() -> None:
         folds = StratifiedKFold(10, shuffle=True, random_state=0)
         right = cross_val_score(classifier, *features(), cv=folds)
         assert right.mean() <= MOST_SHALLOW
-
-
-# ---- published data
 
 
 #: file -> pairs labelled equivalent, and not (Dolan & Brockett, 2005)

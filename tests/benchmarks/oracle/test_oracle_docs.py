@@ -122,8 +122,6 @@ def test_coin_is_accepted_as_often_as_the_bound_says() -> None:
     assert binomtest(sum(f.accepted for f in result), 2000, 0.75**3).pvalue > 0.001
 
 
-# ---- the examples of the tutorial
-
 SENTENCE, PROVED, TRUSTED = "oracle/general/034", "oracle/pair/009", "oracle/pair/048"
 #: finds the person and both cities, but next to an unknown city only that one; it knows whether a text says "likely"
 WORKED = """
@@ -230,9 +228,6 @@ def test_the_pairs_of_the_tutorial(run: Runner) -> None:
     assert (no["status"], no["given"]) == ("correct", "accepted-no")
 
 
-# ---- the reference
-
-
 def test_reference_lists_every_metric_with_its_direction() -> None:
     """The tables have every metric, with an arrow if a direction is better, and no other."""
     section = REFERENCE[REFERENCE.index("### Sentences") : REFERENCE.index("## Searches")]
@@ -280,9 +275,6 @@ def test_reference_has_the_calls_of_a_sentence() -> None:
     text = " ".join(REFERENCE.split())
     assert f"3 × tests × samples = {3 * paper.tests * paper.samples} calls with `paper`" in text
     assert f"at most {3 * quick.tests * quick.samples} with `quick`" in text
-
-
-# ---- extractors of known behaviour
 
 
 PROTOCOLS = {"quick": QUICK, "paper": PAPER}

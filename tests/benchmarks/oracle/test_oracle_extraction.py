@@ -236,11 +236,6 @@ def test_normalising_is_idempotent(name: str) -> None:
     assert normalised(normalised(name)) == normalised(name)
 
 
-CITIES = "Aline Berg flew from Porto to Lima on 4 July 2003."
-ALL_FOUR = {"aline berg", "porto", "lima", "4 july 2003"}
-_LIST = "1. person: Aline Berg\n2. city: Porto\n3. city: Lima\n4. date: 4 July 2003"
-
-
 def test_words_are_whole() -> None:
     """A part matches if no letter or digit adjoins it, and an empty part never matches."""
     assert contains_words("new york city", "york")

@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
-from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.linearity import (
-    LinearityChecker,
     Sentence,
     bound_of,
     complement,
@@ -23,7 +21,7 @@ from pytest_llmprops.benchmarks.oracle.linearity import (
     informative_draws,
     rejection_bound,
 )
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance
 from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings
 from pytest_llmprops.benchmarks.oracle.settings import RULES as DECISIONS
 from pytest_llmprops.core.errors import BackendError
@@ -31,8 +29,6 @@ from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 from pytest_llmprops.core.verdicts import objects_in
 from tests.support.linear_functions import distance_to_homomorphisms, failure_rate
 from tests.support.oracle_fakes import (
-    POOL,
-    RULES,
     SENTENCE,
     Fake,
     check,
@@ -319,54 +315,6 @@ def test_errors_of_a_call_pass_through(original: bool) -> None:
         check(ask)
 
 
-TRICKY = (
-    (
-        "Mohammed's family met Mohammed, an Oslo baker, in Oslo in 1987.",
-        ("Mohammed", "Oslo", "1987", "Mohammed's family"),
-    ),
-    (
-        "“Aaron Hill” (born 14 March 1931) led the U.S. team; Hill left it in 1960.",
-        ("Aaron Hill", "Hill", "14 March 1931", "U.S.", "1960"),
-    ),
-    (
-        "New York City Hall in New York, like Jean-Luc's house, is a New York house.",
-        ("New York City Hall", "New York", "Jean-Luc"),
-    ),
-)
-
-
-@pytest.mark.parametrize(("text", "names"), TRICKY)
-def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> None:
-    """For every x, R(x) has the correct form of each tested entity, and the ideal extractor is faithful."""
-    kinds = {"1987": "date", "14 March 1931": "date", "1960": "date"}
-
-    async def ask(chat: Chat) -> Reply:
-        if "normal entity" in chat.prompt:
-            return Reply("[[named entity]]")
-        here = normalised(sentence_in(chat))
-        lines = [
-            f"- {kinds.get(name, 'person')}: {name}"
-            for name in (pool_names if here != normalised(text) else names)
-        ]
-        return Reply(
-            "\n".join(line for line in lines if contains_words(here, normalised(line.partition(": ")[2])))
-        )
-
-    pool_names: list[str] = []
-    checker = LinearityChecker(OracleSettings(samples=1, rule="majority"), RULES, POOL)
-    for seed in range(4):
-        prepared = asyncio.run(checker.prepare(text, Oracle(ask), random.Random(seed).getrandbits(64)))
-        subject = prepared.subject
-        assert prepared.stopped is None
-        assert subject.m >= 3
-        for x in range(2**subject.m):
-            here = normalised(subject.transformed(x))
-            assert all(contains_words(here, subject.due(i, x)) for i in range(subject.m))
-        pool_names[:] = [name for s in subject.synonyms for name in (s.text, s.entity.name)]
-        acceptance = asyncio.run(checker.check(text, Oracle(ask), random.Random(seed)))
-        assert acceptance.accepted
-
-
 def test_groups_of_equal_answers() -> None:
     """The answer is that of the largest group; the other sizes are kept in descending order."""
     replies = [present(0)[:1]] * 4 + [present(0)] * 6 + [present(0)[:2]]
@@ -424,9 +372,6 @@ def test_plan_counts_requests_of_a_typical_sentence() -> None:
     rest = [p for p in prompts[11:] if "list synonyms" not in p]
     assert len(rest) == 165
     assert len(set(rest)) > 5
-
-
-# ---- tests that no extractor fails
 
 
 def erratic(seed: int, m: int) -> Callable[[int, int], list[str]]:

@@ -108,23 +108,6 @@ def test_unreadable_answers(reply: str, problem: str) -> None:
     assert "\n" not in answer.notes.problem
 
 
-@pytest.mark.parametrize(
-    ("reply", "form"),
-    [
-        (YES, "JSON"),
-        ("Yes.", "text"),
-    ],
-)
-def test_how_an_answer_was_read(reply: str, form: str) -> None:
-    """The notes name the form of the answer, or the problem without details of the reply."""
-    assert read_answer(reply).notes.read_by == form
-
-
-FIVE = [
-    f"The {word} burned down in May." for word in ("barn", "old barn", "grey barn", "big barn", "red barn")
-]
-
-
 RAIN = ["It rains in Rome.", "Rome has rain.", "There's rain in Rome today."]
 NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
 

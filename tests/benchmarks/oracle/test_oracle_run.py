@@ -108,9 +108,6 @@ def test_sentences_need_no_helper(run: Runner) -> None:
     assert all(v["values"]["rule"] == 1 for v in done.verdicts.values() if v["values"].get("tests"))
 
 
-# ---- gates
-
-
 #: the rules of ``docs/oracle.md``: what is extracted is faithful, and nothing is missing
 COMPLETE = """[[rule]]
 benchmark = "oracle"
@@ -181,9 +178,6 @@ def test_a_gate_refuses_an_extractor_that_is_blind_after_a_change(run: Runner) -
     assert (decided.code, "FAIL: " in decided.output) == (1, True)
 
 
-# ---- searches on pairs
-
-
 JUDGE = """
 from tests.support.oracle_runs import Subject
 
@@ -216,9 +210,6 @@ def test_accepted_pairs_are_searched(run: Runner) -> None:
     assert all(line["counterexample"] is None for line in lines)
     for name in ("expected", "complete", "summary", "metrics", "remarks"):
         assert done.run[name] == none.run[name]
-
-
-# ---- a real model
 
 
 #: a sentence that could be measured where this was written (elsewhere its arithmetic may differ), a pair and its sanity

@@ -178,8 +178,6 @@ def test_a_violation_is_asked_about_until_it_is_decided(answers: str, result: tu
     assert asked == list(range(result[0]))
 
 
-# Pairs
-
 DOGS, CATS = "red dogs barked loudly last night.", "small cats slept under warm tables."
 
 

@@ -30,7 +30,6 @@ from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.oracle_runs import Subject, capitalised, control, measure, pair, sentence
 from tests.support.records import as_schema_1, recorded, verdict
-from tests.support.runs import ROOT, Runner
 
 TOWNS = "Then Oslo wrote to Lima about Quito."
 TWO = [
@@ -128,9 +127,6 @@ def towns(tmp_path_factory: pytest.TempPathFactory) -> Shown:
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """The report on pairs."""
     return shown(tmp_path_factory.mktemp("pairs") / "run", ASKED)
-
-
-# ---- linearity
 
 
 def test_accepted_shares_are_shown_above_the_published_ones(towns: Shown) -> None:
@@ -246,9 +242,6 @@ def test_entities_at_fault_are_shown_with_their_counts(tmp_path: Path) -> None:
     assert other["Why"] == 'no entities, but labelled: "Oslo"'
 
 
-# ---- pairs
-
-
 def test_tables_2_and_3(tmp_path: Path, pairs: Shown) -> None:
     """Answers by label and provable pairs are above the paper's; a "no" has no proof without the reference."""
     own, printed = pairs.table("Answers by label (Table 2)")
@@ -323,9 +316,6 @@ def test_denied_paraphrases_are_listed_with_their_proofs(tmp_path: Path) -> None
     assert own["Says no: accepted, φ_or"].startswith("0.0% (")
 
 
-# ---- cases
-
-
 def test_a_proof_is_shown_as_its_phrases(tmp_path: Path) -> None:
     """An accepted "yes" is shown with its confirmed phrase pairs, and a rejected one with its leftover words."""
     page = shown(tmp_path / "run", ASKED, phrases="all", alignment="printed")
@@ -347,10 +337,6 @@ def test_triangular_evidence_is_shown(tmp_path: Path, pairs: Shown) -> None:
     assert row["Indifferentiable"] == "no"
     close = shown(tmp_path / "close", [pair(DOGS, MOVED, 4)], denies((DOGS, MOVED)), alignment="printed")
     assert close.table("Triangular evidence (Table 15)")[0]["Indifferentiable"] == "yes"
-
-
-#: two paraphrases of the first sentence; one of them is aligned to the second in one direction only
-ONE_WAY, BOTH_WAYS = "quiet dogs barked again.", "loud dogs barked twice."
 
 
 def test_disagreements_with_the_label_are_sorted(tmp_path: Path) -> None:
@@ -422,33 +408,6 @@ def test_cases_are_shown_without_requests(tmp_path: Path) -> None:
     [row] = old.table(FAULTS)
     assert row["Sentence"] == "–"
     assert "tests failed; " in row["Why"]
-
-
-def test_a_whole_run_of_pytest(run: Runner) -> None:
-    """After a run through pytest, the section shows the sentences and culprits kept in the verdicts."""
-    run.write(
-        "model.py",
-        "from tests.support.oracle_runs import Subject, capitalised\n"
-        "reply = Subject(lambda text, sample: capitalised(text)[: len(text) % 3 + 1])\n",
-    )
-    done = run(
-        str(ROOT / "suites" / "test_oracle.py"), "--rootdir", str(run.folder), "-n", "2",
-        "--model", f"fake:call?file={run.folder / 'model.py'}", "-k", "oracle/general and not search",
-        "--llm-limit", "12", "--llm-set", "oracle.search=none",
-    )  # fmt: skip
-    page = Shown(done.folder)
-    records = {r.id: r for r in page.records}
-    assert len(records) > 3, done.output
-    for record in records.values():
-        assert record.evidence["sentence"]
-        assert len(objects_in(record.evidence, "tests")) == record.values.get("tests", 0)
-        assert bool(objects_in(record.evidence, "culprits")) == ("(replaced by " in record.reason)
-    rows = page.table(FAULTS)
-    assert {row["Item"] for row in rows} <= {name for name, r in records.items() if r.status == "wrong"}
-    assert any(row.get("Sentence") == records[row["Item"]].evidence["sentence"] for row in rows)
-
-
-# ---- the whole page
 
 
 def test_the_headline_and_the_page(tmp_path: Path) -> None:
