@@ -36,7 +36,6 @@ TOWNS = sentence("Then Oslo wrote to Lima about Quito.", 1, ["Oslo", "Quito"])
 DOGS, MOVED = "red dogs barked loudly last night.", "last night red dogs barked loudly."
 CATS = "small cats slept under warm tables."
 ALIKE, UNLIKE = pair(DOGS, MOVED, 1), pair(DOGS, CATS, 2, label=False)
-FILTERED = Reply("", finish_reason="content_filter")
 
 
 def reordered(text: str) -> list[str]:
@@ -93,8 +92,8 @@ def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, give
     )
     assert list(verdict.evidence)[:2] == ["sentence_1", "sentence_2"]
     assert verdict.evidence["read_by"] == "JSON"
-    if status == "wrong":
-        assert verdict.task == ("yes" if verdict.values["said_yes"] else "no")
+    assert verdict.task == ("yes" if verdict.values["said_yes"] else "no")
+    assert verdict.values["label"] == item["label"]
 
 
 @pytest.mark.parametrize(
@@ -168,21 +167,13 @@ def test_failing_helper_is_an_error(error: BackendError, role: str, text_fails_t
 def test_sanity_checks() -> None:
     """Repeated answers must agree; an own paraphrase is checked; a proved "yes" on a random pair is wrong."""
     turns = iter([True, False] * 10)
-    for judge, status in (
-        (None, "correct"),
-        (lambda a, b: next(turns), "wrong"),
-        (lambda a, b: "eh", "unparsed"),
-    ):
+    for judge, status in ((None, "correct"), (lambda a, b: next(turns), "wrong")):
         assert verdict_on(control(ALIKE, "consistency"), model(judge)).status == status
     own = verdict_on(control(ALIKE, "own_paraphrase"), model())
     assert own.status == "correct"
     assert own.evidence["paraphrase"] == reordered(DOGS)[0]
     denied = verdict_on(control(ALIKE, "own_paraphrase"), model(lambda a, b: False))
     assert (denied.status, denied.given, denied.values["consistent"]) == ("wrong", "denied", 1)
-    unread = verdict_on(control(ALIKE, "own_paraphrase"), model(lambda a, b: "eh"))
-    assert unread.status == "unparsed"
-    same = Subject(paraphrases=lambda text: [text])
-    assert verdict_on(control(ALIKE, "own_paraphrase"), same).status == "untested", "no paraphrase differs"
     assert verdict_on(control(UNLIKE, "random_pair"), model()).given == "accepted-no"
     proved = verdict_on(control(ALIKE, "random_pair"), model())
     assert (proved.status, proved.given, proved.score) == ("wrong", "accepted-yes", 0.0)

@@ -381,12 +381,6 @@ def test_plan_counts_requests_of_a_typical_sentence() -> None:
     assert len(set(rest)) > 5
 
 
-def erratic(seed: int, m: int) -> Callable[[int, int], list[str]]:
-    """Extract anything from a changed sentence."""
-    rng = random.Random(seed)
-    return lambda x, _: present(0, m) if x == 0 else names_of(rng.getrandbits(m), m)
-
-
 def dropping(seed: int, m: int, p: float) -> Callable[[int, int], list[str]]:
     """Drop each entity of a changed sentence with probability ``p``, whatever the others are."""
     rng = random.Random(seed)
