@@ -43,26 +43,16 @@ EXAMPLE, SEARCHED = (
 )
 LENGTHS = ["Nile", "Amur", "Congo", "Volga", "Indus", "Rhine", "Tagus", "Ebro", "Thames"]
 
+#: models of the documented checker -> what each returns, and its verdict
 MODELS = {
     # by length, with one word too many
-    "knows": "return 'The ' + min(re.findall(r'[A-Z][a-z]+(?= or|\\?)', text), key={lengths}.index) + '.'",
+    "knows": (
+        f"'The ' + min(re.findall(r'[A-Z][a-z]+(?= or|\\?)', text), key={LENGTHS}.index) + '.'",
+        ("correct", "0 of 3 triples are cycles"),
+    ),
     # always the first one named, which makes cycles
-    "first": "return re.search(r': (\\w+) or', text)[1]",
-    "silent": "return 'It depends.'",
-}
-
-
-def model(run: Runner, name: str) -> str:
-    """Return the specification of one of the models."""
-    body = MODELS[name].format(lengths=LENGTHS) if name == "knows" else MODELS[name]
-    file = run.write(f"{name}.py", f"import re\n\ndef reply(chat):\n    text = chat.prompt\n    {body}\n")
-    return f"fake:call?file={file}"
-
-
-OUTCOMES = {
-    "knows": ("correct", "0 of 3 triples are cycles"),
-    "first": ("wrong", "3 of 3 triples are cycles"),
-    "silent": ("unparsed", "a reply names none of the two, or both"),
+    "first": ("re.search(r': (\\w+) or', text)[1]", ("wrong", "3 of 3 triples are cycles")),
+    "silent": ("'It depends.'", ("unparsed", "a reply names none of the two, or both")),
 }
 
 
@@ -73,12 +63,15 @@ def test_example_checker_runs_unchanged(run: Runner) -> None:
     """
     assert 20 < len(EXAMPLE.splitlines()) < 40
     run.write("test_rivers.py", EXAMPLE)
-    models = {name: model(run, name) for name in OUTCOMES}
-    done = run(*(part for name in models for part in ("--model", models[name])), "-q")
+    for name, (body, _) in MODELS.items():
+        run.write(f"{name}.py", f"import re\n\ndef reply(chat):\n    text = chat.prompt\n    return {body}\n")
+    done = run(*(part for name in MODELS for part in ("--model", f"fake:call?file={name}.py")), "-q")
     assert "2 failed, 1 passed" in done.output
     lines = map(json.loads, (done.folder / "verdicts.jsonl").read_text("utf-8").splitlines())
-    verdicts = {row["model"].rpartition("/")[2].removesuffix(".py"): row for row in lines}
-    assert {name: (row["status"], row["reason"]) for name, row in verdicts.items()} == OUTCOMES
+    verdicts = {next(name for name in MODELS if name in row["model"]): row for row in lines}
+    assert {name: (row["status"], row["reason"]) for name, row in verdicts.items()} == {
+        name: expected for name, (_, expected) in MODELS.items()
+    }
     assert {(row["task"], len(row["requests"])) for row in verdicts.values()} == {("length", 9)}
 
 

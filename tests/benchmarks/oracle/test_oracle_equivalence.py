@@ -7,16 +7,13 @@ import random
 from collections import Counter
 from collections.abc import Mapping as Table
 from collections.abc import Sequence
-from contextlib import closing
 from typing import Any
 
 import pytest
 from scipy.stats import binomtest
 
-from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle import equivalence
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, PhrasePair
-from pytest_llmprops.benchmarks.oracle.covering import Aligner
 from pytest_llmprops.benchmarks.oracle.equivalence import (
     EquivalenceChecker,
     Pair,
@@ -141,25 +138,6 @@ def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
     assert len(fake.log) == 4
     assert proof.confirmed.forward == (pairs[-1],)
     assert not proof.confirmed.rho.phi_or
-
-
-def test_every_question_about_builtin_pairs_has_a_label() -> None:
-    """The labelled phrases are those that the default helpers ask about, whatever the answers are, and no others."""
-    try:
-        helpers = known_oracles.Helpers()
-    except LookupError as missing:
-        pytest.skip(str(missing))
-    align = Aligner(helpers)
-
-    async def questions(first: str, second: str) -> set[tuple[str, str]]:
-        found = await align(first, second)
-        asked = map(found.pair_of, (*found.forward, *found.around))
-        return {(p.first, p.second) for p in asked if p.first.casefold() != p.second.casefold()}
-
-    with closing(helpers):
-        for item in known_oracles.pairs_of():
-            labelled = {*known_oracles.phrases().get(item.id.rpartition("/")[2], ())}
-            assert asyncio.run(questions(item["first"], item["second"])) == labelled, item.id
 
 
 def test_only_directions_that_cover_a_sentence_are_asked_about() -> None:

@@ -120,8 +120,8 @@ def shown(folder: Path, asked: Sequence[Item], model: Subject = SURE, **settings
 
 def with_proofs(folder: Path, *, replies: bool = True) -> Path:
     """Record a run on pairs and sentences in which a "no" has a proof, too."""
-    asked, settings = [*ASKED, *TWO], {"tests": 20, "phrases": "all", "alignment": "printed"}
-    return measure(folder, asked, {"m": SURE}, replies=replies, **settings)
+    settings: dict[str, Any] = {"tests": 20, "phrases": "all", "alignment": "printed"}
+    return measure(folder, [*ASKED, *TWO], {"m": SURE}, replies=replies, **settings)
 
 
 @pytest.fixture(scope="module")
