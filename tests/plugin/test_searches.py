@@ -224,10 +224,7 @@ def test_what_is_not_repeated_is_no_counterexample(project: Project) -> None:
     project.extractor(
         'mentioned = [f for f in mentioned if f[1] != "Nairobi" or not x[0] or chat.sample > 24]'
     )
-    for seed in range(20):
-        done = project("--junitxml", "out.xml", "--llm-seed", str(seed))
-        if searches(done) if (done.folder / "searches.jsonl").exists() else None:
-            break
+    done = project("--junitxml", "out.xml")
     [row] = searches(done).values()
     assert row["counterexample"] is None
     assert (row["not_repeated"]["replicated"], row["not_repeated"]["replications"]) == (0, 2)
