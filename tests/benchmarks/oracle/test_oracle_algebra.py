@@ -81,6 +81,7 @@ def test_draws_are_uniform_with_replacement(drawn: Any, m: int, pairs: int) -> N
     assert len(set(found)) == pairs
     assert chisquare(list(Counter(found).values())).pvalue > 0.001
     assert found == drawn(random.Random(1), m, 200 * pairs)
+    assert draws(random.Random(1), 0, 2) == [(0, 0), (0, 0)]
 
 
 # Tests without replacement

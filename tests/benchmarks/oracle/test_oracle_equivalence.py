@@ -416,8 +416,12 @@ def test_unreadable_replies_never_make_a_perfect_judge_wrong(equivalent: bool) -
 def test_sentences_without_a_tree() -> None:
     """Without a tree, a "yes" is untested with that reason and a "no" is tested with a random paraphrase."""
 
+    missing = Alignments(None, None, missing="the parser gave no tree")
+    with pytest.raises(ValueError, match="the parser gave no tree"):
+        missing.pair_of(MIDDLE)
+
     async def align(first: str, second: str) -> Alignments:
-        return Alignments(None, None, missing="the parser gave no tree")
+        return missing
 
     yes, no = (_check(_fake(judge), align) for judge in (_yes, perfect))
     assert (yes.outcome, yes.why) == ("untested", "yes, but not tested: the parser gave no tree")

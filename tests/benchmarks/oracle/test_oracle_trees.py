@@ -80,7 +80,7 @@ def test_a_deep_tree() -> None:
     [
         ("IN", "of", False), ("TO", "to", False), ("ADP", "In", False), ("IN", "if", True),
         ("IN", "Because", True), ("RB", "not", True), ("RP", "up", True), (".", ".", False), ("``", "``", False),
-        ("NN", "%", True), ("$", "$", True), ("-LRB-", "-LRB-", False),
+        ("NN", "%", True), ("$", "$", True), ("-LRB-", "-LRB-", False), ("NNP", "U.S.", True), ("POS", "'s", True),
     ],
 )  # fmt: skip
 def test_words_that_must_be_covered(tag: str, token: str, must: bool) -> None:
