@@ -6,9 +6,7 @@ import asyncio
 import json
 import re
 import signal
-import subprocess
 import time
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -122,24 +120,18 @@ def searches(done: Finished) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in map(json.loads, lines)}
 
 
-@pytest.fixture
-def unsearched(project: Project) -> Finished:
-    """A run without searches, whose replies are not stored."""
-    return project("--llm-cache", "off", search="none")
-
-
-def test_a_search_finds_what_the_measurement_accepts(
-    project: Project, unsearched: Finished, workers: str
-) -> None:
+def test_a_search_finds_what_the_measurement_accepts(project: Project, workers: str) -> None:
     """The counterexample of an accepted sentence names what is replaced; the other sentences have none.
 
     A search changes no verdict, count, metric or completeness, and has separate counts.
     """
+    unsearched = project("--llm-cache", "off", search="none")
     done = project("-n", workers, "-rs")
     assert done.code == 1
     assert "2 failed, 6 passed" in done.output
     rows = searches(done)
     assert len(rows) == 4
+    assert all(row["examples"] >= 10 for row in rows.values() if not row["counterexample"])
     found = {name: row["counterexample"] for name, row in rows.items() if row["counterexample"]}
     assert sorted(found) == ["oracle/own/0001", "oracle/own/0003"]
     for said in found.values():
@@ -188,6 +180,7 @@ def test_a_search_is_about_the_first_sample(project: Project) -> None:
 def test_nothing_is_asked_twice(project: Project) -> None:
     """Measurement and search send each request once; shrinking costs only the new sentences it tries.
 
+    A search takes a quarter of the measurement's calls and those of its replications, and says it was cut short.
     A second search uses only the store, tries the same examples and finds the same counterexample.
     """
     done = project()
@@ -205,7 +198,13 @@ def test_nothing_is_asked_twice(project: Project) -> None:
     uncounted = [{name: {**row, "calls": 0} for name, row in searches(one).items()} for one in (done, again)]
     assert uncounted[0] == uncounted[1]
     assert {row["calls"] for row in searches(again).values()} == {0}
-    assert all(row["calls"] > 0 for row in searches(done).values())
+    for row in searches(done).values():
+        again_at_most = 3 * 3 * 5 + 2 if row["counterexample"] else 0
+        assert row["requests"] <= 25 + again_at_most
+        assert row["spent"]
+        assert row["calls"] > 0
+    assert "4 stopped when their calls were spent" in done.output
+    assert "the calls were spent before it was shrunk further" in done.output
 
 
 def test_selecting_only_the_searches(project: Project) -> None:
@@ -218,17 +217,6 @@ def test_selecting_only_the_searches(project: Project) -> None:
     assert len(searches(done)) == 4
 
 
-def test_ideal_extractor_has_no_counterexample(project: Project) -> None:
-    """An ideal extractor passes all its searches, and the record has the number of examples tried."""
-    project.extractor("")
-    done = project()
-    assert done.code == 0
-    assert "8 passed" in done.output
-    assert all(row["counterexample"] is None and row["examples"] >= 10 for row in searches(done).values())
-    assert len(searches(done)) == 4
-    assert "4 items searched, 0 counterexamples" in done.output
-
-
 def test_what_is_not_repeated_is_no_counterexample(project: Project) -> None:
     """A violation that does not repeat is counted apart and shown with its rate, and fails no case."""
     project.sentences("Fine: Adriana left Lisbon for Kenya.")
@@ -236,10 +224,7 @@ def test_what_is_not_repeated_is_no_counterexample(project: Project) -> None:
     project.extractor(
         'mentioned = [f for f in mentioned if f[1] != "Nairobi" or not x[0] or chat.sample > 24]'
     )
-    for seed in range(20):
-        done = project("--junitxml", "out.xml", "--llm-seed", str(seed))
-        if searches(done) if (done.folder / "searches.jsonl").exists() else None:
-            break
+    done = project("--junitxml", "out.xml")
     [row] = searches(done).values()
     assert row["counterexample"] is None
     assert (row["not_repeated"]["replicated"], row["not_repeated"]["replications"]) == (0, 2)
@@ -257,27 +242,15 @@ def test_what_is_not_repeated_is_no_counterexample(project: Project) -> None:
     assert (counts["counterexamples"], counts["not_repeated"]) == (0, 1)
 
 
-def test_calls_of_a_search_are_bounded(project: Project) -> None:
-    """A search takes a quarter of the measurement's calls and those of its replications, and says it was cut short."""
-    done = project()
-    for row in searches(done).values():
-        again = 3 * 3 * 5 + 2 if row["counterexample"] else 0
-        assert row["requests"] <= 25 + again
-        assert row["spent"]
-    assert "4 stopped when their calls were spent" in done.output
-    assert "the calls were spent before it was shrunk further" in done.output
-
-
 GATE = '[[rule]]\nbenchmark = "oracle"\nmin_items = 1\nmin_accuracy = '
 
 
-@pytest.mark.parametrize(("least", "code", "workers"), [("0.2", 0, "0"), ("0.39", 0, "2")])
-def test_gate_ignores_searches(project: Project, least: str, code: int, workers: str) -> None:
-    """A gate ignores counterexamples, whether it passes or not."""
-    gate = str(project.runner.write("gate.toml", GATE + least + "\n"))
-    done = project("--llm-gate", gate, "-n", workers)
-    assert done.code == code, done.output
-    assert done.run["gate"]["decision"] == ("inconclusive" if code else "pass")
+def test_gate_ignores_searches(project: Project) -> None:
+    """A gate ignores counterexamples."""
+    gate = str(project.runner.write("gate.toml", GATE + "0.39\n"))
+    done = project("--llm-gate", gate, "-n", "2")
+    assert done.code == 0, done.output
+    assert done.run["gate"]["decision"] == "pass"
     assert done.run["searches"][0]["counterexamples"] == 2
 
 
@@ -370,28 +343,19 @@ def test_interrupted(project: Project) -> None:
     """Ctrl-C in a search ends the run, and every verdict and every finished search is recorded."""
     project.sentences(*(f"Pair {n}: {TAIL}" for n in range(12)))
     slow = project.options[1] + "&delay=0.02"
-    folder = project.runner.next_folder()
     options = [slow if option == project.options[1] else option for option in project.options]
-    process = subprocess.Popen(
-        project.runner.command(SUITE, *options, folder=folder),
-        cwd=project.folder,
-        env=project.runner.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    until = time.monotonic() + 60
-    while not _lines(folder / "searches.jsonl") and time.monotonic() < until:
+    started = project.runner.start(SUITE, *options)
+    found, until = started.folder / "searches.jsonl", time.monotonic() + 60
+    while not (found.exists() and found.read_text("utf-8")) and time.monotonic() < until:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    done = Finished(process.returncode, output, folder)
+    started.send(signal.SIGINT)
+    done = started.end(60)
     assert done.code == 2
     assert len(done.verdicts) == 12
     assert 1 <= len(searches(done)) < 12
-    assert "Traceback" not in output
-    assert "never awaited" not in output
-    assert "was destroyed" not in output
+    assert "Traceback" not in done.output
+    assert "never awaited" not in done.output
+    assert "was destroyed" not in done.output
 
 
 def test_live_line_counts_searches(project: Project) -> None:
@@ -401,10 +365,6 @@ def test_live_line_counts_searches(project: Project) -> None:
     lines = [line for line in shown.split("\r") if "/8 cases" in line]
     assert any(f"{n}/8 cases" in line for line in lines for n in (5, 6, 7, 8)), lines
     assert "\x1b[33ms" not in shown
-
-
-def _lines(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
 
 
 IMPORTED = """
@@ -460,10 +420,11 @@ def test_plan_counts_the_calls_of_searches(project: Project) -> None:
 def test_allure_and_junit_show_the_counterexample(project: Project) -> None:
     """A search has its own Allure result, with the item's name and labels and the counterexample attached.
 
+    Searches that found a counterexample are in Allure's category of counterexamples and in no other.
     JUnit output has the examples, calls and counterexample as properties of the search's test case.
     """
     folder = project.folder / "allure"
-    project("--alluredir", str(folder), "--junitxml", "out.xml", "-n", "2")
+    done = project("--alluredir", str(folder), "--junitxml", "out.xml", "-n", "2")
     cases = ElementTree.parse(project.folder / "out.xml").getroot().iter("testcase")
     [own] = [c for c in cases if re.search("_search.*oracle/own/0001]$", c.get("name", ""))]
     properties = {p.get("name"): p.get("value") for p in own.iter("property")}
@@ -476,17 +437,10 @@ def test_allure_and_junit_show_the_counterexample(project: Project) -> None:
     assert "Nairobi" in texts(folder, result)["counterexample"]
     assert _labels(result) == _labels(by_name["oracle/own/0001"]) != set()
     assert not list(folder.glob("*-container.json"))
-
-
-def test_allure_has_a_category_of_counterexamples(project: Project) -> None:
-    """Searches that found a counterexample are in Allure's category of counterexamples and in no other."""
-    folder = project.folder / "allure"
-    done = project("--alluredir", str(folder))
-    assert done.code == 1
     assert len(searches(done)) == 4
     categories = json.loads((folder / "categories.json").read_text(encoding="utf-8"))
     matching = {}
-    for name, result in results_by_item(folder).items():
+    for name, result in by_name.items():
         said = result.get("statusDetails", {}).get("message", "")
         matching[name] = [
             category["name"]

@@ -36,7 +36,6 @@ TOWNS = sentence("Then Oslo wrote to Lima about Quito.", 1, ["Oslo", "Quito"])
 DOGS, MOVED = "red dogs barked loudly last night.", "last night red dogs barked loudly."
 CATS = "small cats slept under warm tables."
 ALIKE, UNLIKE = pair(DOGS, MOVED, 1), pair(DOGS, CATS, 2, label=False)
-FILTERED = Reply("", finish_reason="content_filter")
 
 
 def reordered(text: str) -> list[str]:
@@ -53,9 +52,6 @@ def model(same: Any = None, extract: Any = None) -> Subject:
     return Subject(extract, judge, reordered)
 
 
-# ---- sentences
-
-
 @pytest.mark.parametrize(("rule", "number"), [("any", 0), ("majority", 1)])
 def test_the_rule_is_recorded(rule: str, number: int) -> None:
     """The values contain the rule as a number, and the remark on the bound can be derived from it."""
@@ -69,18 +65,6 @@ def test_the_rule_is_recorded(rule: str, number: int) -> None:
     assert complete == "completeness: 100.0% of 2 labelled entities are extracted"
     assert ("no bound: best of 1,331 combinations" in said) == (rule == "any")
     assert ("0.1-far" in said) == (rule != "any")
-
-
-# ---- pairs
-
-
-@pytest.mark.parametrize("item", [ALIKE, UNLIKE], ids=["labelled yes", "labelled no"])
-@pytest.mark.parametrize("said", [True, False])
-def test_the_answer_decides_the_task(item: Item, said: bool) -> None:
-    """The task of a record is the model's answer; the label is only in the values."""
-    verdict = verdict_on(item, model(lambda first, second: said))
-    assert verdict.task == ("yes" if said else "no")
-    assert (verdict.values["said_yes"], verdict.values["label"]) == (float(said), float(item["label"]))
 
 
 def test_pair_with_an_unreadable_answer_keeps_its_task() -> None:
@@ -108,8 +92,8 @@ def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, give
     )
     assert list(verdict.evidence)[:2] == ["sentence_1", "sentence_2"]
     assert verdict.evidence["read_by"] == "JSON"
-    if status == "wrong":
-        assert verdict.task == ("yes" if verdict.values["said_yes"] else "no")
+    assert verdict.task == ("yes" if verdict.values["said_yes"] else "no")
+    assert verdict.values["label"] == item["label"]
 
 
 @pytest.mark.parametrize(
@@ -180,27 +164,16 @@ def test_failing_helper_is_an_error(error: BackendError, role: str, text_fails_t
     assert outcome.error is error
 
 
-# ---- sanity checks
-
-
 def test_sanity_checks() -> None:
     """Repeated answers must agree; an own paraphrase is checked; a proved "yes" on a random pair is wrong."""
     turns = iter([True, False] * 10)
-    for judge, status in (
-        (None, "correct"),
-        (lambda a, b: next(turns), "wrong"),
-        (lambda a, b: "eh", "unparsed"),
-    ):
+    for judge, status in ((None, "correct"), (lambda a, b: next(turns), "wrong")):
         assert verdict_on(control(ALIKE, "consistency"), model(judge)).status == status
     own = verdict_on(control(ALIKE, "own_paraphrase"), model())
     assert own.status == "correct"
     assert own.evidence["paraphrase"] == reordered(DOGS)[0]
     denied = verdict_on(control(ALIKE, "own_paraphrase"), model(lambda a, b: False))
     assert (denied.status, denied.given, denied.values["consistent"]) == ("wrong", "denied", 1)
-    unread = verdict_on(control(ALIKE, "own_paraphrase"), model(lambda a, b: "eh"))
-    assert unread.status == "unparsed"
-    same = Subject(paraphrases=lambda text: [text])
-    assert verdict_on(control(ALIKE, "own_paraphrase"), same).status == "untested", "no paraphrase differs"
     assert verdict_on(control(UNLIKE, "random_pair"), model()).given == "accepted-no"
     proved = verdict_on(control(ALIKE, "random_pair"), model())
     assert (proved.status, proved.given, proved.score) == ("wrong", "accepted-yes", 0.0)
@@ -226,9 +199,6 @@ def test_sanity_items_come_from_the_pairs() -> None:
             assert {item["first"], item["second"]} <= firsts
             assert item["first"] != item["second"]
     assert len({item.id for item in items}) == len(items)
-
-
-# ---- settings, helpers, rules
 
 
 @pytest.mark.parametrize(
@@ -272,9 +242,6 @@ def test_own_pool(tmp_path: Path) -> None:
     assert {*builtin.context.pool["city"]} <= labelled
 
 
-# ---- remarks
-
-
 def test_remarks_give_the_bound_of_an_acceptance() -> None:
     """The remarks give the coin's bound and the number of cases without one."""
     values = {
@@ -299,9 +266,6 @@ def test_remarks_give_the_bound_of_an_acceptance() -> None:
         "a rejected answer is not trusted; it is never turned into its opposite",
     ]
     assert list(ORACLE.remarks([record("consistency", 1, benchmark="oracle")])) == []
-
-
-# ---- a checker as a benchmark
 
 
 class Asks:
@@ -369,9 +333,6 @@ def test_a_checker_must_be_named() -> None:
     with pytest.raises(NotImplementedError, match="must define checker"):
         CheckerBenchmark().checker(TOWNS, None, None, None)  # type: ignore[arg-type]
     assert isinstance(find_benchmark("oracle"), OracleChecker)
-
-
-# ---- questions and templates
 
 
 def test_oracle_asks_with_its_settings() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +16,6 @@ from pytest_llmprops.benchmarks.oracle.items import DOMAINS, MSRP, REDOCRED, det
 from pytest_llmprops.benchmarks.oracle.metrics import FEATURES, shallow
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data
-
-#: words of a sentence, separated by white space
-SHORTEST, LONGEST = 8, 35
 
 
 @cache
@@ -40,10 +36,6 @@ def texts() -> list[str]:
     return single + [item[side] for item in pairs() for side in ("first", "second")]
 
 
-def readme() -> str:
-    return DataFolder(builtin_data(), "builtin").text("oracle/README.md")
-
-
 def words(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", text.casefold()))
 
@@ -57,21 +49,14 @@ def named(item: Item) -> list[str]:
 
 
 def test_sizes() -> None:
-    """There are at least 120 general, 80 technical and 60 hardware sentences and 160 pairs, all with unique ids."""
-    assert len(sentences("general")) >= 120
-    assert len(sentences("technical")) >= 80
-    assert len(sentences("hardware")) >= 60
-    assert len(pairs()) >= 160
+    """There are at least so many sentences and pairs, all with unique ids, and the README's table has their numbers."""
+    counts = {domain: len(sentences(domain)) for domain in DOMAINS} | {"pairs": len(pairs())}
+    least = {"general": 120, "technical": 80, "hardware": 60, "pairs": 160}
+    assert all(counts[name] >= number for name, number in least.items())
+    readme = DataFolder(builtin_data(), "builtin").text("oracle/README.md")
+    assert counts == {name: int(rows) for name, rows in re.findall(r"`(\w+)\.jsonl` \| (\d+) ", readme)}
     check_unique(builtin(), "oracle")
-    assert {item.source for item in builtin()} == {"builtin"}
-    assert {item.language for item in builtin()} == {"en"}
-
-
-def test_readme_counts_the_rows() -> None:
-    """The README's table has the row count of every file."""
-    result = {name: int(rows) for name, rows in re.findall(r"`(\w+)\.jsonl` \| (\d+) ", readme())}
-    expected = {domain: len(sentences(domain)) for domain in DOMAINS}
-    assert expected | {"pairs": len(pairs())} == result
+    assert {(item.source, item.language) for item in builtin()} == {("builtin", "en")}
 
 
 #: ids of earlier pairs, which never return with another text
@@ -109,10 +94,15 @@ def test_entities_occur_in_the_text(domain: str) -> None:
 
 
 def test_numbers_of_entities() -> None:
-    """General sentences have up to 8 entities, and each number occurs, except 1: a test that can fail needs two."""
+    """General sentences have up to 8 entities, and each number occurs, except 1: a test that can fail needs two.
+
+    Most hardware sentences have 2 to 5.
+    """
     counts = Counter(len(item["entities"]) for item in sentences("general"))
     assert {0, *range(2, 9)} == set(counts)
     assert all(len(item["entities"]) != 1 for domain in DOMAINS for item in sentences(domain))
+    hardware = [len(item["entities"]) for item in sentences("hardware")]
+    assert sum(2 <= n <= 5 for n in hardware) > 0.85 * len(hardware)
     assert counts[0] >= 8
     assert sum(n * count for n, count in counts.items()) >= 400
 
@@ -198,13 +188,6 @@ def test_hardware_names_are_labelled_everywhere() -> None:
         assert not [name for name in named(item) if re.match(r"[\d-]", name)], item.id
 
 
-def test_hardware_sentences_can_be_measured() -> None:
-    """Most hardware sentences have 2 to 5 labels, and none has a single one, which could not be tested."""
-    counts = Counter(len(item["entities"]) for item in sentences("hardware"))
-    assert counts[1] == 0
-    assert sum(counts[n] for n in range(2, 6)) > 0.85 * counts.total()
-
-
 def test_pairs_are_balanced() -> None:
     """Labels, and levels within each label, are equally frequent and mixed throughout the file."""
     counts = Counter((item.task, item["level"]) for item in pairs())
@@ -216,20 +199,16 @@ def test_pairs_are_balanced() -> None:
 
 
 def test_changes() -> None:
-    """Each label has pairs of several kinds of change, and the two labels share no kind."""
+    """Each label has pairs of several kinds of change, and the two labels share no kind.
+
+    If one sentence has news that the other lacks, the pair is labelled 0, whichever of the two it is. Both sentences
+    of a pair labelled 1 therefore have the same names.
+    """
     rows = DataFolder(builtin_data(), "builtin").jsonl("oracle/pairs.jsonl", required=("change",))
     changes = {label: {row["change"] for row in rows if row["label"] == label} for label in (0, 1)}
     assert min(map(len, changes.values())) >= 5
     assert not changes[0] & changes[1]
-
-
-def test_one_sentence_that_says_more_has_one_label() -> None:
-    """If one sentence has news that the other lacks, the pair is labelled 0, whichever of the two it is.
-
-    Both sentences of a pair labelled 1 therefore have the same names.
-    """
-    rows = DataFolder(builtin_data(), "builtin").jsonl("oracle/pairs.jsonl", required=("change",))
-    assert {row["label"] for row in rows if row["change"] in ("addition", "omission")} == {0}
+    assert not {"addition", "omission"} & changes[1]
     for item in pairs():
         if item["label"]:
             for one, other in (("first", "second"), ("second", "first")):
@@ -275,9 +254,6 @@ def test_no_classifier_tells_the_labels_apart() -> None:
         assert right.mean() <= MOST_SHALLOW
 
 
-# ---- published data
-
-
 #: file -> pairs labelled equivalent, and not (Dolan & Brockett, 2005)
 PAIRS = {MSRP[0]: (2753, 1323), MSRP[1]: (1147, 578)}
 #: file -> documents (Tan et al., 2022)
@@ -293,101 +269,56 @@ def files(published: Path) -> DataFolder:
     return result
 
 
-@pytest.fixture
-def corpora(files: DataFolder) -> list[str]:
-    """Return the available files of Re-DocRED."""
-    result = [path for path in DOCUMENTS if files.exists(path)]
-    return result or pytest.skip("needs Re-DocRED")
-
-
-def without_spaces(texts: Iterable[str]) -> str:
-    return "".join("".join(texts).split())
-
-
-def tokenised(documents: Any) -> Iterator[tuple[list[str], str, list[tuple[int, int]], list[list[int]]]]:
-    """Return the tokens, text, spans of tokens and mentions of every sentence."""
-    for document in documents:
-        for index, tokens in enumerate(document["sents"]):
-            result = [m["pos"] for entity in document["vertexSet"] for m in entity if m["sent_id"] == index]
-            yield tokens, *detokenised(tokens), result
-
-
-def test_pairs_are_complete(files: DataFolder) -> None:
-    """Every pair of the corpus is read with its label."""
-    there = [path for path in PAIRS if files.exists(path)]
-    tasks = Counter(item.task for item in items(files))
-    assert (tasks["yes"], tasks["no"]) == tuple(sum(PAIRS[path][n] for path in there) for n in (0, 1))
-
-
-def test_items_are_fast_and_unique(files: DataFolder) -> None:
-    """Ids are unique, also among the built-in ones, and a thousand items are read in less than a second."""
+def test_pairs_are_complete_and_unique(files: DataFolder) -> None:
+    """Every pair of the corpus is read with its label, ids are unique, and a thousand items take less than a second."""
     start = time.process_time()
     loaded = list(items(files))
     assert time.process_time() - start < max(1.0, len(loaded) / 1000)
-    check_unique([*loaded, *items(DataFolder(builtin_data(), "builtin"))], "oracle")
+    check_unique([*loaded, *builtin()], "oracle")
+    there = [path for path in PAIRS if files.exists(path)]
+    tasks = Counter(item.task for item in loaded)
+    assert (tasks["yes"], tasks["no"]) == tuple(sum(PAIRS[path][n] for path in there) for n in (0, 1))
 
 
-def test_documents_are_complete(files: DataFolder, corpora: list[str]) -> None:
-    """Every document is a cluster, and every sentence with a visible character is an item."""
+def test_documents_are_complete(files: DataFolder) -> None:
+    """A document is a cluster, and each sentence an item with its labels. No character of it is lost.
+
+    Very few spaces precede a closing mark or follow an opening bracket, and very few mentions are not whole words.
+    """
+    corpora = [path for path in DOCUMENTS if files.exists(path)] or pytest.skip("needs Re-DocRED")
     loaded = [item for item in items(files) if item.task == "linearity" and item["domain"] == "published"]
     assert len({item.cluster for item in loaded}) == sum(DOCUMENTS[path] for path in corpora)
-    expected = sum(
-        bool(without_spaces(tokens)) for path in corpora for d in files.json(path) for tokens in d["sents"]
-    )
-    assert expected == len(loaded)
-
-
-def test_mentions_occur_at_their_spans(files: DataFolder, corpora: list[str]) -> None:
-    """Every labelled mention is in the text at its span, with its own characters and as whole words."""
-    total = cut = 0
-    for path in corpora:
-        for tokens, text, spans, mentions in tokenised(files.json(path)):
-            for first, stop in mentions:
+    rest, found = iter(loaded), Counter[str]()
+    for document in (document for path in corpora for document in files.json(path)):
+        for index, tokens in enumerate(document["sents"]):
+            text, spans = detokenised(tokens)
+            assert "".join(text.split()) == "".join("".join(tokens).split())
+            found["bad spaces"] += bool(re.search(r"\s[,;:.!?)\]](?:\s|\Z)|[(\[]\s|\s(?:'s|n't)\b", text))
+            names = set()
+            for first, stop in (
+                m["pos"] for entity in document["vertexSet"] for m in entity if m["sent_id"] == index
+            ):
                 name = text[spans[first][0] : spans[stop - 1][1]].strip()
-                assert without_spaces([name]) == without_spaces(tokens[first:stop]), text
-                total += 1
-                cut += not contains_words(text, name)
-    assert total > 10_000
-    assert cut <= total / 1000
-
-
-def test_labels_match_the_mentions(files: DataFolder, corpora: list[str]) -> None:
-    """An item's entities are the distinct texts of its sentence's mentions, and occur literally in it."""
-    loaded = iter([i for i in items(files) if i.task == "linearity" and i["domain"] == "published"])
-    for path in corpora:
-        for _, text, spans, mentions in tokenised(files.json(path)):
+                assert "".join(name.split()) == "".join("".join(tokens[first:stop]).split()), text
+                names.add(name)
+                found["mentions"] += 1
+                found["cut mentions"] += not contains_words(text, name)
             if text:
-                item = next(loaded)
-                names = {text[spans[a][0] : spans[b - 1][1]].strip() for a, b in mentions} - {""}
-                assert item["text"] == text
-                assert {name for name, _ in item["entities"]} == names
-                assert all(name in text for name in names)
+                item = next(rest)
+                assert (item["text"], {name for name, _ in item["entities"]}) == (text, names - {""})
+    assert next(rest, None) is None
+    assert found["mentions"] > 10_000
+    assert found["cut mentions"] <= found["mentions"] / 1000
+    assert found["bad spaces"] <= len(loaded) / 1000
 
 
-def test_text_has_all_characters_and_good_spacing(files: DataFolder, corpora: list[str]) -> None:
-    """No character is lost, and very few spaces precede a closing mark or follow an opening bracket."""
-    total, wrong = 0, []
-    for path in corpora:
-        for tokens, text, _, _ in tokenised(files.json(path)):
-            assert without_spaces([text]) == without_spaces(tokens)
-            total += 1
-            if re.search(r"\s[,;:.!?)\]](?:\s|\Z)|[(\[]\s|\s(?:'s|n't)\b", text):
-                wrong.append(text)
-    assert len(wrong) <= total / 1000, wrong
-
-
-def own_texts(result: Iterable[Item]) -> list[str]:
-    return [item[key] for item in result for key in ("text", "first", "second") if key in item.fields]
-
-
-def shingles(text: str, n: int = 8) -> set[tuple[str, ...]]:
-    """Return all runs of ``n`` words, or the whole text if it is shorter."""
-    words = re.findall(r"\w+", text.casefold())
-    return {tuple(words[k : k + n]) for k in range(max(1, len(words) - n + 1))}
+def runs(result: Iterable[Item], n: int = 8) -> dict[tuple[str, ...], str]:
+    """Return all runs of ``n`` words, or the whole text if it is shorter, with a text that has it."""
+    every = [item[key] for item in result for key in ("text", "first", "second") if key in item.fields]
+    return {words(text)[k : k + n]: text for text in every for k in range(max(1, len(words(text)) - n + 1))}
 
 
 def test_builtin_sentences_are_not_the_authors(files: DataFolder) -> None:
     """No built-in sentence shares eight consecutive words with a published one."""
-    theirs = {run for text in own_texts(items(files)) for run in shingles(text)}
-    ours = own_texts(items(DataFolder(builtin_data(), "builtin")))
-    assert [text for text in ours if shingles(text) & theirs] == []
+    ours, theirs = runs(builtin()), runs(items(files))
+    assert [text for run, text in ours.items() if run in theirs] == []

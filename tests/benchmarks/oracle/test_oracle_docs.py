@@ -43,63 +43,57 @@ EXAMPLE, SEARCHED = (
 )
 LENGTHS = ["Nile", "Amur", "Congo", "Volga", "Indus", "Rhine", "Tagus", "Ebro", "Thames"]
 
+#: models of the documented checker -> what each returns, and its verdict
 MODELS = {
     # by length, with one word too many
-    "knows": "return 'The ' + min(re.findall(r'[A-Z][a-z]+(?= or|\\?)', text), key={lengths}.index) + '.'",
+    "knows": (
+        f"'The ' + min(re.findall(r'[A-Z][a-z]+(?= or|\\?)', text), key={LENGTHS}.index) + '.'",
+        ("correct", "0 of 3 triples are cycles"),
+    ),
     # always the first one named, which makes cycles
-    "first": "return re.search(r': (\\w+) or', text)[1]",
-    "silent": "return 'It depends.'",
+    "first": ("re.search(r': (\\w+) or', text)[1]", ("wrong", "3 of 3 triples are cycles")),
+    "silent": ("'It depends.'", ("unparsed", "a reply names none of the two, or both")),
 }
 
 
-def model(run: Runner, name: str) -> str:
-    """Return the specification of one of the models."""
-    body = MODELS[name].format(lengths=LENGTHS) if name == "knows" else MODELS[name]
-    file = run.write(f"{name}.py", f"import re\n\ndef reply(chat):\n    text = chat.prompt\n    {body}\n")
-    return f"fake:call?file={file}"
+def test_example_checker_runs_unchanged(run: Runner) -> None:
+    """A model with an order is accepted, one that picks the first is not, and no answer is undecided.
 
-
-def test_example_checker_has_fewer_than_40_lines() -> None:
-    """The checker, benchmark and test together are short."""
+    The checker, benchmark and test together are short.
+    """
     assert 20 < len(EXAMPLE.splitlines()) < 40
-
-
-@pytest.mark.parametrize(
-    ("name", "status", "reason", "code"),
-    [
-        ("knows", "correct", "0 of 3 triples are cycles", 0),
-        ("first", "wrong", "3 of 3 triples are cycles", 1),
-        ("silent", "unparsed", "a reply names none of the two, or both", 1),
-    ],
-)
-def test_example_checker_runs_unchanged(run: Runner, name: str, status: str, reason: str, code: int) -> None:
-    """A model with an order is accepted, one that picks the first is not, and no answer is undecided."""
     run.write("test_rivers.py", EXAMPLE)
-    done = run("--model", model(run, name), "-q")
-    assert done.code == code, done.output
-    verdict = done.verdicts["rivers/0001"]
-    assert (verdict["status"], verdict["reason"], verdict["task"]) == (status, reason, "length")
-    assert len(verdict["requests"]) == 9
+    for name, (body, _) in MODELS.items():
+        run.write(f"{name}.py", f"import re\n\ndef reply(chat):\n    text = chat.prompt\n    return {body}\n")
+    done = run(*(part for name in MODELS for part in ("--model", f"fake:call?file={name}.py")), "-q")
+    assert "2 failed, 1 passed" in done.output
+    lines = map(json.loads, (done.folder / "verdicts.jsonl").read_text("utf-8").splitlines())
+    verdicts = {next(name for name in MODELS if name in row["model"]): row for row in lines}
+    assert {name: (row["status"], row["reason"]) for name, row in verdicts.items()} == {
+        name: expected for name, (_, expected) in MODELS.items()
+    }
+    assert {(row["task"], len(row["requests"])) for row in verdicts.values()} == {("length", 9)}
 
 
-@pytest.mark.parametrize(("counts", "code"), [(12, 1), (60, 0)])
-def test_example_search_runs_unchanged(run: Runner, counts: int, code: int) -> None:
+def test_example_search_runs_unchanged(run: Runner) -> None:
     """A model that counts to 12 miscounts 13 letters, and one that counts to 60 has no counterexample."""
     run.write("test_letters.py", SEARCHED)
-    body = f"n = chat.prompt.split()[4].count('a')\n    return str(n if n <= {counts} else {counts})"
-    file = run.write("counter.py", f"def reply(chat):\n    {body}\n")
-    done = run("--model", f"fake:call?file={file}", "-q")
-    assert done.code == code, done.output
+    models = []
+    for most in (12, 60):
+        body = f"n = chat.prompt.split()[4].count('a')\n    return str(min(n, {most}))"
+        file = run.write(f"counter{most}.py", f"def reply(chat):\n    {body}\n")
+        models += ["--model", f"fake:call?file={file}"]
+    done = run(*models, "-q")
+    assert "1 failed, 3 passed" in done.output
     assert done.verdicts["letters/a"]["status"] == "correct"
-    [result] = [json.loads(line) for line in (done.folder / "searches.jsonl").read_text("utf-8").splitlines()]
-    if code:
-        assert result["counterexample"] == {
-            "why": "miscounts 13 letters", "letters": 13, "evidence": {"reply": "12"},
-        }  # fmt: skip
-        assert "  letters/a: miscounts 13 letters" in done.output
-    else:
-        assert result["counterexample"] is None
-        assert result["examples"] > 30
+    lines = (done.folder / "searches.jsonl").read_text("utf-8").splitlines()
+    found, none = sorted(map(json.loads, lines), key=lambda row: row["counterexample"] is None)
+    assert found["counterexample"] == {
+        "why": "miscounts 13 letters", "letters": 13, "evidence": {"reply": "12"},
+    }  # fmt: skip
+    assert "  letters/a: miscounts 13 letters" in done.output
+    assert none["counterexample"] is None
+    assert none["examples"] > 30
 
 
 def test_coin_is_accepted_as_often_as_the_bound_says() -> None:
@@ -121,8 +115,6 @@ def test_coin_is_accepted_as_often_as_the_bound_says() -> None:
     assert {f.bound.probability for f in result} == {0.75**3}
     assert binomtest(sum(f.accepted for f in result), 2000, 0.75**3).pvalue > 0.001
 
-
-# ---- the examples of the tutorial
 
 SENTENCE, PROVED, TRUSTED = "oracle/general/034", "oracle/pair/009", "oracle/pair/048"
 #: finds the person and both cities, but next to an unknown city only that one; it knows whether a text says "likely"
@@ -230,9 +222,6 @@ def test_the_pairs_of_the_tutorial(run: Runner) -> None:
     assert (no["status"], no["given"]) == ("correct", "accepted-no")
 
 
-# ---- the reference
-
-
 def test_reference_lists_every_metric_with_its_direction() -> None:
     """The tables have every metric, with an arrow if a direction is better, and no other."""
     section = REFERENCE[REFERENCE.index("### Sentences") : REFERENCE.index("## Searches")]
@@ -266,23 +255,16 @@ def test_reference_lists_every_search() -> None:
     assert {*printed} == {*OracleChecker.properties}
 
 
-def test_reference_has_the_number_of_items() -> None:
-    """The page has the number of built-in sentences and pairs."""
+def test_reference_has_the_numbers_of_items_and_calls() -> None:
+    """The page has the number of built-in sentences and pairs, and the calls of a sentence in each protocol."""
     for name in ("general", "technical", "hardware", "pairs"):
         rows = len((ROOT / "data" / "oracle" / f"{name}.jsonl").read_text("utf-8").splitlines())
         what = "labelled pairs" if name == "pairs" else name
         assert re.search(rf"\b{rows} {what}", REFERENCE), (rows, what)
-
-
-def test_reference_has_the_calls_of_a_sentence() -> None:
-    """The page has the calls of a sentence in each protocol."""
     paper, quick = OracleSettings(), QUICK
     text = " ".join(REFERENCE.split())
     assert f"3 × tests × samples = {3 * paper.tests * paper.samples} calls with `paper`" in text
     assert f"at most {3 * quick.tests * quick.samples} with `quick`" in text
-
-
-# ---- extractors of known behaviour
 
 
 PROTOCOLS = {"quick": QUICK, "paper": PAPER}

@@ -118,9 +118,6 @@ def test_spans_never_overlap(sentence: str, names: list[str]) -> None:
         assert all(normalised(text) == entity.key for text in texts(sentence, entity))
 
 
-# ---- replacements
-
-
 SENTENCE = 'Aaron met an actor, a dog and an eel; Aaron saw the Eiffel Tower. "A hotel," he said.'
 NAMES = ("Aaron", "actor", "dog", "eel", "Eiffel Tower", "hotel")
 SYNONYMS = ("Tobias", "performer", "animal", "European hake", "The Old Bridge", "inn")

@@ -7,16 +7,13 @@ import random
 from collections import Counter
 from collections.abc import Mapping as Table
 from collections.abc import Sequence
-from contextlib import closing
 from typing import Any
 
 import pytest
 from scipy.stats import binomtest
 
-from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle import equivalence
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, PhrasePair
-from pytest_llmprops.benchmarks.oracle.covering import Aligner
 from pytest_llmprops.benchmarks.oracle.equivalence import (
     EquivalenceChecker,
     Pair,
@@ -28,7 +25,7 @@ from pytest_llmprops.benchmarks.oracle.equivalence import (
 )
 from pytest_llmprops.benchmarks.oracle.items import random_pairs
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, verdict_of
-from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Chat, Reply
 from tests.support.paraphrase_oracles import (
@@ -113,12 +110,8 @@ def test_a_confirmed_proof() -> None:
             {"first": first, "second": second, "equivalent": True} for first, second in (NOUNS, VERBS)
         ]
     }
-    assert {
-        "potential_or": 1,
-        "phi_or": 1,
-        "phi_and": 1,
-        "refused_phrases": 0,
-    }.items() <= proof.values.items()
+    expected = {"potential_or": 1, "phi_or": 1, "phi_and": 1, "refused_phrases": 0}
+    assert expected.items() <= proof.values.items()
 
 
 def test_a_refused_pair_breaks_the_proof() -> None:
@@ -147,41 +140,20 @@ def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
     assert not proof.confirmed.rho.phi_or
 
 
-def test_every_question_about_builtin_pairs_has_a_label() -> None:
-    """The labelled phrases are those that the default helpers ask about, whatever the answers are, and no others."""
-    try:
-        helpers = known_oracles.Helpers()
-    except LookupError as missing:
-        pytest.skip(str(missing))
-    align = Aligner(helpers)
-
-    async def questions(first: str, second: str) -> set[tuple[str, str]]:
-        found = await align(first, second)
-        asked = map(found.pair_of, (*found.forward, *found.around))
-        return {(p.first, p.second) for p in asked if p.first.casefold() != p.second.casefold()}
-
-    with closing(helpers):
-        for item in known_oracles.pairs_of():
-            labelled = {*known_oracles.phrases().get(item.id.rpartition("/")[2], ())}
-            assert asyncio.run(questions(item["first"], item["second"])) == labelled, item.id
-
-
-def test_refused_pair_covered_by_others_is_not_needed() -> None:
-    """A refused pair inside another is not needed, and the sentence is still covered."""
-    fake = FakeOracle(phrases=lambda one, two: one != "b c")
-    proof = _prove(Alignments(ABCD, ABCD, (*HALVES, MIDDLE), ()), fake)
-    assert len(fake.log) == 3
-    assert (proof.confirmed.rho.forward, proof.confirmed.rho.phi_and) == (True, False)
-
-
 def test_only_directions_that_cover_a_sentence_are_asked_about() -> None:
-    """If words are left over before any request, nothing is asked; one direction can be enough."""
+    """If words are left over before any request, nothing is asked; one direction can be enough.
+
+    A refused pair inside another is not needed.
+    """
     fake = FakeOracle()
     proof = _prove(_alignments().without([PhrasePair(*VERBS)]), fake)
     assert (fake.log, proof.confirmed.rho.phi_or) == ([], False)
     proof = _prove(Alignments(ABCD, ABCD, HALVES, (MIDDLE,)), fake)
     assert fake.asked("phrases") == [("a b", "a b"), ("c d", "c d")]
     assert (proof.confirmed.rho.phi_or, proof.confirmed.rho.phi_and) == (True, False)
+    fake = FakeOracle(phrases=lambda one, two: one != "b c")
+    proof = _prove(Alignments(ABCD, ABCD, (*HALVES, MIDDLE), ()), fake)
+    assert (len(fake.log), proof.confirmed.rho.forward) == (3, True)
 
 
 def test_identical_phrases_can_be_skipped() -> None:
@@ -194,20 +166,17 @@ def test_identical_phrases_can_be_skipped() -> None:
     assert [(p["first"], p.get("asked")) for p in phrases] == [("c d", None), ("a b", False)]
 
 
-def test_a_proved_yes_is_accepted() -> None:
-    """An aligned "yes" with confirmed phrases is accepted, with the phrase pairs as evidence."""
+@pytest.mark.parametrize("kind", ["and", "or"])
+def test_a_proved_yes_is_accepted(kind: str) -> None:
+    """An aligned "yes" with confirmed phrases is accepted, with the phrase pairs as evidence; one way is enough."""
     fake = _fake(_yes)
-    acceptance = _check(fake, PROVABLE)
+    acceptance = _check(fake, {(DOG, CAT): kind})
     assert (acceptance.accepted, acceptance.outcome, acceptance.bound) == (True, "accepted-yes", None)
     assert "2 phrase pairs" in acceptance.why
     phrases = [("the dog", "the cat"), ("slept quietly", "ran away")]
     assert _phrases(acceptance, equivalent=True) == phrases
-    assert {
-        "said_yes": 1,
-        "accepted": 1,
-        "accepted_paper": 1,
-        "repaired": 0,
-    }.items() <= acceptance.values.items()
+    expected = {"said_yes": 1, "accepted": 1, "accepted_paper": 1, "repaired": 0, "phi_or": 1}
+    assert (expected | {"phi_and": float(kind == "and")}).items() <= acceptance.values.items()
     assert fake.asked("paraphrases") == []
 
 
@@ -228,13 +197,6 @@ def test_an_unproved_yes_is_rejected(
     assert not refused or _phrases(acceptance, equivalent=False) == refused
     assert (acceptance.values["potential_or"], acceptance.values["phi_or"]) == (float(bool(table)), 0)
     assert not any(name.startswith("trust") for name in acceptance.values)
-
-
-def test_alignments_in_one_direction_decide() -> None:
-    """A one-way alignment is a proof, and both kinds are recorded."""
-    acceptance = _check(_fake(_yes), {(DOG, CAT): "or"})
-    assert acceptance.accepted
-    assert (acceptance.values["phi_or"], acceptance.values["phi_and"]) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -308,18 +270,6 @@ def test_constant_no() -> None:
     assert {"trust_or": 3, "accepted_paper": 1, "accepted": 1}.items() <= printed.values.items()
 
 
-def test_a_fair_coin_is_rarely_accepted() -> None:
-    """Random "no" answers pass a test with probability 1/4, and a random "yes" on unaligned sentences never does."""
-    rng, trials = generator("coin"), 400
-    checker = EquivalenceChecker(QUICK, Stub())
-
-    async def run() -> int:
-        fake = _fake(lambda first, second: rng.random() < 0.5)
-        return sum([bool(await checker.check(PAIR, fake.oracle, generator(n))) for n in range(trials)])
-
-    assert binomtest(asyncio.run(run()), trials, 1 / 8).pvalue > 0.001
-
-
 @pytest.mark.parametrize(
     ("table", "by_or", "by_and"),
     [
@@ -335,22 +285,6 @@ def test_categories(table: dict[tuple[str, str], str], by_or: int, by_and: int) 
     """The categories of table 5 are determined separately for both kinds of alignment."""
     acceptance = _check(_fake(), table)
     assert (acceptance.values["category_or"], acceptance.values["category_and"]) == (by_or, by_and)
-
-
-@pytest.mark.parametrize(
-    ("table", "drawn"),
-    [({**ONE_SIDED, (OF_CAT[0], DOG): "and"}, {OF_DOG[1], OF_CAT[0]}), ({}, {*OF_DOG, *OF_CAT})],
-)
-def test_indifferentiable_paraphrases_are_preferred(
-    table: dict[tuple[str, str], str], drawn: set[str]
-) -> None:
-    """Only aligned paraphrases are drawn; if there is none, any paraphrase."""
-    seen = set()
-    for seed in range(40):
-        fake = _fake()
-        assert _check(fake, table, seed=seed).values["fair_coin_or"] == 1
-        seen |= {first for first, _ in fake.asked("sentences")[1:]}
-    assert seen == drawn
 
 
 def test_an_even_source_is_drawn_from_both_sentences() -> None:
@@ -482,8 +416,12 @@ def test_unreadable_replies_never_make_a_perfect_judge_wrong(equivalent: bool) -
 def test_sentences_without_a_tree() -> None:
     """Without a tree, a "yes" is untested with that reason and a "no" is tested with a random paraphrase."""
 
+    missing = Alignments(None, None, missing="the parser gave no tree")
+    with pytest.raises(ValueError, match="the parser gave no tree"):
+        missing.pair_of(MIDDLE)
+
     async def align(first: str, second: str) -> Alignments:
-        return Alignments(None, None, missing="the parser gave no tree")
+        return missing
 
     yes, no = (_check(_fake(judge), align) for judge in (_yes, perfect))
     assert (yes.outcome, yes.why) == ("untested", "yes, but not tested: the parser gave no tree")

@@ -68,7 +68,6 @@ def test_equivalent_lists(reply: str) -> None:
 
 # "flag" is a class and a word of the sentence.
 FLAG = "The CARRY flag of Mona-4, a chip from Oslo, Norway, costs 2.5 euros since 1964."
-NAMED = {"CARRY": "flag", "Mona-4": "product name", "2.5 euros": "money", "1964": "year", "Oslo": "city"}
 
 
 @pytest.mark.parametrize(
@@ -76,19 +75,13 @@ NAMED = {"CARRY": "flag", "Mona-4": "product name", "2.5 euros": "money", "1964"
     [
         '{"city": ["Oslo"], "year": "1964"}', '{"entities": {"cities": [{"name": "Oslo"}], "years": [1964]}}',
         "Here it is:\n```json\n[\"Oslo\", \"1964\"]\n```\nDo you need more?", '["city: Oslo", "year: 1964"]',
-
         '{"city": "Oslo"}\n{"year": 1964}',
         f'{{"sentence": "{FLAG}", "entities": ["Oslo", "1964"], "person": null, "note": ""}}',
-
         "| No. | Entity | Class |\n|---|:--|--:|\n| 1 | Oslo | city |\n| 2 | 1964 | year |\n\nThat is all.",
-
-
         "Oslo, 1964", "Oslo and 1964.", "Oslo; 1964",
-         "Oslo\n1964",
-
+        "Oslo\n1964",
         "Entities: Oslo, 1964",
-         "1. city: <b>Oslo</b>\n2. year: <i>1964</i>",
-
+        "1. city: <b>Oslo</b>\n2. year: <i>1964</i>",
         "The entities are: Oslo and 1964.", "There are two entities: 1) Oslo, 2) 1964.",
         "## City\n- Oslo\n\n## Year\n- 1964",
         'I found these entities: "Oslo" (a city) and "1964" (a year).', "<ol><li>Oslo</li><li>1964</li></ol>",
@@ -96,13 +89,10 @@ NAMED = {"CARRY": "flag", "Mona-4": "product name", "2.5 euros": "money", "1964"
         f"1. city: Oslo\n2. year: 1964\n\n{PROMPT}\n\n1. city: Rome",
         "1. movie: Wizard of Oz\n2. animal: tiger\n3. city: Oslo\n4. year: 1964",
         "1. city: Oslo\n2. year: 1964\n3. The other words of this long sentence are no names of anything at all",
-         "1. Oslo\n   - City\n2. 1964\n   - Year",
+        "1. Oslo\n   - City\n2. 1964\n   - Year",
         "1. Oslo\n   - Type: City\n2. 1964\n   - Type: Year",
-
-
         '["1. city: Oslo", "2. year: 1964"]',
-         "2. city: Oslo\n3. year: 1964\nI begin with 1. Rome",
-
+        "2. city: Oslo\n3. year: 1964\nI begin with 1. Rome",
         '[{"name": "Oslo", "aliases": []}, {"name": "1964"}]',
     ],
 )  # fmt: skip
@@ -158,7 +148,7 @@ def test_sentence_decides_which_part_is_the_name(reply: str, names: list[str]) -
     "reply",
     [
         "None", "none.", "1. None",  "N/A", "There are no entities in this sentence.",
-         "I could not find any entities.",
+        "I could not find any entities.",
         "No named entities were found.",
         "I'm sorry, but there are no entities.", "[]",
         '{"entities": []}', '{"persons": [], "places": []}',
@@ -234,11 +224,6 @@ def test_names_that_differ(one: str, other: str) -> None:
 def test_normalising_is_idempotent(name: str) -> None:
     """Normalising a name twice gives the same result as once."""
     assert normalised(normalised(name)) == normalised(name)
-
-
-CITIES = "Aline Berg flew from Porto to Lima on 4 July 2003."
-ALL_FOUR = {"aline berg", "porto", "lima", "4 july 2003"}
-_LIST = "1. person: Aline Berg\n2. city: Porto\n3. city: Lima\n4. date: 4 July 2003"
 
 
 def test_words_are_whole() -> None:

@@ -11,19 +11,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, chisquare
+from scipy.stats import binomtest
 
-from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.linearity import (
-    LinearityChecker,
     Sentence,
     bound_of,
     complement,
     failure_bound,
-    informative_draws,
     rejection_bound,
 )
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance
 from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings
 from pytest_llmprops.benchmarks.oracle.settings import RULES as DECISIONS
 from pytest_llmprops.core.errors import BackendError
@@ -31,8 +28,6 @@ from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 from pytest_llmprops.core.verdicts import objects_in
 from tests.support.linear_functions import distance_to_homomorphisms, failure_rate
 from tests.support.oracle_fakes import (
-    POOL,
-    RULES,
     SENTENCE,
     Fake,
     check,
@@ -74,35 +69,39 @@ FLIPS = ({1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111})
 FAR = {len(flips) / 8: [complement(x, 3) ^ flips.get(x, 0) for x in range(8)] for flips in FLIPS}
 
 
-@pytest.mark.parametrize("epsilon", sorted(FAR))
-def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> None:
-    """Extractors at a verified distance fail tests and measurements at the expected rate."""
+@pytest.mark.parametrize(
+    ("epsilon", "rule"), [*((epsilon, "any") for epsilon in sorted(FAR)), (0.25, "majority")]
+)
+def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float, rule: str) -> None:
+    """Extractors at a verified distance fail tests and measurements at the expected rate.
+
+    With f(0) = 111, the informative tests of ``majority`` fail more often than uniform ones, so the bound stays valid.
+    """
     table = FAR[epsilon]
     assert distance_to_homomorphisms(table, 3) == epsilon
+    rate = failure_rate(table, 3) / (42 / 64 if rule == "majority" else 1)
     # 1,000 tests: a rate 7 points off is found with probability 0.9
     n = 200
-    results = [check(Fake(lambda x, _: names_of(table[x], 3)), seed, samples=1) for seed in range(n)]
+    results = [
+        check(Fake(lambda x, _: names_of(table[x], 3)), seed, samples=1, rule=rule) for seed in range(n)
+    ]
     failed = sum(5 - int(result.values["tests_passed"]) for result in results)
     assert binomtest(failed, 5 * n, failure_bound(epsilon), alternative="less").pvalue > 0.001
-    assert binomtest(failed, 5 * n, failure_rate(table, 3)).pvalue > 0.001
+    assert binomtest(failed, 5 * n, rate).pvalue > 0.001
     rejected = sum(not result.values["accepted"] for result in results)
     assert binomtest(rejected, n, rejection_bound(epsilon, 5), alternative="less").pvalue > 0.001
-    assert binomtest(rejected, n, 1 - (1 - failure_rate(table, 3)) ** 5).pvalue > 0.001
+    assert binomtest(rejected, n, 1 - (1 - rate) ** 5).pvalue > 0.001
 
 
-def test_inseparable_entities_are_rejected_and_named() -> None:
-    """Two entities extracted only together fail as often as expected and are the only culprits."""
+def test_inseparable_entities_are_named() -> None:
+    """Two entities extracted only together are the only culprits."""
 
     def together(x: int, sample: int) -> list[str]:
         names = present(x)
         return names if (x & 1) == (x >> 1 & 1) else names[2:]
 
-    u = [complement(x, 3) | (0 if (x & 1) == (x >> 1 & 1) else 0b011) for x in range(8)]
-    n = 200
-    # The extractor is a function, so one sample is enough.
-    outcomes = Counter(check(Fake(together), seed, samples=1).outcome for seed in range(n))
-    assert binomtest(outcomes["rejected"], n, 1 - (1 - failure_rate(u, 3)) ** 5).pvalue > 0.001
     rejected = [result for seed in range(20) if (result := check(Fake(together), seed)).outcome == "rejected"]
+    assert rejected
     for result in rejected:
         assert '"Adriana"' in result.why
         assert '"Lisbon"' in result.why
@@ -319,54 +318,6 @@ def test_errors_of_a_call_pass_through(original: bool) -> None:
         check(ask)
 
 
-TRICKY = (
-    (
-        "Mohammed's family met Mohammed, an Oslo baker, in Oslo in 1987.",
-        ("Mohammed", "Oslo", "1987", "Mohammed's family"),
-    ),
-    (
-        "“Aaron Hill” (born 14 March 1931) led the U.S. team; Hill left it in 1960.",
-        ("Aaron Hill", "Hill", "14 March 1931", "U.S.", "1960"),
-    ),
-    (
-        "New York City Hall in New York, like Jean-Luc's house, is a New York house.",
-        ("New York City Hall", "New York", "Jean-Luc"),
-    ),
-)
-
-
-@pytest.mark.parametrize(("text", "names"), TRICKY)
-def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> None:
-    """For every x, R(x) has the correct form of each tested entity, and the ideal extractor is faithful."""
-    kinds = {"1987": "date", "14 March 1931": "date", "1960": "date"}
-
-    async def ask(chat: Chat) -> Reply:
-        if "normal entity" in chat.prompt:
-            return Reply("[[named entity]]")
-        here = normalised(sentence_in(chat))
-        lines = [
-            f"- {kinds.get(name, 'person')}: {name}"
-            for name in (pool_names if here != normalised(text) else names)
-        ]
-        return Reply(
-            "\n".join(line for line in lines if contains_words(here, normalised(line.partition(": ")[2])))
-        )
-
-    pool_names: list[str] = []
-    checker = LinearityChecker(OracleSettings(samples=1, rule="majority"), RULES, POOL)
-    for seed in range(4):
-        prepared = asyncio.run(checker.prepare(text, Oracle(ask), random.Random(seed).getrandbits(64)))
-        subject = prepared.subject
-        assert prepared.stopped is None
-        assert subject.m >= 3
-        for x in range(2**subject.m):
-            here = normalised(subject.transformed(x))
-            assert all(contains_words(here, subject.due(i, x)) for i in range(subject.m))
-        pool_names[:] = [name for s in subject.synonyms for name in (s.text, s.entity.name)]
-        acceptance = asyncio.run(checker.check(text, Oracle(ask), random.Random(seed)))
-        assert acceptance.accepted
-
-
 def test_groups_of_equal_answers() -> None:
     """The answer is that of the largest group; the other sizes are kept in descending order."""
     replies = [present(0)[:1]] * 4 + [present(0)] * 6 + [present(0)[:2]]
@@ -426,43 +377,10 @@ def test_plan_counts_requests_of_a_typical_sentence() -> None:
     assert len(set(rest)) > 5
 
 
-# ---- tests that no extractor fails
-
-
-def erratic(seed: int, m: int) -> Callable[[int, int], list[str]]:
-    """Extract anything from a changed sentence."""
-    rng = random.Random(seed)
-    return lambda x, _: present(0, m) if x == 0 else names_of(rng.getrandbits(m), m)
-
-
 def dropping(seed: int, m: int, p: float) -> Callable[[int, int], list[str]]:
     """Drop each entity of a changed sentence with probability ``p``, whatever the others are."""
     rng = random.Random(seed)
     return lambda x, _: [name for name in present(x, m) if not x or rng.random() >= p]
-
-
-def is_informative(x: int, y: int) -> bool:
-    """Return True if a test can fail on a function with f(0) = 1...1: x and y are different and not 0."""
-    return x != y and x != 0 and y != 0
-
-
-def test_informative_draws_are_uniform() -> None:
-    """Every informative pair is equally likely, also with repetitions."""
-    times = Counter(informative_draws(random.Random(2), 3, 8400))
-    assert len(times) == 42
-    assert chisquare(list(times.values())).pvalue > 0.001
-
-
-def test_bound_holds_for_informative_draws() -> None:
-    """With f(0) = 111, informative tests fail more often than uniform ones, so the bound stays valid."""
-    # 1,000 tests, as for uniform draws
-    epsilon, n = 0.25, 200
-    table = FAR[epsilon]
-    settings: dict[str, Any] = {"rule": "majority", "samples": 1}
-    results = [check(Fake(lambda x, _: names_of(table[x], 3)), seed, **settings) for seed in range(n)]
-    failed = sum(5 - int(result.values["tests_passed"]) for result in results)
-    assert binomtest(failed, 5 * n, failure_rate(table, 3) / (42 / 64)).pvalue > 0.001
-    assert binomtest(failed, 5 * n, failure_bound(epsilon), alternative="less").pvalue > 0.001
 
 
 def test_sentence_without_a_changed_sentence_is_unmeasurable() -> None:

@@ -64,9 +64,6 @@ def values(records: Iterable[VerdictRecord], task: str) -> dict[str, float | Non
     }
 
 
-# ---- linearity
-
-
 def test_linearity_by_hand() -> None:
     """Means are over tested sentences, shares are ratios of sums, and untested sentences are separate."""
     unfaithful = {**GOOD, "faithful": 0}
@@ -149,9 +146,6 @@ def test_nothing_to_test() -> None:
     assert values(sentences(UNREAD), "linearity") == {}
     failed = record("linearity", 1, {}, status="error")
     assert values([failed], "linearity") == {}
-
-
-# ---- pairs
 
 
 def yes(
@@ -270,9 +264,6 @@ def test_pairs_without_a_proof_give_no_rate() -> None:
         "provable_rate/or, answer yes",
         "provable_rate/and, answer yes",
     }
-
-
-# ---- sanity checks
 
 
 def test_sanity_checks_by_hand() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
 from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
+from pytest_llmprops.benchmarks.oracle.covering import Aligner
 from pytest_llmprops.benchmarks.oracle.metrics import (
     FEATURES,
     PREFIX,
@@ -203,33 +205,53 @@ def test_answers_accepted_as_printed_have_no_bound() -> None:
     assert "with probability at most" not in said
 
 
-def test_an_oracle_that_knows_nothing_never_wins() -> None:
-    """Only judges that know the labels get a conclusion; of a perfect one, 70% of the equivalent pairs are proved."""
+@pytest.fixture(scope="module")
+def helpers() -> Iterator[known_oracles.Helpers]:
+    """Return the default helpers, which process each text once."""
     try:
-        helpers = known_oracles.Helpers()
+        found = known_oracles.Helpers()
     except LookupError as missing:
         pytest.skip(str(missing))
+    with closing(found):
+        yield found
+
+
+def test_every_question_about_builtin_pairs_has_a_label(helpers: known_oracles.Helpers) -> None:
+    """The labelled phrases are those that the default helpers ask about, whatever the answers are, and no others."""
+    align = Aligner(helpers)
+
+    async def questions(first: str, second: str) -> set[tuple[str, str]]:
+        found = await align(first, second)
+        asked = map(found.pair_of, (*found.forward, *found.around))
+        return {(p.first, p.second) for p in asked if p.first.casefold() != p.second.casefold()}
+
+    for item in known_oracles.pairs_of():
+        labelled = {*known_oracles.phrases().get(item.id.rpartition("/")[2], ())}
+        assert asyncio.run(questions(item["first"], item["second"])) == labelled, item.id
+
+
+def test_an_oracle_that_knows_nothing_never_wins(helpers: known_oracles.Helpers) -> None:
+    """Only judges that know the labels get a conclusion; of a perfect one, 70% of the equivalent pairs are proved."""
     # The labels alternate.
     some = [item for n, item in enumerate(known_oracles.pairs_of()) if n % 6 < 2]
-    with closing(helpers):
-        for name in (
-            "constant yes", "word overlap ≥ .75", "first words", "same source, copies",
-            "same source, free paraphrases", "perfect, 10% flips", "perfect, copies", "perfect",
-        ):  # fmt: skip
-            verdicts = asyncio.run(known_oracles.played(name, some, helpers))
-            records = [
-                record(v.task or "no", n, benchmark="oracle", values=v.values) for n, v in enumerate(verdicts)
-            ]
-            said = list(ORACLE.remarks(records))
-            pairs = Pairs([r.values for r in records])
-            copied = any("copy their sentence: the coverage is low" in line for line in said)
-            assert copied is name.endswith("copies"), (name, said)
-            if name.startswith("perfect"):
-                assert said[0].startswith("pairs: "), (name, said)
-                assert sum(pairs.accepted) >= 0.9 * len(pairs.accepted), name
-                assert copied or pairs.coverage >= 0.5, name
-                proved = Counter(bool(v["label"]) for v in pairs.values if v["accepted"] and v["said_yes"])
-                assert proved[False] <= 0.05 * len(some) / 2, name
-                assert "flips" in name or proved[True] >= 0.7 * len(some) / 2, name
-            else:
-                assert said[0].startswith("warning: pairs: no conclusion: "), (name, said)
+    for name in (
+        "constant yes", "word overlap ≥ .75", "first words", "same source, copies",
+        "same source, free paraphrases", "perfect, 10% flips", "perfect, copies", "perfect",
+    ):  # fmt: skip
+        verdicts = asyncio.run(known_oracles.played(name, some, helpers))
+        records = [
+            record(v.task or "no", n, benchmark="oracle", values=v.values) for n, v in enumerate(verdicts)
+        ]
+        said = list(ORACLE.remarks(records))
+        pairs = Pairs([r.values for r in records])
+        copied = any("copy their sentence: the coverage is low" in line for line in said)
+        assert copied is name.endswith("copies"), (name, said)
+        if name.startswith("perfect"):
+            assert said[0].startswith("pairs: "), (name, said)
+            assert sum(pairs.accepted) >= 0.9 * len(pairs.accepted), name
+            assert copied or pairs.coverage >= 0.5, name
+            proved = Counter(bool(v["label"]) for v in pairs.values if v["accepted"] and v["said_yes"])
+            assert proved[False] <= 0.05 * len(some) / 2, name
+            assert "flips" in name or proved[True] >= 0.7 * len(some) / 2, name
+        else:
+            assert said[0].startswith("warning: pairs: no conclusion: "), (name, said)

@@ -100,9 +100,6 @@ def test_bad_documents(documents: Any, said: str, tmp_path: Path) -> None:
     assert "\n" not in message
 
 
-# ---- running text
-
-
 #: the expected text; its tokens are written by hand where ``split`` does not give them
 CASES = [
     ("He left , and she stayed .", "He left, and she stayed."),

@@ -51,7 +51,7 @@ class Replies:
         ("Yes, because nothing was lost.", "yes"), ("No, because a year is missing.", "no"),
         ("yes - both are about one bridge", "yes"), ("no,the rivers differ", "no"), ("No!", "no"),
         ("Yes, no word was changed in meaning.", "yes"), ("Sure! Yes, they match.", "yes"),
-         ("**Answer:** Yes", "yes"),
+        ("**Answer:** Yes", "yes"),
         ("- answer: no", "no"), ("### Answer\n\nYes", "yes"), ("<answer>no</answer>", "no"), ("答案：no", "no"),
         ("The answer is yes.", "yes"), ('The answer would be "no".', "no"), ("My final answer: NO", "no"),
         ("\\boxed{no}", "no"), ("Equivalent: yes", "yes"), ("Semantically equivalent - No", "no"),
@@ -61,11 +61,6 @@ class Replies:
         ("The answer to this question is yes.", "yes"), ("True\nThey match.", "yes"),
         ("I would say no, since the rivers differ.", "no"),
         ("The sentences are semantically equivalent.", "yes"), ("They are not equivalent.", "no"),
-
-
-
-
-
         ("Answer: true", "yes"), ("False. The rivers differ.", "no"), ("\\boxed{\\text{yes}}", "yes"),
         (f"{SENTENCES_PROMPT}\n\nYes", "yes"), ('"answer": "no",\n"explanation": "The rivers differ."', "no"),
         ('The first says "No, we will never sell it to you." Answer: yes', "yes"),
@@ -73,7 +68,9 @@ class Replies:
 )  # fmt: skip
 def test_plain_answers(reply: str, word: str) -> None:
     """Without JSON, a labelled answer counts first, then a yes or no of its own, then a statement."""
-    assert read_answer(reply).word == word
+    answer = read_answer(reply)
+    assert answer.word == word
+    assert answer.notes.read_by == "text"
 
 
 @pytest.mark.parametrize(
@@ -108,23 +105,6 @@ def test_unreadable_answers(reply: str, problem: str) -> None:
     assert "\n" not in answer.notes.problem
 
 
-@pytest.mark.parametrize(
-    ("reply", "form"),
-    [
-        (YES, "JSON"),
-        ("Yes.", "text"),
-    ],
-)
-def test_how_an_answer_was_read(reply: str, form: str) -> None:
-    """The notes name the form of the answer, or the problem without details of the reply."""
-    assert read_answer(reply).notes.read_by == form
-
-
-FIVE = [
-    f"The {word} burned down in May." for word in ("barn", "old barn", "grey barn", "big barn", "red barn")
-]
-
-
 RAIN = ["It rains in Rome.", "Rome has rain.", "There's rain in Rome today."]
 NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
 
@@ -136,7 +116,6 @@ NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
         json.dumps({"paraphrases": NUMBERED}),
         json.dumps({"paraphrases": NUMBERED.splitlines()}), json.dumps({"results": RAIN}),
         json.dumps({"paraphrases": [*RAIN, "", "...", "Paraphrase 4"]}),
-
         json.dumps([{"original": "Rain in Rome.", "paraphrase": text} for text in RAIN]),
         json.dumps({"paraphrases": {f"paraphrase{n}": text for n, text in enumerate(RAIN, 1)}}),
         json.dumps({f"Paraphrase {n}": text for n, text in enumerate(RAIN, 1)}),
@@ -152,7 +131,6 @@ NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
         "\n".join(f"**Paraphrase {n}:** {text}" for n, text in enumerate(RAIN, 1)),
         "Paraphrases:\n\n" + "\n".join(RAIN), json.dumps({"paraphrases": RAIN}) * 2,
         "\n".join(f"<paraphrase>{text}</paraphrase>" for text in RAIN),
-
         NUMBERED.replace("\n", "\n   (short)\n"), f"Sorry for that. Here they are:\n{NUMBERED}",
     ],
 )  # fmt: skip

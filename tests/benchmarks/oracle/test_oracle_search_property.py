@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis.strategies import SearchStrategy
 
 from fixtures.known_oracles import ORACLES, answered, pairs_of
 from fixtures.strategies import choices, replacements
@@ -16,7 +17,6 @@ from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.search import (
     PAIR_CALLS,
-    REPLICATIONS,
     most_calls,
     pair_search,
     pair_search_of,
@@ -41,6 +41,20 @@ def item(number: int) -> Item:
     """Return a sentence with five entities; the number seeds its tests."""
     fields = {"text": SENTENCE, "entities": (), "domain": "own"}
     return Item(f"oracle/own/{number:04d}", "linearity", "en", fields=fields)
+
+
+def made(search: Search, points: Callable[[Any], SearchStrategy[Any]]) -> Search:
+    """Return the search after it ran on points of its size."""
+
+    @given(points(search.size))
+    def holds(point: tuple[int, ...]) -> None:
+        assert search.holds(*point)
+
+    try:
+        search.run(holds)
+    except AssertionError:
+        assert search.counterexample is not None
+    return search
 
 
 class Searched:
@@ -80,17 +94,9 @@ class Searched:
             ORACLE.search(case.item, case.context, asking, case.protocol, measured, "linearity")
         )
         assert not isinstance(found, str)
-        search = Search(case, "linearity", found, asking, asyncio.run, lambda _: None, pytest.fail)
-
-        @given(replacements(search.size))
-        def linear(vectors: tuple[int, int]) -> None:
-            assert search.holds(*vectors)
-
-        try:
-            search.run(linear)
-        except AssertionError:
-            assert search.counterexample is not None
-        return search
+        return made(
+            Search(case, "linearity", found, asking, asyncio.run, lambda _: None, pytest.fail), replacements
+        )
 
     @property
     def is_found(self) -> bool:
@@ -109,27 +115,6 @@ def depends(a: int, b: int) -> Behaviour:
 def test_order_dependent_extractors_are_found(a: int, b: int) -> None:
     """Each of ten is found on some of six sentences, by the measurement or by the search."""
     assert any(Searched(number, depends(a, b)).is_found for number in range(6))
-
-
-def test_a_search_finds_what_the_measurement_missed() -> None:
-    """An entity that is lost for one set of replacements only is accepted by many measurements, and then found.
-
-    The counterexample replaces few entities and names the one that is lost.
-    """
-
-    def rare(x: int, _: int) -> list[str]:
-        return [n for i, n in enumerate(present(x, M)) if i != 1 or x & 0b111 != 0b111]
-
-    done = [Searched(number, rare) for number in range(30)]
-    found = [
-        one.search.counterexample for one in done if one.search is not None and one.search.counterexample
-    ]
-    assert found
-    for counterexample in found:
-        assert (counterexample.replications, counterexample.replicated) == (REPLICATIONS, REPLICATIONS)
-        assert counterexample.values["culprits"] == ["Lisbon"]
-        assert counterexample.values["replaced"] >= 3
-        assert 'the extraction of "Lisbon" depends on the others' in counterexample.why
 
 
 def test_a_perfect_extractor_has_no_counterexample_and_costs_a_quarter() -> None:
@@ -178,8 +163,6 @@ def test_a_violation_is_asked_about_until_it_is_decided(answers: str, result: tu
     assert asked == list(range(result[0]))
 
 
-# Pairs
-
 DOGS, CATS = "red dogs barked loudly last night.", "small cats slept under warm tables."
 
 
@@ -206,16 +189,7 @@ def searched_pair(
         raise AssertionError
 
     search = Search(case, name, found, Asking(case, nobody), asyncio.run, lambda _: None, pytest.fail)
-
-    @given(choices(search.size))
-    def consistent(point: tuple[int, ...]) -> None:
-        assert search.holds(*point)
-
-    try:
-        search.run(consistent)
-    except AssertionError:
-        assert search.counterexample is not None
-    return search, asked
+    return made(search, choices), asked
 
 
 def test_triangular_evidence_is_a_counterexample_to_a_no() -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from pytest_llmprops.benchmarks.oracle.alignment import Rho
@@ -58,27 +55,18 @@ def test_outcomes(other: bool | None, own: bool | None, outcome: str) -> None:
     assert outcome_of(other, own) == outcome
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_questions(seed: int) -> None:
+def test_questions() -> None:
     """The paraphrase is compared with the other sentence, then with its own, and a perfect judge passes."""
-    fake = FakeOracle(sentences=_perfect)
-    test = asyncio.run(trust_test(SENTENCES, CANDIDATES, fake.oracle, generator(seed)))
-    assert test is not None
-    text, source = test.candidate.text, test.candidate.source
-    assert fake.asked("sentences") == [(text, SENTENCES[2 - source]), (text, SENTENCES[source - 1])]
-    assert test.outcome == "accepted"
-    assert trust_values(test)["trust_paper"] == 1
-
-
-@pytest.mark.parametrize(
-    ("said", "outcome", "code", "by_paper"),
-    [(True, "triangular", 2, 0), (False, "inconsistent", 3, 1), ("hm", "unreadable", 4, 0)],
-)
-def test_constant_answers(said: Any, outcome: str, code: int, by_paper: int) -> None:
-    """No constant answer passes; the paper's rule accepts a constant "no", which denies its own paraphrases."""
-    test = _test(lambda first, second: said)
-    values = trust_values(test)
-    assert (test.outcome, values["trust"], values["trust_paper"]) == (outcome, code, by_paper)
+    sources = set()
+    for seed in range(10):
+        fake = FakeOracle(sentences=_perfect)
+        test = asyncio.run(trust_test(SENTENCES, CANDIDATES, fake.oracle, generator(seed)))
+        assert test is not None
+        text, source = test.candidate.text, test.candidate.source
+        assert fake.asked("sentences") == [(text, SENTENCES[2 - source]), (text, SENTENCES[source - 1])]
+        assert (test.outcome, trust_values(test)["trust_paper"]) == ("accepted", 1)
+        sources.add(source)
+    assert sources == {1, 2}
 
 
 @pytest.mark.parametrize(
@@ -96,16 +84,6 @@ def test_who_guesses_passes_as_often_as_the_bound_says(name: str, share: float) 
     assert binomtest(asyncio.run(passed()), TRIALS, share).pvalue > 0.001
 
 
-@given(st.lists(st.integers(0, 1000), min_size=4, max_size=4).filter(any))
-def test_no_answers_that_ignore_the_coin_pass_more_than_half(weights: list[int]) -> None:
-    """For any joint distribution of (answer on s1, answer on s2), the pass probability is at most one half."""
-    passed = 0
-    for answers, weight in zip(itertools.product((False, True), repeat=2), weights, strict=True):
-        for source in (1, 2):
-            passed += weight * (outcome_of(answers[2 - source], answers[source - 1]) == "accepted")
-    assert passed <= sum(weights)  # of 2 * sum(weights)
-
-
 def test_the_bound() -> None:
     """Passing has a probability of at most 1/2, except if only one sentence has paraphrases: naming it passes."""
     bound = _test(_perfect).bound
@@ -117,14 +95,6 @@ def test_the_bound() -> None:
     test = _test(lambda first, sentence: sentence == SENTENCES[1], candidates=second)
     assert (test.outcome, test.bound.probability, trust_values(test)["fair_coin"]) == ("accepted", None, 0)
     assert "only sentence 2" in test.bound.text
-
-
-def test_no_paraphrase() -> None:
-    """Without a paraphrase nothing is asked, or accepted under either rule."""
-    fake = FakeOracle()
-    assert asyncio.run(trust_test(SENTENCES, [], fake.oracle, generator(0))) is None
-    assert fake.log == []
-    assert trust_values(None) == {"trust": 5, "trust_paper": 0, "fair_coin": 0}
 
 
 def test_coin_is_fair_for_any_number_of_candidates() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,6 @@ from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.oracle_runs import Subject, capitalised, control, measure, pair, sentence
 from tests.support.records import as_schema_1, recorded, verdict
-from tests.support.runs import ROOT, Runner
 
 TOWNS = "Then Oslo wrote to Lima about Quito."
 TWO = [
@@ -118,6 +118,18 @@ def shown(folder: Path, asked: Sequence[Item], model: Subject = SURE, **settings
     return Shown(measure(folder, asked, {"m": model}, **{"alignment": "printed", **settings}))
 
 
+def with_proofs(folder: Path, *, replies: bool = True) -> Path:
+    """Record a run on pairs and sentences in which a "no" has a proof, too."""
+    settings: dict[str, Any] = {"tests": 20, "phrases": "all", "alignment": "printed"}
+    return measure(folder, [*ASKED, *TWO], {"m": SURE}, replies=replies, **settings)
+
+
+@pytest.fixture(scope="module")
+def proved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of such a run."""
+    return with_proofs(tmp_path_factory.mktemp("proved") / "run")
+
+
 @pytest.fixture(scope="module")
 def towns(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """The report on sentences."""
@@ -130,9 +142,6 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     return shown(tmp_path_factory.mktemp("pairs") / "run", ASKED)
 
 
-# ---- linearity
-
-
 def test_accepted_shares_are_shown_above_the_published_ones(towns: Shown) -> None:
     """Each domain has a row of metrics, followed by a row of printed numbers for each corpus of the paper."""
     rows = {row["Sentences from"]: row for row in towns.table("Linearity of entity extraction")}
@@ -140,15 +149,11 @@ def test_accepted_shares_are_shown_above_the_published_ones(towns: Shown) -> Non
         "builtin, general": "1", "builtin, technical": "1", "the paper, DOCRED": "5,000", "the paper, RISC-V": "500",
     }  # fmt: skip
     assert [row["Rule"] for row in rows.values()] == ["majority"] * 2 + ["any"] * 2
-    for name, share in (
-        ("Accepted", "100.0%"),
-        ("Linear and faithful", "100.0%"),
-        ("Entities in accepted", "100.0%"),
-        ("Labelled in accepted", "100.0%"),
-        ("Overlap with labels", "100.0%"),
-    ):
-        assert rows["builtin, technical"][name].startswith(f"{share} (")
-    assert rows["builtin, technical"]["Identity"].startswith("100.0% (")
+    for name in (
+        "Accepted", "Linear and faithful", "Entities in accepted", "Labelled in accepted", "Overlap with labels",
+        "Identity",
+    ):  # fmt: skip
+        assert rows["builtin, technical"][name].startswith("100.0% (")
     assert rows["builtin, technical"]["A_rate, accepted"].startswith("100.0%")
     assert rows["builtin, general"]["A_rate, accepted"] == "–"
     names = (
@@ -246,10 +251,7 @@ def test_entities_at_fault_are_shown_with_their_counts(tmp_path: Path) -> None:
     assert other["Why"] == 'no entities, but labelled: "Oslo"'
 
 
-# ---- pairs
-
-
-def test_tables_2_and_3(tmp_path: Path, pairs: Shown) -> None:
+def test_tables_2_and_3(proved: Path, pairs: Shown) -> None:
     """Answers by label and provable pairs are above the paper's; a "no" has no proof without the reference."""
     own, printed = pairs.table("Answers by label (Table 2)")
     assert (own["Labelled yes"], own["Labelled no"]) == ("2", "1")
@@ -266,7 +268,7 @@ def test_tables_2_and_3(tmp_path: Path, pairs: Shown) -> None:
     assert list(printed.values())[2:] == [
         "53.97%", "25.86%", "57.02%", "24.45%", "31.77%", "9.66%", "32.7%", "11.2%", "–", "–",
     ]  # fmt: skip
-    full = shown(tmp_path / "full", ASKED, phrases="all").table("Provable pairs (Table 3)")[0]
+    full = Shown(proved).table("Provable pairs (Table 3)")[0]
     assert full["φ_or: says no"].startswith("0.0% (")
 
 
@@ -323,12 +325,9 @@ def test_denied_paraphrases_are_listed_with_their_proofs(tmp_path: Path) -> None
     assert own["Says no: accepted, φ_or"].startswith("0.0% (")
 
 
-# ---- cases
-
-
-def test_a_proof_is_shown_as_its_phrases(tmp_path: Path) -> None:
+def test_a_proof_is_shown_as_its_phrases(proved: Path) -> None:
     """An accepted "yes" is shown with its confirmed phrase pairs, and a rejected one with its leftover words."""
-    page = shown(tmp_path / "run", ASKED, phrases="all", alignment="printed")
+    page = Shown(proved)
     [proof] = page.table("Proofs (Table 13)")
     assert (proof["Item"], proof["Sentence 1"], proof["Sentence 2"]) == (PROVED.id, DOGS, MOVED)
     phrases = [f"“{text}” = “{text}”" for text in ("barked loudly", "last night", "red dogs")]
@@ -347,10 +346,6 @@ def test_triangular_evidence_is_shown(tmp_path: Path, pairs: Shown) -> None:
     assert row["Indifferentiable"] == "no"
     close = shown(tmp_path / "close", [pair(DOGS, MOVED, 4)], denies((DOGS, MOVED)), alignment="printed")
     assert close.table("Triangular evidence (Table 15)")[0]["Indifferentiable"] == "yes"
-
-
-#: two paraphrases of the first sentence; one of them is aligned to the second in one direction only
-ONE_WAY, BOTH_WAYS = "quiet dogs barked again.", "loud dogs barked twice."
 
 
 def test_disagreements_with_the_label_are_sorted(tmp_path: Path) -> None:
@@ -396,59 +391,20 @@ CASES = {
 }  # fmt: skip
 
 
-def test_cases_are_shown_without_requests(tmp_path: Path) -> None:
+def test_cases_are_shown_without_requests(tmp_path: Path, proved: Path) -> None:
     """The same cases are shown without requests.jsonl, because the verdicts contain all of it.
 
     A schema 1 record has no evidence: numbers and reasons are shown.
     """
-    folders = {
-        kept: measure(
-            tmp_path / str(kept),
-            [*ASKED, *TWO],
-            {"m": SURE},
-            replies=kept,
-            tests=20,
-            phrases="all",
-            alignment="printed",
-        )
-        for kept in (True, False)
-    }
-    first, second = Shown(folders[True]), Shown(folders[False])
+    first, second = Shown(proved), Shown(with_proofs(tmp_path / "run", replies=False))
     assert first.titles >= CASES
     for title in CASES:
         assert first.table(title) == second.table(title)
-    old = Shown(as_schema_1(folders[True]))
+    old = Shown(as_schema_1(shutil.copytree(proved, tmp_path / "old")))
     assert not old.titles & CASES - {FAULTS}
     [row] = old.table(FAULTS)
     assert row["Sentence"] == "–"
     assert "tests failed; " in row["Why"]
-
-
-def test_a_whole_run_of_pytest(run: Runner) -> None:
-    """After a run through pytest, the section shows the sentences and culprits kept in the verdicts."""
-    run.write(
-        "model.py",
-        "from tests.support.oracle_runs import Subject, capitalised\n"
-        "reply = Subject(lambda text, sample: capitalised(text)[: len(text) % 3 + 1])\n",
-    )
-    done = run(
-        str(ROOT / "suites" / "test_oracle.py"), "--rootdir", str(run.folder), "-n", "2",
-        "--model", f"fake:call?file={run.folder / 'model.py'}", "-k", "oracle/general and not search",
-        "--llm-limit", "12", "--llm-set", "oracle.search=none",
-    )  # fmt: skip
-    page = Shown(done.folder)
-    records = {r.id: r for r in page.records}
-    assert len(records) > 3, done.output
-    for record in records.values():
-        assert record.evidence["sentence"]
-        assert len(objects_in(record.evidence, "tests")) == record.values.get("tests", 0)
-        assert bool(objects_in(record.evidence, "culprits")) == ("(replaced by " in record.reason)
-    rows = page.table(FAULTS)
-    assert {row["Item"] for row in rows} <= {name for name, r in records.items() if r.status == "wrong"}
-    assert any(row.get("Sentence") == records[row["Item"]].evidence["sentence"] for row in rows)
-
-
-# ---- the whole page
 
 
 def test_the_headline_and_the_page(tmp_path: Path) -> None:
