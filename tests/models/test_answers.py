@@ -42,9 +42,6 @@ def asked(respond: Callable[[Call], Answer], request: Chat = ASKED, spec: str = 
         return asyncio.run(call(url if spec.startswith("anthropic") else f"{url}/v1"))
 
 
-# ---- streams
-
-
 def events(*data: Any, end: str = "") -> bytes:
     """Return a stream of events."""
     return "".join(f"event: x\ndata: {json.dumps(one)}\n\n" for one in data).encode() + end.encode()
@@ -163,9 +160,6 @@ def test_odd_events_are_one_line(data: Any) -> None:
     assert "\n" not in got.message
 
 
-# ---- thoughts without an answer
-
-
 def thinks(finish: str = "stop", spent: int = 0, **message: Any) -> Callable[[Call], Answer]:
     """Return a server that sends this message.
 
@@ -229,9 +223,6 @@ def test_details_of_thoughts_are_thoughts() -> None:
     assert (got.text, got.reasoning) == ("Paris", "Short.\nLong.")
 
 
-# ---- phases
-
-
 def test_only_the_final_answer_is_read() -> None:
     """Commentary is a thought; without phases, all messages are the answer."""
 
@@ -248,9 +239,6 @@ def test_only_the_final_answer_is_read() -> None:
     assert read(message("draft"), first, last) == ("A", "I look.")
     assert read(message("A"), message("B")) == ("AB", "")
     assert read(first) == ("", "I look.")
-
-
-# ---- ids of calls
 
 
 @pytest.mark.parametrize(

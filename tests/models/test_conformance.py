@@ -227,9 +227,6 @@ def test_table_of_the_measurements_is_that_of_the_personalities() -> None:
     assert table() in (ROOT / "bench" / "README.md").read_text(encoding="utf-8"), table()
 
 
-# ---- servers that nobody here wrote
-
-
 @contextmanager
 def started(*command: str, ready: str, **variables: str) -> Iterator[str]:
     """Start a server on this machine, and yield its address when it answers.
@@ -325,8 +322,6 @@ def test_verdicts_behind_litellms_proxy(run: Runner, expected: dict[bool, dict[s
         assert statuses(done, name) == expected[has_logprobs], (name, done.output)
     assert all(row["request_id"] for row in done.requests)
 
-
-# ---- a gateway that blocks one prompt
 
 BLOCKED = "3 + 1 ="
 BLOCKS: dict[str, Answer] = {

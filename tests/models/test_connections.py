@@ -195,9 +195,6 @@ def test_page_of_a_wrong_address_names_its_status_and_title() -> None:
     assert got.kind == "url"
 
 
-# Redirects
-
-
 @contextmanager
 def redirecting(to: str, status: str = "307 Temporary Redirect") -> Iterator[tuple[RawServer, str]]:
     """Run a server that redirects all requests but those to ``/new``; yield it with its address."""
@@ -259,9 +256,6 @@ def test_redirect_within_the_server_is_followed(spec: str) -> None:
     with redirecting("/new") as (server, url):
         assert reply(ask(spec, url, **{"X-Own": "own"})).text == "hello"
     assert "x-own: own" in server.heads[-1].lower()
-
-
-# Certificates and TLS
 
 
 @each_chat_sdk
@@ -338,9 +332,6 @@ def test_alert_for_a_client_certificate() -> None:
     assert "asks for a client certificate" in str(got)
 
 
-# Servers that are not there
-
-
 @each_chat_sdk
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_local_server_that_is_not_running(spec: str, host: str) -> None:
@@ -358,9 +349,6 @@ def test_unknown_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
     got = error(ask("openai:m", "http://no-such-host.invalid"))
     assert (got.kind, got.transient) == ("unreachable", True)
     assert "no-such-host.invalid, is not known" in str(got)
-
-
-# Proxies
 
 
 @proxy_user

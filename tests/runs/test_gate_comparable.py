@@ -345,9 +345,6 @@ def test_files_of_another_benchmark_do_not_matter(compared: str, lines: int) -> 
     assert len(differences(old, new, [compared])) == lines
 
 
-# ---- headline tasks
-
-
 def tasks(model: str, benchmark: str = "htest", language: str = "en", /, **right: int) -> list[VerdictRecord]:
     """Return the verdicts of 100 items of each task, of which so many are correct."""
     return [
@@ -394,9 +391,6 @@ def test_side_tasks_are_no_headline_tasks() -> None:
     assert reason.startswith(
         "htest: matches nothing: without a task, it judges headline tasks, not htest/letter"
     )
-
-
-# ---- what a decision names whatever the rules are
 
 
 TEN = {f"task_{n}": 80 for n in range(10)}
@@ -544,9 +538,6 @@ def test_errors_cannot_hide_a_collapse() -> None:
     result = judged(gate, new, old)
     assert result.decision == "inconclusive"
     assert "met by the answers, but not if the candidate fails the 16 items in error" in result.line
-
-
-# ---- the baseline
 
 
 @pytest.mark.parametrize(("right", "is_noted"), [(0, True), (4, True), (8, False)])

@@ -21,9 +21,6 @@ def new(statuses: str, **changes: Any) -> list[VerdictRecord]:
     return verdicts(statuses, model="new", **changes)
 
 
-# ---- min_accuracy, shares
-
-
 def test_min_accuracy_at_its_limits() -> None:
     """The lower limit must reach min_accuracy. If the interval contains it, the check is inconclusive."""
     records = new("c" * 80 + "w" * 20)
@@ -42,9 +39,6 @@ def test_shares_at_their_limit(status: str, letter: str) -> None:
         result = judged(gate_of({key: limit}), new(letter * count + "c" * (100 - count)))
         assert check_of(result, key).verdict == wanted
         assert check_of(result, key).value == count / 100
-
-
-# ---- comparing
 
 
 def test_max_drop_at_its_limits() -> None:
@@ -151,9 +145,6 @@ def test_no_accuracy_rule_never_says_that_a_model_may_replace_another() -> None:
     assert "new may replace old" in judged(gate_of({"max_drop": 0.1}), *runs).line
 
 
-# ---- clusters, repeats
-
-
 def in_clusters(statuses: str, size: int, model: str) -> list[VerdictRecord]:
     """Return verdicts in clusters of consecutive items."""
     return [replace(r, cluster=f"c{n // size}") for n, r in enumerate(verdicts(statuses, model=model))]
@@ -238,9 +229,6 @@ def test_item_is_in_error_if_no_sample_has_an_answer() -> None:
     assert check_of(result, "min_items").verdict == check_of(result, "max_errors").verdict == "invalid"
 
 
-# ---- fitness
-
-
 def test_errors_and_missing_items_of_either_run_count() -> None:
     """Items in error or missing in either run count as errors; the message names the first ones."""
     ours, theirs = new("c" * 196 + "eccc"), verdicts("c" * 198 + "ec")
@@ -304,9 +292,6 @@ def test_run_without_an_answer_is_invalid() -> None:
     assert judged(gate_of({"max_drop": 1.0}), new("c" * 40), []).decision == "invalid"
 
 
-# ---- metrics
-
-
 def row(name: str, value: float | None, direction: str, **changes: Any) -> dict[str, Any]:
     """Return a row of ``metrics``."""
     place = {"model": "new", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin"}
@@ -360,9 +345,6 @@ def test_a_metric_that_is_missing_is_invalid() -> None:
     assert judged(gate_of({"metric": "r*", "group": "l*", "min": 0.1}), new("c" * 40), metrics=rows).passed
 
 
-# ---- the decision
-
-
 def test_the_worst_rule_decides() -> None:
     """The order is invalid, fail, inconclusive, pass, and the decision line shows the worst."""
     records = [*new("c" * 40, task="good"), *new("w" * 40, task="bad"), *new("cw" * 20, task="open"),
@@ -383,9 +365,6 @@ def test_the_worst_rule_decides() -> None:
             decision, "new meets the rule"
         ) in result.line
     assert plain(result)["rules"][1]["checks"][0]["verdict"] == "failed"
-
-
-# ---- errors and numbers of samples
 
 
 def with_errors(records: list[VerdictRecord], items: int, errors: int) -> list[VerdictRecord]:

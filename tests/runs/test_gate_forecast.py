@@ -170,9 +170,6 @@ def test_min_accuracy_follows_the_baseline() -> None:
         assert rule.rates[0][index] > 0.9
 
 
-# ---- the command
-
-
 def test_plan_prints_rates_and_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

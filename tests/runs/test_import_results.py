@@ -64,9 +64,6 @@ def lines(*rows: dict[str, Any]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-# Files of the tools
-
-
 @TOOL
 def test_a_file_of_each_tool_is_judged_like_our_runs(tool: str, capsys: Capture) -> None:
     """The counts are the tool's own, and gate, compare and report accept the run: 3 of 8 lost, 1 gained."""
@@ -211,8 +208,6 @@ def test_metrics_and_filters_of_lm_eval(capsys: Capture) -> None:
     run = imported(capsys, "results.jsonl", "--score", "f1,strict-match", "--threshold", "0.5", "--out", "f1")
     assert [r.status for r in run.records] == ["correct"]
 
-
-# Plain files
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -403,9 +398,6 @@ def test_a_damaged_file_is_imported_or_refused(tool: str, tmp_path: Path) -> Non
     assert not [message for message, has_folder in refusals if has_folder or "\n" in message]
 
 
-# What a file does not say
-
-
 def test_what_is_not_said_is_a_caveat(capsys: Capture) -> None:
     """Two imports are comparable with each other and have a caveat each; they are no group with a measured run."""
     for name in "ab":
@@ -418,9 +410,6 @@ def test_what_is_not_said_is_a_caveat(capsys: Capture) -> None:
     ours = read_run(write_run(Path("ours"), sums("cw"))).facts
     assert comparable_groups([*runs, ours], "sums") == [0, 0, 1]
     assert differences(ours, runs[0], ["sums"]) == []
-
-
-# The published homophones
 
 
 def test_the_published_verdicts(tmp_path: Path, capsys: Capture) -> None:

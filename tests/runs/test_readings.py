@@ -167,9 +167,6 @@ def test_the_interval_has_its_coverage() -> None:
     assert covered / trials >= 0.93
 
 
-# Warnings
-
-
 def answers(
     *given: tuple[str, int], status: RecordStatus = "wrong", benchmark: str = "htest"
 ) -> list[VerdictRecord]:
@@ -225,9 +222,6 @@ def test_an_accuracy_that_guessing_reaches_is_a_warning() -> None:
     better = [replace(r, status="correct") if n < 40 else r for n, r in enumerate(guesses)]
     assert reading_remarks(HTest(), better) == []
     assert reading_remarks(Homophones(), guesses) == []
-
-
-# Page and command
 
 
 @pytest.fixture

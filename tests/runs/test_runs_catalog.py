@@ -27,9 +27,6 @@ def facts(folder: Path) -> dict[str, Any]:
     return loaded
 
 
-# find_run
-
-
 def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder, its run.json, a run's name and a baseline's name resolve to the run's folder."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
@@ -94,9 +91,6 @@ def test_empty_name_is_not_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         find_run("")
 
 
-# list_runs
-
-
 def test_all_runs_newest_first(tmp_path: Path) -> None:
     """Runs and baselines are listed newest first by start time, with state and facts."""
     for day, name in enumerate(("b", "c", "a"), 1):
@@ -135,9 +129,6 @@ def test_states_of_a_listing(tmp_path: Path) -> None:
     assert killed is not None
     assert killed.summary[0].items == 2
     assert list_runs(tmp_path)[-1].folder.name == "newer"
-
-
-# promote
 
 
 def test_promoted_run_is_a_complete_copy(tmp_path: Path) -> None:

@@ -337,9 +337,6 @@ def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
     assert judged(gate_of(place), new, old).decision == "invalid"
 
 
-# ---- gates
-
-
 def candidate_pairs(answers: str, statuses: str) -> list[VerdictRecord]:
     """Return :func:`pairs` of the model under test."""
     return elsewhere(pairs(answers, statuses, model="new"))

@@ -72,9 +72,6 @@ def decision(
     return status, json.loads(capsys.readouterr().out)
 
 
-# ---- hashes
-
-
 def test_run_json_has_the_hashes_of_the_files(run: Path) -> None:
     """The hashes are those of the files on disk, as sha256sum computes them, and of the other keys."""
     facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
@@ -118,9 +115,6 @@ def test_hash_is_that_of_the_lines_that_were_added(tmp_path: Path) -> None:
     assert line.startswith("verdicts.jsonl was changed after the run")
     record.finish(facts)
     assert "verdicts.jsonl was changed" in read_run(tmp_path).problems[-1]
-
-
-# ---- what a gate refuses
 
 
 def _drop_file(name: str) -> Edit:
@@ -288,9 +282,6 @@ def test_baseline_that_no_rule_needs_is_not_checked(
     assert decision(run, baseline, capsys, text)[0] == 0
 
 
-# ---- the writer
-
-
 def test_same_verdict_twice_is_written_once(tmp_path: Path) -> None:
     """Two test functions may report the same case; a different verdict is kept, and the gate names it."""
     record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
@@ -306,9 +297,6 @@ def test_same_verdict_twice_is_written_once(tmp_path: Path) -> None:
     record.finish(facts)
     assert line.startswith("verdicts.jsonl has several verdicts on 1 items or samples (sums/0002)")
     assert read_run(tmp_path).problems == (line,)
-
-
-# ---- promote
 
 
 def test_inconsistent_run_is_not_promoted(run: Path, tmp_path: Path) -> None:

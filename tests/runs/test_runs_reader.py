@@ -61,9 +61,6 @@ def one_line(caught: pytest.ExceptionInfo[DataError]) -> str:
     return text
 
 
-# what is whole
-
-
 def test_complete_run_is_read_back_as_written(tmp_path: Path) -> None:
     """Facts and records read back as written, without notes."""
     records = verdicts("cwrue")
@@ -108,9 +105,6 @@ def test_a_record_of_schema_1_has_no_evidence(tmp_path: Path) -> None:
     old = read_run(folder)
     assert old.records == tuple(replace(row, evidence={}) for row in rows)
     assert (old.notes, counts(old)) == ((), [(2, 1, 1, 0, 0.5)])
-
-
-# what is refused
 
 
 def test_no_run_json(tmp_path: Path) -> None:
@@ -281,9 +275,6 @@ def test_lost_verdicts(tmp_path: Path) -> None:
         read_run(folder)
 
 
-# what is partly there
-
-
 def test_every_cut_of_an_unfinished_run_gives_its_whole_lines(tmp_path: Path) -> None:
     """Wherever the file of a killed run ends, exactly the complete verdicts before are read and counted."""
     records = verdicts("cwce", given="猫")
@@ -352,9 +343,6 @@ def test_metrics_of_a_stopped_run_are_kept(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path, verdicts("cw"), complete=False, expected=9, metrics=[metric]))
     assert run.facts.metrics == (from_plain(MetricRow, metric),)
     assert run.notes == ("incomplete: 2 of 9 cases have a verdict",)
-
-
-# what is being written
 
 
 def test_run_being_written_differs_from_a_killed_one(tmp_path: Path) -> None:
