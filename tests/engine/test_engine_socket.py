@@ -17,8 +17,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine import session
-from pytest_llmprops.engine.broker import remote as client_module
-from pytest_llmprops.engine.broker import remote as wire
+from pytest_llmprops.engine.broker import remote
 from pytest_llmprops.engine.broker.remote import RemoteBroker
 from pytest_llmprops.engine.broker.server import Server
 from pytest_llmprops.engine.config import BrokerConfig
@@ -136,7 +135,7 @@ def test_client_waits_for_a_late_server(make_broker: MakeBroker, path: str) -> N
 
 def test_missing_server_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a timeout, all waiting requests fail with one line."""
-    monkeypatch.setattr(client_module, "CONNECT_SECONDS", 0.03)
+    monkeypatch.setattr(remote, "CONNECT_SECONDS", 0.03)
 
     async def work() -> list[Any]:
         client = RemoteBroker(path)
@@ -144,7 +143,7 @@ def test_missing_server_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) 
         await client.close()
         return results
 
-    assert [str(r) for r in asyncio.run(work())] == [client_module.GONE] * 2
+    assert [str(r) for r in asyncio.run(work())] == [remote.GONE] * 2
 
 
 def test_a_process_that_ends_without_a_socket_is_not_waited_for(tmp_path: Path) -> None:
@@ -155,10 +154,10 @@ def test_a_process_that_ends_without_a_socket_is_not_waited_for(tmp_path: Path) 
     async def work() -> Any:
         client = RemoteBroker(process.socket)
         results = asyncio.gather(ask(client, "a"), return_exceptions=True)
-        return await asyncio.wait_for(results, client_module.CONNECT_SECONDS / 2)
+        return await asyncio.wait_for(results, remote.CONNECT_SECONDS / 2)
 
     try:
-        assert [str(result) for result in asyncio.run(work())] == [client_module.GONE]
+        assert [str(result) for result in asyncio.run(work())] == [remote.GONE]
         assert process.failure() == "the broker process was killed (out of memory?)"
     finally:
         process.close()
@@ -196,34 +195,48 @@ def test_socket_without_a_server_is_an_error(path: str) -> None:
         begun = time.monotonic()
         with pytest.raises(BackendError, match="process ended"):
             await ask(client, "x")
-        assert time.monotonic() - begun < client_module.CONNECT_SECONDS / 2
+        assert time.monotonic() - begun < remote.CONNECT_SECONDS / 2
         await client.close()
 
     asyncio.run(session())
 
 
-def test_killed_server_gives_errors_at_once(path: str) -> None:
-    """Open and later requests fail with one line, and none hangs."""
+@pytest.mark.parametrize(
+    "answer",
+    [None, b'{"id": 0, "repl', b"{}\n", b"[]\n", b"\n", b'{"id": 0, \n', b"\xff" * 20 + b"\n"],
+    ids=["nothing", "cut off", "object", "list", "empty", "no JSON", "no UTF-8"],
+)
+def test_a_killed_server_or_a_damaged_answer_fails_every_open_request(
+    path: str, answer: bytes | None
+) -> None:
+    """A worker that cannot read on knows that no answer can come: open and later requests fail with one line."""
+    is_whole = answer is not None and answer.endswith(b"\n")
 
-    async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await wire.read_message(reader)
-        writer.write(b'{"id": 0, "repl')  # cut off in the middle of an answer
+    async def damage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await remote.read_message(reader)
+        writer.write(answer or b"")
+        if is_whole:
+            # Until the worker closes the connection.
+            await reader.read()
         writer.close()
 
     async def work() -> list[Any]:
-        listening = await asyncio.start_unix_server(die, path)
+        listening = await asyncio.start_unix_server(damage, path)
         client = RemoteBroker(path)
-        first = await asyncio.wait_for(
-            asyncio.gather(ask(client, "a"), ask(client, "b"), return_exceptions=True), 60
-        )
+        asked = asyncio.gather(ask(client, "a"), ask(client, "b"), return_exceptions=True)
+        first = await asyncio.wait_for(asked, 60)
         later = await asyncio.wait_for(asyncio.gather(ask(client, "c"), return_exceptions=True), 60)
         await client.close()
         listening.close()
+        await asyncio.sleep(0.05)
         return [*first, *later]
 
     results = asyncio.run(work())
     assert [type(r) for r in results] == [BackendError] * 3
-    assert {str(r) for r in results} == {client_module.GONE}
+    [line] = {str(r) for r in results}
+    assert (
+        line.startswith("the connection to the broker process ended: ") if is_whole else line == remote.GONE
+    )
 
 
 MARKED = {"__array__": "!!!", "type": "zz", "shape": [1]}
@@ -265,34 +278,6 @@ def test_a_reply_that_cannot_be_sent_is_an_error_of_its_request(
         return (await ask(one, "good")).text
 
     assert served(path, make_broker(model, cache="off", retries=0), work) == "fine"
-
-
-@pytest.mark.parametrize("answer", [b"{}\n", b"[]\n", b"\n", b'{"id": 0, \n', b"\xff" * 20 + b"\n"])
-def test_a_damaged_answer_fails_every_open_request(path: str, answer: bytes) -> None:
-    """A worker that cannot read on knows that no answer can come: open and later requests fail with one line."""
-
-    async def damage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await wire.read_message(reader)
-        writer.write(answer)
-        # Until the worker closes the connection.
-        await reader.read()
-        writer.close()
-
-    async def work() -> list[Any]:
-        listening = await asyncio.start_unix_server(damage, path)
-        client = RemoteBroker(path)
-        asked = asyncio.gather(ask(client, "a"), ask(client, "b"), return_exceptions=True)
-        first = await asyncio.wait_for(asked, 60)
-        later = await asyncio.wait_for(asyncio.gather(ask(client, "c"), return_exceptions=True), 60)
-        await client.close()
-        listening.close()
-        await asyncio.sleep(0.05)
-        return [*first, *later]
-
-    results = asyncio.run(work())
-    assert [type(r) for r in results] == [BackendError] * 3
-    [line] = {str(r) for r in results}
-    assert line.startswith("the connection to the broker process ended: ")
 
 
 def test_an_unknown_operation_is_an_error_of_that_message(make_broker: MakeBroker, path: str) -> None:
