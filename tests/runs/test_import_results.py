@@ -271,12 +271,8 @@ def test_repeats_of_a_plain_file(capsys: Capture) -> None:
     rows = [{"id": i, "sample": sample, "score": sample == 2} for sample in (2, 1) for i in "ab"]
     Path("mine.jsonl").write_text(lines(*rows), encoding="utf-8")
     run = imported(capsys, "mine.jsonl")
-    assert [(r.id, r.sample, r.score) for r in run.records] == [
-        ("a", 0, 0),
-        ("a", 1, 1),
-        ("b", 0, 0),
-        ("b", 1, 1),
-    ]
+    expected = [(name, sample, sample) for name in "ab" for sample in range(2)]
+    assert [(r.id, r.sample, r.score) for r in run.records] == expected
 
 
 @pytest.mark.parametrize(
@@ -415,16 +411,9 @@ def test_what_is_not_said_is_a_caveat(capsys: Capture) -> None:
 def test_the_published_verdicts(tmp_path: Path, capsys: Capture) -> None:
     """The authors' columns count 63, 90, 62 and 83 on English and 20, 68, 50 and 63 on Chinese; the file has a name."""
     expected = {"GPT-3.5": (63, 20), "GPT-4": (90, 68), "Ernie-3.5": (62, 50), "Ernie-4.0": (83, 63)}
+    file = "homophones/published_verdicts.csv"
     for model, right in expected.items():
-        named = imported(
-            capsys,
-            "homophones/published_verdicts.csv",
-            "--benchmark",
-            "homophones",
-            "--score",
-            model,
-            model=model,
-        )
+        named = imported(capsys, file, "--benchmark", "homophones", "--score", model, model=model)
         run = read_run(published_run(model, tmp_path))
         assert run.records == named.records
         assert [(row.language, row.items, row.task, row.source) for row in run.facts.summary] == [

@@ -36,15 +36,7 @@ def read(number: int, status: RecordStatus, rule: str, alike: float = 1.0, **mor
 
 def mark(record: VerdictRecord, status: str) -> Review:
     """Return a person's mark on a verdict."""
-    return Review(
-        "run",
-        record.model,
-        record.benchmark,
-        record.source,
-        record.id,
-        record.sample,
-        status=cast("ReviewStatus", status),
-    )
+    return Review("run", *record.key, status=cast("ReviewStatus", status))
 
 
 def marks(pairs: Iterable[tuple[VerdictRecord, str]]) -> dict[VerdictKey, Review]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,16 +13,11 @@ from pytest_llmprops.runs import catalog
 from pytest_llmprops.runs.catalog import RunIndex, find_run, list_runs, promote, record_identity, run_folders
 from pytest_llmprops.runs.reader import read_facts, read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
-from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.recorded import edit_run_json, verdict, verdicts, write_run
 
 
 def runs_folder(root: Path) -> Path:
     return root / "reports" / "runs"
-
-
-def facts(folder: Path) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    return loaded
 
 
 def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +105,7 @@ def test_states_of_a_listing(tmp_path: Path) -> None:
     root = runs_folder(tmp_path)
     write_run(root / "done", verdicts("c"))
     write_run(root / "killed", verdicts("cw"))
-    changed = facts(root / "killed") | {"finished": None, "complete": False, "summary": []}
-    (root / "killed" / "run.json").write_text(json.dumps(changed))
+    edit_run_json(root / "killed", lambda facts: facts.update(finished=None, complete=False, summary=[]))
     write_run(root / "newer", verdicts("c"), schema=9)
     (root / "writing").mkdir()
     record = RunRecord(root / "writing", first_facts(root / "writing"))
@@ -265,8 +257,7 @@ def test_only_changed_runs_are_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(read) == ["one", "two"]
     for name in ("run.json", "verdicts.jsonl"):
         (tmp_path / "one" / name).unlink()
-    facts = json.loads((tmp_path / "two" / "run.json").read_text())
-    (tmp_path / "two" / "run.json").write_text(json.dumps({**facts, "stopped": "key"}))
+    edit_run_json(tmp_path / "two", lambda facts: facts.update(stopped="key"))
     [run] = runs.refresh()[0]
     assert (run.facts.stopped if run.facts else "", read[2:]) == ("key", ["two"])
 

@@ -245,18 +245,8 @@ def pairs(answers: str, statuses: str, **more: Any) -> list[VerdictRecord]:
     ]
 
 
-def cases(answers: str) -> list[VerdictRecord]:
-    """Return the cases before any call, each under the task of its label."""
-    return elsewhere(pairs(answers, "c" * len(answers)))
-
-
 #: a benchmark that is not installed, whose tasks depend on the answer
 FACTS: dict[str, Any] = {"benchmarks": {"elsewhere": {"tasks_by_answer": ["no", "yes"]}}}
-
-
-def decided(benchmark: str) -> tuple[str, ...]:
-    """Return the tasks that depend on the answer."""
-    return ("no", "yes")
 
 
 def elsewhere(records: Iterable[VerdictRecord]) -> list[VerdictRecord]:
@@ -337,24 +327,15 @@ def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
     assert judged(gate_of(place), new, old).decision == "invalid"
 
 
-def candidate_pairs(answers: str, statuses: str) -> list[VerdictRecord]:
-    """Return :func:`pairs` of the model under test."""
-    return elsewhere(pairs(answers, statuses, model="new"))
-
-
-def rule(**more: Any) -> dict[str, Any]:
-    """Return a comparing rule."""
-    return {"benchmark": "elsewhere", "max_drop": 0.1, "min_items": 1, **more}
-
-
 def test_rule_on_a_task_uses_the_candidates_answer() -> None:
     """A rule on "no" judges the pairs that the candidate calls not equivalent; none is missing."""
+    rule = {"benchmark": "elsewhere", "max_drop": 0.1, "min_items": 1}
     old = elsewhere(pairs("y" * 100 + "n" * 100, "c" * 200))
-    new = candidate_pairs("y" * 50 + "n" * 150, "c" * 200)
-    result = judged(gate_of(rule(task="no")), new, old, **FACTS)
-    assert result.decision == "pass", result
-    [judgement] = result.rules
-    assert judgement.items == 150
-    worse = candidate_pairs("y" * 50 + "n" * 150, "c" * 50 + "w" * 100 + "c" * 50)
-    assert judged(gate_of(rule(task="no")), worse, old, **FACTS).decision == "fail"
-    assert judged(gate_of(rule(task="yes")), worse, old, **FACTS).decision == "pass"
+    same, worse = (
+        elsewhere(pairs("y" * 50 + "n" * 150, statuses, model="new"))
+        for statuses in ("c" * 200, "c" * 50 + "w" * 100 + "c" * 50)
+    )
+    result = judged(gate_of({**rule, "task": "no"}), same, old, **FACTS)
+    assert (result.decision, [one.items for one in result.rules]) == ("pass", [150])
+    assert judged(gate_of({**rule, "task": "no"}), worse, old, **FACTS).decision == "fail"
+    assert judged(gate_of({**rule, "task": "yes"}), worse, old, **FACTS).decision == "pass"

@@ -16,6 +16,7 @@ from pytest_llmprops.engine.broker.request_log import RequestLog
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.export import TABLES, Table, table, tables, write_csv, write_parquet, write_whole
 from pytest_llmprops.runs.reader import Run, read_run
+from tests.runs.test_runs_searches import row
 from tests.support.recorded import verdict, write_run
 
 
@@ -141,15 +142,7 @@ def test_half_surrogates_are_exported(name: Table, tmp_path: Path) -> None:
     (folder / "verdicts.jsonl").write_text(json.dumps(plain(record)) + "\n")
     request = {"key": "k", "request": {"text": half}, "reply": {"value": [half]}}
     (folder / "requests.jsonl").write_text(json.dumps(request) + "\n")
-    search = {
-        **{key: getattr(record, key) for key in ("model", "benchmark", "task", "language", "source", "id")},
-        "examples": 1,
-        "requests": 1,
-        "calls": 1,
-        "spent": False,
-        "error": "",
-        "counterexample": {"why": "", "point": half},
-    }
+    search = row(1, {"why": "", "point": half})
     (folder / "searches.jsonl").write_text(json.dumps(search) + "\n")
     run = read_run(folder)
     write_csv(tables([run], name), tmp_path / "t.csv")

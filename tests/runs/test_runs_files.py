@@ -97,16 +97,6 @@ def logged(folder: Path) -> Path:
     return folder / "requests.jsonl"
 
 
-def test_prompts_are_restored_in_full(tmp_path: Path) -> None:
-    """Shared prefixes are restored; requests are returned in order, by key."""
-    path = logged(tmp_path)
-    assert '"prefix_id"' in path.read_text()
-    requests = read_requests(tmp_path)
-    assert list(requests) == ["k0", "k1", "k2"]
-    assert requests["k2"].messages == [("user", f"{EXAMPLES}question 2")]
-    assert requests["k2"].reply.text == "reply 2"
-
-
 def test_requests_stay_in_the_file(tmp_path: Path) -> None:
     """Reading 3,000 requests with prompts of 2,000 characters, most with heads of their own, keeps 50 bytes of each."""
     log = RequestLog(tmp_path)
@@ -204,7 +194,7 @@ def test_reply_that_is_not_a_text(tmp_path: Path) -> None:
     assert json.loads(reply_of(verdict(requests=["s"]), read_requests(tmp_path))) == ["小", "猫"]
 
 
-def test_answer_is_shown_without_a_request(tmp_path: Path) -> None:
+def test_answer_is_shown_without_a_request() -> None:
     """A record without stored requests shows its answer instead of a reply."""
     assert reply_of(verdict(given="lamp"), {}) == "lamp"
     assert reply_of(verdict(given="lamp", requests=["gone"]), {}) == "lamp"
