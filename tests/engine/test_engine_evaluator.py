@@ -395,6 +395,7 @@ def test_a_missing_helper_stops_the_evaluation(loop: LoopThread) -> None:
 
     results = outcomes(loop, capitals, *(odd(f"i{n}", asking) for n in range(30)), window=1)
     assert [o.error is not None for o in results] == [True] * 20 + [False] * 10
+    assert "odd" in str(results[0].error)
     assert "--llm-helper reader=SPEC" in str(results[-1].stopped)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -205,6 +206,15 @@ def test_masked_model_as_an_encoder(tmp_path: Path) -> None:
     saved = save_bert(tmp_path, masked=True)
     [reply] = embed(make(f"hf:{saved}?kind=embed&layer=2"), "the dog")
     np.testing.assert_allclose(reply.value, states(saved, "the dog", 2).mean(axis=0), atol=1e-5)
+
+
+def test_missing_weights_are_an_error(tmp_path: Path) -> None:
+    """Missing weights are an error, never replaced by random numbers."""
+    saved = save_bert(tmp_path)
+    config = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
+    [result] = embed(make(f"hf:{saved}"), "a")
+    fatal(result, "lack the weights of encoder.layer.3")
 
 
 def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

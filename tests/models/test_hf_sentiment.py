@@ -202,6 +202,7 @@ def labels(*names: str, **more: Any) -> dict[str, Any]:
         (labels("negative (stars 1, 2 and 3)", "positive (stars 4 and 5)"), None, 1),
         (labels("1", "0"), None, 0),
         (labels("LABEL_0"), None, 0),
+        ({"num_labels": 1}, None, 0),
         (labels("甲", "乙"), "乙", 1),
         (labels("甲", "乙"), "0", 0),
         (labels("Good", "Bad"), "good", 0),
