@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
@@ -156,11 +157,9 @@ def test_a_process_that_ends_without_a_socket_is_not_waited_for(tmp_path: Path) 
         results = asyncio.gather(ask(client, "a"), return_exceptions=True)
         return await asyncio.wait_for(results, remote.CONNECT_SECONDS / 2)
 
-    try:
+    with closing(process):
         assert [str(result) for result in asyncio.run(work())] == [remote.GONE]
         assert process.failure() == "the broker process was killed (out of memory?)"
-    finally:
-        process.close()
     assert not Path(process.socket).parent.exists()
 
 
@@ -176,13 +175,10 @@ def test_a_process_that_is_killed_before_it_is_configured_is_named(
         return process
 
     monkeypatch.setattr(session, "start_server", killed)
-    process = BrokerProcess(BrokerConfig({}, store=str(tmp_path / "s.sqlite")))
-    try:
+    with closing(BrokerProcess(BrokerConfig({}, store=str(tmp_path / "s.sqlite")))) as process:
         with pytest.raises(BackendError, match="process ended"):
             asyncio.run(RemoteBroker(process.socket).report())
         assert process.failure() == "the broker process was killed (out of memory?)"
-    finally:
-        process.close()
 
 
 def test_socket_without_a_server_is_an_error(path: str) -> None:
@@ -303,12 +299,10 @@ def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> 
         await client.close()
         return reply.text
 
-    try:
+    with closing(process):
         assert asyncio.run(work()) == "A"
         assert stat.S_IMODE(Path(process.socket).stat().st_mode) == 0o600
         assert process.failure() is None
-    finally:
-        process.close()
     assert process.process.returncode == 0
     assert not Path(process.socket).parent.exists()
 
@@ -334,12 +328,9 @@ def test_a_long_temporary_folder_is_not_used_for_the_socket(
     long = tmp_path / ("long" * 25)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    process = BrokerProcess(BrokerConfig({}, cache="off"))
-    try:
+    with closing(BrokerProcess(BrokerConfig({}, cache="off"))) as process:
         assert len(process.socket) <= 100
         assert stat.S_IMODE(Path(process.socket).parent.stat().st_mode) == 0o700
-    finally:
-        process.close()
     assert not Path(process.socket).parent.exists()
 
 

@@ -12,8 +12,8 @@ from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.gate.decide import impossible_rules
 from pytest_llmprops.statistics.intervals import clopper_pearson
 from pytest_llmprops.statistics.paired import mcnemar_drop
-from tests.support.gates import check_of, facts_of, flips, gate_of, judged, paired_runs
-from tests.support.recorded import verdict, verdicts
+from tests.support.gates import check_of, facts_of, flips, gate_of, in_clusters, judged, paired_runs, repeated
+from tests.support.recorded import verdicts
 
 
 def new(statuses: str, **changes: Any) -> list[VerdictRecord]:
@@ -145,11 +145,6 @@ def test_no_accuracy_rule_never_says_that_a_model_may_replace_another() -> None:
     assert "new may replace old" in judged(gate_of({"max_drop": 0.1}), *runs).line
 
 
-def in_clusters(statuses: str, size: int, model: str) -> list[VerdictRecord]:
-    """Return verdicts in clusters of consecutive items."""
-    return [replace(r, cluster=f"c{n // size}") for n, r in enumerate(verdicts(statuses, model=model))]
-
-
 def test_items_of_a_cluster_do_not_count_as_independent() -> None:
     """40 losses in four whole clusters are far weaker evidence than 40 single losses."""
     old, fallen = "c" * 400, "w" * 40 + "c" * 360
@@ -193,15 +188,6 @@ def test_the_number_of_clusters_that_would_decide_would_decide() -> None:
     for count, decision in ((needed, "pass"), (needed - 2, "inconclusive")):
         more = in_clusters(statuses * count, 20, "new")
         assert judged(gate_of({"min_accuracy": 0.7}), more).decision == decision
-
-
-def repeated(shares: list[int], of: int, model: str) -> list[VerdictRecord]:
-    """Return ``of`` samples for each item, with the given number of correct ones."""
-    return [
-        verdict(f"{n:04d}", "correct" if sample < right else "wrong", model=model, sample=sample)
-        for n, right in enumerate(shares)
-        for sample in range(of)
-    ]
 
 
 def test_repeats_are_averaged_first() -> None:
