@@ -117,14 +117,6 @@ def test_lowered_concurrency_is_said(make_broker: MakeBroker, monkeypatch: pytes
     assert broker.notes()[0].startswith("concurrency is 1 instead of 16")
 
 
-def test_max_calls_is_kept(make_broker: MakeBroker) -> None:
-    """No call exceeds the budget, and the reason names the option."""
-    model = FakeModel(lambda chat: "x")
-    asked = ask_all(make_broker(model, max_calls=5), map(str, range(8)))
-    assert kinds(asked.results).count("reply") == len(model.requests) == 5
-    assert asked.broker.stopped == "--llm-max-calls 5 is spent"
-
-
 def test_sufficient_budget_does_not_stop_the_run(make_broker: MakeBroker) -> None:
     """A run may use exactly the number of allowed calls, and stored replies cost none."""
     model = FakeModel(lambda chat: "x")

@@ -195,8 +195,8 @@ def test_missing_package(
     assert not (tmp_path / "x.parquet").exists()
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    """A failed write keeps the old file and leaves no partial file."""
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
+    """And it leaves no partial file."""
     path = tmp_path / "out.txt"
     path.write_text("old")
 
@@ -208,9 +208,6 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         write_whole(path, failing)
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
     assert path.read_text() == "old"
-    write_whole(path, lambda new: new.write_text("new"))
-    assert path.read_text() == "new"
-    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
 
 
 @pytest.mark.parametrize("path", ["none/out.csv", "file/out.csv", "folder"])
