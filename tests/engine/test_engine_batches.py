@@ -101,13 +101,17 @@ def test_a_reply_that_is_cut_in_a_batch_is_paid_for(start_batch_server: Start, t
 
 
 def test_expired_lines_are_submitted_again(start_any: Start, tmp_path: Path) -> None:
-    """The output file of an expired batch is read, and only its expired lines form the next batch."""
+    """The output file of an expired batch is read, only its expired lines are sent again, and none stays reserved."""
     server = start_any(expired=0.3)
     run = BatchRun(server, tmp_path, sums(40))
     assert run.texts == right(40)
     assert server.sizes[0] == 39
     assert 0 < server.sizes[1] < 30
     assert set(server.paid.values()) == {1}
+    with closing(sqlite3.connect(tmp_path / "replies.sqlite.batches")) as ledger:
+        assert ledger.execute("SELECT COUNT(*) FROM lines").fetchone() == (0,)
+        states = ledger.execute("SELECT state, status FROM batches ORDER BY created").fetchall()
+    assert states == [("over", "expired"), ("over", "completed")]
 
 
 def test_a_batch_above_the_token_limit_is_divided(start_batch_server: Start, tmp_path: Path) -> None:
@@ -464,16 +468,6 @@ def test_a_batch_of_another_program_costs_nothing(
     assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
     # Both runs made a first call.
     assert server.sizes == [7, 6]
-
-
-def test_the_ledger_reserves_nothing_when_all_batches_are_over(start_any: Start, tmp_path: Path) -> None:
-    """When all batches are over, no request is reserved any more."""
-    server = start_any(expired=0.3)
-    BatchRun(server, tmp_path, sums(20))
-    with closing(sqlite3.connect(tmp_path / "replies.sqlite.batches")) as ledger:
-        assert ledger.execute("SELECT COUNT(*) FROM lines").fetchone() == (0,)
-        states = ledger.execute("SELECT state, status FROM batches ORDER BY created").fetchall()
-    assert states == [("over", "expired"), ("over", "completed")]
 
 
 def test_the_ledger_of_a_database_is_named_without_its_password() -> None:

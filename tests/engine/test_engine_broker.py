@@ -141,17 +141,7 @@ def test_a_stop_reaches_calls_that_wait_for_a_retry(make_broker: MakeBroker) -> 
             return transient("status 500", retry_after=200.0)
         return BackendError("wrong key", fatal=True)
 
-    async def work() -> list[object]:
-        broker = make_broker(FakeModel(respond))
-        both = asyncio.gather(
-            *(broker.ask("m", "subject", Chat.user(p)) for p in ("patient", "fatal")), return_exceptions=True
-        )
-        try:
-            return list(await asyncio.wait_for(both, 60))
-        finally:
-            await broker.close()
-
-    assert kinds(asyncio.run(work())) == ["stopped", "stopped"]
+    assert kinds(ask_all(make_broker(FakeModel(respond)), ["patient", "fatal"]).results) == ["stopped"] * 2
 
 
 def test_replies_in_flight_at_a_stop_are_kept(make_broker: MakeBroker) -> None:

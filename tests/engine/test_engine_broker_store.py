@@ -31,6 +31,35 @@ class Deviating(FakeModel):
         return self.phrases
 
 
+def one_by_one(broker: LocalBroker, requests: Sequence[str | Request]) -> list[Any]:
+    """Send requests one after the other, so that none is joined in flight, and close the broker."""
+
+    async def work() -> list[Any]:
+        results: list[Any] = []
+        for request in requests:
+            chat = Chat.user(request) if isinstance(request, str) else request
+            try:
+                results.append(await broker.ask("m", "subject", chat))
+            except (BackendError, RunStopped) as error:
+                results.append(error)
+        await broker.close()
+        return results
+
+    return asyncio.run(work())
+
+
+def known(broker: LocalBroker, *requests: Request) -> list[bool]:
+    """Return which requests a plan takes for answered, and close the broker."""
+
+    async def work() -> list[bool]:
+        try:
+            return await broker.are_known([("m", request) for request in requests])
+        finally:
+            await broker.close()
+
+    return asyncio.run(work())
+
+
 def test_stored_replies_are_not_requested_again(make_broker: MakeBroker) -> None:
     """A second run is served from the store and reports the age of its replies; another model gets none of them."""
     model = FakeModel(lambda chat: chat.prompt.upper())
@@ -44,7 +73,7 @@ def test_stored_replies_are_not_requested_again(make_broker: MakeBroker) -> None
     assert ask_all(make_broker(FakeModel(["y"])), ["a"]).texts == ["y"]
 
 
-def test_stored_replies_are_read_without_their_thoughts(make_broker: MakeBroker, tmp_path: Path) -> None:
+def test_stored_replies_are_read_without_their_thoughts(make_broker: MakeBroker) -> None:
     """A reply that was stored whole is split when it is read; one that was cut before its answer is sent again."""
     model = FakeModel(lambda chat: "B")
     keys = [reply.key for reply in ask_all(make_broker(model), ["a", "b"]).results]
@@ -62,15 +91,7 @@ def test_refresh_sends_each_request_once(make_broker: MakeBroker) -> None:
     """Refreshing calls for stored replies too, stores the new ones, and sends each request once per run."""
     model = FakeModel(lambda chat: str(len(model.requests)))
     ask_all(make_broker(model), ["a"])
-    broker = make_broker(model, cache="refresh")
-
-    async def twice() -> list[str]:
-        first = await broker.ask("m", "subject", Chat.user("a"))
-        second = await broker.ask("m", "subject", Chat.user("a"))
-        await broker.close()
-        return [first.text, second.text]
-
-    assert asyncio.run(twice()) == ["2", "2"]
+    assert [reply.text for reply in one_by_one(make_broker(model, cache="refresh"), "aa")] == ["2", "2"]
     assert ask_all(make_broker(model), ["a"]).texts == ["2"]
 
 
@@ -123,21 +144,12 @@ def test_counting_stored_replies_sends_no_request(make_broker: MakeBroker) -> No
     """A plan learns how many of its requests the store can answer, and no counter changes."""
     model = FakeModel(lambda chat: "x")
     ask_all(make_broker(model), ["a", "b"])
-
-    def counted(broker: LocalBroker, prompts: str) -> list[bool]:
-        async def work() -> list[bool]:
-            known = await broker.are_known([("m", Chat.user(p)) for p in prompts])
-            await broker.close()
-            return known
-
-        return asyncio.run(work())
-
     broker = make_broker(model)
-    assert counted(broker, "abcd") == [True, True, False, False]
+    assert known(broker, *map(Chat.user, "abcd")) == [True, True, False, False]
     assert broker.counters.requests == 0
-    assert counted(make_broker(model, cache="refresh"), "a") == [False]
+    assert known(make_broker(model, cache="refresh"), Chat.user("a")) == [False]
     model.pinned = False
-    assert counted(make_broker(model, not_before=time.time() + 1000), "a") == [False]
+    assert known(make_broker(model, not_before=time.time() + 1000), Chat.user("a")) == [False]
     assert len(model.requests) == 2
 
 
@@ -164,23 +176,6 @@ def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: P
     assert sum(line["cached"] for line in lines) == (1 if cache == "reuse" else 0)
 
 
-def one_by_one(broker: LocalBroker, requests: Sequence[str | Request]) -> list[Any]:
-    """Send requests one after the other, so that none is joined in flight, and close the broker."""
-
-    async def work() -> list[Any]:
-        results: list[Any] = []
-        for request in requests:
-            chat = Chat.user(request) if isinstance(request, str) else request
-            try:
-                results.append(await broker.ask("m", "subject", chat))
-            except (BackendError, RunStopped) as error:
-                results.append(error)
-        await broker.close()
-        return results
-
-    return asyncio.run(work())
-
-
 def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
     """With the store off, a request repeated within a run is not sent again; it counts as joined."""
     model = FakeModel(lambda chat: str(len(model.requests)))
@@ -192,16 +187,6 @@ def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
     assert not any(r.cached for r in replies)
     assert len({r.key for r in replies}) == 2
     assert counters.oldest_seconds == 0
-
-
-def test_off_distinguishes_samples_and_models(make_broker: MakeBroker) -> None:
-    """Remembered replies belong to one request and one model; another sample is sent."""
-    model = FakeModel(lambda chat: str(len(model.requests)))
-    broker = make_broker(model, cache="off")
-    first, second, again = ask_all(broker, [Chat.user("a", sample=n) for n in (0, 1, 0)]).texts
-    assert first == again != second
-    other = make_broker(FakeModel(["other"]), cache="off")
-    assert ask_all(other, ["a"]).texts == ["other"]
 
 
 def test_off_remembers_no_errors(make_broker: MakeBroker) -> None:
@@ -229,13 +214,7 @@ def test_a_clock_that_is_set_back_makes_no_reply_old(
     broker = make_broker(model, not_before=time.time() - 60)
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() - 86_400)
-
-    async def ask_twice() -> list[Reply]:
-        replies = [await broker.ask("m", "subject", Chat.user("a")) for _ in range(2)]
-        await broker.close()
-        return replies
-
-    replies = asyncio.run(ask_twice())
+    replies = one_by_one(broker, "aa")
     assert [reply.text for reply in replies] == ["x", "x"]
     assert abs(replies[0].stored - real()) < 60
     assert broker.counters.oldest_seconds < 60
@@ -361,14 +340,7 @@ def test_texts_that_are_too_long_end_no_run(make_broker: MakeBroker, kind: str, 
 def test_a_plan_needs_no_calls_for_them(make_broker: MakeBroker) -> None:
     """Computed replies are not calls of the plan, and the plan computes nothing."""
     model = Vectors()
-    broker = make_broker(model)
-
-    async def work() -> list[bool]:
-        known = await broker.are_known([("m", Embed("a")), ("m", Embed("b"))])
-        await broker.close()
-        return known
-
-    assert asyncio.run(work()) == [True, True]
+    assert known(make_broker(model), Embed("a"), Embed("b")) == [True, True]
     assert model.asked == []
 
 

@@ -33,35 +33,22 @@ def _slow_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SQLiteStore, "put_many", slowly)
 
 
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        (FakeModel(["a"]), True),
-        (FakeModel({"a": "b"}), True),
-        (FakeModel(lambda chat: "a"), False),
-        (FakeModel(["a"], delay=0.1), False),
-        (FakeModel(["a"], fail=0.1), False),
-        (FakeModel(["a"], price=Price(1.0, 1.0)), False),
-        ("fake:echo", True),
-        ("fake:constant?text=B", True),
-        ("fake:random", True),
-        ("fake:echo?delay=0.1", False),
-        ("fake:call?file=FILE", False),
-    ],
-    ids=[
-        "list",
-        "rules",
-        "function",
-        "delay",
-        "failures",
-        "price",
-        "echo",
-        "constant",
-        "random",
-        "slow",
-        "file",
-    ],
-)
+MODELS = {
+    "list": (FakeModel(["a"]), True),
+    "rules": (FakeModel({"a": "b"}), True),
+    "function": (FakeModel(lambda chat: "a"), False),
+    "delay": (FakeModel(["a"], delay=0.1), False),
+    "failures": (FakeModel(["a"], fail=0.1), False),
+    "price": (FakeModel(["a"], price=Price(1.0, 1.0)), False),
+    "echo": ("fake:echo", True),
+    "constant": ("fake:constant?text=B", True),
+    "random": ("fake:random", True),
+    "slow": ("fake:echo?delay=0.1", False),
+    "file": ("fake:call?file=FILE", False),
+}
+
+
+@pytest.mark.parametrize(("model", "expected"), MODELS.values(), ids=MODELS)
 def test_only_models_that_never_wait_are_immediate(model: Any, expected: bool, tmp_path: Path) -> None:
     """A function of the user may call an API; a delay, failures and a price stand for those of one."""
     (tmp_path / "reply.py").write_text("def reply(chat): return 'a'", encoding="utf-8")

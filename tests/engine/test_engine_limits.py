@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import resource
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.calls.calls import (
     EMPTY_IN_A_ROW,
     Breaker,
@@ -116,29 +115,6 @@ def test_lowered_concurrency_is_said(make_broker: MakeBroker, monkeypatch: pytes
     broker = make_broker(FakeModel(["x"]), concurrency=16)
     assert broker.config.calls.concurrency == 1
     assert broker.notes()[0].startswith("concurrency is 1 instead of 16")
-
-
-def test_rate_limit_spaces_calls_evenly(make_broker: MakeBroker) -> None:
-    """At 1200 calls per minute, no call starts before its turn: one turn each twentieth of a second."""
-    times: list[float] = []
-
-    def respond(chat: Chat) -> str:
-        times.append(time.monotonic())
-        return "x"
-
-    start = time.monotonic()
-    ask_all(make_broker(FakeModel(respond), rpm=1200), map(str, range(6)))
-    # A busy machine makes a call late, so that the next one may follow it closely.
-    assert all(moment - start >= 0.05 * turn - 0.005 for turn, moment in enumerate(times))
-    assert len(times) == 6
-
-
-def test_max_calls_is_kept(make_broker: MakeBroker) -> None:
-    """No call exceeds the budget, and the reason names the option."""
-    model = FakeModel(lambda chat: "x")
-    asked = ask_all(make_broker(model, max_calls=5), map(str, range(8)))
-    assert kinds(asked.results).count("reply") == len(model.requests) == 5
-    assert asked.broker.stopped == "--llm-max-calls 5 is spent"
 
 
 def test_sufficient_budget_does_not_stop_the_run(make_broker: MakeBroker) -> None:

@@ -18,7 +18,6 @@ from pytest_llmprops.engine.calls.queues import (
     SharedWork,
     SingleQueue,
     ThreadWorker,
-    queue_of,
     served_in_parts,
 )
 from pytest_llmprops.models.fake import FakeModel
@@ -43,12 +42,6 @@ def batch_queue(model: Local) -> BatchQueue:
 def texts(results: Sequence[Any]) -> list[str]:
     """Return the texts of replies, and ``!message`` for errors."""
     return [r.text if isinstance(r, Reply) else f"!{r}" for r in results]
-
-
-def test_blocking_models_get_batches_and_others_single_calls() -> None:
-    """A blocking model gets batches, and any other model gets single calls."""
-    kinds = [getattr(queue_of(model), "__self__", None) for model in (FakeModel(["x"]), Local())]
-    assert [type(kind) for kind in kinds] == [SingleQueue, BatchQueue]
 
 
 def test_requests_that_arrive_together_are_sorted_into_batches() -> None:
@@ -212,22 +205,9 @@ def test_a_wrong_number_of_results_is_an_error_not_a_hang(count: int) -> None:
     def serve(batch: list[str]) -> list[Reply]:
         return [Reply("x")] * (count if batch == ["0", "1"] else len(batch))
 
-    queue = batch_queue(Local(2, serve))
-
-    async def work() -> list[Any]:
-        together = asyncio.gather(*(queue.send(Chat.user(str(n))) for n in range(4)))
-        return list(await asyncio.wait_for(together, 60))
-
-    results = asyncio.run(work())
+    results = sent(batch_queue(Local(2, serve)), [Chat.user(str(n)) for n in range(4)])
     assert all(isinstance(r, BackendError) for r in results[:2])
     assert texts(results[2:]) == ["x", "x"]
-
-
-def test_an_unserved_kind_is_an_error_of_the_request() -> None:
-    """A request of a kind that the model has no method for is an error that names the kind."""
-    [result] = sent(SingleQueue(FakeModel(["x"])), [Segment("q")])
-    assert isinstance(result, BackendError)
-    assert "segment" in str(result)
 
 
 @pytest.mark.parametrize("fault", [asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit])
@@ -280,29 +260,6 @@ def test_an_exception_of_the_place_is_an_error_of_its_batch() -> None:
         raise TypeError("max_batch")
 
     assert texts(sent(BatchQueue(4, [ThreadWorker(serve)]), [Chat.user("a")])) == ["!TypeError: max_batch"]
-
-
-def test_a_cancelled_request_does_not_end_the_work_of_others() -> None:
-    """Work begins once per key, and goes on if one of those who wait for it is cancelled."""
-    begun = []
-
-    async def slow() -> str:
-        begun.append(1)
-        await asyncio.sleep(0.01)
-        return "done"
-
-    async def work() -> list[str]:
-        shared: SharedWork[str] = SharedWork()
-        first, *others = [asyncio.ensure_future(shared.result("k", slow)) for _ in range(3)]
-        await asyncio.sleep(0)
-        first.cancel()
-        assert "k" in shared
-        results = await asyncio.gather(*others)
-        assert "k" not in shared
-        return [*results, await shared.result("k", slow)]
-
-    assert asyncio.run(work()) == ["done"] * 3
-    assert len(begun) == 2
 
 
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, GeneratorExit])

@@ -124,9 +124,6 @@ def texts(results: Sequence[Any]) -> list[str]:
     return [result.text if isinstance(result, Reply) else str(result) for result in results]
 
 
-# ---- replicas
-
-
 def test_replies_say_that_a_replica_computed_them() -> None:
     """Replies come back in order with their thoughts, marked with their engine."""
 
@@ -284,9 +281,6 @@ def test_cluster_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         asyncio.run(Fleets(config).connect())
 
 
-# ---- places
-
-
 class Noting:
     """A place that notes its batches."""
 
@@ -348,8 +342,6 @@ def test_cancelled_requests_of_a_lost_batch_are_dropped() -> None:
     assert other.batches == [["1"]]
 
 
-# ---- placement
-
 GPUS = [Node(16, 8), Node(16, 0)]
 
 
@@ -387,9 +379,6 @@ def test_no_room(wanted: Replicas, models: int, message: str) -> None:
     """A replica that fits nowhere is one line, before it is started."""
     with pytest.raises(UsageError, match=message):
         place(wanted, GPUS, models=models, has_gpu=True)
-
-
-# ---- specifications
 
 
 def test_parameters_of_replicas_are_no_part_of_the_model() -> None:

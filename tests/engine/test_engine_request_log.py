@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.core.requests import Chat, Message, Reply, Request, Segment, Usage
+from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
 from pytest_llmprops.engine.broker.request_log import MIN_PREFIX, RequestLog
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.requests import RequestRecord
-from pytest_llmprops.runs.replies import read_requests
 
 EXAMPLES = "".join(f'Input: "sentence number {n}" Label: {"AB"[n % 2]}\n' for n in range(20))
 OTHER = "".join(f"Frage {n}: 词 {n * n}\n" for n in range(40))
@@ -140,16 +139,6 @@ def test_line_has_request_and_reply(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("request_", [Chat.user("q"), Segment("q")])
-def test_thoughts_are_recorded_beside_the_reply(tmp_path: Path, request_: Request) -> None:
-    """A reader of the record gets the answer and the thoughts apart, and writes both again."""
-    log = RequestLog(tmp_path)
-    log.add("subject", request_, Reply("B", reasoning="Is it <b>A</b>?", key="k"))
-    log.close()
-    record = read_requests(tmp_path)["k"]
-    assert (record.reply.text, record.reply.reasoning) == ("B", "Is it <b>A</b>?")
-
-
 def test_a_key_is_written_once_and_flushed(tmp_path: Path) -> None:
     """A repeated request adds no second line; the line can be read while the log is open, so a killed run keeps it."""
     log = RequestLog(tmp_path)
@@ -159,15 +148,6 @@ def test_a_key_is_written_once_and_flushed(tmp_path: Path) -> None:
     lines = (tmp_path / "requests.jsonl").read_text().splitlines()
     assert (len(lines), restored(lines)) == (1, {"k": [("user", "q")]})
     log.close()
-
-
-def test_truncated_log_loses_only_the_last_line(tmp_path: Path) -> None:
-    """For a file cut at any point, every whole line before the cut is restored exactly."""
-    chats = [Chat.user(f"{EXAMPLES}{n}") for n in range(3)]
-    text = "\n".join(written(tmp_path, *chats)) + "\n"
-    for cut in range(0, len(text), 37):
-        for key, messages in restored(text[:cut].split("\n")[:-1]).items():
-            assert messages == [("user", chats[int(key)].messages[0].content)]
 
 
 def test_untrusted_text_cannot_break_the_lines(tmp_path: Path) -> None:

@@ -186,28 +186,9 @@ def test_missing_choices_are_requested_singly(make_broker: MakeBroker) -> None:
     assert asked.texts[:4] == ["q 0", "q 1", "q 2", "q 3"]
 
 
-def test_samples_are_sent_singly_after_a_refusal(make_broker: MakeBroker) -> None:
-    """A server that refuses a set costs that call; waiting sets are sent singly, and a note says so."""
-
-    def refuse(request: Chat, count: int) -> list[Reply]:
-        if count == 1:
-            return numbered(request, 1)
-        model.most_samples = 1
-        return []
-
-    model = Several(refuse)
-    requests = [r for prompt in "abc" for r in eleven(prompt)]
-    asked = ask_all(make_broker(model, concurrency=1), requests)
-    assert model.calls[0] == ("a", 11)
-    assert {count for _, count in model.calls[1:]} == {1}
-    assert counted(asked) == (33, 34, 33)
-    assert asked.counters.failed == 0
-    assert asked.broker.notes() == ["m: one at a time"]
-
-
 @pytest.mark.parametrize("concurrency", [1, 64])
 def test_waiting_sets_are_not_sent_when_n_is_refused(make_broker: MakeBroker, concurrency: int) -> None:
-    """No set waiting for a slot or the rate limit is sent after a refusal, and each sample is sent once."""
+    """No set waiting for a slot or the rate limit is sent after a refusal; each sample is sent once, with a note."""
 
     def refuse(request: Chat, count: int) -> list[Reply]:
         if count > 1:
@@ -218,7 +199,8 @@ def test_waiting_sets_are_not_sent_when_n_is_refused(make_broker: MakeBroker, co
     broker = make_broker(model, concurrency=concurrency, rpm=3000, cache="off")
     asked = ask_all(broker, [Chat.user(prompt, sample=k) for prompt in "abc" for k in range(3)])
     assert [count for _, count in model.calls] == [3, *[1] * 9]
-    assert asked.counters.sent == 10
+    assert (counted(asked), asked.counters.failed) == ((9, 10, 9), 0)
+    assert asked.broker.notes() == ["m: one at a time"]
 
 
 def test_set_is_retried_as_one_call(make_broker: MakeBroker) -> None:
@@ -271,15 +253,9 @@ def test_what_a_model_raises_is_an_error_of_the_samples(
     def answer(request: Chat, count: int) -> Sequence[Reply]:
         raise fault
 
-    async def work() -> list[Any]:
-        broker = make_broker(Several(answer))
-        asked = asyncio.gather(*(broker.ask("m", "subject", r) for r in eleven()), return_exceptions=True)
-        results = await asyncio.wait_for(asked, 60)
-        await broker.close()
-        assert broker.stopped is None
-        return results
-
-    assert {str(result) for result in asyncio.run(work())} == {said}
+    asked = ask_all(make_broker(Several(answer)), eleven())
+    assert {str(result) for result in asked.results} == {said}
+    assert asked.broker.stopped is None
 
 
 def test_set_is_one_call_of_the_budget(make_broker: MakeBroker) -> None:

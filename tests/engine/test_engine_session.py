@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
+from pytest_llmprops.core.errors import BackendError, StoreError
 from pytest_llmprops.core.requests import Chat, Reply, Segment
 from pytest_llmprops.engine import session
 from pytest_llmprops.engine.config import BrokerConfig, import_sdks
@@ -65,15 +65,6 @@ def test_default_store_is_shared() -> None:
     ask(OneModel(spec_for(FakeModel(lambda chat: "x"))), ["a"])
     assert default_store().is_file()
     assert default_store().is_relative_to(os.environ["XDG_CACHE_HOME"])
-
-
-def test_a_fatal_failure_stops(tmp_path: Path) -> None:
-    """After an invalid key no more requests are sent, and the error is one line."""
-    model = FakeModel(lambda chat: BackendError("wrong key", kind="key", fatal=True))
-    results = ask(OneModel(spec_for(model), store=tmp_path / "s", concurrency=1), ["a", "b", "c"])
-    assert all(isinstance(r, (RunStopped, BackendError)) for r in results)
-    assert "own: wrong key" in map(str, results)
-    assert len(model.requests) == 1
 
 
 def test_the_model_is_closed(tmp_path: Path) -> None:

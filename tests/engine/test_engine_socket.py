@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,8 +18,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine import session
-from pytest_llmprops.engine.broker import remote as client_module
-from pytest_llmprops.engine.broker import remote as wire
+from pytest_llmprops.engine.broker import remote
 from pytest_llmprops.engine.broker.remote import RemoteBroker
 from pytest_llmprops.engine.broker.server import Server
 from pytest_llmprops.engine.config import BrokerConfig
@@ -136,7 +136,7 @@ def test_client_waits_for_a_late_server(make_broker: MakeBroker, path: str) -> N
 
 def test_missing_server_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a timeout, all waiting requests fail with one line."""
-    monkeypatch.setattr(client_module, "CONNECT_SECONDS", 0.03)
+    monkeypatch.setattr(remote, "CONNECT_SECONDS", 0.03)
 
     async def work() -> list[Any]:
         client = RemoteBroker(path)
@@ -144,7 +144,7 @@ def test_missing_server_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) 
         await client.close()
         return results
 
-    assert [str(r) for r in asyncio.run(work())] == [client_module.GONE] * 2
+    assert [str(r) for r in asyncio.run(work())] == [remote.GONE] * 2
 
 
 def test_a_process_that_ends_without_a_socket_is_not_waited_for(tmp_path: Path) -> None:
@@ -155,13 +155,11 @@ def test_a_process_that_ends_without_a_socket_is_not_waited_for(tmp_path: Path) 
     async def work() -> Any:
         client = RemoteBroker(process.socket)
         results = asyncio.gather(ask(client, "a"), return_exceptions=True)
-        return await asyncio.wait_for(results, client_module.CONNECT_SECONDS / 2)
+        return await asyncio.wait_for(results, remote.CONNECT_SECONDS / 2)
 
-    try:
-        assert [str(result) for result in asyncio.run(work())] == [client_module.GONE]
+    with closing(process):
+        assert [str(result) for result in asyncio.run(work())] == [remote.GONE]
         assert process.failure() == "the broker process was killed (out of memory?)"
-    finally:
-        process.close()
     assert not Path(process.socket).parent.exists()
 
 
@@ -177,13 +175,10 @@ def test_a_process_that_is_killed_before_it_is_configured_is_named(
         return process
 
     monkeypatch.setattr(session, "start_server", killed)
-    process = BrokerProcess(BrokerConfig({}, store=str(tmp_path / "s.sqlite")))
-    try:
+    with closing(BrokerProcess(BrokerConfig({}, store=str(tmp_path / "s.sqlite")))) as process:
         with pytest.raises(BackendError, match="process ended"):
             asyncio.run(RemoteBroker(process.socket).report())
         assert process.failure() == "the broker process was killed (out of memory?)"
-    finally:
-        process.close()
 
 
 def test_socket_without_a_server_is_an_error(path: str) -> None:
@@ -196,34 +191,48 @@ def test_socket_without_a_server_is_an_error(path: str) -> None:
         begun = time.monotonic()
         with pytest.raises(BackendError, match="process ended"):
             await ask(client, "x")
-        assert time.monotonic() - begun < client_module.CONNECT_SECONDS / 2
+        assert time.monotonic() - begun < remote.CONNECT_SECONDS / 2
         await client.close()
 
     asyncio.run(session())
 
 
-def test_killed_server_gives_errors_at_once(path: str) -> None:
-    """Open and later requests fail with one line, and none hangs."""
+@pytest.mark.parametrize(
+    "answer",
+    [None, b'{"id": 0, "repl', b"{}\n", b"[]\n", b"\n", b'{"id": 0, \n', b"\xff" * 20 + b"\n"],
+    ids=["nothing", "cut off", "object", "list", "empty", "no JSON", "no UTF-8"],
+)
+def test_a_killed_server_or_a_damaged_answer_fails_every_open_request(
+    path: str, answer: bytes | None
+) -> None:
+    """A worker that cannot read on knows that no answer can come: open and later requests fail with one line."""
+    is_whole = answer is not None and answer.endswith(b"\n")
 
-    async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await wire.read_message(reader)
-        writer.write(b'{"id": 0, "repl')  # cut off in the middle of an answer
+    async def damage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await remote.read_message(reader)
+        writer.write(answer or b"")
+        if is_whole:
+            # Until the worker closes the connection.
+            await reader.read()
         writer.close()
 
     async def work() -> list[Any]:
-        listening = await asyncio.start_unix_server(die, path)
+        listening = await asyncio.start_unix_server(damage, path)
         client = RemoteBroker(path)
-        first = await asyncio.wait_for(
-            asyncio.gather(ask(client, "a"), ask(client, "b"), return_exceptions=True), 60
-        )
+        asked = asyncio.gather(ask(client, "a"), ask(client, "b"), return_exceptions=True)
+        first = await asyncio.wait_for(asked, 60)
         later = await asyncio.wait_for(asyncio.gather(ask(client, "c"), return_exceptions=True), 60)
         await client.close()
         listening.close()
+        await asyncio.sleep(0.05)
         return [*first, *later]
 
     results = asyncio.run(work())
     assert [type(r) for r in results] == [BackendError] * 3
-    assert {str(r) for r in results} == {client_module.GONE}
+    [line] = {str(r) for r in results}
+    assert (
+        line.startswith("the connection to the broker process ended: ") if is_whole else line == remote.GONE
+    )
 
 
 MARKED = {"__array__": "!!!", "type": "zz", "shape": [1]}
@@ -267,34 +276,6 @@ def test_a_reply_that_cannot_be_sent_is_an_error_of_its_request(
     assert served(path, make_broker(model, cache="off", retries=0), work) == "fine"
 
 
-@pytest.mark.parametrize("answer", [b"{}\n", b"[]\n", b"\n", b'{"id": 0, \n', b"\xff" * 20 + b"\n"])
-def test_a_damaged_answer_fails_every_open_request(path: str, answer: bytes) -> None:
-    """A worker that cannot read on knows that no answer can come: open and later requests fail with one line."""
-
-    async def damage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await wire.read_message(reader)
-        writer.write(answer)
-        # Until the worker closes the connection.
-        await reader.read()
-        writer.close()
-
-    async def work() -> list[Any]:
-        listening = await asyncio.start_unix_server(damage, path)
-        client = RemoteBroker(path)
-        asked = asyncio.gather(ask(client, "a"), ask(client, "b"), return_exceptions=True)
-        first = await asyncio.wait_for(asked, 60)
-        later = await asyncio.wait_for(asyncio.gather(ask(client, "c"), return_exceptions=True), 60)
-        await client.close()
-        listening.close()
-        await asyncio.sleep(0.05)
-        return [*first, *later]
-
-    results = asyncio.run(work())
-    assert [type(r) for r in results] == [BackendError] * 3
-    [line] = {str(r) for r in results}
-    assert line.startswith("the connection to the broker process ended: ")
-
-
 def test_an_unknown_operation_is_an_error_of_that_message(make_broker: MakeBroker, path: str) -> None:
     """A message that the broker does not know gets an error, and the connection stays usable."""
 
@@ -318,12 +299,10 @@ def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> 
         await client.close()
         return reply.text
 
-    try:
+    with closing(process):
         assert asyncio.run(work()) == "A"
         assert stat.S_IMODE(Path(process.socket).stat().st_mode) == 0o600
         assert process.failure() is None
-    finally:
-        process.close()
     assert process.process.returncode == 0
     assert not Path(process.socket).parent.exists()
 
@@ -349,12 +328,9 @@ def test_a_long_temporary_folder_is_not_used_for_the_socket(
     long = tmp_path / ("long" * 25)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    process = BrokerProcess(BrokerConfig({}, cache="off"))
-    try:
+    with closing(BrokerProcess(BrokerConfig({}, cache="off"))) as process:
         assert len(process.socket) <= 100
         assert stat.S_IMODE(Path(process.socket).parent.stat().st_mode) == 0o700
-    finally:
-        process.close()
     assert not Path(process.socket).parent.exists()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +14,7 @@ from pytest_llmprops.models.api.replies import chat_replies
 from pytest_llmprops.models.api.responses import chat_answer
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
 from pytest_llmprops.models.base import Result
-from tests.support.backends import error, fatal, make, reply
+from tests.support.backends import called, error, fatal, make, reply
 
 ASKED = Chat.user("What is the capital of France?", max_tokens=300)
 
@@ -30,19 +29,9 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(respond: Callable[[Call], Answer], request: Chat = ASKED, spec: str = "openai:m") -> Result:
     """Return the result of one call to a server."""
 
-    async def call(url: str) -> Result:
-        model = make(spec, base_url=url)
-        try:
-            results: list[Result] = await model.chat([request])
-            return results[0]
-        finally:
-            await model.aclose()
-
     with serving(respond) as url:
-        return asyncio.run(call(url if spec.startswith("anthropic") else f"{url}/v1"))
-
-
-# ---- streams
+        address = url if spec.startswith("anthropic") else f"{url}/v1"
+        return called(make(spec, base_url=address), request)[0]
 
 
 def events(*data: Any, end: str = "") -> bytes:
@@ -163,9 +152,6 @@ def test_odd_events_are_one_line(data: Any) -> None:
     assert "\n" not in got.message
 
 
-# ---- thoughts without an answer
-
-
 def thinks(finish: str = "stop", spent: int = 0, **message: Any) -> Callable[[Call], Answer]:
     """Return a server that sends this message.
 
@@ -229,9 +215,6 @@ def test_details_of_thoughts_are_thoughts() -> None:
     assert (got.text, got.reasoning) == ("Paris", "Short.\nLong.")
 
 
-# ---- phases
-
-
 def test_only_the_final_answer_is_read() -> None:
     """Commentary is a thought; without phases, all messages are the answer."""
 
@@ -248,9 +231,6 @@ def test_only_the_final_answer_is_read() -> None:
     assert read(message("draft"), first, last) == ("A", "I look.")
     assert read(message("A"), message("B")) == ("AB", "")
     assert read(first) == ("", "I look.")
-
-
-# ---- ids of calls
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.models.api.anthropic import AnthropicModel
 from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import find_backend, parse_spec
-from tests.support.backends import error, fatal, make, refuse
+from tests.support.backends import called, error, fatal, make, refuse
 from tests.support.message_batches import MessageBatchServer
 from tests.support.servers import Answering, pairs_of
 
@@ -46,13 +46,7 @@ def ask(
         spec = parse_spec(f"{name}?base_url={server.url}&price_in=10&price_out=20")
         model = AnthropicModel(spec, CallOptions(timeout=60))
 
-        async def reply() -> Result:
-            try:
-                return (await model.chat([request]))[0]
-            finally:
-                await model.aclose()
-
-        return asyncio.run(reply()), server, model
+        return called(model, request)[0], server, model
 
     return send
 
@@ -180,22 +174,6 @@ def test_a_filtered_prompt_is_refused(ask: Any) -> None:
 def test_an_answer_of_another_kind_is_an_error(ask: Any, answer: Any) -> None:
     """Untrusted answers never end in a traceback."""
     error(ask(HELLO, (200, answer))[0])
-
-
-def test_no_server_is_a_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that cannot be reached is asked again."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    model = make("claude-x?base_url=http://127.0.0.1:9", timeout=60)
-
-    async def reply() -> Any:
-        try:
-            return (await model.chat([HELLO]))[0]
-        finally:
-            await model.aclose()
-
-    result = asyncio.run(reply())
-    assert error(result).message.startswith("cannot reach http://127.0.0.1:9")
-    assert result.transient
 
 
 def test_connections_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,7 +11,9 @@ from pytest_llmprops.core.requests import Completion, Likelihood, Reply
 from pytest_llmprops.models.api.completions import BACKEND, CompletionsModel
 from pytest_llmprops.models.base import CallOptions, kinds_of
 from pytest_llmprops.models.registry import parse_spec
+from tests.support.backends import called
 from tests.support.completions_server import CompletionsServer, completions_server
+from tests.support.networks import clear_network
 
 TEXT = 'Input: "one, two" Label: A\nInput: "three" Label:'
 OPTIONS = (" A", " B", " a longer option")
@@ -20,9 +21,8 @@ OPTIONS = (" A", " B", " a longer option")
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove keys, addresses and proxies of the machine from the environment."""
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
+    """Remove what the machine sets from the environment."""
+    clear_network(monkeypatch)
 
 
 def base_model(server: CompletionsServer) -> CompletionsModel:
@@ -34,17 +34,7 @@ def base_model(server: CompletionsServer) -> CompletionsModel:
 
 def result_of(server: CompletionsServer, request: Completion | Likelihood) -> Any:
     """Return the result of one call."""
-    model = base_model(server)
-
-    async def call() -> Any:
-        try:
-            if isinstance(request, Likelihood):
-                return (await model.likelihood([request]))[0]
-            return (await model.completion([request]))[0]
-        finally:
-            await model.aclose()
-
-    return asyncio.run(call())
+    return called(base_model(server), request)[0]
 
 
 def test_a_text_is_continued() -> None:

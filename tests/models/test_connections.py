@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import json
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import pytest
 import trustme
@@ -19,7 +17,7 @@ from pytest_llmprops.core.requests import Chat, Completion
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.secrets import Secrets
-from tests.support.backends import error, make, needs, reply
+from tests.support.backends import called, error, make, needs, reply
 from tests.support.networks import (
     RawServer,
     answer,
@@ -80,18 +78,8 @@ def ask(spec: str, url: str, **headers: str) -> Result:
     """Return the result of one call to the server at an address without a path."""
     address = url if spec.startswith("anthropic") else f"{url}/v1"
     model = make(spec, base_url=address, timeout=10.0, headers=headers)
-
-    async def call() -> Result:
-        try:
-            if spec.startswith("completions"):
-                [result] = await model.completion([Completion("question")])
-            else:
-                [result] = await model.chat([Chat.user("question")])
-            return cast("Result", result)
-        finally:
-            await model.aclose()
-
-    return asyncio.run(call())
+    request = Completion("question") if spec.startswith("completions") else Chat.user("question")
+    return called(model, request)[0]
 
 
 def refused(result: Result, *said: str, kind: str, fatal: bool = True) -> str:
@@ -195,9 +183,6 @@ def test_page_of_a_wrong_address_names_its_status_and_title() -> None:
     assert got.kind == "url"
 
 
-# Redirects
-
-
 @contextmanager
 def redirecting(to: str, status: str = "307 Temporary Redirect") -> Iterator[tuple[RawServer, str]]:
     """Run a server that redirects all requests but those to ``/new``; yield it with its address."""
@@ -259,9 +244,6 @@ def test_redirect_within_the_server_is_followed(spec: str) -> None:
     with redirecting("/new") as (server, url):
         assert reply(ask(spec, url, **{"X-Own": "own"})).text == "hello"
     assert "x-own: own" in server.heads[-1].lower()
-
-
-# Certificates and TLS
 
 
 @each_chat_sdk
@@ -338,9 +320,6 @@ def test_alert_for_a_client_certificate() -> None:
     assert "asks for a client certificate" in str(got)
 
 
-# Servers that are not there
-
-
 @each_chat_sdk
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_local_server_that_is_not_running(spec: str, host: str) -> None:
@@ -353,14 +332,11 @@ def test_local_server_that_is_not_running(spec: str, host: str) -> None:
     assert "Errno" not in str(got)
 
 
-def test_unknown_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_host_name() -> None:
     """A name that cannot be resolved is named, and transient."""
     got = error(ask("openai:m", "http://no-such-host.invalid"))
     assert (got.kind, got.transient) == ("unreachable", True)
     assert "no-such-host.invalid, is not known" in str(got)
-
-
-# Proxies
 
 
 @proxy_user

@@ -92,12 +92,6 @@ def test_fake_translates() -> None:
     assert error(first).transient
 
 
-def test_echo_and_constant() -> None:
-    """``fake:echo`` repeats the last turn; ``fake:constant`` always replies with the same text."""
-    assert texts(ask(make("fake:echo"), "hello")) == ["hello"]
-    assert texts(ask(make("fake:constant?text=yes sir"), "x", "y")) == ["yes sir"] * 2
-
-
 def test_random_follows_from_prompt_and_sample() -> None:
     """Random replies repeat for the same prompt and sample, differ between prompts, and use every choice."""
     prompts = [f"q{i}" for i in range(60)]

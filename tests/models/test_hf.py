@@ -18,7 +18,7 @@ from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message,
 from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.hf.chat import HfBaseModel, HfChatModel, group_by_prefix, shared_prefix
+from pytest_llmprops.models.hf.chat import HfBaseModel, HfChatModel, group_by_prefix
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.backends import (
     LIBRARIES,
@@ -54,6 +54,14 @@ def asked(**settings: Any) -> list[Chat]:
     return [Chat.user(SHARED + q, **({"temperature": 0.0, "max_tokens": 9} | settings)) for q in QUESTIONS]
 
 
+def continued(network: Any, tokenizer: Any, text: str, most: int, **options: Any) -> str:
+    """Return the library's own greedy continuation of one text by at most so many tokens."""
+    ids = tokenizer(text, return_tensors="pt", **options)
+    out = network.generate(**ids, do_sample=False, max_new_tokens=most, pad_token_id=1, eos_token_id=1)
+    new = out[0, ids["input_ids"].shape[1] :]
+    return str(tokenizer.decode(new, skip_special_tokens=True)).rstrip("\ufffd")
+
+
 def reference(folder: Path, requests: list[Chat]) -> list[str]:
     """Return the library's own greedy replies, one prompt at a time."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -64,12 +72,8 @@ def reference(folder: Path, requests: list[Chat]) -> list[str]:
     for request in requests:
         turns = [{"role": m.role, "content": m.content} for m in request.messages]
         text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-        ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")
-        out = loaded.generate(
-            **ids, do_sample=False, max_new_tokens=request.max_tokens, pad_token_id=1, eos_token_id=1
-        )
-        new = out[0, ids["input_ids"].shape[1] :]
-        replies.append(tokenizer.decode(new, skip_special_tokens=True).rstrip("\ufffd"))
+        assert request.max_tokens is not None
+        replies.append(continued(loaded, tokenizer, text, request.max_tokens, add_special_tokens=False))
     return replies
 
 
@@ -288,13 +292,6 @@ def test_bad_specification(
     refuse(spec.replace("DIR", str(folder)).replace("EMPTY", str(tmp_path)), words)
 
 
-def test_shared_prefix_leaves_a_token() -> None:
-    """Every row keeps at least one token to evaluate."""
-    assert shared_prefix([[1, 2, 3], [1, 2, 3]]) == 2
-    assert shared_prefix([[1, 2, 3], [1, 2], [1, 9]]) == 1
-    assert shared_prefix([[7]]) == 0
-
-
 def test_groups_follow_the_prefix() -> None:
     """Prompts with the same prefix are batched up to the limit; another prefix or length starts a new batch."""
     first = [[1] * 100 + [i, 5] for i in range(6)]
@@ -433,10 +430,7 @@ def test_base_models_continue_texts(base_folder: Path, folder: Path) -> None:
 
     tokenizer = AutoTokenizer.from_pretrained(base_folder)
     loaded = AutoModelForCausalLM.from_pretrained(base_folder, dtype="float32").eval()
-    ids = tokenizer(requests[1].text, return_tensors="pt")
-    out = loaded.generate(**ids, do_sample=False, max_new_tokens=9, pad_token_id=1, eos_token_id=1)
-    new = out[0, ids["input_ids"].shape[1] :]
-    assert replies[1] == tokenizer.decode(new, skip_special_tokens=True).rstrip("\ufffd")
+    assert replies[1] == continued(loaded, tokenizer, requests[1].text, 9)
     assert kinds_of(make(f"hf:{folder}?kind=completion")) == {"completion", "likelihood"}
 
 
@@ -519,17 +513,8 @@ def save_adapter(base: Path, folder: Path) -> list[str]:
     adapted: Any = peft.get_peft_model(network, config).eval()
     adapted.save_pretrained(folder, save_embedding_layers=False)
     tokenizer = AutoTokenizer.from_pretrained(base)
-    replies = []
-    for request in asked():
-        text = TEMPLATE_TEXT.format(request.messages[0].content)
-        ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")
-        out = adapted.generate(**ids, do_sample=False, max_new_tokens=9, pad_token_id=1, eos_token_id=1)
-        new = out[0, ids["input_ids"].shape[1] :]
-        replies.append(tokenizer.decode(new, skip_special_tokens=True).rstrip("\ufffd"))
-    return replies
-
-
-TEMPLATE_TEXT = "<s>user: {}\nassistant: "
+    prompts = [f"<s>user: {request.messages[0].content}\nassistant: " for request in asked()]
+    return [continued(adapted, tokenizer, prompt, 9, add_special_tokens=False) for prompt in prompts]
 
 
 @needs("peft", extra="research")

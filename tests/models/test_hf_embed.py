@@ -208,7 +208,7 @@ def test_masked_model_as_an_encoder(tmp_path: Path) -> None:
     np.testing.assert_allclose(reply.value, states(saved, "the dog", 2).mean(axis=0), atol=1e-5)
 
 
-def test_missing_weights_are_an_error(folder: Path, tmp_path: Path) -> None:
+def test_missing_weights_are_an_error(tmp_path: Path) -> None:
     """Missing weights are an error, never replaced by random numbers."""
     saved = save_bert(tmp_path)
     config = json.loads((saved / "config.json").read_text())

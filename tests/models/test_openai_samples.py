@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from bench.stub_server import RunningStub, running_stub
-from pytest_llmprops.core.errors import BackendError, RunStopped
-from pytest_llmprops.core.requests import Chat, Reply, Usage
+from pytest_llmprops.core.errors import RunStopped
+from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.replies import chat_replies
-from pytest_llmprops.models.api.usage import shares
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
-from tests.support.backends import error, make, refuse, texts
+from tests.support.backends import error, make, refuse, sampled, texts
+from tests.support.networks import clear_network
 
 Results = list[Any]
 Asked = Callable[..., tuple[Results, LocalBroker]]
@@ -35,8 +35,7 @@ def stub() -> Iterator[RunningStub]:
 @pytest.fixture
 def asked(stub: RunningStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Send samples of one prompt to a model of the stub through a broker, and close the broker."""
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
+    clear_network(monkeypatch)
     stub.reset()
 
     def ask(model: str, samples: Sequence[int] = range(11), prompt: str = "q", **settings: Any) -> Any:
@@ -86,12 +85,6 @@ def test_usage_and_cost_of_the_call_are_shared(asked: Asked) -> None:
     assert broker.counters.prompt_tokens == 25
 
 
-def test_shares_add_up() -> None:
-    """Tokens that cannot be divided evenly go to the first shares."""
-    parts = shares(Usage(7, 3, 1), 3)
-    assert parts == [Usage(3, 1, 1), Usage(2, 1, 0), Usage(2, 1, 0)]
-
-
 @pytest.mark.parametrize("model", ["no-n", "no-n-unsaid", "strict"])
 def test_refusal_of_n_is_not_a_failure(asked: Asked, stub: RunningStub, model: str) -> None:
     """Samples are single calls if a server refuses ``n``, by name or not; this is a note, not a deviation."""
@@ -109,27 +102,9 @@ def test_refusal_of_n_is_not_a_failure(asked: Asked, stub: RunningStub, model: s
 def test_refusal_that_names_n_counts_at_once(stub: RunningStub, name: str, most: int) -> None:
     """After a refusal that names ``n`` no set is sent any more; another refusal is decided by a single call."""
     model = make(f"openai:{name}", base_url=stub.url)
-
-    async def call() -> list[Reply] | BackendError:
-        try:
-            return list(await model.samples(Chat.user("q"), 5))
-        finally:
-            await model.aclose()
-
-    assert asyncio.run(call()) == []
+    assert sampled(model, 5) == []
     assert model.most_samples == most
     refuse(f"openai:{name}?n=5", "n=off")
-
-
-def test_other_failures_concern_the_whole_set(asked: Asked, stub: RunningStub) -> None:
-    """A rate-limited set is retried as a set; an unknown model stops the run after one call."""
-    results, broker = asked("limited-ms", range(3))
-    assert (texts(results), stub.stats()["requests"]) == (["0", "1", "2"], 2)
-    assert (broker.counters.retries, broker.counters.refused) == (0, 1)
-    stub.reset()
-    results, broker = asked("missing", range(3))
-    assert [type(r) for r in results] == [RunStopped] * 3
-    assert stub.stats()["requests"] == 1
 
 
 def test_a_refused_parameter_of_the_user_stops_the_run(asked: Asked, stub: RunningStub) -> None:
@@ -181,7 +156,7 @@ def test_filtered_samples(
     assert (stub.stats()["requests"], broker.notes()) == (1, [])
 
 
-def test_deviations_apply_to_sets_too(asked: Asked, stub: RunningStub) -> None:
+def test_deviations_apply_to_sets_too(asked: Asked) -> None:
     """A reasoning model's sets leave out what it refuses and get more tokens, like single calls."""
     results, broker = asked("reasoner", range(3), temperature=0.0, max_tokens=5)
     assert texts(results) == ["0", "1", "2"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,13 @@ def fresh_tables() -> Iterator[None]:
     prices.clear_tables()
 
 
+def known(name: str, params: Mapping[str, str] | None = None, file: Path | None = None) -> prices.Price:
+    """Return the price of a model, which must have one."""
+    price = prices.price(name, params or {}, file)
+    assert price is not None
+    return price
+
+
 def fake_litellm(folder: Path, monkeypatch: pytest.MonkeyPatch, table: str, version: str = "") -> None:
     """Put a package named litellm with this table first on the path; importing it fails."""
     if version:
@@ -40,8 +47,7 @@ def fake_litellm(folder: Path, monkeypatch: pytest.MonkeyPatch, table: str, vers
 
 def test_given_prices_are_per_million_tokens() -> None:
     """``price_in`` and ``price_out`` are per million tokens and need no table."""
-    price = prices.price("anything", {"price_in": "2", "price_out": "10"})
-    assert price is not None
+    price = known("anything", {"price_in": "2", "price_out": "10"})
     assert price.of(Usage(1_000_000, 500_000)) == pytest.approx(2 + 5)
 
 
@@ -108,8 +114,7 @@ def test_common_models_have_a_dated_price_without_litellm(monkeypatch: pytest.Mo
         "deepseek", "gemini", "groq", "mistral", "together_ai", "xai",
     }  # fmt: skip
     wanted = ("gpt-4o", "gpt-4o-mini", "claude-sonnet-4-5", "gemini/gemini-2.5-flash", "command-r-08-2024")
-    for price in (prices.price(name, {}) for name in wanted):
-        assert price is not None
+    for price in map(known, wanted):
         assert 0 < price.input_per_token < price.output_per_token < 1e-3
         assert re.fullmatch(r"table of \d{4}-\d\d-\d\d", price.source)
     assert re.search(r"litellm \d.*MIT license", prices.shipped_origin())
@@ -125,17 +130,15 @@ def test_common_models_have_a_dated_price_without_litellm(monkeypatch: pytest.Mo
 )
 def test_names_with_provider_and_fine_tuned_models_have_a_price(name: str, listed: str) -> None:
     """litellm lists these under a part of the name."""
-    assert prices.price(name, {}) == prices.price(listed, {}) is not None
+    assert known(name) == known(listed)
 
 
 def test_installed_litellm_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed litellm replaces the shipped prices; both fill the gaps of the other."""
     numbers = {"input_cost_per_token": 7e-6, "output_cost_per_token": 8e-6}
     fake_litellm(tmp_path, monkeypatch, json.dumps({"gpt-4o": numbers, "only-here": numbers}), "0.1.0")
-    for name in ("gpt-4o-mini", "only-here"):
-        assert prices.price(name, {}) is not None
-    price = prices.price("gpt-4o", {})
-    assert price is not None
+    assert known("gpt-4o-mini") != known("only-here")
+    price = known("gpt-4o")
     assert price.source == "litellm 0.1.0"
     assert price == prices.Price(7e-6, 8e-6)
 
@@ -144,13 +147,11 @@ def test_file_of_prices_takes_precedence(tmp_path: Path) -> None:
     """The user's file comes before the tables, and price_in and price_out before the file."""
     file = tmp_path / "mine.json"
     file.write_text('{"date": "2026-01-02", "usd_per_million_tokens": {"gpt-4o": [1, 2]}}', encoding="utf-8")
-    price = prices.price("gpt-4o", {}, file)
-    assert price is not None
+    price = known("gpt-4o", file=file)
     assert (price.usd_per_million, price.source) == ((1.0, 2.0, None, None), "mine.json, 2026-01-02")
-    stated = prices.price("gpt-4o", {"price_in": "3", "price_out": "4"}, file)
-    assert stated is not None
+    stated = known("gpt-4o", {"price_in": "3", "price_out": "4"}, file)
     assert (stated.usd_per_million, stated.source) == ((3.0, 4.0, None, None), "--model")
-    assert prices.price("gpt-4o-mini", {}, file) == prices.price("gpt-4o-mini", {})
+    assert known("gpt-4o-mini", file=file) == known("gpt-4o-mini")
 
 
 @pytest.mark.parametrize(
@@ -204,6 +205,5 @@ def test_table_is_not_renewed_without_litellm(monkeypatch: pytest.MonkeyPatch) -
 @needs("litellm", extra="litellm")
 def test_installed_litellm_has_a_table() -> None:
     """The installed litellm has its table in the expected place, with a price for a well-known model."""
-    price = prices.price("gpt-4o-2024-05-13", {})
-    assert price is not None
+    price = known("gpt-4o-2024-05-13")
     assert 0 < price.input_per_token < price.output_per_token < 1e-3

@@ -102,13 +102,13 @@ def test_start_of_a_secret_at_a_cut_is_hidden() -> None:
         assert shown.endswith("…; set another one")
 
 
-@pytest.mark.parametrize("key", ["x", "none", "EMPTY", "test"])
+@pytest.mark.parametrize("key", ["x", "none", "EMPTY", "test", "k.y"])
 def test_short_key_is_a_whole_word_of_messages_only(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A local server takes any key; it is not searched in replies, nor inside of words."""
     monkeypatch.setenv("OPENAI_API_KEY", key)
     secrets = Secrets.of_run({}, [])
-    assert secrets.message(f"Capacity exceeded, nonetheless tested, EMPTYing; '{key}'") == (
-        "Capacity exceeded, nonetheless tested, EMPTYing; '[key]'"
+    assert secrets.message(f"Capacity exceeded, nonetheless tested, EMPTYing, kay; '{key}'") == (
+        "Capacity exceeded, nonetheless tested, EMPTYing, kay; '[key]'"
     )
     assert secrets.reply(Reply(f"{key} of them")) == Reply(f"{key} of them")
 

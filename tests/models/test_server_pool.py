@@ -16,6 +16,7 @@ from pytest_llmprops.models.api.openai import BACKEND
 from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
+from tests.support.networks import answering
 from tests.support.runs import ROOT, Runner
 
 httpx = http_library(openai)
@@ -167,28 +168,19 @@ def test_identity_names_the_servers_or_the_name_of_as() -> None:
 def test_a_large_answer_is_not_sent_elsewhere() -> None:
     """A server whose answer is refused is not down."""
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
-        await writer.drain()
-        writer.close()
-
-    async def work() -> list[str]:
-        listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
-        pool = ServerPool(
-            {name: SdkClient(url, "k", CallOptions(timeout=5.0, concurrency=4)) for name in ("one", "other")}
-        )
+    async def work(url: str) -> list[str]:
+        options = CallOptions(timeout=5.0, concurrency=4)
+        servers = ServerPool({name: SdkClient(url, "k", options) for name in ("one", "other")})
         try:
             for _ in range(3):
                 with pytest.raises(BackendError, match="has 100,000,000 bytes; the limit is"):
-                    await pool.post({})
-            return list(pool.notes())
+                    await servers.post({})
+            return list(servers.notes())
         finally:
-            await pool.aclose()
-            listening.close()
+            await servers.aclose()
 
-    assert asyncio.run(work()) == []
+    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n") as server:
+        assert asyncio.run(work(f"http://127.0.0.1:{server.port}/v1")) == []
 
 
 def test_a_run_goes_on_when_a_server_dies(run: Runner) -> None:

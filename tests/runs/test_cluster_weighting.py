@@ -12,7 +12,7 @@ import pytest
 
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.records.files import from_plain, plain, run_metadata
+from pytest_llmprops.records.files import plain, run_metadata
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.records.rows import SummaryRow
 from pytest_llmprops.reports.allure import run as allure_run
@@ -26,6 +26,7 @@ from pytest_llmprops.runs.summary import summary_rows
 from pytest_llmprops.statistics.bounded_mean import cluster_means
 from pytest_llmprops.statistics.intervals import mean_interval
 from tests.support.gates import gate_of, judged
+from tests.support.recorded import edit_run_json
 from tests.support.records import recorded, verdict
 
 #: the paradigms of ERAS: the first 23 branch to the left, the others to the right
@@ -114,15 +115,6 @@ def test_other_benchmarks_have_no_cluster_accuracy() -> None:
     assert row.estimate[0] == pytest.approx(92 / 215)
 
 
-def test_the_row_survives_the_record() -> None:
-    """The row can be read back; rows from before have no accuracy by cluster."""
-    row = row_of(pairs(MAXMATCH))
-    written = plain(row)
-    assert from_plain(SummaryRow, json.loads(json.dumps(written))) == row
-    older = {name: value for name, value in written.items() if not name.startswith("cluster_")}
-    assert from_plain(SummaryRow, older).cluster_accuracy is None
-
-
 def test_cluster_means_by_hand() -> None:
     """The mean of each cluster, in order of first appearance."""
     assert cluster_means([1.0, 0.0, 0.5, 1.0], ["b", "a", "b", "b"]) == (
@@ -199,8 +191,5 @@ def test_a_changed_accuracy_is_found(tmp_path: Path) -> None:
     """An accuracy by cluster that does not follow from the verdicts is a problem of the record."""
     folder = recorded(tmp_path / "run", pairs(MAXMATCH))
     assert read_run(folder).problems == ()
-    path = folder / "run.json"
-    run = json.loads(path.read_text(encoding="utf-8"))
-    run["summary"][0]["cluster_accuracy"] = 0.9
-    path.write_text(json.dumps(run), encoding="utf-8")
+    edit_run_json(folder, lambda facts: facts["summary"][0].update(cluster_accuracy=0.9))
     assert any("cluster_accuracy 0.9" in problem for problem in read_run(folder).problems)

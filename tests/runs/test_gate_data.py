@@ -13,11 +13,10 @@ from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.gate import GateResult
-from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.summary import metric_rows
 from tests.support.gated_runs import gate, gate_lines, model, recorded_gate
 from tests.support.gates import check_of, gate_of, judged
-from tests.support.recorded import verdicts, write_run
+from tests.support.recorded import edit_run_json, verdicts, write_run
 from tests.support.runs import Runner
 
 #: 1,000 items, of which the baseline answers 900 correctly
@@ -118,11 +117,11 @@ def homophones_run(tmp_path: Path) -> Path:
 
 def edit(folder: Path, **values: Any) -> None:
     """Change all rows of the metric accuracy, and compute the hash of run.json again."""
-    facts = json.loads((folder / "run.json").read_text())
-    for row in facts["metrics"]:
-        if row["name"] == "accuracy":
-            row.update(values)
-    (folder / "run.json").write_text(run_json(facts))
+    edit_run_json(
+        folder,
+        lambda facts: [row.update(values) for row in facts["metrics"] if row["name"] == "accuracy"],
+        seal=True,
+    )
 
 
 def test_changed_value_is_invalid(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,9 +143,11 @@ def test_changed_interval_decides_nothing(homophones_run: Path, capsys: pytest.C
 
 def test_missing_and_added_rows_are_invalid(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A row that the verdicts do not give, and one that is missing, are named."""
-    facts = json.loads((homophones_run / "run.json").read_text())
-    facts["metrics"] = [{**facts["metrics"][0], "group": "other"}]
-    (homophones_run / "run.json").write_text(run_json(facts))
+    edit_run_json(
+        homophones_run,
+        lambda facts: facts.update(metrics=[{**facts["metrics"][0], "group": "other"}]),
+        seal=True,
+    )
     reasons = decided(homophones_run, capsys, "homophones", "accuracy")["reasons"]
     assert any("/other/" in r and "it is no value" in r for r in reasons)
     assert any("run.json has no value for" in r for r in reasons)

@@ -12,16 +12,13 @@ from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.gate.decide import impossible_rules
 from pytest_llmprops.statistics.intervals import clopper_pearson
 from pytest_llmprops.statistics.paired import mcnemar_drop
-from tests.support.gates import check_of, facts_of, flips, gate_of, judged, paired_runs
-from tests.support.recorded import verdict, verdicts
+from tests.support.gates import check_of, facts_of, flips, gate_of, in_clusters, judged, paired_runs, repeated
+from tests.support.recorded import verdicts
 
 
 def new(statuses: str, **changes: Any) -> list[VerdictRecord]:
     """Return the candidate's verdicts, one per letter."""
     return verdicts(statuses, model="new", **changes)
-
-
-# ---- min_accuracy, shares
 
 
 def test_min_accuracy_at_its_limits() -> None:
@@ -42,9 +39,6 @@ def test_shares_at_their_limit(status: str, letter: str) -> None:
         result = judged(gate_of({key: limit}), new(letter * count + "c" * (100 - count)))
         assert check_of(result, key).verdict == wanted
         assert check_of(result, key).value == count / 100
-
-
-# ---- comparing
 
 
 def test_max_drop_at_its_limits() -> None:
@@ -151,14 +145,6 @@ def test_no_accuracy_rule_never_says_that_a_model_may_replace_another() -> None:
     assert "new may replace old" in judged(gate_of({"max_drop": 0.1}), *runs).line
 
 
-# ---- clusters, repeats
-
-
-def in_clusters(statuses: str, size: int, model: str) -> list[VerdictRecord]:
-    """Return verdicts in clusters of consecutive items."""
-    return [replace(r, cluster=f"c{n // size}") for n, r in enumerate(verdicts(statuses, model=model))]
-
-
 def test_items_of_a_cluster_do_not_count_as_independent() -> None:
     """40 losses in four whole clusters are far weaker evidence than 40 single losses."""
     old, fallen = "c" * 400, "w" * 40 + "c" * 360
@@ -204,15 +190,6 @@ def test_the_number_of_clusters_that_would_decide_would_decide() -> None:
         assert judged(gate_of({"min_accuracy": 0.7}), more).decision == decision
 
 
-def repeated(shares: list[int], of: int, model: str) -> list[VerdictRecord]:
-    """Return ``of`` samples for each item, with the given number of correct ones."""
-    return [
-        verdict(f"{n:04d}", "correct" if sample < right else "wrong", model=model, sample=sample)
-        for n, right in enumerate(shares)
-        for sample in range(of)
-    ]
-
-
 def test_repeats_are_averaged_first() -> None:
     """Three samples of 40 items count as 40 scores, not 120, in the accuracy and in the pairs."""
     ours, theirs = repeated([2] * 40, 3, "new"), repeated([3] * 40, 3, "old")
@@ -236,9 +213,6 @@ def test_item_is_in_error_if_no_sample_has_an_answer() -> None:
     records[:3] = [replace(record, status="error") for record in records[:3]]
     result = judged(gate, records)
     assert check_of(result, "min_items").verdict == check_of(result, "max_errors").verdict == "invalid"
-
-
-# ---- fitness
 
 
 def test_errors_and_missing_items_of_either_run_count() -> None:
@@ -304,9 +278,6 @@ def test_run_without_an_answer_is_invalid() -> None:
     assert judged(gate_of({"max_drop": 1.0}), new("c" * 40), []).decision == "invalid"
 
 
-# ---- metrics
-
-
 def row(name: str, value: float | None, direction: str, **changes: Any) -> dict[str, Any]:
     """Return a row of ``metrics``."""
     place = {"model": "new", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin"}
@@ -360,9 +331,6 @@ def test_a_metric_that_is_missing_is_invalid() -> None:
     assert judged(gate_of({"metric": "r*", "group": "l*", "min": 0.1}), new("c" * 40), metrics=rows).passed
 
 
-# ---- the decision
-
-
 def test_the_worst_rule_decides() -> None:
     """The order is invalid, fail, inconclusive, pass, and the decision line shows the worst."""
     records = [*new("c" * 40, task="good"), *new("w" * 40, task="bad"), *new("cw" * 20, task="open"),
@@ -383,9 +351,6 @@ def test_the_worst_rule_decides() -> None:
             decision, "new meets the rule"
         ) in result.line
     assert plain(result)["rules"][1]["checks"][0]["verdict"] == "failed"
-
-
-# ---- errors and numbers of samples
 
 
 def with_errors(records: list[VerdictRecord], items: int, errors: int) -> list[VerdictRecord]:

@@ -16,25 +16,11 @@ from pytest_llmprops.runs.gate.forecast import DROPS, Rates
 from pytest_llmprops.statistics.judgement import judge
 from pytest_llmprops.statistics.paired import Pairs
 from tests.support.commands import one_error
-from tests.support.gates import Records, facts_of, gate_of, judged
-from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.gates import facts_of, gate_of, in_clusters, judged, repeated
+from tests.support.recorded import verdicts, write_run
 
 Capture = pytest.CaptureFixture[str]
 FACTS = facts_of("old")
-
-
-def in_clusters(items: int, size: int) -> Records:
-    """Return the verdicts of a baseline in clusters of this size."""
-    return [replace(r, cluster=f"c{n // size:03d}") for n, r in enumerate(verdicts("c" * items))]
-
-
-def sampled(items: int, right: int, of: int) -> Records:
-    """Return a baseline in which ``right`` of the samples of each item are correct."""
-    return [
-        verdict(f"{n:04d}", "correct" if sample < right else "wrong", sample=sample)
-        for n in range(items)
-        for sample in range(of)
-    ]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +33,7 @@ def test_decisions_are_those_of_the_gate(
 ) -> None:
     """Every simulated candidate gets the verdict of the gate's check on the same sums of differences."""
     rule = Rule("rule", {}, max_drop=margin)
-    own = forecast.rule_items(rule, in_clusters(items, size), Terms.of(FACTS), 0.05, repeats)
+    own = forecast.rule_items(rule, in_clusters("c" * items, size), Terms.of(FACTS), 0.05, repeats)
     drawn = forecast.candidates(np.random.default_rng(3), own, drop, 25)
     failed, met = forecast.decide_rule(rule, own, drawn, (), tests=1)
     verdicts_ = []
@@ -95,10 +81,10 @@ def test_clusters_that_count_once_have_their_means() -> None:
 
 def test_churn_is_measured_from_repeats() -> None:
     """With 1 of 4 samples correct, one of two samples is correct and the other is not in half of the pairs."""
-    [rule] = forecast.forecast(gate_of({"max_drop": 0.1}), sampled(50, 1, 4), FACTS).rules
+    [rule] = forecast.forecast(gate_of({"max_drop": 0.1}), repeated([1] * 50, 4), FACTS).rules
     assert (rule.items.items, rule.items.repeats) == (50, 4)
     assert rule.items.churn == pytest.approx(1 * 3 / (4 * 3))
-    [assumed] = forecast.forecast(gate_of({"max_drop": 0.1}), sampled(50, 1, 1), FACTS, churn=0.07).rules
+    [assumed] = forecast.forecast(gate_of({"max_drop": 0.1}), repeated([1] * 50, 1), FACTS, churn=0.07).rules
     assert (assumed.items.repeats, assumed.items.churn) == (1, 0.07)
 
 
@@ -141,7 +127,7 @@ def test_no_collapse_is_simulated(each: str, size: int) -> None:
     rng = np.random.default_rng(1)
     records = [
         replace(r, task=f"t{n // size % 3}", language=("en", "zh", "es")[n // size % 3])
-        for n, r in enumerate(in_clusters(180, size))
+        for n, r in enumerate(in_clusters("c" * 180, size))
     ]
     gate = gate_of({"no_collapse": 0.15, "each": each})
     [rule] = forecast.forecast(gate, records, FACTS, drops=(0.0, 0.2)).rules
@@ -168,9 +154,6 @@ def test_min_accuracy_follows_the_baseline() -> None:
     for limit, index in ((0.6, 0), (0.95, 1), (0.8, 2)):
         [rule] = forecast.forecast(gate_of({"min_accuracy": limit}), records, FACTS).rules
         assert rule.rates[0][index] > 0.9
-
-
-# ---- the command
 
 
 def test_plan_prints_rates_and_calls(

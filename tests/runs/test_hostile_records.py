@@ -181,9 +181,6 @@ def read_all(run: Path, other: Path, out: Path, without: Collection[str] = ()) -
     return errors
 
 
-# ---- files that are not what they seem
-
-
 def zeros(path: Path, size: int) -> None:
     """Make a file of this size, in bytes, that takes no space."""
     path.touch()
@@ -242,8 +239,6 @@ def test_a_new_run_does_not_write_through_links(run: Runner) -> None:
         assert f"--llm-run {folder}: " in done.output
         assert not (run.folder / "target").exists()
 
-
-# ---- mutations
 
 VALUES: tuple[Any, ...] = (
     None, True, False, -1, 0, 1, 0.5, 7, 2**53, 10**30, 1e308, -1e308, float("nan"), float("inf"), "", "x", "7",
@@ -377,9 +372,6 @@ def test_a_report_on_verdicts_without_their_values(
     page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert "The tables and figures of eras cannot be made from this record: KeyError: 'control'" in page
     assert page.count("cannot be made") == 1
-
-
-# ---- the schema
 
 
 def test_the_schema_says_what_is_read(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:

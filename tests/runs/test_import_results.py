@@ -64,9 +64,6 @@ def lines(*rows: dict[str, Any]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-# Files of the tools
-
-
 @TOOL
 def test_a_file_of_each_tool_is_judged_like_our_runs(tool: str, capsys: Capture) -> None:
     """The counts are the tool's own, and gate, compare and report accept the run: 3 of 8 lost, 1 gained."""
@@ -212,8 +209,6 @@ def test_metrics_and_filters_of_lm_eval(capsys: Capture) -> None:
     assert [r.status for r in run.records] == ["correct"]
 
 
-# Plain files
-
 ROWS: list[dict[str, Any]] = [
     {
         "id": "a",
@@ -276,12 +271,8 @@ def test_repeats_of_a_plain_file(capsys: Capture) -> None:
     rows = [{"id": i, "sample": sample, "score": sample == 2} for sample in (2, 1) for i in "ab"]
     Path("mine.jsonl").write_text(lines(*rows), encoding="utf-8")
     run = imported(capsys, "mine.jsonl")
-    assert [(r.id, r.sample, r.score) for r in run.records] == [
-        ("a", 0, 0),
-        ("a", 1, 1),
-        ("b", 0, 0),
-        ("b", 1, 1),
-    ]
+    expected = [(name, sample, sample) for name in "ab" for sample in range(2)]
+    assert [(r.id, r.sample, r.score) for r in run.records] == expected
 
 
 @pytest.mark.parametrize(
@@ -403,9 +394,6 @@ def test_a_damaged_file_is_imported_or_refused(tool: str, tmp_path: Path) -> Non
     assert not [message for message, has_folder in refusals if has_folder or "\n" in message]
 
 
-# What a file does not say
-
-
 def test_what_is_not_said_is_a_caveat(capsys: Capture) -> None:
     """Two imports are comparable with each other and have a caveat each; they are no group with a measured run."""
     for name in "ab":
@@ -420,22 +408,12 @@ def test_what_is_not_said_is_a_caveat(capsys: Capture) -> None:
     assert differences(ours, runs[0], ["sums"]) == []
 
 
-# The published homophones
-
-
 def test_the_published_verdicts(tmp_path: Path, capsys: Capture) -> None:
     """The authors' columns count 63, 90, 62 and 83 on English and 20, 68, 50 and 63 on Chinese; the file has a name."""
     expected = {"GPT-3.5": (63, 20), "GPT-4": (90, 68), "Ernie-3.5": (62, 50), "Ernie-4.0": (83, 63)}
+    file = "homophones/published_verdicts.csv"
     for model, right in expected.items():
-        named = imported(
-            capsys,
-            "homophones/published_verdicts.csv",
-            "--benchmark",
-            "homophones",
-            "--score",
-            model,
-            model=model,
-        )
+        named = imported(capsys, file, "--benchmark", "homophones", "--score", model, model=model)
         run = read_run(published_run(model, tmp_path))
         assert run.records == named.records
         assert [(row.language, row.items, row.task, row.source) for row in run.facts.summary] == [

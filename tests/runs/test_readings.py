@@ -36,15 +36,7 @@ def read(number: int, status: RecordStatus, rule: str, alike: float = 1.0, **mor
 
 def mark(record: VerdictRecord, status: str) -> Review:
     """Return a person's mark on a verdict."""
-    return Review(
-        "run",
-        record.model,
-        record.benchmark,
-        record.source,
-        record.id,
-        record.sample,
-        status=cast("ReviewStatus", status),
-    )
+    return Review("run", *record.key, status=cast("ReviewStatus", status))
 
 
 def marks(pairs: Iterable[tuple[VerdictRecord, str]]) -> dict[VerdictKey, Review]:
@@ -167,9 +159,6 @@ def test_the_interval_has_its_coverage() -> None:
     assert covered / trials >= 0.93
 
 
-# Warnings
-
-
 def answers(
     *given: tuple[str, int], status: RecordStatus = "wrong", benchmark: str = "htest"
 ) -> list[VerdictRecord]:
@@ -225,9 +214,6 @@ def test_an_accuracy_that_guessing_reaches_is_a_warning() -> None:
     better = [replace(r, status="correct") if n < 40 else r for n, r in enumerate(guesses)]
     assert reading_remarks(HTest(), better) == []
     assert reading_remarks(Homophones(), guesses) == []
-
-
-# Page and command
 
 
 @pytest.fixture

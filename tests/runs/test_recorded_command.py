@@ -182,17 +182,7 @@ def test_words_that_no_command_can_have_are_refused(word: str) -> None:
 @pytest.mark.usefixtures("project")
 def test_own_words_replace_recorded_ones() -> None:
     """An option that the user gives is not repeated; of NAME=VALUE, only the same name."""
-    recorded = [
-        "suites/",
-        "--model",
-        "a",
-        "--llm-param",
-        "x=1",
-        "--llm-param",
-        "y=2",
-        "--llm-base-url",
-        "http://a",
-    ]
-    recorded += ["--deselect", "a"]
+    recorded = ["suites/", "--model", "a", "--llm-param", "x=1", "--llm-param", "y=2"]
+    recorded += ["--llm-base-url", "http://a", "--deselect", "a"]
     own = ["--llm-model=b", "--llm-param=x=2", "--llm-base-url", "http://b", "-q", "--deselect=b"]
     assert repeated(recorded, *own)[0] == ["suites/", "--llm-param=y=2", "--deselect=a"]

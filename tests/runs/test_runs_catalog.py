@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,19 +13,11 @@ from pytest_llmprops.runs import catalog
 from pytest_llmprops.runs.catalog import RunIndex, find_run, list_runs, promote, record_identity, run_folders
 from pytest_llmprops.runs.reader import read_facts, read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
-from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.recorded import edit_run_json, verdicts, write_run
 
 
 def runs_folder(root: Path) -> Path:
     return root / "reports" / "runs"
-
-
-def facts(folder: Path) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    return loaded
-
-
-# find_run
 
 
 def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,50 +84,17 @@ def test_empty_name_is_not_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         find_run("")
 
 
-# list_runs
-
-
 def test_all_runs_newest_first(tmp_path: Path) -> None:
-    """Runs and baselines are listed newest first by start time, with state and facts."""
+    """Runs and baselines are listed newest first by start time, with state and facts; unreadable ones are last."""
     for day, name in enumerate(("b", "c", "a"), 1):
         write_run(runs_folder(tmp_path) / name, verdicts("cw"), started=f"2026-01-0{day}T00:00:00+00:00")
     write_run(tmp_path / "baselines" / "old", verdicts("c"), started="2025-01-01T00:00:00+00:00")
+    write_run(runs_folder(tmp_path) / "later", verdicts("c"), schema=9)
     listing = list_runs(tmp_path)
-    assert [(run.folder.name, run.state) for run in listing] == [
-        ("a", "complete"),
-        ("c", "complete"),
-        ("b", "complete"),
-        ("old", "complete"),
-    ]
+    assert [run.folder.name for run in listing] == ["a", "c", "b", "old", "later"]
+    assert [run.state for run in listing] == ["complete"] * 4 + ["unreadable"]
     assert listing[0].facts is not None
     assert listing[0].facts.summary[0].correct == 1
-
-
-def test_states_of_a_listing(tmp_path: Path) -> None:
-    """Unfinished, killed, unreadable and complete runs are listed, each with its known facts."""
-    root = runs_folder(tmp_path)
-    write_run(root / "done", verdicts("c"))
-    write_run(root / "killed", verdicts("cw"))
-    changed = facts(root / "killed") | {"finished": None, "complete": False, "summary": []}
-    (root / "killed" / "run.json").write_text(json.dumps(changed))
-    write_run(root / "newer", verdicts("c"), schema=9)
-    (root / "writing").mkdir()
-    record = RunRecord(root / "writing", first_facts(root / "writing"))
-    record.add(verdict())
-    listing = {run.folder.name: run for run in list_runs(tmp_path)}
-    record.finish(record.facts)
-    assert {name: run.state for name, run in listing.items()} == {
-        "done": "complete", "killed": "incomplete", "newer": "unreadable", "writing": "being written",
-    }  # fmt: skip
-    assert "schema 9" in listing["newer"].problem
-    assert listing["newer"].facts is None
-    killed = listing["killed"].facts
-    assert killed is not None
-    assert killed.summary[0].items == 2
-    assert list_runs(tmp_path)[-1].folder.name == "newer"
-
-
-# promote
 
 
 def test_promoted_run_is_a_complete_copy(tmp_path: Path) -> None:
@@ -156,27 +113,9 @@ def test_promoted_run_is_a_complete_copy(tmp_path: Path) -> None:
     assert copy.facts.promoted_from == "mine"
     assert copy.facts.promoted_at >= str(original.facts.finished)
     assert [p.name for p in target.parent.iterdir()] == ["base"]
-
-
-def test_replies_can_be_left_out(tmp_path: Path) -> None:
-    """Prompts and replies can be left out of a baseline."""
-    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"), requests=[{"key": "k", "request": {}}])
-    target = promote(run, "base", tmp_path, replies=False)
-    assert sorted(p.name for p in target.iterdir()) == ["run.json", "verdicts.jsonl"]
-    assert read_run(target).problems == ()
-
-
-def test_a_name_is_replaced_only_when_asked(tmp_path: Path) -> None:
-    """An existing name is refused and left unchanged; with replace, only the new run remains under it."""
-    one = write_run(runs_folder(tmp_path) / "one", verdicts("c"))
-    two = write_run(runs_folder(tmp_path) / "two", verdicts("ww"))
-    target = promote(one, "base", tmp_path)
-    with pytest.raises(UsageError, match="--replace"):
-        promote(two, "base", tmp_path)
-    assert read_run(target).run_id == "one"
-    promote(two, "base", tmp_path, replace=True)
-    assert read_run(target).run_id == "two"
-    assert [p.name for p in target.parent.iterdir()] == ["base"]
+    bare = promote(run, "bare", tmp_path, replies=False)
+    assert sorted(p.name for p in bare.iterdir()) == ["run.json", "verdicts.jsonl"]
+    assert read_run(bare).problems == ()
 
 
 def test_a_failed_replacement_leaves_the_old_baseline(
@@ -226,14 +165,10 @@ def test_a_baseline_is_not_replaced_by_itself(tmp_path: Path) -> None:
     assert read_run(target).run_id == "mine"
 
 
-def test_incomplete_runs(tmp_path: Path) -> None:
-    """An incomplete run must be allowed; one being written is refused."""
+def test_a_run_that_is_being_written_is_not_promoted(tmp_path: Path) -> None:
+    """Even where an incomplete run is allowed."""
     root = runs_folder(tmp_path)
-    stopped = write_run(root / "stopped", verdicts("c"), complete=False)
-    with pytest.raises(UsageError, match="--allow-incomplete"):
-        promote(stopped, "base", tmp_path)
-    assert promote(stopped, "base", tmp_path, allow_incomplete=True).is_dir()
-    (root / "writing").mkdir()
+    (root / "writing").mkdir(parents=True)
     record = RunRecord(root / "writing", first_facts(root / "writing"))
     with pytest.raises(UsageError, match="still being written"):
         promote(root / "writing", "other", tmp_path, allow_incomplete=True)
@@ -274,8 +209,7 @@ def test_only_changed_runs_are_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(read) == ["one", "two"]
     for name in ("run.json", "verdicts.jsonl"):
         (tmp_path / "one" / name).unlink()
-    facts = json.loads((tmp_path / "two" / "run.json").read_text())
-    (tmp_path / "two" / "run.json").write_text(json.dumps({**facts, "stopped": "key"}))
+    edit_run_json(tmp_path / "two", lambda facts: facts.update(stopped="key"))
     [run] = runs.refresh()[0]
     assert (run.facts.stopped if run.facts else "", read[2:]) == ("key", ["two"])
 

@@ -17,11 +17,11 @@ from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.runs.catalog import promote
-from pytest_llmprops.runs.integrity import file_hashes, run_json
+from pytest_llmprops.runs.integrity import file_hashes
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
-from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.recorded import edit_run_json, verdict, verdicts, write_run
 from tests.support.records import as_schema_1, exchange
 
 Edit = Callable[[dict[str, Any]], object]
@@ -40,17 +40,6 @@ def baseline(tmp_path: Path) -> Path:
     return write_run(tmp_path / "baseline", verdicts("c" * 54 + "w" * 6))
 
 
-def change(folder: Path, edit: Edit, *, seal: bool = False) -> None:
-    """Edit ``run.json``.
-
-    :param seal: compute its own hash again, as someone who knows of it would.
-    """
-    path = folder / "run.json"
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    edit(facts)
-    path.write_text(run_json(facts) if seal else json.dumps(facts), encoding="utf-8")
-
-
 def write_lines(folder: Path, records: list[VerdictRecord], *, seal: bool = False) -> None:
     """Replace the verdicts.
 
@@ -59,7 +48,7 @@ def write_lines(folder: Path, records: list[VerdictRecord], *, seal: bool = Fals
     text = "".join(json.dumps(plain(record)) + "\n" for record in records)
     (folder / "verdicts.jsonl").write_text(text, encoding="utf-8")
     if seal:
-        change(folder, lambda facts: facts.update(files=file_hashes(folder)), seal=True)
+        edit_run_json(folder, lambda facts: facts.update(files=file_hashes(folder)), seal=True)
 
 
 def decision(
@@ -70,9 +59,6 @@ def decision(
     words = ["gate", str(run), "--baseline", str(baseline), "--gate", str(run.parent / "gate.toml")]
     status = main([*words, "--json"])
     return status, json.loads(capsys.readouterr().out)
-
-
-# ---- hashes
 
 
 def test_run_json_has_the_hashes_of_the_files(run: Path) -> None:
@@ -120,9 +106,6 @@ def test_hash_is_that_of_the_lines_that_were_added(tmp_path: Path) -> None:
     assert "verdicts.jsonl was changed" in read_run(tmp_path).problems[-1]
 
 
-# ---- what a gate refuses
-
-
 def _drop_file(name: str) -> Edit:
     return lambda facts: facts["files"].pop(name)
 
@@ -153,7 +136,7 @@ def test_run_json_that_contradicts_the_verdicts_is_invalid(
     edit: Edit, reason: str, run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each is one reason of an invalid decision, with exit code 7, also if the hash of run.json was adjusted."""
-    change(run, edit, seal=True)
+    edit_run_json(run, edit, seal=True)
     status, result = decision(run, baseline, capsys)
     assert (status, result["decision"]) == (7, "invalid")
     line = result["reasons"][0]
@@ -183,7 +166,7 @@ def test_every_other_edit_of_run_json_is_invalid(
     """What cannot be computed from the verdicts is protected by the hash of run.json."""
     for folder, what in ((run, "this run"), (baseline, "baseline baseline")):
         before = (folder / "run.json").read_bytes()
-        change(folder, edit)
+        edit_run_json(folder, edit)
         status, result = decision(run, baseline, capsys)
         assert (status, result["decision"]) == (7, "invalid")
         assert any(r.startswith(f"{what}: run.json was changed after the run") for r in result["reasons"])
@@ -283,12 +266,9 @@ def test_baseline_that_no_rule_needs_is_not_checked(
     run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A gate that compares nothing ignores the baseline, also a changed one."""
-    change(baseline, lambda facts: facts.update(expected=99))
+    edit_run_json(baseline, lambda facts: facts.update(expected=99))
     text = "[[rule]]\nbenchmark = 'sums'\nmin_accuracy = 0.5\n"
     assert decision(run, baseline, capsys, text)[0] == 0
-
-
-# ---- the writer
 
 
 def test_same_verdict_twice_is_written_once(tmp_path: Path) -> None:
@@ -308,9 +288,6 @@ def test_same_verdict_twice_is_written_once(tmp_path: Path) -> None:
     assert read_run(tmp_path).problems == (line,)
 
 
-# ---- promote
-
-
 def test_inconsistent_run_is_not_promoted(run: Path, tmp_path: Path) -> None:
     """Promoting writes hashes, so it accepts no record with a problem."""
     rows = list(read_run(run).records)
@@ -319,18 +296,11 @@ def test_inconsistent_run_is_not_promoted(run: Path, tmp_path: Path) -> None:
         promote(run, "base", tmp_path)
     assert "run.json has correct 54" in str(caught.value)
     assert "\n" not in str(caught.value)
-    change(run, lambda facts: facts.pop("files"))
+    edit_run_json(run, lambda facts: facts.pop("files"))
     for allow_incomplete in (False, True):
         with pytest.raises(DataError, match=r"run\.json"):
             promote(run, "base", tmp_path, allow_incomplete=allow_incomplete)
     assert not (tmp_path / "baselines").exists()
-
-
-def test_a_record_that_only_says_schema_1_is_not_promoted(run: Path, tmp_path: Path) -> None:
-    """A record of schema 1 has no hash of its content; one that has was changed."""
-    change(run, lambda facts: (facts.update(schema=1), facts.pop("files"), facts.pop("benchmarks", None)))
-    with pytest.raises(DataError, match="does not fit its content_sha256"):
-        promote(run, "base", tmp_path)
 
 
 @pytest.mark.parametrize("statuses", ["", "eee"])
@@ -346,7 +316,7 @@ def test_promoted_run_of_schema_1_gets_hashes(
 ) -> None:
     """A record of schema 1 has no hashes. Its promoted copy has, and each gate says since when."""
     as_schema_1(baseline)
-    change(baseline, lambda facts: (facts.pop("files"), facts.pop("content_sha256")))
+    edit_run_json(baseline, lambda facts: (facts.pop("files"), facts.pop("content_sha256")))
     status, result = decision(run, baseline, capsys)
     assert (status, result["decision"]) == (7, "invalid")
     assert "is of schema 1, which has no hashes" in result["line"]
@@ -361,13 +331,18 @@ def test_promoted_run_of_schema_1_gets_hashes(
 
 
 def test_promotion_of_schema_1_does_not_hide_changes(run: Path, tmp_path: Path) -> None:
-    """A newer record that is called schema 1, or whose verdicts contradict run.json, is not promoted."""
-    facts = json.loads((run / "run.json").read_text())
-    bare = {k: v for k, v in facts.items() if k not in ("files", "content_sha256")} | {"schema": 1}
-    (run / "run.json").write_text(json.dumps(bare | {"benchmarks": {"sums": {"title": "Sums"}}}))
+    """A newer record that is called schema 1, with a hash or a later key, or that contradicts itself, is refused."""
+    edit_run_json(
+        run, lambda facts: (facts.update(schema=1), facts.pop("files"), facts.pop("benchmarks", None))
+    )
+    with pytest.raises(DataError, match="does not fit its content_sha256"):
+        promote(run, "base", tmp_path)
+    edit_run_json(
+        run, lambda facts: (facts.pop("content_sha256"), facts.update(benchmarks={"sums": {"title": "S"}}))
+    )
     with pytest.raises(DataError, match='schema 1 but has "benchmarks"'):
         promote(run, "base", tmp_path)
-    (run / "run.json").write_text(json.dumps(bare))
+    edit_run_json(run, lambda facts: facts.pop("benchmarks"))
     write_lines(run, verdicts("c" * 60, model="new"))
     with pytest.raises(DataError, match=r"run\.json has correct 54"):
         promote(run, "base", tmp_path)
@@ -377,10 +352,8 @@ def test_killed_run_is_promoted_without_hashes(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With --allow-incomplete, a killed run can be kept for comparisons; no gate accepts it."""
-    facts = json.loads((run / "run.json").read_text())
-    for name in ("files", "content_sha256", "summary", "finished"):
-        facts.pop(name)
-    (run / "run.json").write_text(json.dumps(facts | {"complete": False}))
+    gone = ("files", "content_sha256", "summary", "finished")
+    edit_run_json(run, lambda facts: (facts.update(complete=False), [facts.pop(name) for name in gone]))
     target = promote(run, "base", tmp_path, allow_incomplete=True)
     assert "files" not in json.loads((target / "run.json").read_text())
     status, result = decision(run, target, capsys)

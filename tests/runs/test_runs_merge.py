@@ -16,6 +16,7 @@ from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, Shard
 from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.plugin.options import shard
 from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.integrity import run_json
@@ -23,6 +24,7 @@ from pytest_llmprops.runs.merge import merge
 from pytest_llmprops.runs.parts import merged_models
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
+from tests.support.recorded import edit_run_json
 from tests.support.records import exchange, recorded, verdict
 from tests.support.runs import ROOT, Finished, Runner
 
@@ -110,8 +112,6 @@ def test_gate_decides_on_merged_shards_as_on_the_whole_run(
     parts: tuple[Finished, list[Finished], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All lines of the decision are the same, also with the other run as baseline."""
-    from pytest_llmprops.cli.main import main
-
     whole, _, out = parts
     gate = tmp_path / "gate.toml"
     gate.write_text(GATE)
@@ -144,12 +144,14 @@ def test_a_gate_does_not_judge_one_shard(run: Runner) -> None:
     assert "merge the shards with 'llmprops runs merge'" in done.output
 
 
-@pytest.mark.parametrize("text", ["0/4", "5/4", "4", "1/0", "a/b", "1/-2"])
-def test_shards_that_do_not_exist_are_refused(run: Runner, text: str) -> None:
+def test_shards_that_do_not_exist_are_refused(run: Runner) -> None:
     run.sums()
-    done = run("--model", run.adder, "--llm-shard", text)
+    done = run("--model", run.adder, "--llm-shard", "0/4")
     assert done.code == 4
-    assert f"--llm-shard {text}: " in done.output
+    assert "--llm-shard 0/4: " in done.output
+    for text in ("5/4", "4", "1/0", "a/b", "1/-2"):
+        with pytest.raises(ValueError, match="must be"):
+            shard(text)
 
 
 def test_missing_and_incomplete_shards_make_the_run_incomplete(tmp_path: Path) -> None:
@@ -205,8 +207,7 @@ def test_a_merged_run_is_not_resumed(parts: tuple[Finished, list[Finished], Path
 def test_an_incomplete_last_line_of_requests_is_left_out(tmp_path: Path) -> None:
     """A killed shard's requests do not spoil those of the next one."""
     folders = shards(tmp_path, [[verdict("add", 0)], [verdict("add", 1)]], finished=None)
-    facts = json.loads((folders[0] / "run.json").read_text())
-    (folders[0] / "run.json").write_text(run_json({**facts, "finished": None, "files": {}}))
+    edit_run_json(folders[0], lambda facts: facts.update(finished=None, files={}), seal=True)
     with open(folders[0] / "requests.jsonl", "a") as file:
         file.write('{"key": "cut')
     merged(folders, tmp_path / "out")

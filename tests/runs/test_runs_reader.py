@@ -32,15 +32,7 @@ from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
-from tests.support.recorded import verdict, verdicts, write_run
-
-
-def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
-    """Edit ``run.json``."""
-    path = folder / "run.json"
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    edit(facts)
-    path.write_text(json.dumps(facts), encoding="utf-8")
+from tests.support.recorded import edit_run_json, verdict, verdicts, write_run
 
 
 def set_line(folder: Path, number: int, line: str) -> None:
@@ -59,9 +51,6 @@ def one_line(caught: pytest.ExceptionInfo[DataError]) -> str:
     text = str(caught.value)
     assert "\n" not in text
     return text
-
-
-# what is whole
 
 
 def test_complete_run_is_read_back_as_written(tmp_path: Path) -> None:
@@ -100,7 +89,7 @@ def test_a_record_of_schema_1_has_no_evidence(tmp_path: Path) -> None:
     rows = verdicts("cw", evidence={"rules": [{"name": "a", "right": True}]})
     folder = write_run(tmp_path, rows)
     assert read_run(folder).records == tuple(rows)
-    change(folder, lambda facts: facts.update(schema=1))
+    edit_run_json(folder, lambda facts: facts.update(schema=1))
     for number, row in enumerate(rows, 1):
         line = plain(row)
         del line["evidence"]
@@ -108,9 +97,6 @@ def test_a_record_of_schema_1_has_no_evidence(tmp_path: Path) -> None:
     old = read_run(folder)
     assert old.records == tuple(replace(row, evidence={}) for row in rows)
     assert (old.notes, counts(old)) == ((), [(2, 1, 1, 0, 0.5)])
-
-
-# what is refused
 
 
 def test_no_run_json(tmp_path: Path) -> None:
@@ -125,7 +111,7 @@ def test_no_run_json(tmp_path: Path) -> None:
 def test_newer_schema(tmp_path: Path) -> None:
     """For a record of a newer version, the error names both schemas and what to do."""
     folder = write_run(tmp_path / "r", verdicts("c"))
-    change(folder, lambda facts: facts.update(schema=3))
+    edit_run_json(folder, lambda facts: facts.update(schema=3))
     with pytest.raises(DataError) as caught:
         read_run(folder)
     assert one_line(caught).endswith(
@@ -171,36 +157,27 @@ def test_facts_of_the_wrong_kind(
 ) -> None:
     """A fact of the wrong type is named in the error, and no table is built from it."""
     folder = write_run(tmp_path, verdicts("cw"))
-    change(folder, edit)
+    edit_run_json(folder, edit)
     with pytest.raises(DataError) as caught:
         read_run(folder)
     assert named in one_line(caught)
 
 
-@pytest.mark.parametrize("line", ["{", "x", '{"model": "old"', "\x00\x00"])
-def test_damaged_line_in_the_middle(line: str, tmp_path: Path) -> None:
-    """An invalid JSON line before the last gives an error with the file, the line and what to do."""
-    folder = write_run(tmp_path, verdicts("cwc"))
-    set_line(folder, 2, line)
-    with pytest.raises(DataError) as caught:
-        read_run(folder)
-    assert f"{folder / 'verdicts.jsonl'}: line 2 is damaged" in one_line(caught)
-    assert "delete the line" in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("line", "named"),
     [
+        *((line, "is damaged.*delete the line") for line in ("{", "x", '{"model": "old"', "\x00\x00")),
         ("null", "is not a JSON object"),
         ("[" * 200 + "]" * 200, "has more than 100 lists and objects in each other"),
     ],
 )
-def test_line_that_is_no_verdict(line: str, named: str, tmp_path: Path) -> None:
-    """A line of another kind of JSON, or of JSON that is too deep, is named."""
+def test_a_damaged_line_in_the_middle_is_named(line: str, named: str, tmp_path: Path) -> None:
+    """A line that is no JSON object, or too deep, gives an error with the file, the line and what to do."""
     folder = write_run(tmp_path, verdicts("cwc"))
     set_line(folder, 2, line)
-    with pytest.raises(DataError, match=f"line 2 {named}"):
+    with pytest.raises(DataError, match=f"line 2 {named}") as caught:
         read_run(folder)
+    assert f"{folder / 'verdicts.jsonl'}: line 2" in one_line(caught)
 
 
 @pytest.mark.parametrize("number", [2, 3])
@@ -238,11 +215,14 @@ def test_lines_and_rows_without_samples_are_of_one_repeat(tmp_path: Path) -> Non
     path = folder / "verdicts.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps({k: v for k, v in r.items() if k != "sample"}) + "\n" for r in lines))
-    facts = json.loads((folder / "run.json").read_text())
-    for row in facts["summary"]:
-        for column in ("samples", "answered", "between_items", "within_items"):
-            del row[column]
-    (folder / "run.json").write_text(json.dumps(facts))
+
+    def without(facts: dict[str, Any]) -> None:
+        for row in facts["summary"]:
+            cluster = [column for column in row if column.startswith("cluster_")]
+            for column in ("samples", "answered", "between_items", "within_items", *cluster):
+                del row[column]
+
+    edit_run_json(folder, without)
     run = read_run(folder)
     assert run.notes == ()
     assert [r.sample for r in run.records] == [0, 0, 0]
@@ -281,14 +261,11 @@ def test_lost_verdicts(tmp_path: Path) -> None:
         read_run(folder)
 
 
-# what is partly there
-
-
 def test_every_cut_of_an_unfinished_run_gives_its_whole_lines(tmp_path: Path) -> None:
     """Wherever the file of a killed run ends, exactly the complete verdicts before are read and counted."""
     records = verdicts("cwce", given="猫")
     folder = write_run(tmp_path, records, complete=False, summary=[])
-    change(folder, lambda facts: facts.update(finished=None))
+    edit_run_json(folder, lambda facts: facts.update(finished=None))
     raw = (folder / "verdicts.jsonl").read_bytes()
     for cut in range(0, len(raw) + 1, 7):
         (folder / "verdicts.jsonl").write_bytes(raw[:cut])
@@ -354,9 +331,6 @@ def test_metrics_of_a_stopped_run_are_kept(tmp_path: Path) -> None:
     assert run.notes == ("incomplete: 2 of 9 cases have a verdict",)
 
 
-# what is being written
-
-
 def test_run_being_written_differs_from_a_killed_one(tmp_path: Path) -> None:
     """A run is being written as long as its files are locked; without a lock it is reported as ended early."""
     record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
@@ -374,21 +348,16 @@ def test_run_being_written_differs_from_a_killed_one(tmp_path: Path) -> None:
     assert run.notes[0] == "ended without finishing (killed?): 3 verdicts are kept"
 
 
-def test_a_run_is_no_longer_being_written_when_it_has_finished(tmp_path: Path) -> None:
-    """Once finished, the record reads as complete, even in the process that wrote it."""
+@pytest.mark.parametrize("has_locks", [True, False])
+def test_a_run_is_no_longer_being_written_when_it_has_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_locks: bool
+) -> None:
+    """Once finished, the record reads as complete, even in the process that wrote it, and without fcntl."""
+    if not has_locks:
+        monkeypatch.setitem(sys.modules, "fcntl", None)
     record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
     record.add(verdict())
-    assert read_run(tmp_path).state == "being written"
-    record.finish(replace(record.facts, complete=True, expected=1, summary=summary_rows(record.records)))
-    assert read_run(tmp_path).state == "complete"
-
-
-def test_no_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a platform without fcntl a run can still be written and read."""
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
-    record.add(verdict())
-    assert read_run(tmp_path).state == "incomplete"
+    assert read_run(tmp_path).state == ("being written" if has_locks else "incomplete")
     record.finish(replace(record.facts, complete=True, expected=1, summary=summary_rows(record.records)))
     assert read_run(tmp_path).state == "complete"
 

@@ -18,7 +18,7 @@ from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.export import table, write_csv, write_parquet
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import SearchLog, search_counts
-from tests.support.recorded import verdicts, write_run
+from tests.support.recorded import edit_run_json, verdicts, write_run
 
 FOUND = {
     "why": '2 of 6 entities replaced (x: "Lisbon"; y: "Globex"); culprit: "Lisbon" (weak, multi-form)',
@@ -102,9 +102,8 @@ def test_properties_are_counted_separately(tmp_path: Path, capsys: pytest.Captur
 def test_counts_without_a_property_are_read(tmp_path: Path) -> None:
     """A run.json of an earlier version, whose counts name neither the property nor what was not repeated, is read."""
     run = searched(tmp_path / "run", row(1, FOUND))
-    facts = json.loads((run / "run.json").read_text())
-    del facts["searches"][0]["property"], facts["searches"][0]["not_repeated"]
-    (run / "run.json").write_text(json.dumps(facts))
+    later = ("property", "not_repeated")
+    edit_run_json(run, lambda facts: [facts["searches"][0].pop(name) for name in later])
     (run / "searches.jsonl").unlink()
     [counts] = read_run(run).facts.searches
     assert (counts.property, counts.searched, counts.not_repeated) == ("", 1, 0)

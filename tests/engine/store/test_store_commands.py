@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.cli.main import main
 from pytest_llmprops.engine.store.location import default_store, open_store
+from tests.support.commands import one_error, output
 from tests.support.stores import REPLY, put
 
 DAY = 86400.0
@@ -27,24 +27,9 @@ def path(tmp_path: Path) -> str:
     return path
 
 
-def output(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    """Return the output of a command that succeeds."""
-    assert main(["store", *words]) == 0
-    return capsys.readouterr().out.splitlines()
-
-
-def one_error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Return the error line of a command that fails."""
-    assert main(["store", *words]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    (line,) = printed.err.splitlines()
-    return line
-
-
 def test_info_counts_replies_by_model(capsys: pytest.CaptureFixture[str], path: str) -> None:
     """Each model has its number of replies and their days."""
-    first, *lines = output(capsys, path)
+    first, *lines = output(capsys, "store", path).splitlines()
     assert first.startswith(f"{path}: version 1, 0.0 MB")
     today, then = (time.strftime("%Y-%m-%d", time.gmtime(time.time() - days * DAY)) for days in (0, 10))
     assert lines == [
@@ -55,25 +40,25 @@ def test_info_counts_replies_by_model(capsys: pytest.CaptureFixture[str], path: 
 
 def test_info_shows_the_default_store(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a name, the store is the one that pytest uses; if there is none, one line says so."""
-    assert f"{default_store()}: no such file" in one_error(capsys)
+    assert f"{default_store()}: no such file" in one_error(capsys, "store")
     open_store(str(default_store())).close()
-    assert output(capsys)[1] == "  no replies"
+    assert output(capsys, "store").splitlines()[1] == "  no replies"
 
 
 def test_prune_deletes_what_it_is_told(capsys: pytest.CaptureFixture[str], path: str) -> None:
     """Replies are deleted by age, by model or by both, and never all of them by default."""
-    assert "add --prune DAYS" in one_error(capsys, path, "--model", "m1")
-    assert "at least 0" in one_error(capsys, path, "--prune=-1")
-    assert output(capsys, path, "--prune", "9", "--model", "m2") == [f"{path}: 1 replies deleted"]
-    assert output(capsys, path, "--prune", "11") == [f"{path}: 0 replies deleted"]
-    assert output(capsys, path, "--prune", "0", "--model", "m1") == [f"{path}: 2 replies deleted"]
+    assert "add --prune DAYS" in one_error(capsys, "store", path, "--model", "m1")
+    assert "at least 0" in one_error(capsys, "store", path, "--prune=-1")
+    assert output(capsys, "store", path, "--prune", "9", "--model", "m2") == f"{path}: 1 replies deleted\n"
+    assert output(capsys, "store", path, "--prune", "11") == f"{path}: 0 replies deleted\n"
+    assert output(capsys, "store", path, "--prune", "0", "--model", "m1") == f"{path}: 2 replies deleted\n"
 
 
 def test_wrong_places_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A missing source and a wrong URL are one line; nothing is created, and no password is shown."""
     missing = tmp_path / "missing.sqlite"
-    assert f"{missing}: no such file" in one_error(capsys, str(missing))
+    assert f"{missing}: no such file" in one_error(capsys, "store", str(missing))
     assert not missing.exists()
-    assert "geheim" not in one_error(capsys, "postgresql://u:ge heim@h/geheim")
+    assert "geheim" not in one_error(capsys, "store", "postgresql://u:ge heim@h/geheim")
     hidden = "postgresql://u:***@h/db"
-    assert f"{hidden}: has *** in place of a password" in one_error(capsys, hidden, "--prune", "0")
+    assert f"{hidden}: has *** in place of a password" in one_error(capsys, "store", hidden, "--prune", "0")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import RunStopped, StoreError
+from pytest_llmprops.core.errors import RunStopped
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.broker import reply_cache
 from pytest_llmprops.engine.broker.reply_cache import StoreCalls
@@ -50,7 +50,7 @@ def test_old_replies_are_ignored_on_request(opened: Open, store: Store) -> None:
     assert run(opened, work) == [REPLY, None, REPLY]
 
 
-def test_requests_of_one_moment_share_statements(opened: Open, location: str) -> None:
+def test_requests_of_one_moment_share_statements(opened: Open) -> None:
     """Requests that arrive together are one job of the thread, and the event loop is free meanwhile."""
     calls: list[tuple[str, int, bool]] = []
 
@@ -121,18 +121,5 @@ def test_a_store_that_does_not_answer_ends_no_loop(opened: Open, monkeypatch: py
         assert not finding.done()
         ended.set()
         await finding
-
-    run(opened, work)
-
-
-def test_errors_of_the_thread_reach_the_caller(opened: Open) -> None:
-    """An exception of work on the store is raised where the work was started."""
-
-    def fail(store: Store) -> None:
-        raise StoreError("no")
-
-    async def work(one: StoreCalls) -> None:
-        with pytest.raises(StoreError, match="no"):
-            await one.run(fail)
 
     run(opened, work)
