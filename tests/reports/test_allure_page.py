@@ -112,22 +112,21 @@ def attachment(page: Page, name: str) -> str:
 
 
 def test_a_failing_case_shows_prompt_reply_and_verdict(page: Page, report: Report) -> None:
-    """The tree leads to a wrong answer with its prompt, its reply as text and its verdict."""
+    """The tree leads to a wrong answer with description, prompt and reply as text, verdict, and its earlier run."""
     case(page, report, "sums/0003")
     assert "wrong: expected '4'" in page.get_by_test_id("test-result-error-message").first.inner_text()
     assert attachment(page, "prompt").strip() == "How much is 3 + 1 ="
     assert attachment(page, "reply").strip() == EVIL.replace("\x1b", "␛")
     verdict = attachment(page, "verdict")
     assert "expected  4" in verdict
-    assert page.locator("img[src=x]").count() == 0
-
-
-def test_description_is_text(page: Page, report: Report) -> None:
-    """Markup in a benchmark's own texts is shown as text."""
-    case(page, report, "sums/0003")
     frame = page.get_by_test_id("test-result-description-frame").content_frame
     assert "Does the model <b>add</b>? Adds one." in frame.locator("body").inner_text()
     assert "One more than *n*." in frame.locator("body").inner_text()
+    assert page.locator("img[src=x]").count() == 0
+    # The prompt has changed since the earlier run.
+    page.get_by_test_id("test-result-tab-history").click()
+    page.get_by_test_id("test-result-history-item").first.wait_for()
+    assert page.get_by_test_id("test-result-history-item").count() == 1
 
 
 def test_categories_split_the_failures_on_the_page(page: Page, report: Report) -> None:
@@ -167,14 +166,6 @@ def test_gate_is_shown_as_the_quality_gate(page: Page, report: Report) -> None:
     assert "<img src=x onerror=alert(2)>" in text
 
 
-def test_history_survives_changed_texts(page: Page, report: Report) -> None:
-    """A case shows its earlier run although its prompt has changed since."""
-    case(page, report, "sums/0003")
-    page.get_by_test_id("test-result-tab-history").click()
-    page.get_by_test_id("test-result-history-item").first.wait_for()
-    assert page.get_by_test_id("test-result-history-item").count() == 1
-
-
 @pytest.mark.parametrize("section", ["charts", "timeline", "metrics"])
 def test_sections_contact_no_other_host(page: Page, report: Report, section: str) -> None:
     """Every section of the report loads only its own files, also in the dark theme."""
@@ -204,12 +195,8 @@ def test_a_large_report_opens_closed_and_can_be_opened(run: Runner, browser_page
     """Above the limit, groups are closed; three clicks lead to a prompt, and what was opened stays open."""
     command = allure()
     run.sums(site.OPEN + 1)
-    run.write(
-        "late.py",
-        "def reply(chat):\n    n = int(chat.messages[-1].content.split()[0])\n    return str(n + (n != 400))\n",
-    )
     results, out = run.folder / "results", run.folder / "report.html"
-    run("--model", "fake:call?file=late.py", "--alluredir", str(results))
+    run("--model", adder_except(run, "late", 400), "--alluredir", str(results))
     site.build(results, out, None, allure=command)
     large = Report(out.as_uri())
     large.open(browser_page)

@@ -68,7 +68,10 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def test_files_of_a_report(htest: Path, tmp_path: Path) -> None:
-    """The report has a page, a Markdown file that links only to existing figures, and each figure as SVG and PNG."""
+    """The report has a page, a Markdown file that links only to existing figures, and each figure as SVG and PNG.
+
+    No attribute or style of the page contains an address, and a policy forbids fetching.
+    """
     out = tmp_path / "out"
     written = write_report([htest], out)
     figures = {path for path in written if path.parent.name == "figures"}
@@ -80,11 +83,7 @@ def test_files_of_a_report(htest: Path, tmp_path: Path) -> None:
     assert linked
     assert {str(path.relative_to(out)) for path in figures if path.suffix == ".svg"} == set(linked)
     assert not [path for path in out.rglob("*") if path.name.startswith(".")]
-
-
-def test_the_page_refers_to_nothing_outside(htest: Path, tmp_path: Path) -> None:
-    """No attribute or style contains an address, and a policy forbids fetching."""
-    page = write_report([htest], tmp_path / "out")[0].read_text(encoding="utf-8")
+    page = written[0].read_text(encoding="utf-8")
     assert not re.search(r"""(?:src|href|srcset|action|data)\s*=\s*["']?(?!#|\{)[a-z]*:?//""", page)
     assert not re.search(r"url\((?!#)|@import|@font-face", page)
     assert "default-src 'none'" in page
@@ -151,10 +150,15 @@ def test_a_write_that_fails_leaves_the_old_file(
     assert not [path for path in out.rglob("*") if path.name.startswith(".")]
 
 
-def test_hostile_text_is_escaped_in_markdown(hostile: Path, tmp_path: Path) -> None:
-    """A reply produces no tag, image, link or open code span in Markdown, and its table keeps its columns."""
-    write_report([hostile], tmp_path / "out")
-    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+def test_hostile_text_is_escaped(hostile: Path, tmp_path: Path) -> None:
+    """A reply produces no tag, image, link or open code span in Markdown, and its table keeps its columns.
+
+    A reply, label, note or gate produces no HTML element, and no control character remains. Figures are well-formed,
+    stay in their folder and contain no element from a name.
+    """
+    out = tmp_path / "out"
+    written = write_report([hostile], out)
+    text = (out / "report.md").read_text(encoding="utf-8")
     assert "\x1b" not in text
     assert "\u202e" not in text
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
@@ -163,23 +167,14 @@ def test_hostile_text_is_escaped_in_markdown(hostile: Path, tmp_path: Path) -> N
     row = next(line for line in text.splitlines() if "item-0" in line)
     heading = next(line for line in text.splitlines() if line.startswith("| item | status"))
     assert len(re.findall(r"(?<!\\)\|", row)) == len(re.findall(r"\|", heading))
-
-
-def test_hostile_text_is_escaped_in_html(hostile: Path, tmp_path: Path) -> None:
-    """A reply, label, note or gate produces no HTML element, and no control character remains."""
-    page = write_report([hostile], tmp_path / "out")[0].read_text(encoding="utf-8")
+    page = written[0].read_text(encoding="utf-8")
     assert "<img" not in page
     # Of scripts there are the page's own and the one that starts it; of data, the index and one chunk.
     assert re.findall("<script[^>]*>", page) == ["<script>", *DATA[:1], "<script>", *DATA[1:]]
     assert page.count("</script>") == 4
     assert "\x1b" not in page
     assert "\u202e" not in page
-
-
-def test_hostile_name_does_not_break_figures(hostile: Path, tmp_path: Path) -> None:
-    """Figures are well-formed, stay in their folder and contain no element from a name."""
-    out = tmp_path / "out"
-    figures = [path for path in write_report([hostile], out) if path.suffix == ".svg"]
+    figures = [path for path in written if path.suffix == ".svg"]
     assert len(figures) == 2
     for path in figures:
         assert path.parent == out / "figures"
@@ -224,15 +219,6 @@ def test_an_empty_run_is_reported(tmp_path: Path) -> None:
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "nothing to report" in text
     assert "the key is wrong" in text
-
-
-def test_the_command_names_what_it_wrote(
-    htest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The command prints the files' paths, the page first, and exits with 0."""
-    out = tmp_path / "out"
-    assert main(["report", str(htest), "--out", str(out)]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == str(out / "report.html")
 
 
 def test_the_command_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,11 +267,14 @@ def test_a_gate_without_comparison_decides_on_every_run(runs: list[Run], gate: P
     assert len([run for run in with_decisions(runs, gate) if run.facts.gate]) == 3
 
 
-def test_the_page_says_what_was_required(runs: list[Run], gate: Path, tmp_path: Path) -> None:
-    """The heading has the decision, and the page has every check."""
+def test_the_page_says_what_was_required(
+    runs: list[Run], gate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The heading has the decision, and the page has every check; the command prints the files, the page first."""
     folders = [str(run.folder) for run in (runs[2], runs[0])]
     arguments = ["report", folders[0], "--baseline", folders[1], "--gate", str(gate)]
     assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == str(tmp_path / "out" / "report.html")
     heading = (tmp_path / "out" / "report.md").read_text(encoding="utf-8").splitlines()[0]
     assert heading.startswith("# FAIL: worse is 20.0 points worse on ")
     assert "at most 3 points worse" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
