@@ -249,14 +249,19 @@ def test_stopped_run_is_a_global_error(run: Runner) -> None:
 
 
 def test_expected_failures_keep_their_categories(run: Runner) -> None:
-    """With a gate, wrong verdicts are skipped results with their categories and texts."""
-    gate = run.write("gate.toml", GATE)
-    _, folder = measured(run, "--llm-gate", str(gate), "-n", "2")
+    """With a gate, wrong verdicts are skipped results; the folder has its decision until the next run."""
+    file = run.write("gate.toml", GATE)
+    done, folder = measured(run, "--llm-gate", str(file), "-n", "2")
+    gate = json.loads((folder / allure_run.GATE).read_text(encoding="utf-8"))
+    assert gate == done.run["gate"]
+    assert (folder / allure_run.GATE_TEXT).read_text(encoding="utf-8").startswith(gate["line"])
     by_title = results(folder)
     assert {n: category(folder, r) for n, r in by_title.items() if r["status"] == "skipped"} == {
         "sums/0003": "Wrong answers", "sums/0004": "Refusals", "sums/0005": "Unreadable replies",
     }  # fmt: skip
     assert texts(folder, by_title["sums/0003"]).keys() == {"prompt", "reply", "verdict"}
+    measured(run)
+    assert not (folder / allure_run.GATE).exists()
 
 
 GATE = """
@@ -265,20 +270,6 @@ benchmark = "sums"
 min_accuracy = 0.5
 min_items = 10
 """
-
-
-def test_gate_decision_is_written_with_the_results(run: Runner, workers: str) -> None:
-    """The folder has the gate's decision until the next run."""
-    run.sums(40)
-    run.write("gate.toml", GATE)
-    folder = run.folder / "results"
-    options = ["--llm-gate", "gate.toml", "-n", workers]
-    done = run("--model", run.adder, *options, "--alluredir", str(folder))
-    gate = json.loads((folder / allure_run.GATE).read_text(encoding="utf-8"))
-    assert gate == done.run["gate"]
-    assert (folder / allure_run.GATE_TEXT).read_text(encoding="utf-8").startswith(gate["line"])
-    run("--model", run.adder, "--alluredir", str(folder))
-    assert not (folder / allure_run.GATE).exists()
 
 
 def test_skipped_cases_have_labels_but_no_texts(run: Runner) -> None:

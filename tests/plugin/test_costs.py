@@ -15,6 +15,7 @@ import pytest
 
 from fixtures.apis import KEY, THOUGHT, Answer, Bill, Call, completion, serving
 from pytest_llmprops.runs.replies import read_requests
+from tests.support.commands import until
 from tests.support.runs import Finished, Runner
 
 #: USD per million tokens of input, output, cached input, and input written into the cache
@@ -223,14 +224,6 @@ def test_a_service_tier_is_named_beside_the_cost(project: Runner, tier: str, bou
         done = project(*server.model(), env=ENV)
     assert re.search(rf"{bound} 0\.0\d+ USD \(service tier {tier}\)", done.output) if bound else usd(done)
     assert done.run["models"]["m"].get("service_tiers", []) == ([tier] if bound else [])
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_killed_run_keeps_its_cost(project: Runner, workers: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import select
@@ -14,8 +13,8 @@ from dataclasses import replace
 import pytest
 
 from bench.stub_server import RunningStub
+from fixtures.apis import Answer, Call, serving
 from tests.support.runs import Finished, Runner
-from tests.support.servers import JsonHandler, serving
 
 Stub = Callable[..., RunningStub]
 
@@ -55,29 +54,22 @@ def test_failing_server_stops_the_run(run: Runner, start_stub: Stub, workers: st
     assert time.monotonic() - begun < 60
 
 
-class Hostile(JsonHandler):
-    """Answers each sum with objects in place of texts and numbers, named as the parts of a broker's messages."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        """Answer a call."""
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        number = int(body["messages"][-1]["content"].split()[0])
-        array = {"__array__": "!!!", "type": "zz", "shape": [1]}
-        choice = {
-            "message": {"content": str(number + 1)},
-            "logprobs": {"content": [{"token": array, "logprob": -1.0, "arrays": [array], "closed": "x"}]},
-        }
-        usage = {"prompt_tokens": True, "completion_tokens": array}
-        self.send_json({"choices": [choice], "usage": usage, "cost_usd": "abc", "model": array, "id": 1})
+def hostile(call: Call) -> Answer:
+    """Answer a sum with objects in place of texts and numbers, named as the parts of a broker's messages."""
+    array = {"__array__": "!!!", "type": "zz", "shape": [1]}
+    choice = {
+        "message": {"content": str(int(call.prompt.split()[0]) + 1)},
+        "logprobs": {"content": [{"token": array, "logprob": -1.0, "arrays": [array], "closed": "x"}]},
+    }
+    usage = {"prompt_tokens": True, "completion_tokens": array}
+    return 200, {}, {"choices": [choice], "usage": usage, "cost_usd": "abc", "model": array, "id": 1}
 
 
 def test_objects_in_place_of_texts_and_numbers_cost_no_reply(run: Runner, workers: str) -> None:
     """A run with a server whose answers have wrong types ends with the right verdicts."""
     run.sums(20)
-    with serving(Hostile) as url:
-        done = run("--model", "openai:m", "--llm-base-url", url, "-n", workers)
+    with serving(hostile) as url:
+        done = run("--model", "openai:m", "--llm-base-url", f"{url}/v1", "-n", workers)
     assert set(_statuses(done).values()) == {"correct"}
     assert len(done.verdicts) == 20
     assert "Traceback" not in done.output
