@@ -14,6 +14,7 @@ from tests.support.gated_runs import baseline, calls, command, gate, gate_lines,
 from tests.support.runs import ROOT, Finished, Runner
 
 ITEMS = 40
+HTEST = str(ROOT / "suites" / "test_htest.py")
 #: items answered wrong, for an accuracy of 0.875
 SOME = range(0, ITEMS, 8)
 #: changes a line of the record after the 30th case
@@ -549,15 +550,7 @@ def _make_older(run: Runner, hours: float) -> None:
 )
 def test_header_warns_of_single_samples(run: Runner, temperature: str, repeats: str, warns: bool) -> None:
     """Before the first call, a gate says that it compares single samples of a model that samples its replies."""
-    suite = [
-        str(ROOT / "suites" / "test_htest.py"),
-        "--rootdir",
-        str(run.folder),
-        "--llm-limit",
-        "40",
-        "-k",
-        "rhyme",
-    ]
+    suite = (HTEST, f"--rootdir={run.folder}", "--llm-limit", "40", "-k", "rhyme")
     words = [*suite, "--model", "fake:constant?text=A", "--llm-set", f"htest.temperature={temperature}"]
     before = run(*words, "--llm-repeats", repeats).folder
     file = run.write("gate.toml", '[[rule]]\nbenchmark = "htest"\nmax_drop = 0.5\n')
@@ -648,14 +641,7 @@ def test_adjusted_accuracy_needs_a_limit_on_the_replies_that_are_read(run: Runne
     rules = '[[rule]]\nbenchmark = "htest"\nmetric = "adjusted_accuracy"\nmin = 0.1\n'
     rules += '[[rule]]\nbenchmark = "htest"\nmetric = "read_rate"\nmin = 0.1\n' * bound
     file = gate(run, rules)
-    suite = (
-        str(ROOT / "suites" / "test_htest.py"),
-        f"--rootdir={ROOT}",
-        "-k",
-        "rhyme",
-        "--llm-size",
-        "small",
-    )
+    suite = (HTEST, f"--rootdir={ROOT}", "-k", "rhyme", "--llm-size", "small")
     done = run(*suite, "--model", "fake:constant?text=A", "--llm-gate", str(file))
     said = "a reply without an answer is left out of adjusted_accuracy, so add a rule for the same selection"
     assert (said in done.output) != bound

@@ -147,15 +147,8 @@ def test_twelve_secrets_are_in_no_byte_of_any_output(
         helper = address.replace("http://", f"http://user:{url['helper_url_password']}@")
         words = ["--llm-base-url", own, "--llm-header", f"x-org={SECRETS['header']}", "-o", "llm_retries=0"]
         words += ["--llm-header", "x-variable=$HEADER_TOKEN", "--llm-header", "x-dotenv=$DOTENV_TOKEN"]
-        words += [
-            "--llm-helper",
-            f"reader=openai:helper?base_url={quote(helper, safe=':/@')}",
-            "-n",
-            workers,
-            "-v",
-            "--model",
-            "gpt-x",
-        ]
+        words += ["--llm-helper", f"reader=openai:helper?base_url={quote(helper, safe=':/@')}"]
+        words += ["-n", workers, "-v", "--model", "gpt-x"]
         outputs = ["--junitxml", "junit.xml", "--alluredir", str(run.folder / "allure")]
         done = run(*words, *outputs, env=env)
         printed.append(done.output)

@@ -100,6 +100,7 @@ def test_plan_and_limits_count_every_sample(run: Runner) -> None:
     [row] = [line.split() for line in plan.output.splitlines() if line.strip().startswith("sums ")]
     assert row[2:6] == ["6", "x", "3", "18"]
     assert "6 if the API returns all samples of a prompt in one call" in plan.output
+    assert "without the thoughts of models that think" in " ".join(plan.output.split())
     refused = run("--model", model, "--llm-repeats", "3", "--llm-max-calls", "17")
     assert "the plan needs 18 calls" in refused.output
 

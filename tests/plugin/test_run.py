@@ -123,17 +123,6 @@ def test_param_is_in_every_request(run: Runner) -> None:
     assert again.run["calls"]["sent"] == 2
 
 
-def test_plan_sends_nothing(run: Runner, workers: str) -> None:
-    """--llm-plan prints the number of calls and makes none, with or without workers."""
-    run.sums()
-    done = run("--model", run.adder, "--llm-plan", "-n", workers)
-    assert done.code == 0
-    assert "no call is made" in done.output
-    assert "without the thoughts of models that think" in " ".join(done.output.split())
-    assert " 12 " in next(line for line in done.output.splitlines() if line.startswith("  sums"))
-    assert not done.folder.exists()
-
-
 @pytest.mark.parametrize(
     ("model", "limit", "said", "workers"),
     [
