@@ -403,16 +403,21 @@ def test_other_settings_are_refused_before_the_first_call(
         ({"complete": False}, "baseline base is incomplete; choose a complete run"),
         ({"models": {"old": {}, "second": {}}}, "baseline base holds 2 models"),
         ({"models": {"old": {"served_as": ["a", "b"]}}}, "baseline base mixes replies of 2 served models"),
+        ({}, "baseline base: run.json has correct 40 of sums/add/en/builtin"),
     ],
+    ids=["incomplete", "models", "served models", "contradiction"],
 )
 def test_a_baseline_that_no_gate_can_use_is_refused(run: Runner, facts: dict[str, Any], said: str) -> None:
     """What makes every decision invalid is found before the first call."""
     run.sums(ITEMS)
     old = baseline(run, "c" * ITEMS, **facts)
+    if not facts:
+        run.change("base/verdicts.jsonl", '"correct"', '"wrong"', 1)
     done = run("--model", model(run), "--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
     assert done.code == 4, done.output
-    assert f"the gate would be invalid: {said}" in done.output
+    assert f"--llm-baseline {old}: the gate would be invalid: {said}" in done.output
     assert calls(run) == []
+    assert not (done.folder / "run.json").exists()
 
 
 def test_a_header_may_choose_the_model(run: Runner) -> None:
@@ -587,20 +592,6 @@ def test_what_runs_no_case_is_not_decided(run: Runner, workers: str, option: str
     wrong = run(*args, "--llm-gate", str(gate(run, '[[rule]]\nbenchmark = "x"\nmin_accuracy = 0.5')))
     assert wrong.code == 4
     assert "matches nothing" in wrong.output
-
-
-def test_changed_baseline_is_refused_before_the_first_call(run: Runner) -> None:
-    """A baseline whose files contradict each other is refused with one line."""
-    run.sums(ITEMS)
-    old = baseline(run, "c" * ITEMS)
-    path = old / "verdicts.jsonl"
-    path.write_bytes(path.read_bytes().replace(b'"correct"', b'"wrong"', 1))
-    words = ("--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
-    done = run("--model", run.adder, "-n", "2", *words)
-    assert done.code == 4, done.output
-    reason = "baseline base: run.json has correct 40 of sums/add/en/builtin"
-    assert f"--llm-baseline {old}: the gate would be invalid: {reason}" in done.output
-    assert not (done.folder / "run.json").exists()
 
 
 def test_record_that_is_changed_during_the_run_is_invalid(run: Runner) -> None:

@@ -129,21 +129,8 @@ def test_a_failing_case_shows_prompt_reply_and_verdict(page: Page, report: Repor
     assert page.get_by_test_id("test-result-history-item").count() == 1
 
 
-def test_categories_split_the_failures_on_the_page(page: Page, report: Report) -> None:
-    """The page shows this project's categories and none of Allure's defaults."""
-    report.open(page)
-    page.get_by_test_id("nav-tab-categories").click()
-    page.get_by_text("Wrong answers").first.wait_for()
-    text = page.inner_text("body")
-    # The mixed benchmark has no search; tests/plugin/test_oracle_search.py checks that category.
-    for row in allure_run.categories():
-        assert (row["name"] in text) == (row["name"] != "Counterexamples")
-    assert "Product errors" not in text
-    assert "Test errors" not in text
-
-
-def test_environment_and_summary_are_on_the_page(page: Page, report: Report) -> None:
-    """Model and protocol are in the environment, and the run's summary is a global attachment."""
+def test_tabs_have_categories_environment_summary_and_gate(page: Page, report: Report) -> None:
+    """Categories are this project's; model and protocol are in the environment; the summary is an attachment."""
     report.open(page)
     known = page.inner_text("body")
     assert "fake:call?file=mixed.py" in known
@@ -151,19 +138,22 @@ def test_environment_and_summary_are_on_the_page(page: Page, report: Report) -> 
     assert "76.9%" in known.split("Results 20")[0]
     assert "Protocol sums" in known
     assert report.name in page.get_by_test_id("report-title").inner_text()
-    page.get_by_test_id("nav-tab-globalAttachments").click()
-    assert "wrong sums/0003" in attachment(page, "run summary")
-
-
-def test_gate_is_shown_as_the_quality_gate(page: Page, report: Report) -> None:
-    """The gate's decision and checks are shown in Allure's quality gate."""
-    report.open(page)
+    page.get_by_test_id("nav-tab-categories").click()
+    page.get_by_text("Wrong answers").first.wait_for()
+    text = page.inner_text("body")
+    # The mixed benchmark has no search; tests/plugin/test_searches.py checks that category.
+    for row in allure_run.categories():
+        assert (row["name"] in text) == (row["name"] != "Counterexamples")
+    assert "Product errors" not in text
+    assert "Test errors" not in text
     page.get_by_test_id("nav-tab-qualityGate").click()
     page.get_by_text("gate: fail (accuracy is too low)").first.wait_for()
     text = page.inner_text("body")
     assert "sums add en: min_accuracy" in text
     assert "required: accuracy of at least 99%" in text
     assert "<img src=x onerror=alert(2)>" in text
+    page.get_by_test_id("nav-tab-globalAttachments").click()
+    assert "wrong sums/0003" in attachment(page, "run summary")
 
 
 @pytest.mark.parametrize("section", ["charts", "timeline", "metrics"])

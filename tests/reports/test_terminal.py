@@ -124,19 +124,15 @@ STATUSES: list[RecordStatus] = ["wrong", "unparsed", *[CORRECT] * 9]
 TABLE = [("task", "lang", "wrong"), ("add", "en", "1"), ("take", "en", "0")]
 
 
-def summary(width: int, *, tasks: int = 3, lang: str = "en", benchmark: str = "htest") -> list[str]:
+def summary(width: int) -> list[str]:
     """Return the summary of a run with long settings, notes and metrics."""
-    names = ["uppercase", "end_punctuation", "letter_geometry", *(f"task_{n}" for n in range(tasks))]
+    names = ["uppercase", "end_punctuation", "letter_geometry", *(f"task_{n}" for n in range(3))]
     records = [
-        verdict(benchmark=benchmark, task=name, language=lang, id=f"x/{name}", status=status)
+        verdict(benchmark="htest", task=name, id=f"x/{name}", status=status)
         for name, status in zip(names, STATUSES, strict=False)
     ]
-    long_metric = {
-        "model": "old", "benchmark": benchmark, "language": lang, "source": "builtin", "group": "", "n": 1,
-        "ci_low": None, "ci_high": None, "direction": "none",
-    }  # fmt: skip
     metrics = [
-        long_metric | {"task": name, "name": f"a_metric_with_a_long_name_{n}", "value": 0.25}
+        metric("en", 0.25, benchmark="htest", task=name, group="", name=f"a_metric_with_a_long_name_{n}")
         for name in names
         for n in range(4)
     ]
@@ -145,7 +141,7 @@ def summary(width: int, *, tasks: int = 3, lang: str = "en", benchmark: str = "h
         "models": {"old": {}},
         "summary": [plain(row) for row in summary_rows(records)],
         "metrics": metrics,
-        "protocols": {benchmark: {"name": "quick", "settings": settings, "assumed": ["a long text " * 20]}},
+        "protocols": {"htest": {"name": "quick", "settings": settings, "assumed": ["a long text " * 20]}},
         "calls": {"requests": 4003, "sent": 4003, "prompt_tokens": 527975},
         "complete": True,
     }

@@ -131,10 +131,9 @@ def test_few_readable_replies_give_no_adjusted_accuracy(tmp_path: Path) -> None:
 
 
 def test_letter_geometry_is_plotted_with_the_papers_models(tmp_path: Path) -> None:
-    """The plot has the run's numbers and those of every model for which the paper prints both."""
-    heading, *rows = table(
-        report(htest_run(tmp_path / "run", 12, 14)).sections[0], "Ten tasks and Letter Geometry"
-    )
+    """The plot has the run's numbers, those of every model for which the paper prints both, and the best fit."""
+    shown = report(htest_run(tmp_path / "run", 12, 14)).sections[0]
+    heading, *rows = table(shown, "Ten tasks and Letter Geometry")
     assert heading == ["Model", "Ten tasks", "Letter Geometry", "From"]
     assert rows[0][0] == "model"
     assert rows[0][1].startswith("60.0%")
@@ -143,12 +142,7 @@ def test_letter_geometry_is_plotted_with_the_papers_models(tmp_path: Path) -> No
     assert printed["Claude V1"] == ["66.5%", "40.0%", "paper, k = 50"]
     # The paper's figures at 50 examples are in doubt.
     assert printed["Command"] == ["54.3%", "14.4%", "paper, k = 28"]
-
-
-def test_letter_geometry_has_the_linear_best_fit(tmp_path: Path) -> None:
-    """As in Figure 5, a line of least squares goes through all points, from the lowest to the highest accuracy."""
-    shown = report(htest_run(tmp_path / "run", 12, 14)).sections[0]
-    _, *rows = table(shown, "Ten tasks and Letter Geometry")
+    # As in Figure 5, a line of least squares goes through all points, from the lowest to the highest accuracy.
     xs, ys = ([float(row[column].split("%")[0]) / 100 for row in rows] for column in (1, 2))
     slope, start = np.polyfit(xs, ys, 1)
     [figure] = [b for b in blocks(shown) if isinstance(b, Figure) and b.name == "htest-geometry"]
