@@ -222,7 +222,7 @@ def test_live_line_has_the_time_left_and_what_calls_wait_for(monkeypatch: pytest
     assert shown[-1].startswith("llmprops: 300/1,200 cases · 2.0 minutes left · ")
     reports.append(replace(reports[0], waits_for="waiting for the rate limit of gpt-4o: 38 calls a minute"))
     progress.refresh()
-    assert " left · waiting for the rate limit of gpt-4o: 38 " in shown[-1]
+    assert shown[-1].startswith("llmprops: 300/1,200 cases · waiting for the rate limit of gpt-4o: 38 ")
 
 
 RULE = {"max_drop": 0.05, "min_accuracy": 0.5}
