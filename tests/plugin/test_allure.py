@@ -113,10 +113,11 @@ def test_attach_selects_the_cases_with_texts(run: Runner, choice: str) -> None:
     by_title = results(folder)
     with_texts = {name for name, result in by_title.items() if texts(folder, result)}
     failed = {name for name, result in by_title.items() if result["status"] != "passed"}
+    asked = {name for name, result in by_title.items() if "Question: " in result["descriptionHtml"]}
     if choice == "all":
-        assert with_texts == set(by_title)
+        assert with_texts == asked == set(by_title)
     elif choice == "none":
-        assert not with_texts
+        assert not with_texts | asked
         assert all(result["steps"] for result in by_title.values())
     else:
         assert failed < with_texts < set(by_title)
@@ -140,13 +141,17 @@ def test_identity_is_independent_of_texts_and_workers(mixed: tuple[Finished, Pat
 
 
 def test_two_models_have_separate_results(run: Runner) -> None:
-    """The cases of two models have separate titles, identities and parent suites."""
+    """The cases of two models have separate titles, identities and parent suites, and the test's own severity."""
     run.sums(2)
+    run.change("test_sums.py", "@pytest", "import allure\n@allure.severity('trivial')\n@pytest")
     folder = run.folder / "results"
     run("--model", run.adder, "--model", "fake:constant?text=1", "--alluredir", str(folder))
     by_title = results(folder)
     assert len(by_title) == len({identity(r)[2] for r in by_title.values()}) == 4
     assert len({labels(r)["parentSuite"] for r in by_title.values()}) == 2
+    severities = [o["value"] for r in by_title.values() for o in r["labels"] if o["name"] == "severity"]
+    assert severities == ["trivial"] * 4
+    assert {labels(r)["epic"] for r in by_title.values()} == {"Sums"}
 
 
 def test_identity_may_leave_out_the_model(run: Runner) -> None:
@@ -244,14 +249,19 @@ def test_stopped_run_is_a_global_error(run: Runner) -> None:
 
 
 def test_expected_failures_keep_their_categories(run: Runner) -> None:
-    """With a gate, wrong verdicts are skipped results with their categories and texts."""
-    gate = run.write("gate.toml", GATE)
-    _, folder = measured(run, "--llm-gate", str(gate), "-n", "2")
+    """With a gate, wrong verdicts are skipped results; the folder has its decision until the next run."""
+    file = run.write("gate.toml", GATE)
+    done, folder = measured(run, "--llm-gate", str(file), "-n", "2")
+    gate = json.loads((folder / allure_run.GATE).read_text(encoding="utf-8"))
+    assert gate == done.run["gate"]
+    assert (folder / allure_run.GATE_TEXT).read_text(encoding="utf-8").startswith(gate["line"])
     by_title = results(folder)
     assert {n: category(folder, r) for n, r in by_title.items() if r["status"] == "skipped"} == {
         "sums/0003": "Wrong answers", "sums/0004": "Refusals", "sums/0005": "Unreadable replies",
     }  # fmt: skip
     assert texts(folder, by_title["sums/0003"]).keys() == {"prompt", "reply", "verdict"}
+    measured(run)
+    assert not (folder / allure_run.GATE).exists()
 
 
 GATE = """
@@ -260,20 +270,6 @@ benchmark = "sums"
 min_accuracy = 0.5
 min_items = 10
 """
-
-
-def test_gate_decision_is_written_with_the_results(run: Runner, workers: str) -> None:
-    """The folder has the gate's decision until the next run."""
-    run.sums(40)
-    run.write("gate.toml", GATE)
-    folder = run.folder / "results"
-    options = ["--llm-gate", "gate.toml", "-n", workers]
-    done = run("--model", run.adder, *options, "--alluredir", str(folder))
-    gate = json.loads((folder / allure_run.GATE).read_text(encoding="utf-8"))
-    assert gate == done.run["gate"]
-    assert (folder / allure_run.GATE_TEXT).read_text(encoding="utf-8").startswith(gate["line"])
-    run("--model", run.adder, "--alluredir", str(folder))
-    assert not (folder / allure_run.GATE).exists()
 
 
 def test_skipped_cases_have_labels_but_no_texts(run: Runner) -> None:
@@ -286,17 +282,6 @@ def test_skipped_cases_have_labels_but_no_texts(run: Runner) -> None:
     assert [r["status"] for r in by_title.values()] == ["skipped"] * 2
     assert {labels(r)["epic"] for r in by_title.values()} == {"Sums"}
     assert not any(texts(folder, r) for r in by_title.values())
-
-
-def test_labels_of_the_test_take_precedence(run: Runner) -> None:
-    """A severity set with Allure's decorator replaces the plugin's."""
-    run.sums(1)
-    run.change("test_sums.py", "@pytest", "import allure\n@allure.severity('trivial')\n@pytest")
-    folder = run.folder / "results"
-    run("--model", run.adder, "--alluredir", str(folder))
-    [result] = results(folder).values()
-    assert [label["value"] for label in result["labels"] if label["name"] == "severity"] == ["trivial"]
-    assert labels(result)["epic"] == "Sums"
 
 
 def test_run_continues_without_the_results_folder(run: Runner) -> None:
@@ -338,16 +323,3 @@ def test_a_case_is_titled_by_what_a_person_recognises(run: Runner) -> None:
     page = by_title["phrydge → fridge (homophones/en/0001)"]["descriptionHtml"]
     assert page.startswith("<p>Question: ")
     assert "phrydge" in page.partition("<p>Expected answer: fridge</p><p>Answer: A</p>")[0]
-    hidden = run.folder / "hidden"
-    run(
-        files[0],
-        "--model",
-        "fake:constant?text=A",
-        "-k",
-        "0001",
-        "--alluredir",
-        str(hidden),
-        "-o",
-        "llm_attach=none",
-    )
-    assert all("Question: " not in result["descriptionHtml"] for result in results(hidden).values())

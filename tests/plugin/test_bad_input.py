@@ -64,8 +64,9 @@ def test_wrong_value_is_refused(pytester: pytest.Pytester, words: str, said: str
     config = pytester.parseconfig(*([name, value] if is_option else ["-o", f"{name}={value}"]))
     # A URL that cannot be read is not repeated: it may have a password.
     shown = ("" if is_option else "ini key ") + words.replace("u:ge/heim@h/db", "…")
-    with pytest.raises(pytest.UsageError, match=f"^{re.escape(shown)}: .*{re.escape(said)}"):
+    with pytest.raises(pytest.UsageError, match=f"^{re.escape(shown)}: .*{re.escape(said)}") as refused:
         resolve_options(config)
+    assert "heim" not in str(refused.value)
 
 
 def test_settings_that_are_only_ini_keys(run: Runner) -> None:
@@ -191,14 +192,21 @@ def test_invalid_data_file_is_one_line(run: Runner, content: bytes, said: tuple[
 
 
 def test_unreadable_data_leaves_the_other_benchmarks_running(run: Runner, workers: str) -> None:
-    """A data file that cannot be read fails its benchmark in one line; the others are measured."""
+    """A data file that cannot be read fails its benchmark in one line; a gate on the others does not hide it."""
     published = _published(run, GENERATED | UNREADABLE)
-    done = run(HTEST, HOMOPHONES, *published, "-n", workers)
+    gate = run.write("gate.toml", '[[rule]]\nbenchmark = "homophones"\nmin_accuracy = 0.5\n')
+    gated = ("--llm-gate", str(gate), "-n", workers)
+    done = run(HTEST, HOMOPHONES, *published, *gated)
     _unreadable(done, "htest/rhyme_test.jsonl: row 1", "every line needs")
     assert {(v["benchmark"], v["source"]) for v in done.verdicts.values()} == {("homophones", "generated")}
     assert "1 error" in done.output
     [note] = [note for note in done.run["notes"] if note.startswith("htest: not measured")]
     assert "htest/rhyme_test.jsonl: row 1" in note
+    assert (done.code, done.run["gate"]["decision"], done.run["complete"]) == (1, "invalid", False)
+    assert "this run is incomplete: htest: not measured: " in done.run["gate"]["reasons"][0]
+    assert main(["gate", str(done.folder), "--gate", str(gate)]) == 7
+    # Of the other benchmark alone, the run is complete.
+    assert run(HOMOPHONES, *published, *gated).code == 0
     # Its error is selected with any of its tasks, and left out with the others.
     assert run(HTEST, HOMOPHONES, *published, "-n", workers, "-k", "asked").code == 0
     assert run(HTEST, HOMOPHONES, *published, "-n", workers, "-k", "asked or end_ly").code == 1
@@ -209,18 +217,6 @@ def test_unreadable_data_fails_a_run_without_calls(run: Runner, option: str) -> 
     """--collect-only and --llm-plan name the file that cannot be read, and fail."""
     done = run(HTEST, *_published(run, UNREADABLE), option)
     _unreadable(done, "ERROR: ", "htest/rhyme_test.jsonl: row 1", "every line needs")
-
-
-def test_unreadable_data_fails_a_passing_gate(run: Runner, workers: str) -> None:
-    """A gate on one benchmark does not hide that another could not be read, also when it is recorded."""
-    published = _published(run, GENERATED | UNREADABLE)
-    gate = run.write("gate.toml", '[[rule]]\nbenchmark = "homophones"\nmin_accuracy = 0.5\n')
-    done = run(HTEST, HOMOPHONES, *published, "--llm-gate", str(gate), "-n", workers)
-    assert (done.code, done.run["gate"]["decision"], done.run["complete"]) == (1, "invalid", False)
-    assert "this run is incomplete: htest: not measured: " in done.run["gate"]["reasons"][0]
-    assert main(["gate", str(done.folder), "--gate", str(gate)]) == 7
-    # Of the other benchmark alone, the run is complete.
-    assert run(HOMOPHONES, *published, "--llm-gate", str(gate), "-n", workers).code == 0
 
 
 def test_unreadable_data_fails_a_search(run: Runner) -> None:

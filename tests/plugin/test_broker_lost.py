@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.runs import Finished, Runner
 
-#: adds, and kills its process at the sum 20 as often as a file says
+#: adds, and kills its process at the sum 35 as often as a file says
 DEADLY = """
 import asyncio
 import os
@@ -18,9 +18,11 @@ FOLDER = Path(__file__).parent
 
 async def reply(chat):
     n = int(chat.messages[-1].content.split()[0])
+    with open(FOLDER / "asked.txt", "a") as asked:
+        asked.write("x")
     await asyncio.sleep(0.02)
     kills = int((FOLDER / "kills.txt").read_text())
-    if n == 20 and kills:
+    if n == 35 and kills:
         (FOLDER / "kills.txt").write_text(str(kills - 1))
         os.kill(os.getpid(), signal.SIGKILL)
     return str(n + 1 if n % 5 else n)
@@ -36,10 +38,13 @@ OPTIONS = ("-n", "2", "--llm-concurrency", "4")
     ],
 )
 def test_lost_broker_is_named_with_the_command_that_resumes_the_run(run: Runner, end: str, line: str) -> None:
-    """The open cases are errors, and the last line has the command that measures them."""
+    """The open cases are errors, and the last line has the command that measures them.
+
+    A broker that is lost reports nothing, so calls and cost are those in the log, but for the calls in flight.
+    """
     run.sums(40)
     run.write("kills.txt", "1")
-    model = f"fake:call?file={run.write('deadly.py', DEADLY)}"
+    model = f"fake:call?file={run.write('deadly.py', DEADLY)}&price_in=100&price_out=1000"
     run.change("deadly.py", "os.kill(os.getpid(), signal.SIGKILL)", end)
     done = run("--model", model, *OPTIONS)
     output = " ".join(done.output.split())
@@ -47,6 +52,9 @@ def test_lost_broker_is_named_with_the_command_that_resumes_the_run(run: Runner,
     assert f"next: llmprops run --resume {done.folder}" in output
     assert [v for v in done.verdicts.values() if v["status"] == "error"]
     assert done.code != 0
+    asked, logged = len((run.folder / "asked.txt").read_text()), done.requests
+    assert asked - 4 <= len(logged) == done.run["calls"]["answered"] > 10
+    assert done.run["calls"]["cost_usd"] == pytest.approx(sum(line["cost_usd"] for line in logged)) != 0
     again = run("--model", model, *OPTIONS, "--llm-run", str(done.folder), "--llm-resume")
     resumed = Finished(again.code, again.output, done.folder)
     assert [v["status"] for v in resumed.verdicts.values()].count("error") == 0

@@ -148,7 +148,8 @@ def test_each_model_has_its_own_tasks(run: Runner) -> None:
 def test_skip_names_the_missing_kinds(run: Runner) -> None:
     """If a model serves no task, the skipped case names the kinds that the tasks need."""
     run.write("test_two.py", TASKS.replace('("cut", "talk")', '("talk",)'))
-    done = run("test_two.py", "-rs", "--model", write_cuts(run))
+    done = run("test_two.py", "-rs", "--model", write_cuts(run), "-n", "2")
+    assert done.code == 5
     assert "cannot answer chat/sentiment requests" in done.output
 
 

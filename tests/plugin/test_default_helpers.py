@@ -56,16 +56,8 @@ def test_default_parser_is_used_for_its_languages(run: Runner, stanza_models: Pa
     """Stanza or else Unicode rules split translations into words; reasons and record say which."""
     run.write("conftest.py", TRANSLATOR)
     run.write(DTAILS, SUITE)
-    done = run(
-        DTAILS,
-        "--model=same",
-        "--llm-limit=1",
-        "-k",
-        "dtails/af or dtails/ja",
-        "-n",
-        "2",
-        env={"STANZA_RESOURCES_DIR": str(stanza_models)},
-    )
+    options = ("--model=same", "--llm-limit=1", "-k", "dtails/af or dtails/ja", "-n", "2")
+    done = run(DTAILS, *options, env={"STANZA_RESOURCES_DIR": str(stanza_models)})
     tokenizers = {
         name: "stanza" if name.startswith("dtails/af") else "unicode-words" for name in done.verdicts
     }

@@ -65,38 +65,6 @@ def test_each_worker_gets_a_contiguous_share() -> None:
     assert not scheduling.has_pending
 
 
-def test_a_lost_worker_is_replaced() -> None:
-    """The cases that a lost worker has not ended go to the worker that replaces it, except one that is lost twice."""
-    scheduling, [one, two] = scheduled(8, 2)
-    complete(scheduling, one, [0, 1])
-    assert scheduling.remove_node(one) is None
-    new = _replaced(scheduling, 2)
-    assert new.sent == [2, 3]
-    assert scheduling.remove_node(new) == "test_a.py::test_a[2]"
-    newest = _replaced(scheduling, 3)
-    assert newest.sent == [3]
-    complete(scheduling, newest, [3])
-    complete(scheduling, two, [4, 5, 6])
-    assert scheduling.tests_finished
-
-
-def test_case_with_a_result_is_not_run_again() -> None:
-    """A worker that is lost after the report of a case, and before its end, leaves nothing of this case to do."""
-    scheduling, [one, _] = scheduled(4, 2)
-    scheduling.reported[one] = "test_a.py::test_a[0]"
-    assert scheduling.remove_node(one) is None
-    assert _replaced(scheduling, 2).sent == [1]
-
-
-def _replaced(scheduling: BatchScheduling, number: int) -> Worker:
-    """Return a worker that replaces a lost one and has collected the same cases."""
-    new = Worker(number)
-    scheduling.add_node(new)
-    scheduling.add_node_collection(new, list(next(iter(scheduling.registered_collections.values()))))
-    scheduling.schedule()
-    return new
-
-
 def test_a_worker_with_other_cases_is_refused() -> None:
     """If the workers collect different cases, none is sent, and one line names each function and the fix."""
     reports: list[pytest.CollectReport] = []

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import sqlite3
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +14,7 @@ from tests.support.gated_runs import baseline, calls, command, gate, gate_lines,
 from tests.support.runs import ROOT, Finished, Runner
 
 ITEMS = 40
+HTEST = str(ROOT / "suites" / "test_htest.py")
 #: items answered wrong, for an accuracy of 0.875
 SOME = range(0, ITEMS, 8)
 #: changes a line of the record after the 30th case
@@ -138,28 +136,6 @@ def test_stopped_run_is_invalid(run: Runner) -> None:
     assert "no such thing" in done.run["gate"]["line"]
 
 
-def test_interrupt_exits_with_2(run: Runner, workers: str) -> None:
-    """Ctrl-C ends a gated run early, with pytest's status 2 and an invalid gate."""
-    run.sums(400)
-    file = gate(run, min_accuracy=0.5)
-    started = run.start(
-        "--model", f"{model(run)}&delay=0.5", "--llm-concurrency", "8", "-n", workers, "--llm-gate", str(file)
-    )
-    while not _verdicts(started.folder):
-        started.check()
-        time.sleep(0.05)
-    started.send(signal.SIGINT, to_all=True)
-    done = started.end()
-    assert done.code == 2, done.output
-    assert len(done.verdicts) < 400
-    assert done.run["gate"]["decision"] == "invalid"
-
-
-def _verdicts(folder: Path) -> int:
-    file = folder / "verdicts.jsonl"
-    return len(file.read_text(encoding="utf-8").splitlines()) if file.exists() else 0
-
-
 RULE = '[[rule]]\nbenchmark = "sums"\n'
 REFUSED = {
     "no file": (None, (), ("nosuch.toml",)),
@@ -252,10 +228,10 @@ def test_without_a_model_a_gate_of_the_ini_file_fails_skipped_suites(
     assert ("ERROR: llm_gate" in done.output) is (tests == "test_sums.py")
 
 
-def test_without_a_model_workers_report_it(run: Runner, workers: str) -> None:
+def test_without_a_model_workers_report_it(run: Runner) -> None:
     """Without a gate, the suites are skipped with one line, which the controller prints if workers skip them."""
     run.sums(ITEMS)
-    done = run("-n", workers)
+    done = run("-n", "2")
     assert done.code == 0
     assert done.output.count("llmprops: no model chosen: pass --model SPEC") == 1
 
@@ -427,16 +403,21 @@ def test_other_settings_are_refused_before_the_first_call(
         ({"complete": False}, "baseline base is incomplete; choose a complete run"),
         ({"models": {"old": {}, "second": {}}}, "baseline base holds 2 models"),
         ({"models": {"old": {"served_as": ["a", "b"]}}}, "baseline base mixes replies of 2 served models"),
+        ({}, "baseline base: run.json has correct 40 of sums/add/en/builtin"),
     ],
+    ids=["incomplete", "models", "served models", "contradiction"],
 )
 def test_a_baseline_that_no_gate_can_use_is_refused(run: Runner, facts: dict[str, Any], said: str) -> None:
     """What makes every decision invalid is found before the first call."""
     run.sums(ITEMS)
     old = baseline(run, "c" * ITEMS, **facts)
+    if not facts:
+        run.change("base/verdicts.jsonl", '"correct"', '"wrong"', 1)
     done = run("--model", model(run), "--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
     assert done.code == 4, done.output
-    assert f"the gate would be invalid: {said}" in done.output
+    assert f"--llm-baseline {old}: the gate would be invalid: {said}" in done.output
     assert calls(run) == []
+    assert not (done.folder / "run.json").exists()
 
 
 def test_a_header_may_choose_the_model(run: Runner) -> None:
@@ -574,15 +555,7 @@ def _make_older(run: Runner, hours: float) -> None:
 )
 def test_header_warns_of_single_samples(run: Runner, temperature: str, repeats: str, warns: bool) -> None:
     """Before the first call, a gate says that it compares single samples of a model that samples its replies."""
-    suite = [
-        str(ROOT / "suites" / "test_htest.py"),
-        "--rootdir",
-        str(run.folder),
-        "--llm-limit",
-        "40",
-        "-k",
-        "rhyme",
-    ]
+    suite = (HTEST, f"--rootdir={run.folder}", "--llm-limit", "40", "-k", "rhyme")
     words = [*suite, "--model", "fake:constant?text=A", "--llm-set", f"htest.temperature={temperature}"]
     before = run(*words, "--llm-repeats", repeats).folder
     file = run.write("gate.toml", '[[rule]]\nbenchmark = "htest"\nmax_drop = 0.5\n')
@@ -619,20 +592,6 @@ def test_what_runs_no_case_is_not_decided(run: Runner, workers: str, option: str
     wrong = run(*args, "--llm-gate", str(gate(run, '[[rule]]\nbenchmark = "x"\nmin_accuracy = 0.5')))
     assert wrong.code == 4
     assert "matches nothing" in wrong.output
-
-
-def test_changed_baseline_is_refused_before_the_first_call(run: Runner) -> None:
-    """A baseline whose files contradict each other is refused with one line."""
-    run.sums(ITEMS)
-    old = baseline(run, "c" * ITEMS)
-    path = old / "verdicts.jsonl"
-    path.write_bytes(path.read_bytes().replace(b'"correct"', b'"wrong"', 1))
-    words = ("--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
-    done = run("--model", run.adder, "-n", "2", *words)
-    assert done.code == 4, done.output
-    reason = "baseline base: run.json has correct 40 of sums/add/en/builtin"
-    assert f"--llm-baseline {old}: the gate would be invalid: {reason}" in done.output
-    assert not (done.folder / "run.json").exists()
 
 
 def test_record_that_is_changed_during_the_run_is_invalid(run: Runner) -> None:
@@ -673,14 +632,7 @@ def test_adjusted_accuracy_needs_a_limit_on_the_replies_that_are_read(run: Runne
     rules = '[[rule]]\nbenchmark = "htest"\nmetric = "adjusted_accuracy"\nmin = 0.1\n'
     rules += '[[rule]]\nbenchmark = "htest"\nmetric = "read_rate"\nmin = 0.1\n' * bound
     file = gate(run, rules)
-    suite = (
-        str(ROOT / "suites" / "test_htest.py"),
-        f"--rootdir={ROOT}",
-        "-k",
-        "rhyme",
-        "--llm-size",
-        "small",
-    )
+    suite = (HTEST, f"--rootdir={ROOT}", "-k", "rhyme", "--llm-size", "small")
     done = run(*suite, "--model", "fake:constant?text=A", "--llm-gate", str(file))
     said = "a reply without an answer is left out of adjusted_accuracy, so add a rule for the same selection"
     assert (said in done.output) != bound

@@ -44,20 +44,28 @@ def test_group_records_every_item(run: Runner, workers: str, kind: str) -> None:
 
 
 def test_group_is_reported_in_one_line(run: Runner) -> None:
-    """The node id has the case's name; the failure counts the wrong items and names the first."""
+    """The node id has the case's name, the failure the number of wrong items, and Allure one table of them."""
+    pytest.importorskip("allure_pytest")
     model = write_cuts(run, case="ten", errors=(7,))
     ids = _ids(run("--model", model, "--collect-only", "-q"))
     assert [i.partition("-cuts/")[2] for i in ids] == ["0]", "1]", "2]"]
     done = run("--model", model, "-rf", ids[0])
     assert "1 failed in" in done.output
     assert len(done.verdicts) == 10
-    xml = run.folder / "junit.xml"
-    run("--model", model, f"--junitxml={xml}")
+    xml, folder = run.folder / "junit.xml", run.folder / "allure"
+    run("--model", model, f"--junitxml={xml}", "--alluredir", str(folder))
     [first, *_] = ET.parse(xml).getroot().iter("testcase")
     properties = {p.get("name"): p.get("value") for p in first.iter("property")}
     assert [properties[f"llmprops.{name}"] for name in ("items", "wrong", "error")] == ["10", "1", "1"]
     [failure] = first.iter("failure")
     assert failure.text == "wrong: 1 of 10 items wrong, 1 errors: cuts/0/0004 (ends in 4)"
+    results = [json.loads(p.read_text(encoding="utf-8")) for p in folder.glob("*-result.json")]
+    assert sorted(r["name"] for r in results) == ["cuts/0", "cuts/1", "cuts/2"]
+    [result] = [r for r in results if r["name"] == "cuts/1"]
+    [table] = result["attachments"]
+    text = (folder / table["source"]).read_text(encoding="utf-8")
+    assert re.fullmatch(r"wrong\tcuts/1/0014\t.*ends in 4", text)
+    assert result["statusDetails"]["message"].startswith("wrong: 1 of 10 items wrong")
 
 
 def test_exception_at_one_item_of_a_group_is_shown(run: Runner) -> None:
@@ -79,20 +87,6 @@ def test_limit_counts_items_and_other_options_count_cases(run: Runner) -> None:
     assert chosen.run["complete"] is True
     first = run("--model", model, "-x")
     assert (len(first.verdicts), first.run["complete"]) == (10, False)
-
-
-def test_group_has_one_table_in_allure(run: Runner) -> None:
-    """The Allure result of a case with many items has one table of the items that are not correct."""
-    pytest.importorskip("allure_pytest")
-    folder = run.folder / "allure"
-    run("--model", write_cuts(run, case="ten"), "--alluredir", str(folder))
-    results = [json.loads(p.read_text(encoding="utf-8")) for p in folder.glob("*-result.json")]
-    assert sorted(r["name"] for r in results) == ["cuts/0", "cuts/1", "cuts/2"]
-    first = min(results, key=lambda r: r["name"])
-    [table] = first["attachments"]
-    text = (folder / table["source"]).read_text(encoding="utf-8")
-    assert re.fullmatch(r"wrong\tcuts/0/0004\t.*ends in 4", text)
-    assert first["statusDetails"]["message"].startswith("wrong: 1 of 10 items wrong")
 
 
 def test_light_items_report_like_ordinary_ones(run: Runner, workers: str) -> None:

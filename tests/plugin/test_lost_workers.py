@@ -98,14 +98,3 @@ def test_case_of_a_killed_worker_counts_once(run: Runner, killed: str, kills: in
     assert done.run["complete"] is (failed == 3)
     if failed == 4:
         assert "crashed while running" in done.output
-
-
-def test_no_worker_is_started_again_with_the_option(run: Runner) -> None:
-    """With ``--max-worker-restart 0`` the case of the killed worker has failed, and the run is incomplete."""
-    run.sums(ITEMS)
-    run.write("conftest.py", f"WHEN = 'before'\n{DEADLY}")
-    run.write("kills.txt", "1")
-    done = measure(run, "--max-worker-restart", "0")
-    assert "crashed while running" in done.output
-    assert done.run["complete"] is False
-    assert done.code == 1

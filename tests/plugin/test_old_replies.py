@@ -11,43 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.apis import completion, serving
 from tests.support.runs import Finished, Runner
-from tests.support.servers import JsonHandler, serving
 
 AGE = "stored replies of an unpinned model, up to 3.0 days old: "
 
 
-class Server:
-    """A server with OpenAI's chat API."""
-
-    def __init__(self) -> None:
-        class Handler(JsonHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                message = {"role": "assistant", "content": "1"}
-                self.send_json({"model": "mine", "choices": [{"message": message, "finish_reason": "stop"}]})
-
-        self.handler = Handler
-        self.url = ""
-
-
 @pytest.fixture
-def server() -> Iterator[Server]:
-    """Return a running server."""
-    server = Server()
-    with serving(server.handler) as server.url:
-        yield server
-
-
-@pytest.fixture
-def measure(run: Runner, server: Server) -> Callable[..., Finished]:
-    """Return a function that measures three sums on a model of the server."""
+def measure(run: Runner) -> Iterator[Callable[..., Finished]]:
+    """Return a function that measures three sums on a model of a running server."""
     run.sums(3)
 
     def measure(*options: str, name: str = "mine") -> Finished:
-        return run("--model", f"openai:{name}", "--llm-base-url", server.url, *options)
+        return run("--model", f"openai:{name}", "--llm-base-url", f"{url}/v1", *options)
 
-    return measure
+    with serving(completion) as url:
+        yield measure
 
 
 def headline(done: Finished) -> str:

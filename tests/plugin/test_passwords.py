@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,79 +15,7 @@ from tests.support.runs import Runner
 from tests.support.servers import JsonHandler, serving
 
 pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
-PASSWORD = "pw-of-this-test-1"
-KEY = "sk-of-this-test-2"
 HEADER, ORG, QUERY = "header-of-this-test-3", "org-of-this-test-4", "query-of-this-test-5"
-
-
-def holders(folder: Path, *texts: str) -> list[str]:
-    """Return the files under ``folder`` that have one of the texts (default: the password and the key)."""
-    secrets = tuple(text.encode() for text in texts or (PASSWORD, KEY))
-    return [
-        str(path.relative_to(folder))
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and any(secret in path.read_bytes() for secret in secrets)
-    ]
-
-
-class Gateway:
-    """A server that notes the path and the headers of each call, and repeats them in a reply and in an error."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, dict[str, str]]] = []
-        outer = self
-
-        class Handler(JsonHandler):
-            def do_POST(self) -> None:
-                asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                outer.calls.append((self.path, {name.lower(): text for name, text in self.headers.items()}))
-                said = f"{self.path} {self.headers['api-key']} {self.headers['x-org']}"
-                if '"1 + 1 ="' in asked:
-                    self.send_json({"error": {"message": said}}, 400)
-                message = {"role": "assistant", "content": said}
-                self.send_json({"model": said, "choices": [{"message": message, "finish_reason": "stop"}]})
-
-            def do_GET(self) -> None:
-                self.send_json({}, 404)
-
-        self.handler = Handler
-        self.url = ""
-
-
-@pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    """Return a running gateway."""
-    gateway = Gateway()
-    with serving(gateway.handler) as url:
-        gateway.url = f"{url}?code={QUERY}"
-        yield gateway
-
-
-def test_headers_and_queries_are_sent_and_never_written(
-    run: Runner, gateway: Gateway, workers: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each call has them; record, store, report, error lines and output do not, wherever the option stands."""
-    run.sums(3)
-    first = ("--model", "gpt-x", "--llm-base-url", gateway.url, "-n", workers, "-v", "-o", "llm_retries=0")
-    inis = ("-o", f"llm_header=api-key={HEADER}\nx-org={ORG}")
-    words = ("--llm-header", "api-key=$GATEWAY_KEY", f"--llm-header=x-org={ORG}")
-    for options in (words, inis):
-        gateway.calls.clear()
-        done = run(*first, *options, "--llm-cache", "refresh", env={"GATEWAY_KEY": HEADER})
-        assert len(gateway.calls) >= 3, done.output
-        for path, headers in gateway.calls:
-            assert path == f"/v1/chat/completions?code={QUERY}"
-            assert (headers["api-key"], headers["x-org"]) == (HEADER, ORG)
-        assert {row["status"] for row in done.verdicts.values()} == {"wrong", "error"}
-        assert done.run["options"]["headers"] == {"api-key": "***", "x-org": "***"}
-        assert not [text for text in (HEADER, ORG, QUERY) if text in done.output]
-    (run.folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    monkeypatch.chdir(run.folder)
-    assert main(["report", str(done.folder), "--out", "report"]) == 0
-    for one in (HEADER, ORG, QUERY):
-        assert (one, holders(run.folder, one)) == (one, [])
-    again = run(*first, "--llm-header", "x-org=***", "--llm-header", f"api-key={HEADER}")
-    assert (again.code, "x-org: a record has no values of headers" in again.output) == (4, True)
 
 
 #: Their characters have other forms in addresses and in base64.
@@ -142,9 +68,13 @@ def _tokens(text: str) -> list[dict[str, Any]]:
 
 
 class Echo:
-    """A server that puts all that it gets into every text of replies and errors, in several spellings."""
+    """A server that puts all that it gets into every text of replies and errors, in several spellings.
+
+    It notes the path and the headers of each call.
+    """
 
     def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, str]]] = []
         self.received = b""
         outer = self
 
@@ -152,6 +82,7 @@ class Echo:
             def do_POST(self) -> None:
                 asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 said = f"{self.path} {' '.join(self.headers.values())}"
+                outer.calls.append((self.path, {name.lower(): text for name, text in self.headers.items()}))
                 outer.received += said.encode()
                 said = " ".join(
                     (
@@ -175,6 +106,30 @@ class Echo:
         self.handler = Handler
 
 
+def test_headers_and_queries_are_sent_and_never_written(run: Runner, workers: str) -> None:
+    """Each call has them, and record, store and output do not, wherever the option stands."""
+    run.sums(3)
+    words = ("--llm-header", "api-key=$GATEWAY_KEY", f"--llm-header=x-org={ORG}")
+    inis = ("-o", f"llm_header=api-key={HEADER}\nx-org={ORG}")
+    for options in (words, inis):
+        echo = Echo()
+        with serving(echo.handler) as url:
+            model = ("--model", "gpt-x", "--llm-base-url", f"{url}?code={QUERY}", "-n", workers, "-v")
+            once = ("-o", "llm_retries=0", "--llm-cache", "refresh")
+            done = run(*model, *options, *once, env={"GATEWAY_KEY": HEADER})
+        assert len(echo.calls) >= 3, done.output
+        for path, headers in echo.calls:
+            assert path == f"/v1/chat/completions?code={QUERY}"
+            assert (headers["api-key"], headers["x-org"]) == (HEADER, ORG)
+        assert {row["status"] for row in done.verdicts.values()} == {"wrong", "error"}
+        assert done.run["options"]["headers"] == {"api-key": "***", "x-org": "***"}
+        files = [path.read_bytes() for path in run.folder.rglob("*") if path.is_file()]
+        for secret in (HEADER, ORG, QUERY):
+            assert not any(secret.encode() in text for text in (done.output.encode(), *files)), secret
+    again = run(*model, "--llm-header", "x-org=***", "--llm-header", f"api-key={HEADER}")
+    assert (again.code, "x-org: a record has no values of headers" in again.output) == (4, True)
+
+
 def test_twelve_secrets_are_in_no_byte_of_any_output(
     run: Runner, workers: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,15 +147,8 @@ def test_twelve_secrets_are_in_no_byte_of_any_output(
         helper = address.replace("http://", f"http://user:{url['helper_url_password']}@")
         words = ["--llm-base-url", own, "--llm-header", f"x-org={SECRETS['header']}", "-o", "llm_retries=0"]
         words += ["--llm-header", "x-variable=$HEADER_TOKEN", "--llm-header", "x-dotenv=$DOTENV_TOKEN"]
-        words += [
-            "--llm-helper",
-            f"reader=openai:helper?base_url={quote(helper, safe=':/@')}",
-            "-n",
-            workers,
-            "-v",
-            "--model",
-            "gpt-x",
-        ]
+        words += ["--llm-helper", f"reader=openai:helper?base_url={quote(helper, safe=':/@')}"]
+        words += ["-n", workers, "-v", "--model", "gpt-x"]
         outputs = ["--junitxml", "junit.xml", "--alluredir", str(run.folder / "allure")]
         done = run(*words, *outputs, env=env)
         printed.append(done.output)

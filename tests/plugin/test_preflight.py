@@ -128,7 +128,7 @@ def test_a_plan_needs_no_key(run: Runner) -> None:
     ],
     ids=["-k", "-k words", "-m", "file", "test"],
 )
-@pytest.mark.parametrize("spec", ["api:m", "fake:constant?text=1"])
+@pytest.mark.parametrize(("spec", "workers"), [("api:m", "2"), ("fake:constant?text=1", "0")])
 def test_an_invalid_selection_sends_nothing(
     project: Runner, workers: str, spec: str, chosen: tuple[str, ...], said: str
 ) -> None:

@@ -42,7 +42,7 @@ def noisy(run: Runner, items: int = 6) -> str:
 def test_each_sample_has_its_own_call_and_verdict(run: Runner, workers: str) -> None:
     """One case per item; one request and one verdict per sample; the summary counts both."""
     model = noisy(run)
-    done = run("--model", model, "--llm-repeats", "3", "-n", workers, "-rA")
+    done = run("--model", model, "--llm-repeats", "3", "-n", workers, "-rA", "--junit-xml", "report.xml")
     assert "3 passed" in done.output
     assert "3 failed" in done.output
     assert len([x for x in done.output.splitlines() if x.endswith("noisy.py-sums/0000]")]) == 1
@@ -64,17 +64,12 @@ def test_each_sample_has_its_own_call_and_verdict(run: Runner, workers: str) -> 
     table = [line.split() for line in done.output.splitlines() if line.startswith(("  task ", "  add "))]
     assert [table[0][3:5], table[0][-4:]] == [["items", "samples"], ["var", "items", "var", "samples"]]
     assert [table[1][3:5], table[1][-2:]] == [["6", "18"], ["0.078", "0.167"]]
-    shown = command(run, "runs", "show", str(done.folder)).output
-    assert re.search(r"^  metric +add/en/k=3\n  pass@k +1$", shown, re.MULTILINE)
-
-
-def test_the_failure_of_a_case_counts_its_samples(run: Runner) -> None:
-    """The line of a failed case has the number of samples and the different answers."""
-    done = run("--model", noisy(run), "--llm-repeats", "3", "--junit-xml", "report.xml", "-q")
-    assert done.code == 1
+    # The line of a failed case has the number of samples and the different answers.
     report = (run.folder / "report.xml").read_text(encoding="utf-8")
     assert "wrong: 2 of 3 samples wrong: expected '2', given '1' (2 times)" in unescape(report)
     assert '<property name="llmprops.samples" value="3"' in report
+    shown = command(run, "runs", "show", str(done.folder)).output
+    assert re.search(r"^  metric +add/en/k=3\n  pass@k +1$", shown, re.MULTILINE)
 
 
 def test_more_repeats_ask_only_for_the_missing_samples(run: Runner) -> None:
@@ -105,6 +100,7 @@ def test_plan_and_limits_count_every_sample(run: Runner) -> None:
     [row] = [line.split() for line in plan.output.splitlines() if line.strip().startswith("sums ")]
     assert row[2:6] == ["6", "x", "3", "18"]
     assert "6 if the API returns all samples of a prompt in one call" in plan.output
+    assert "without the thoughts of models that think" in " ".join(plan.output.split())
     refused = run("--model", model, "--llm-repeats", "3", "--llm-max-calls", "17")
     assert "the plan needs 18 calls" in refused.output
 

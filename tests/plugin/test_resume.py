@@ -156,6 +156,7 @@ def test_ended_run_is_resumed(
     assert (early.facts.complete, early.facts.expected) == (False, 200)
     assert early.facts.protocols["sums"].name == "quick"
     if number == signal.SIGINT:
+        assert first.code == 2
         assert f"INCOMPLETE: {200 - kept} of 200 cases have no verdict" in first.output
     else:
         for name in ("verdicts.jsonl", "requests.jsonl"):

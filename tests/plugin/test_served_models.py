@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
 
+from fixtures.apis import Answer, Call, serving
 from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.runs.parts import merged_models
 from tests.support.runs import Finished, Runner
-from tests.support.servers import JsonHandler, serving
 
 ITEMS = 6
 
 
-class Fallback(JsonHandler):
-    """LiteLLM's proxy with ``fallbacks``: the answer names the deployment that was called
-    (https://docs.litellm.ai/docs/proxy/reliability)."""
+def fallback(call: Call) -> Answer:
+    """Answer a sum; even ones by the model that was asked for, if it has ``part`` in its name.
 
-    def do_POST(self) -> None:
-        """Answer a sum; even ones by the model that was asked for, if it has ``part`` in its name."""
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        number = int(body["messages"][-1]["content"].split()[0])
-        is_own = "part" in body["model"] and number % 2 == 0
-        served = body["model"] if is_own else "gpt-3.5-turbo"
-        message = {"role": "assistant", "content": str(number + 1)}
-        self.send_json({"model": served, "choices": [{"message": message, "finish_reason": "stop"}]})
-
-    def do_GET(self) -> None:
-        """Have no list of models."""
-        self.send_json({}, 404)
+    LiteLLM's proxy with ``fallbacks``: the answer names the deployment that was called
+    (https://docs.litellm.ai/docs/proxy/reliability).
+    """
+    number, asked = int(call.prompt.split()[0]), call.body["model"]
+    served = asked if "part" in asked and number % 2 == 0 else "gpt-3.5-turbo"
+    message = {"role": "assistant", "content": str(number + 1)}
+    return 200, {}, {"model": served, "choices": [{"message": message, "finish_reason": "stop"}]}
 
 
 @pytest.fixture
 def gateway(run: Runner) -> Iterator[str]:
     """Return the address of the gateway."""
     run.sums(ITEMS)
-    with serving(Fallback) as url:
-        yield url
+    with serving(fallback) as url:
+        yield f"{url}/v1"
 
 
 def said(done: Finished) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.reports.terminal import next_command
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.recorded_command import FROM_RECORD
+from tests.support.gated_runs import command
 from tests.support.runs import Finished, Runner
 from tests.support.servers import JsonHandler, serving
 from tests.support.terminal import answering
@@ -25,19 +24,8 @@ EVIL = "from pathlib import Path\nPath({file!r}).write_text('ran')\n"
 
 
 def retry(run: Runner, *words: str, env: Mapping[str, str] | None = None) -> Finished:
-    """Run ``llmprops run --resume`` with ``words`` in the user's folder, without a terminal."""
-    code = "import sys; from pytest_llmprops.cli.main import main; sys.exit(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "run", "--resume", *words],
-        cwd=run.folder,
-        env=run.environment(env),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=60,
-    )
-    return Finished(done.returncode, done.stdout + done.stderr, run.folder)
+    """Run ``llmprops run --resume`` with ``words`` in the user's folder."""
+    return command(run, "run", "--resume", *words, env=env)
 
 
 def recorded(run: Runner, *more: str, env: Mapping[str, str] | None = None) -> Finished:

@@ -112,39 +112,25 @@ def attachment(page: Page, name: str) -> str:
 
 
 def test_a_failing_case_shows_prompt_reply_and_verdict(page: Page, report: Report) -> None:
-    """The tree leads to a wrong answer with its prompt, its reply as text and its verdict."""
+    """The tree leads to a wrong answer with description, prompt and reply as text, verdict, and its earlier run."""
     case(page, report, "sums/0003")
     assert "wrong: expected '4'" in page.get_by_test_id("test-result-error-message").first.inner_text()
     assert attachment(page, "prompt").strip() == "How much is 3 + 1 ="
     assert attachment(page, "reply").strip() == EVIL.replace("\x1b", "␛")
     verdict = attachment(page, "verdict")
     assert "expected  4" in verdict
-    assert page.locator("img[src=x]").count() == 0
-
-
-def test_description_is_text(page: Page, report: Report) -> None:
-    """Markup in a benchmark's own texts is shown as text."""
-    case(page, report, "sums/0003")
     frame = page.get_by_test_id("test-result-description-frame").content_frame
     assert "Does the model <b>add</b>? Adds one." in frame.locator("body").inner_text()
     assert "One more than *n*." in frame.locator("body").inner_text()
+    assert page.locator("img[src=x]").count() == 0
+    # The prompt has changed since the earlier run.
+    page.get_by_test_id("test-result-tab-history").click()
+    page.get_by_test_id("test-result-history-item").first.wait_for()
+    assert page.get_by_test_id("test-result-history-item").count() == 1
 
 
-def test_categories_split_the_failures_on_the_page(page: Page, report: Report) -> None:
-    """The page shows this project's categories and none of Allure's defaults."""
-    report.open(page)
-    page.get_by_test_id("nav-tab-categories").click()
-    page.get_by_text("Wrong answers").first.wait_for()
-    text = page.inner_text("body")
-    # The mixed benchmark has no search; tests/plugin/test_oracle_search.py checks that category.
-    for row in allure_run.categories():
-        assert (row["name"] in text) == (row["name"] != "Counterexamples")
-    assert "Product errors" not in text
-    assert "Test errors" not in text
-
-
-def test_environment_and_summary_are_on_the_page(page: Page, report: Report) -> None:
-    """Model and protocol are in the environment, and the run's summary is a global attachment."""
+def test_tabs_have_categories_environment_summary_and_gate(page: Page, report: Report) -> None:
+    """Categories are this project's; model and protocol are in the environment; the summary is an attachment."""
     report.open(page)
     known = page.inner_text("body")
     assert "fake:call?file=mixed.py" in known
@@ -152,27 +138,22 @@ def test_environment_and_summary_are_on_the_page(page: Page, report: Report) -> 
     assert "76.9%" in known.split("Results 20")[0]
     assert "Protocol sums" in known
     assert report.name in page.get_by_test_id("report-title").inner_text()
-    page.get_by_test_id("nav-tab-globalAttachments").click()
-    assert "wrong sums/0003" in attachment(page, "run summary")
-
-
-def test_gate_is_shown_as_the_quality_gate(page: Page, report: Report) -> None:
-    """The gate's decision and checks are shown in Allure's quality gate."""
-    report.open(page)
+    page.get_by_test_id("nav-tab-categories").click()
+    page.get_by_text("Wrong answers").first.wait_for()
+    text = page.inner_text("body")
+    # The mixed benchmark has no search; tests/plugin/test_searches.py checks that category.
+    for row in allure_run.categories():
+        assert (row["name"] in text) == (row["name"] != "Counterexamples")
+    assert "Product errors" not in text
+    assert "Test errors" not in text
     page.get_by_test_id("nav-tab-qualityGate").click()
     page.get_by_text("gate: fail (accuracy is too low)").first.wait_for()
     text = page.inner_text("body")
     assert "sums add en: min_accuracy" in text
     assert "required: accuracy of at least 99%" in text
     assert "<img src=x onerror=alert(2)>" in text
-
-
-def test_history_survives_changed_texts(page: Page, report: Report) -> None:
-    """A case shows its earlier run although its prompt has changed since."""
-    case(page, report, "sums/0003")
-    page.get_by_test_id("test-result-tab-history").click()
-    page.get_by_test_id("test-result-history-item").first.wait_for()
-    assert page.get_by_test_id("test-result-history-item").count() == 1
+    page.get_by_test_id("nav-tab-globalAttachments").click()
+    assert "wrong sums/0003" in attachment(page, "run summary")
 
 
 @pytest.mark.parametrize("section", ["charts", "timeline", "metrics"])
@@ -204,12 +185,8 @@ def test_a_large_report_opens_closed_and_can_be_opened(run: Runner, browser_page
     """Above the limit, groups are closed; three clicks lead to a prompt, and what was opened stays open."""
     command = allure()
     run.sums(site.OPEN + 1)
-    run.write(
-        "late.py",
-        "def reply(chat):\n    n = int(chat.messages[-1].content.split()[0])\n    return str(n + (n != 400))\n",
-    )
     results, out = run.folder / "results", run.folder / "report.html"
-    run("--model", "fake:call?file=late.py", "--alluredir", str(results))
+    run("--model", adder_except(run, "late", 400), "--alluredir", str(results))
     site.build(results, out, None, allure=command)
     large = Report(out.as_uri())
     large.open(browser_page)

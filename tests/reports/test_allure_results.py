@@ -155,21 +155,6 @@ def test_files_of_a_run_hold_the_gate() -> None:
     assert shown["errors"] == []
 
 
-def test_files_of_a_stopped_run_without_a_gate() -> None:
-    """Without a gate the report shows none; the reason for the stop is a global error."""
-    files = run.run_files(replace(FACTS, stopped="wrong key"), [], Path("runs/run-1"))
-    assert run.GATE not in files
-    [error] = json.loads(files[run.GLOBALS])["errors"]
-    assert error["message"] == "the run stopped: wrong key"
-
-
-def test_metrics_are_accuracies_in_percent() -> None:
-    """Each task with an accuracy is a metric with the same key in every run."""
-    [metric] = run.metrics(FACTS)
-    assert (metric["key"], metric["value"]) == ("m/htest/rhyme/en/builtin", 25.0)
-    assert metric["stop"] - metric["start"] == 60_000
-
-
 def test_quality_gate_has_one_row_per_check_and_one_for_the_decision() -> None:
     """The gate's decision comes first; each check shows the requirement and the measurement."""
     decision, *checks = run.quality_gate(GATE)
@@ -320,11 +305,6 @@ def test_sample_is_one_in_twenty_by_seed_and_id() -> None:
     assert chosen == {i for i in ids if case.in_sample(0, i)} != {i for i in ids if case.in_sample(1, i)}
 
 
-def test_message_is_one_line() -> None:
-    """A message of several lines becomes one line that begins with its kind."""
-    assert case.message("fault", "a\n  b\x1b") == "fault: a b␛"
-
-
 #: a page of Allure's single file, with as much as the build reads
 PAGE = """<!DOCTYPE html>
 <html><head><meta charset="utf-8"><link href="data:,"></head>
@@ -359,24 +339,19 @@ def test_analytics_are_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    "more",
+    ("page", "problem"),
     [
-        '<script src="https://cdn.example.org/x.js"></script>',
-        "<link href=//fonts.example.org/a.css>",
-        '<script>load("https://www.google-analytics.com/c")</script>',
-        ANALYTICS.replace("<script async", "<script defer data-x='>' async"),
+        (report_page('<script src="https://cdn.example.org/x.js"></script>'), "asks other hosts"),
+        (report_page("<link href=//fonts.example.org/a.css>"), "asks other hosts"),
+        (report_page('<script>load("https://www.google-analytics.com/c")</script>'), "asks other hosts"),
+        (report_page(ANALYTICS.replace("script async", "script defer data-x='>' async")), "asks other hosts"),
+        (report_page().replace("<head>", ""), "has no <head>"),
     ],
 )
-def test_unknown_requests_are_refused(more: str) -> None:
-    """A page that contacts another host in an unknown way is refused."""
-    with pytest.raises(UsageError, match=f"asks other hosts .*build with allure@{site.VERSION}"):
-        site.without_requests(report_page(more))
-
-
-def test_a_page_that_can_hold_no_policy_is_refused() -> None:
-    """A page without a head is refused with the version to use."""
-    with pytest.raises(UsageError, match=f"has no <head> .*build with allure@{site.VERSION}"):
-        site.without_requests(report_page().replace("<head>", ""))
+def test_pages_that_may_ask_other_hosts_are_refused(page: str, problem: str) -> None:
+    """A page that contacts another host in an unknown way, or can hold no policy, is refused."""
+    with pytest.raises(UsageError, match=f"{problem} .*build with allure@{site.VERSION}"):
+        site.without_requests(page)
 
 
 def test_large_reports_open_with_closed_groups() -> None:
@@ -388,13 +363,20 @@ def test_large_reports_open_with_closed_groups() -> None:
     assert large.index("collapsedTrees") < large.index('<div id="app">')
 
 
+def allure(folder: Path, script: str) -> str:
+    """Write a command that stands for Allure's; return its path."""
+    folder.mkdir(exist_ok=True)
+    command = folder / "allure"
+    command.write_text(f"#!/bin/sh\n{script}\n")
+    command.chmod(0o755)
+    return str(command)
+
+
 def test_without_results_one_line_says_what_to_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without results the command exits with 2 and names the command that produces results."""
-    (tmp_path / "allure").write_text("#!/bin/sh\necho 3.18.0\n")
-    (tmp_path / "allure").chmod(0o755)
-    code = site.main(["--results", str(tmp_path / "none"), "--allure", str(tmp_path / "allure")])
+    code = site.main(["--results", str(tmp_path / "none"), "--allure", allure(tmp_path, "echo 3.18.0")])
     [line] = capsys.readouterr().err.splitlines()
     assert code == 2
     assert (
@@ -418,11 +400,8 @@ def test_what_is_not_a_report_is_unchanged(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(("says", "expected"), [("2.30.0", "is version 2.30.0"), ("", "is version unknown")])
 def test_other_versions_of_allure_are_refused(tmp_path: Path, says: str, expected: str) -> None:
     """Only Allure 3 is accepted, and the error says how to install it."""
-    command = tmp_path / "allure"
-    command.write_text(f"#!/bin/sh\necho {says}\n")
-    command.chmod(0o755)
     with pytest.raises(UsageError, match=expected):
-        site.find_allure(str(command))
+        site.find_allure(allure(tmp_path, f"echo {says}"))
     with pytest.raises(UsageError, match="No such file"):
         site.find_allure(str(tmp_path / "nothing"))
 
@@ -434,11 +413,9 @@ def test_failing_allure_is_one_line_and_keeps_the_old_report(tmp_path: Path) -> 
     (results / "1-result.json").write_text("{}")
     out.write_text(report_page(), encoding="utf-8")
     old = out.read_bytes()
-    command = tmp_path / "allure"
-    command.write_text("#!/bin/sh\necho first >&2\necho broken pipe >&2\nexit 3\n")
-    command.chmod(0o755)
+    command = allure(tmp_path, "echo first >&2\necho broken pipe >&2\nexit 3")
     with pytest.raises(UsageError, match="allure generate failed: broken pipe"):
-        site.build(results, out, None, allure=str(command))
+        site.build(results, out, None, allure=command)
     assert out.read_bytes() == old
     assert sorted(path.name for path in tmp_path.iterdir()) == ["allure", "out.html", "results"]
 
@@ -491,10 +468,6 @@ def test_make_installs_the_version_that_is_named_here() -> None:
 def test_command_may_be_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative path to the command is one from the current folder, although Allure runs in another one."""
     monkeypatch.chdir(tmp_path)
-    command = Path("bin") / "allure"
-    command.parent.mkdir()
-    command.write_text("#!/bin/sh\necho 3.0.0\n", encoding="utf-8")
-    command.chmod(0o755)
-    assert site.find_allure("bin/allure") == str(tmp_path / command)
+    assert site.find_allure(allure(Path("bin"), "echo 3.0.0")) == str(tmp_path / "bin" / "allure")
     with pytest.raises(UsageError, match="give Allure 3 with --allure FILE"):
         site.find_allure("bin/other")

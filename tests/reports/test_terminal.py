@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.records.messages import BrokerReport
 from pytest_llmprops.records.run import CallFacts
 from pytest_llmprops.reports.gate import gate_lines, gate_markdown
-from pytest_llmprops.reports.tables import fitted, without, wrapped
+from pytest_llmprops.reports.tables import fitted, wrapped
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.summary import summary_rows
 from tests.support.gates import gate_of, judged, paired_runs
@@ -123,19 +124,15 @@ STATUSES: list[RecordStatus] = ["wrong", "unparsed", *[CORRECT] * 9]
 TABLE = [("task", "lang", "wrong"), ("add", "en", "1"), ("take", "en", "0")]
 
 
-def summary(width: int, *, tasks: int = 3, lang: str = "en", benchmark: str = "htest") -> list[str]:
+def summary(width: int) -> list[str]:
     """Return the summary of a run with long settings, notes and metrics."""
-    names = ["uppercase", "end_punctuation", "letter_geometry", *(f"task_{n}" for n in range(tasks))]
+    names = ["uppercase", "end_punctuation", "letter_geometry", *(f"task_{n}" for n in range(3))]
     records = [
-        verdict(benchmark=benchmark, task=name, language=lang, id=f"x/{name}", status=status)
+        verdict(benchmark="htest", task=name, id=f"x/{name}", status=status)
         for name, status in zip(names, STATUSES, strict=False)
     ]
-    long_metric = {
-        "model": "old", "benchmark": benchmark, "language": lang, "source": "builtin", "group": "", "n": 1,
-        "ci_low": None, "ci_high": None, "direction": "none",
-    }  # fmt: skip
     metrics = [
-        long_metric | {"task": name, "name": f"a_metric_with_a_long_name_{n}", "value": 0.25}
+        metric("en", 0.25, benchmark="htest", task=name, group="", name=f"a_metric_with_a_long_name_{n}")
         for name in names
         for n in range(4)
     ]
@@ -144,7 +141,7 @@ def summary(width: int, *, tasks: int = 3, lang: str = "en", benchmark: str = "h
         "models": {"old": {}},
         "summary": [plain(row) for row in summary_rows(records)],
         "metrics": metrics,
-        "protocols": {benchmark: {"name": "quick", "settings": settings, "assumed": ["a long text " * 20]}},
+        "protocols": {"htest": {"name": "quick", "settings": settings, "assumed": ["a long text " * 20]}},
         "calls": {"requests": 4003, "sent": 4003, "prompt_tokens": 527975},
         "complete": True,
     }
@@ -195,13 +192,6 @@ def test_metrics_are_a_table() -> None:
     assert ["uppercase", "0.25", "0.25"] in [line.split() for line in narrow]
 
 
-def test_columns_with_one_value_are_left_out() -> None:
-    """A column is left out if all rows have one value, or one of the values that may be left out."""
-    assert without(TABLE, ("lang", "wrong")) == ([("task", "wrong"), ("add", "1"), ("take", "0")], ["en"])
-    assert without(TABLE, ("lang", "wrong"), values=("0",))[1] == []
-    assert without([*TABLE[:1], TABLE[2]], ("wrong",), values=("0",))[0] == [("task", "lang"), ("take", "en")]
-
-
 def test_row_of_a_table_that_cannot_fit_is_a_block() -> None:
     """The first table that fits is used; otherwise each row has its cells with their names below it."""
     wide = [(*row, "x" * 30) for row in TABLE]
@@ -217,30 +207,22 @@ def test_text_is_wrapped_between_words() -> None:
     assert wrapped(f"run record: {path}", 40) == ["run record:", f"  {path}"]
 
 
-def test_live_line_has_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After two seconds, the line says how long the other cases take at the rate so far."""
+def test_live_line_has_the_time_left_and_what_calls_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After two seconds, the line says how long the other cases take so far, and the limit that a run waits for."""
     now, shown = [100.0], [""]
     monkeypatch.setattr("pytest_llmprops.plugin.control.terminal.time.monotonic", lambda: now[0])
     reporter = SimpleNamespace(rewrite=lambda line, erase: shown.append(line))
-    progress = Progress(reporter, 1200, lambda: BrokerReport(CallFacts(requests=1)), capture=object())
+    reports = [BrokerReport(CallFacts(requests=1))]
+    progress = Progress(reporter, 1200, lambda: reports[-1], capture=object())
     for _ in range(300):
         progress.count("correct")
     assert "left" not in shown[-1]
     now[0] += 40
     progress.refresh()
     assert shown[-1].startswith("llmprops: 300/1,200 cases · 2.0 minutes left · ")
-
-
-def test_live_line_says_what_calls_wait_for() -> None:
-    """The line names the limit that a run waits for."""
-    shown = [""]
-    reporter = SimpleNamespace(rewrite=lambda line, erase: shown.append(line))
-    report = BrokerReport(
-        CallFacts(requests=1), waits_for="waiting for the rate limit of gpt-4o: 38 calls a minute"
-    )
-    progress = Progress(reporter, 1200, lambda: report, capture=object())
+    reports.append(replace(reports[0], waits_for="waiting for the rate limit of gpt-4o: 38 calls a minute"))
     progress.refresh()
-    assert shown[-1].startswith("llmprops: 0/1,200 cases · waiting for the rate limit of gpt-4o: 38 ")
+    assert shown[-1].startswith("llmprops: 300/1,200 cases · waiting for the rate limit of gpt-4o: 38 ")
 
 
 RULE = {"max_drop": 0.05, "min_accuracy": 0.5}

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.texts import one_line, visible
 from pytest_llmprops.report_kit import Page, Section, cut_text, linked_pages, outcome_label
-from pytest_llmprops.reports.kit.blocks import ItemData, Report, joined
+from pytest_llmprops.reports.kit.blocks import ItemData, Report
 from pytest_llmprops.reports.kit.figures import (
     INK,
     SERIES,
@@ -60,11 +60,6 @@ def test_a_line_is_cut_with_a_mark() -> None:
     """A long text is cut to the requested length and ends in an ellipsis."""
     assert one_line("a\n b") == "a b"
     assert one_line("x" * 50, 10) == "x" * 9 + "…"
-
-
-def test_a_list_in_words() -> None:
-    """The last two parts are joined by "and"."""
-    assert [joined([]), joined(["a"]), joined(["a", "b", "c"])] == ["", "a", "a, b and c"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Section, Table
 from pytest_llmprops.reports.kit.series import Measured, series_of
-from pytest_llmprops.reports.page.content import percentile, report_on
+from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.page.items import command_again
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
@@ -67,18 +67,14 @@ def htest_run(folder: Path, correct: int, k: int, *, cot: bool = False, **more: 
     return recorded(folder, records, protocols=protocol(k, cot))
 
 
-def test_series_of_one_model_are_labelled_by_their_settings(tmp_path: Path) -> None:
-    """Series of one model are labelled only by the settings that differ."""
+def test_series_of_one_model_are_labelled_by_what_differs(tmp_path: Path) -> None:
+    """Series of one model are labelled only by the settings that differ, or by the ids of their runs."""
     runs = [htest_run(tmp_path / f"{k}{cot}", 12, k, cot=cot) for k in (4, 50) for cot in (False, True)]
     assert report(*runs).series == (
         "model · k 4", "model · k 4 · with CoT", "model · k 50", "model · k 50 · with CoT",
     )  # fmt: skip
-
-
-def test_equal_runs_are_labelled_by_their_ids(tmp_path: Path) -> None:
-    """Two runs of one model under one protocol are labelled by their ids."""
-    runs = [htest_run(tmp_path / name, 12, 14) for name in ("monday", "tuesday")]
-    assert report(*runs).series == ("model · monday", "model · tuesday")
+    equal = [htest_run(tmp_path / name, 12, 14) for name in ("monday", "tuesday")]
+    assert report(*equal).series == ("model · monday", "model · tuesday")
 
 
 def test_the_grid_has_a_column_for_each_setting(tmp_path: Path) -> None:
@@ -135,10 +131,9 @@ def test_few_readable_replies_give_no_adjusted_accuracy(tmp_path: Path) -> None:
 
 
 def test_letter_geometry_is_plotted_with_the_papers_models(tmp_path: Path) -> None:
-    """The plot has the run's numbers and those of every model for which the paper prints both."""
-    heading, *rows = table(
-        report(htest_run(tmp_path / "run", 12, 14)).sections[0], "Ten tasks and Letter Geometry"
-    )
+    """The plot has the run's numbers, those of every model for which the paper prints both, and the best fit."""
+    shown = report(htest_run(tmp_path / "run", 12, 14)).sections[0]
+    heading, *rows = table(shown, "Ten tasks and Letter Geometry")
     assert heading == ["Model", "Ten tasks", "Letter Geometry", "From"]
     assert rows[0][0] == "model"
     assert rows[0][1].startswith("60.0%")
@@ -147,12 +142,7 @@ def test_letter_geometry_is_plotted_with_the_papers_models(tmp_path: Path) -> No
     assert printed["Claude V1"] == ["66.5%", "40.0%", "paper, k = 50"]
     # The paper's figures at 50 examples are in doubt.
     assert printed["Command"] == ["54.3%", "14.4%", "paper, k = 28"]
-
-
-def test_letter_geometry_has_the_linear_best_fit(tmp_path: Path) -> None:
-    """As in Figure 5, a line of least squares goes through all points, from the lowest to the highest accuracy."""
-    shown = report(htest_run(tmp_path / "run", 12, 14)).sections[0]
-    _, *rows = table(shown, "Ten tasks and Letter Geometry")
+    # As in Figure 5, a line of least squares goes through all points, from the lowest to the highest accuracy.
     xs, ys = ([float(row[column].split("%")[0]) / 100 for row in rows] for column in (1, 2))
     slope, start = np.polyfit(xs, ys, 1)
     [figure] = [b for b in blocks(shown) if isinstance(b, Figure) and b.name == "htest-geometry"]
@@ -480,15 +470,9 @@ def priced(folder: Path, model: str, price: float | None) -> Path:
     return recorded(folder / model, records, requests=requests, models={model: {"spec": model, **known}})
 
 
-def cost_section(*folders: Path) -> Section:
-    """Return the section of the report on these runs."""
-    runs = [read_run(folder) for folder in folders]
-    return report_on(runs, {id(priced): read_requests(priced.folder) for priced in runs}).sections[-1]
-
-
 def test_cost_and_time_by_task(tmp_path: Path) -> None:
     """A call that items share counts once, a batch costs half, and an unknown price is a dash."""
-    found = cost_section(priced(tmp_path, "a", 5.0), priced(tmp_path, "b", None))
+    found = report(priced(tmp_path, "a", 5.0), priced(tmp_path, "b", None)).sections[-1]
     [table] = [block for block in found.blocks if isinstance(block, Table)]
     assert [name for name, _ in table.columns] == HEADINGS
     rows = [[cell.text for cell in row] for row in table.rows]
@@ -500,27 +484,15 @@ def test_cost_and_time_by_task(tmp_path: Path) -> None:
 
 def test_accuracy_against_cost_needs_two_prices(tmp_path: Path) -> None:
     """The figure has the series with a known price, if there are at least two."""
-    figures = [
-        [
-            block.name
-            for block in cost_section(*(priced(tmp_path / str(n), m, p) for m, p in (("a", 5.0), ("b", price)))).blocks
-            if isinstance(block, Figure)
-        ]
-        for n, price in enumerate((1.0, None))
-    ]  # fmt: skip
-    assert figures == [["sums-cost"], []]
+    for price, names in ((1.0, ["sums-cost"]), (None, [])):
+        folders = [priced(tmp_path / str(price), model, p) for model, p in (("a", 5.0), ("b", price))]
+        shown = report(*folders).sections[-1].blocks
+        assert [block.name for block in shown if isinstance(block, Figure)] == names
 
 
 def test_a_run_without_recorded_calls_has_no_section(tmp_path: Path) -> None:
     """An imported run shows nothing about cost."""
-    assert cost_section(recorded(tmp_path / "run", [verdict("add", 0)])).title != "Cost and time"
-
-
-@pytest.mark.parametrize(("share", "expected"), [(0.5, 2), (0.95, 4), (0.25, 1), (0.26, 2)])
-def test_percentile_is_one_of_the_values(share: float, expected: float) -> None:
-    """At least this share of the values is not above the percentile."""
-    assert percentile([4, 1, 3, 2], share) == expected
-    assert percentile([], share) is None
+    assert report(recorded(tmp_path / "run", [verdict("add", 0)])).sections[-1].title != "Cost and time"
 
 
 AGAIN = "--model=gpt-4o --llm-cache=refresh"

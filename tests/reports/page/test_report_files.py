@@ -15,6 +15,7 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.reports.page.build import with_decisions, write_report
 from pytest_llmprops.runs.gate.decide import decide
@@ -68,7 +69,10 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def test_files_of_a_report(htest: Path, tmp_path: Path) -> None:
-    """The report has a page, a Markdown file that links only to existing figures, and each figure as SVG and PNG."""
+    """The report has a page, a Markdown file that links only to existing figures, and each figure as SVG and PNG.
+
+    No attribute or style of the page contains an address, and a policy forbids fetching.
+    """
     out = tmp_path / "out"
     written = write_report([htest], out)
     figures = {path for path in written if path.parent.name == "figures"}
@@ -80,11 +84,7 @@ def test_files_of_a_report(htest: Path, tmp_path: Path) -> None:
     assert linked
     assert {str(path.relative_to(out)) for path in figures if path.suffix == ".svg"} == set(linked)
     assert not [path for path in out.rglob("*") if path.name.startswith(".")]
-
-
-def test_the_page_refers_to_nothing_outside(htest: Path, tmp_path: Path) -> None:
-    """No attribute or style contains an address, and a policy forbids fetching."""
-    page = write_report([htest], tmp_path / "out")[0].read_text(encoding="utf-8")
+    page = written[0].read_text(encoding="utf-8")
     assert not re.search(r"""(?:src|href|srcset|action|data)\s*=\s*["']?(?!#|\{)[a-z]*:?//""", page)
     assert not re.search(r"url\((?!#)|@import|@font-face", page)
     assert "default-src 'none'" in page
@@ -151,10 +151,15 @@ def test_a_write_that_fails_leaves_the_old_file(
     assert not [path for path in out.rglob("*") if path.name.startswith(".")]
 
 
-def test_hostile_text_is_escaped_in_markdown(hostile: Path, tmp_path: Path) -> None:
-    """A reply produces no tag, image, link or open code span in Markdown, and its table keeps its columns."""
-    write_report([hostile], tmp_path / "out")
-    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+def test_hostile_text_is_escaped(hostile: Path, tmp_path: Path) -> None:
+    """A reply produces no tag, image, link or open code span in Markdown, and its table keeps its columns.
+
+    A reply, label, note or gate produces no HTML element, and no control character remains. Figures are well-formed,
+    stay in their folder and contain no element from a name.
+    """
+    out = tmp_path / "out"
+    written = write_report([hostile], out)
+    text = (out / "report.md").read_text(encoding="utf-8")
     assert "\x1b" not in text
     assert "\u202e" not in text
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
@@ -163,23 +168,14 @@ def test_hostile_text_is_escaped_in_markdown(hostile: Path, tmp_path: Path) -> N
     row = next(line for line in text.splitlines() if "item-0" in line)
     heading = next(line for line in text.splitlines() if line.startswith("| item | status"))
     assert len(re.findall(r"(?<!\\)\|", row)) == len(re.findall(r"\|", heading))
-
-
-def test_hostile_text_is_escaped_in_html(hostile: Path, tmp_path: Path) -> None:
-    """A reply, label, note or gate produces no HTML element, and no control character remains."""
-    page = write_report([hostile], tmp_path / "out")[0].read_text(encoding="utf-8")
+    page = written[0].read_text(encoding="utf-8")
     assert "<img" not in page
     # Of scripts there are the page's own and the one that starts it; of data, the index and one chunk.
     assert re.findall("<script[^>]*>", page) == ["<script>", *DATA[:1], "<script>", *DATA[1:]]
     assert page.count("</script>") == 4
     assert "\x1b" not in page
     assert "\u202e" not in page
-
-
-def test_hostile_name_does_not_break_figures(hostile: Path, tmp_path: Path) -> None:
-    """Figures are well-formed, stay in their folder and contain no element from a name."""
-    out = tmp_path / "out"
-    figures = [path for path in write_report([hostile], out) if path.suffix == ".svg"]
+    figures = [path for path in written if path.suffix == ".svg"]
     assert len(figures) == 2
     for path in figures:
         assert path.parent == out / "figures"
@@ -224,15 +220,6 @@ def test_an_empty_run_is_reported(tmp_path: Path) -> None:
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "nothing to report" in text
     assert "the key is wrong" in text
-
-
-def test_the_command_names_what_it_wrote(
-    htest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The command prints the files' paths, the page first, and exits with 0."""
-    out = tmp_path / "out"
-    assert main(["report", str(htest), "--out", str(out)]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == str(out / "report.html")
 
 
 def test_the_command_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,30 +268,44 @@ def test_a_gate_without_comparison_decides_on_every_run(runs: list[Run], gate: P
     assert len([run for run in with_decisions(runs, gate) if run.facts.gate]) == 3
 
 
-def test_the_page_says_what_was_required(runs: list[Run], gate: Path, tmp_path: Path) -> None:
-    """The heading has the decision, and the page has every check."""
+def test_the_page_says_what_was_required(
+    runs: list[Run], gate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The heading has the decision, and the page has every check; the command prints the files, the page first."""
     folders = [str(run.folder) for run in (runs[2], runs[0])]
     arguments = ["report", folders[0], "--baseline", folders[1], "--gate", str(gate)]
     assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == str(tmp_path / "out" / "report.html")
     heading = (tmp_path / "out" / "report.md").read_text(encoding="utf-8").splitlines()[0]
     assert heading.startswith("# FAIL: worse is 20.0 points worse on ")
     assert "at most 3 points worse" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "at least 50.0%" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
+def decided(
+    folder: Path, old: list[VerdictRecord], new: list[VerdictRecord], *forced: str
+) -> tuple[str, str]:
+    """Return the page and the Markdown of a report on ``new`` against ``old`` under a gate on H-TEST.
+
+    :param forced: what the API of ``new`` forced.
+    """
+    recorded(folder / "old", old, started="2026-01-01")
+    recorded(folder / "new", new, started="2026-01-02", deviations={"new": list(forced)})
+    (folder / "gate.toml").write_text('[[rule]]\nbenchmark = "htest"\nmax_drop = 0.2\n')
+    words = ["report", folder / "new", "--baseline", folder / "old", "--gate", folder / "gate.toml"]
+    assert main([*map(str, words), "--out", str(folder / "out")]) == 0
+    page, text = ((folder / "out" / f"report.{kind}").read_text(encoding="utf-8") for kind in ("html", "md"))
+    return page, text
+
+
 def test_the_page_links_a_lost_task_to_its_items(tmp_path: Path) -> None:
     """Whatever the rules are, the heading names a lost task, and the page opens its lost items."""
-    new = {**dict.fromkeys(("rhyme", "end_ly", "uppercase"), 40), "palindrome": 20}
-    old = dict.fromkeys(new, 40)
-    for name, right in (("old", old), ("new", new)):
-        records = [
-            v for task, n in right.items() for v in verdicts(task, n, 50 - n, benchmark="htest", model=name)
-        ]
-        recorded(tmp_path / name, records, started=f"2026-01-0{1 + (name == 'new')}")
-    (tmp_path / "gate.toml").write_text('[[rule]]\nbenchmark = "htest"\nmax_drop = 0.2\n')
-    words = ["report", tmp_path / "new", "--baseline", tmp_path / "old", "--gate", tmp_path / "gate.toml"]
-    assert main([*map(str, words), "--out", str(tmp_path / "out")]) == 0
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    right = dict.fromkeys(("rhyme", "end_ly", "uppercase", "palindrome"), 40)
+    old, new = (
+        [v for task, n in counts.items() for v in verdicts(task, n, 50 - n, benchmark="htest", model=name)]
+        for name, counts in (("old", right), ("new", right | {"palindrome": 20}))
+    )
+    page, text = decided(tmp_path, old, new)
     [heading] = re.findall(r"<h1.*?>(.*?)</h1>", page)
     assert re.sub("<.*?>", "", heading).endswith("; but it is 40.0 points worse on palindrome (H-TEST).")
     [link] = re.findall(
@@ -312,23 +313,16 @@ def test_the_page_links_a_lost_task_to_its_items(tmp_path: Path) -> None:
     )
     wanted = {"tab": "lost", "baseline": "0", "candidate": "1", "benchmark": "htest", "task": "palindrome"}
     assert json.loads(html.unescape(link)) == wanted
-    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "- 40.0 points worse on palindrome (H-TEST)" in text
 
 
 def test_the_page_has_the_caveats_of_a_decision(tmp_path: Path) -> None:
     """What an API forced is next to the decision, in the page and in Markdown, and the decision stands."""
-    for name, forced in (("old", []), ("new", ["temperature left out"])):
-        records = verdicts("rhyme", 40, 10, benchmark="htest", model=name)
-        recorded(tmp_path / name, records, started=f"2026-01-0{1 + bool(forced)}", deviations={name: forced})
-    (tmp_path / "gate.toml").write_text('[[rule]]\nbenchmark = "htest"\nmax_drop = 0.2\n')
-    words = ["report", tmp_path / "new", "--baseline", tmp_path / "old", "--gate", tmp_path / "gate.toml"]
-    assert main([*map(str, words), "--out", str(tmp_path / "out")]) == 0
+    old, new = (verdicts("rhyme", 40, 10, benchmark="htest", model=name) for name in ("old", "new"))
+    page, text = decided(tmp_path, old, new, "temperature left out")
     caveat = "new takes no temperature: sampled at its default"
-    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert text.startswith("# PASS: new may replace old")
     assert f"\n- Caveat: {caveat}\n" in text
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert f'<ul aria-label="Caveats"><li>{caveat}</li></ul>' in page
 
 
@@ -372,30 +366,29 @@ def test_the_sheet_is_one_page(crowded: Path, tmp_path: Path) -> None:
     assert re.search(rb"/MediaBox\s*\[0 0 59[45]\.?\d* 84[12]", pdf)
 
 
-def test_without_a_browser_one_line_says_what_is_needed(
-    crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("", "--pdf: needs Chromium or Chrome on the PATH"),
+        ("echo first >&2\necho 'cannot open display' >&2\nexit 1", "could not print: cannot open display"),
+    ],
+    ids=["none", "fails"],
+)
+def test_without_a_browser_that_prints_one_line_says_so(
+    crowded: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    script: str,
+    said: str,
 ) -> None:
-    """Nothing is written."""
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    out = tmp_path / "out"
+    """One line says what is needed, or has the browser's last message; nothing is written."""
+    out, browser = tmp_path / "out", tmp_path / "chromium"
+    browser.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    browser.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(browser) if script else None)
     assert main(["report", str(crowded), "--out", str(out), "--pdf"]) == 2
     error = capsys.readouterr().err
-    assert "--pdf: needs Chromium or Chrome on the PATH" in error
+    assert said in error
     assert error.count("\n") == 1
-    assert not out.exists()
-
-
-def test_a_browser_that_fails_is_named(
-    crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One line has the browser's last message, and no partial report is written."""
-    browser = tmp_path / "chromium"
-    browser.write_text(
-        "#!/bin/sh\necho first >&2\necho 'cannot open display' >&2\nexit 1\n", encoding="utf-8"
-    )
-    browser.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(browser))
-    out = tmp_path / "out"
-    assert main(["report", str(crowded), "--out", str(out), "--pdf"]) == 2
-    assert "could not print: cannot open display" in capsys.readouterr().err
     assert not out.exists()

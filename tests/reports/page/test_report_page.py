@@ -31,15 +31,9 @@ Open = Callable[..., Any]
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return the pages under test: one run with all features, and two runs of two models."""
     folder = tmp_path_factory.mktemp("report")
-    number: dict[str, RecordStatus] = {
-        "sums/en/add/0003": "wrong",
-        "sums/en/add/0004": "refused",
-        "sums/en/add/0005": "error",
-    }
+    status: dict[int, RecordStatus] = {3: "wrong", 4: "refused", 5: "error"}
     records = [
-        verdict(
-            "add", n, number.get(f"sums/en/add/{n:04d}", "correct"), requests=[f"k{n}"], values={"digits": n}
-        )
+        verdict("add", n, status.get(n, "correct"), requests=[f"k{n}"], values={"digits": n})
         for n in range(8)
     ]
     records += verdicts("take", 70, 30)
@@ -47,36 +41,22 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         verdict("asked", 0, "wrong", benchmark="homophones", language=code, given=text, requests=[code])
         for code, text in REPLIES.items()
     ]
-    records.append(
-        verdict(
-            "asked",
-            1,
-            "wrong",
-            benchmark="homophones",
-            given=HOSTILE,
-            expected=HOSTILE,
-            reason=HOSTILE,
-            requests=["x"],
-        )
-    )
+    texts = dict.fromkeys(("given", "expected", "reason"), HOSTILE)
+    records.append(verdict("asked", 1, "wrong", benchmark="homophones", requests=["x"], **texts))
     requests = [exchange(f"k{n}", f"What is {n} + 1?", f"The sum of {n} and one") for n in range(8)]
     requests += [exchange(code, "what is meant?", text) for code, text in REPLIES.items()]
     thought = {"text": HOSTILE, "reasoning": f"So {HOSTILE}"}
     requests.append(exchange("x", HOSTILE, "", reply=thought))
     one = recorded(folder / "one", records, requests=requests)
     two = [recorded(folder / m, verdicts("add", n, 10 - n, model=m)) for m, n in (("old", 3), ("new", 9))]
-    tasks = [(f"suite {n // 10}", f"task {n}") for n in range(50)]
-    five = [
-        recorded(
-            folder / f"{model}-five",
-            [
-                v
-                for name, task in tasks
-                for v in verdicts(task, right, 20 - right, benchmark=name, model=model)
-            ],
-        )
-        for model, right in (("old", 16), ("new", 14), ("third", 12), ("fourth", 18))
-    ]
+    five = []
+    for model, right in (("old", 16), ("new", 14), ("third", 12), ("fourth", 18)):
+        rows = [
+            v
+            for n in range(50)
+            for v in verdicts(f"task {n}", right, 20 - right, benchmark=f"suite {n // 10}", model=model)
+        ]
+        five.append(recorded(folder / f"{model}-five", rows))
     gate = folder / "gate.toml"
     gate.write_text("".join(f'[[rule]]\nbenchmark = "suite {n}"\nmax_drop = 0.05\n' for n in range(5)))
     return {
@@ -202,7 +182,7 @@ def test_filters_combine_and_can_be_cleared(show: Open) -> None:
 
 
 def test_failures_come_first_on_pages_of_fifteen(show: Open) -> None:
-    """Errors come before wrong answers and wrong before correct ones; each page has fifteen rows."""
+    """Errors come before wrong answers and wrong before correct ones; each heading sorts the whole list."""
     page = show()
     assert page.locator("#list .mark").first.inner_text() == "! error"
     assert len(rows(page)) == 15
@@ -211,17 +191,10 @@ def test_failures_come_first_on_pages_of_fifteen(show: Open) -> None:
         page.get_by_role("button", name="Next").click()
     assert (len(rows(page)), page.locator("#page").inner_text()) == (7, "Page 8 of 8")
     assert page.get_by_role("button", name="Next").is_disabled()
-
-
-def test_the_list_is_sorted_by_its_headings(show: Open) -> None:
-    """Each heading sorts the whole list, not only the visible page."""
-    page = show()
     heading = page.locator("#list").get_by_role("columnheader", name="Item")
-    heading.get_by_role("button").press("Enter")
-    first = rows(page)[0]
-    heading.get_by_role("button").press("Enter")
-    assert first.startswith("homophones/ar")
-    assert rows(page)[0] == "sums/en/take/0099"
+    for first in ("homophones/ar", "sums/en/take/0099"):
+        heading.get_by_role("button").press("Enter")
+        assert rows(page)[0].startswith(first)
 
 
 def test_row_opens_to_show_its_item(show: Open) -> None:
@@ -266,7 +239,7 @@ def test_two_models_are_shown_side_by_side(show: Open) -> None:
 
 
 def test_reply_is_shown_as_text(show: Open) -> None:
-    """Markup, handlers, templates, escapes and overrides are shown as plain characters."""
+    """Markup, handlers, templates, escapes and overrides are plain characters; thoughts open with a click."""
     page = show()
     before = page.evaluate("() => document.querySelectorAll('script, img, svg, iframe').length")
     page.get_by_label("Search").fill("onerror")
@@ -285,18 +258,10 @@ def test_reply_is_shown_as_text(show: Open) -> None:
     assert "␛[31mred [U+202E]gnp.exe" in shown
     assert not set("\x1b\u202e") & set(page.content())
     assert page.locator("a[href^='javascript']").count() == 0
-
-
-def test_thoughts_are_folded(show: Open) -> None:
-    """Thoughts open with a click on their length; they are plain text, apart from the reply."""
-    page = show()
-    page.get_by_label("Search").fill("onerror")
-    count(page, "1 of 112")
-    page.locator("#list .open").click()
     thoughts = page.locator("#item details.thoughts")
     assert thoughts.locator("summary").inner_text() == f"Thoughts ({len(HOSTILE) + 3} characters)"
     assert not thoughts.locator("pre").is_visible()
-    assert "So <script>" not in page.locator("#item").inner_text()
+    assert "So <script>" not in shown
     thoughts.locator("summary").click()
     assert thoughts.locator("pre").inner_text().startswith("So <script>alert(1)</script><img")
     assert not page.locator("#item .reply pre").inner_text().startswith("So")

@@ -120,29 +120,6 @@ def test_repeats_are_named(tmp_path: Path) -> None:
     ]
 
 
-def test_the_sentence_on_two_models_agrees_with_the_rows(tmp_path: Path) -> None:
-    """Worse and better share the level, so that five losses and no gain are no clear difference."""
-    for folder, *numbers in (("close", 90, 85), ("clear", 90, 70)):
-        for model, correct in zip(("first", "second"), numbers, strict=True):
-            records = verdicts("add", correct, 100 - correct, model=model)
-            recorded(tmp_path / folder / "runs" / model, records)
-    for folder, by, word, finding in (
-        (
-            "close",
-            "−5.0",
-            "no clear difference",
-            "second and first do not clearly differ on sums (−5.0 points, ",
-        ),
-        ("clear", "−20.0", "worse", "second does worse than first on sums (−20.0 points, "),
-    ):
-        [board] = boards(tmp_path / folder / "runs")["sums"]
-        assert board.finding.startswith(finding)
-        highest, other = (row.against for row in board.rows)
-        assert highest == "highest"
-        assert other.startswith(f"{by} (")
-        assert other.endswith(f"), {word}")
-
-
 def test_what_is_accepted_of_pairs_ranks_no_models(tmp_path: Path) -> None:
     """Models with answers on pairs only are in alphabetical order, without a share; the sentence says what counts."""
     for model, accepted in (("zeta", 40), ("alpha", 20)):
