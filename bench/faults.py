@@ -271,9 +271,6 @@ class Command:
         return Finished(code, output, self.folder)
 
 
-# ---- verdicts
-
-
 def answers(items: int) -> dict[str, tuple[str, str]]:
     """Return status and answer of each item in an undisturbed run."""
     rows = {}
@@ -338,9 +335,6 @@ def against(server: FaultServer, workers: int, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-# ---- server faults
-
-
 def fault_plan(faults: Sequence[Fault]) -> tuple[dict[int, tuple[Fault, bool]], int]:
     """Return a plan, and the number of items. One fault hits every fifth of 40 prompts, once or always.
 
@@ -385,9 +379,6 @@ def server_row(faults: Sequence[Fault], workers: int) -> Row:
             trial.expect(not trial.repeats, f"{trial.repeats} answered calls repeated")
 
     return Row("server", f"{name}, -n {workers}", play)
-
-
-# ---- signals
 
 
 def _moment(trial: Trial, command: Command, server: FaultServer, number: int, kind: str) -> None:
@@ -466,9 +457,6 @@ def stop_row(kind: str, workers: int, timeout: int) -> Row:
             trial.count_calls(server, CONCURRENCY)
 
     return Row("SIGSTOP", f"{kind}, -n {workers}, --llm-timeout {timeout}", play)
-
-
-# ---- the page
 
 
 def view_row(number: int) -> Row:
@@ -555,9 +543,6 @@ class _Page:
         """End the process."""
         self._process.send_signal(number)
         self._process.wait(60)
-
-
-# ---- disks, clocks, databases
 
 
 @contextmanager
@@ -714,9 +699,6 @@ def postgres_row(outage: float, way: str, workers: int) -> Row:
     return Row("PostgreSQL", f"{way}, {outage:g} s, -n {workers}", play)
 
 
-# ---- batches
-
-
 #: stores each reply at once, soon gives up a batch that the provider does not list, and names its process
 FAST_BATCHES = """
 import os, pathlib
@@ -758,8 +740,6 @@ def batch_row(kind: type[BatchServer], place: str, number: int, expired: float) 
     name = f"{provider}, {place or f'two kills, {number}'}{', a third expires' if expired else ''}"
     return Row("SIGKILL batch submitter", name, play)
 
-
-# ---- Ray
 
 _RAY_LOCK = threading.Lock()
 
@@ -815,9 +795,6 @@ class _Cluster:
             self.machines = RayMachines(self._folder / "ray.log")
             self.machines.have(2)
         return self.machines
-
-
-# ---- the table
 
 
 def table(times: int, cluster: Callable[[], RayMachines]) -> list[Row]:
@@ -928,9 +905,6 @@ def run_table(
     if left_out := sum(group.left_out for group in groups.values()):
         print(f"\n{left_out} rows were not run within {seconds:.0f} s")
     return not any(trial.problems for group in groups.values() for trial in group.trials)
-
-
-# ---- the soak
 
 
 def _usage(root: int) -> tuple[float, float]:

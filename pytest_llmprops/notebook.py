@@ -226,9 +226,6 @@ def _fields(value: Any) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-# ---- measuring
-
-
 def measure(
     model: str | Sequence[str],
     suites: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
@@ -390,9 +387,6 @@ def _left(folder: Path) -> str:
     if not _has_record(folder):
         return ""
     return f"; the verdicts so far are in {folder}, and '{resume_command(folder)}' measures the others"
-
-
-# ---- HTML
 
 
 def _html(run: Run) -> Iterator[str]:

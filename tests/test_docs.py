@@ -180,9 +180,6 @@ def test_commands_are_accepted(page: Path) -> None:
             parser().parse_args(words)
 
 
-# ---- the outputs that pages show
-
-
 #: number of blocks with an output, each of which a test compares with what is printed
 OUTPUTS = {"README.md": 1, "extending.md": 2, "gate.md": 1, "runs.md": 3}
 
@@ -231,9 +228,6 @@ def test_outputs_of_runs(
     assert _is_shown(comparison, capsys.readouterr().out)
 
 
-# ---- the code in README.md and docs/models.md
-
-
 def _blocks(path: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
 
@@ -279,9 +273,6 @@ def test_model_example_of_the_docs_runs(run: Runner) -> None:
     run.write("conftest.py", code)
     done = run("--model", "shout:any", "-n", "2")
     assert {v["given"] for v in done.verdicts.values()} == {"0 + 1 =", "1 + 1 =", "2 + 1 ="}
-
-
-# ---- the code in docs/extending.md
 
 
 def test_every_block_is_run() -> None:

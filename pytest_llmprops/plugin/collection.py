@@ -161,8 +161,6 @@ class Collection:
         #: a selected function fails because its benchmark could not be loaded
         self._lacks_benchmark = False
 
-    # ---- creation of items
-
     def parametrize(self, metafunc: pytest.Metafunc, marker: pytest.Mark) -> None:
         """Give the marked function one parameter per case."""
         try:
@@ -276,8 +274,6 @@ class Collection:
         units = {param: cases[param] for param in params}
         return light_items.light_items(light_items.Source(template, verdict, _keywords, phases), units)
 
-    # ---- the cases of items
-
     def unit_of(self, item: pytest.Item) -> Unit | None:
         """Return the case, or the group of cases, of a pytest item; None for other tests."""
         if isinstance(item, light_items.LightItem):
@@ -300,8 +296,6 @@ class Collection:
         if not self._has_searches or isinstance(item, light_items.LightItem):
             return None
         return self._searching().case_of(item)
-
-    # ---- after collection
 
     def add_keywords(self, items: Iterable[pytest.Item]) -> None:
         """Give each case the keyword ``<benchmark>/<task>``, so that ``-k`` selects by task."""

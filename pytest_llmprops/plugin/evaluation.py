@@ -257,8 +257,6 @@ class Evaluation:
         """True if this process has begun to evaluate cases."""
         return self._engine is not None
 
-    # ---- evaluation of cases
-
     def expect(self, shares: Mapping[int, Sequence[Unit]]) -> None:
         """Set the cases of each worker's share, in pytest's order."""
         self._units = {share: list(units) for share, units in shares.items()}
@@ -339,8 +337,6 @@ class Evaluation:
         self._next[share] = end
         self._ready.update((c.key, outcome) for c, outcome in zip(chunk, outcomes, strict=True))
         return self._ready.pop(case.key)
-
-    # ---- the end
 
     def end(self, reason: str) -> None:
         """End the run for a reason that other processes may not know; the broker ends the other workers."""

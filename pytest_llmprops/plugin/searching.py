@@ -262,8 +262,6 @@ class Searching:
         self._measured: dict[CaseKey, Verdict] = {}
         self._failed: set[CaseKey] = set()
 
-    # ---- collection
-
     def parametrize(self, metafunc: pytest.Metafunc, marker: pytest.Mark, selection: Selection) -> None:
         """Give the marked function one parameter per item that can be searched, or skip it with the reason.
 
@@ -309,8 +307,6 @@ class Searching:
         """Return the case of a pytest item that searches; None for other items."""
         benchmark, name = case_name_of(item, "search") or ("", "")
         return self._cases.get((benchmark, searched_by(item)), {}).get(name)
-
-    # ---- the search
 
     def keep_measurement(self, outcome: Outcome) -> None:
         """Keep the verdict of a case that will be searched."""
@@ -381,8 +377,6 @@ class Searching:
             future.cancel()
             raise
 
-    # ---- Allure results
-
     def _label(self, case: Case) -> None:
         """Give the result the labels of the item's case."""
         if not self._writes_allure:
@@ -417,8 +411,6 @@ class Searching:
         texts = [why, *(f"{name}:\n{text}" for name, text in shown)]
         name = _kind_of(search.counterexample).replace("_", " ")
         allure.attach(bounded("\n\n".join(texts)), name, allure.attachment_type.TEXT)
-
-    # ---- reports
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

@@ -123,8 +123,6 @@ def test_error_is_one_line(words: str, message: str, capsys: Capture) -> None:
     assert message in one_error(capsys, "gate", *words.split())
 
 
-# ---- a gate, `llmprops compare` and `llmprops report` draw the same conclusion from the same two runs
-
 #: the report's words for each finding of ``llmprops compare``
 REPORT = {
     "worse": "does worse than",
@@ -207,9 +205,6 @@ def test_example_workflow_compares_with_the_baseline(tmp_path: Path) -> None:
         assert main([*command.split(), f"report-{number}"]) == 0
         text = Path(f"report-{number}", "report.md").read_text(encoding="utf-8")
         assert text.startswith("# new does better than old")
-
-
-# ---- the published homophones: four models' verdicts on every item
 
 
 @pytest.fixture(scope="module")

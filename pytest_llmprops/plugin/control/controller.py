@@ -160,8 +160,6 @@ class Controller:
         self.ended: str | None = None
         self.main_session: pytest.Session | None = None
 
-    # ---- start
-
     def pytest_report_header(self) -> list[str]:
         return header_lines(self.session)
 
@@ -214,8 +212,6 @@ class Controller:
         if capture is not None:
             self.session.evaluation.on_wait = self.terminal.progress.waiting
 
-    # ---- while it runs
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         message = detach(report)
@@ -250,8 +246,6 @@ class Controller:
         distributed_session = self.config.pluginmanager.get_plugin("dsession")
         if distributed_session is not None:
             distributed_session.shouldstop = reason
-
-    # ---- end
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:

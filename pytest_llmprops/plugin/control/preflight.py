@@ -37,8 +37,6 @@ class Preflight:
         #: the models that are called over a network
         self._remote = [label for label, spec in self._chosen.items() if find_backend(spec.backend).remote]
 
-    # ---- before collection
-
     def check(self) -> None:
         """Check what is known before collection.
 
@@ -84,8 +82,6 @@ class Preflight:
             # A run whose replies are all stored needs no key. If one is missing, the call before the run says so.
             if missing and not (cache == "reuse" and holds_replies(config.store, label)):
                 raise UsageError(missing)
-
-    # ---- between collection and the first case
 
     # Last, to print after "collected"; the controller, which opens the record, is registered later and comes later.
     @pytest.hookimpl(trylast=True)
@@ -166,8 +162,6 @@ class Preflight:
         self._controller.ended = reason
         pytest.exit(f"llmprops: {reason}", returncode=pytest.ExitCode.INTERRUPTED)
 
-    # ---- confirmation
-
     def _doubt(self, calls: int, usd: float | None, needed: str) -> str:
         """Return why the run needs a confirmation, and what to do; empty if it needs none, or an option confirms it.
 
@@ -207,8 +201,6 @@ class Preflight:
 
     def _unconfirmed(self, doubt: str) -> pytest.UsageError:
         return pytest.UsageError(f"this run needs a confirmation: {doubt}")
-
-    # ---- the first call
 
     def _try(self, forecast: Forecast, remote: list[str]) -> None:
         """Make one call to each model, with its shortest prompt without a stored reply; the run does not repeat it.
