@@ -132,23 +132,6 @@ def test_the_model_sees_neither_target_nor_label() -> None:
     assert verdict.evidence["clue"] == ["here", "They"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "status", "choice"),
-    [
-        ("woon", "correct", "woon"),
-        ("Lewe!", "wrong", "leef/lewe"),
-        ("bly", "wrong", ""),
-        ("woont", "correct", "woon"),
-    ],
-)
-def test_fenced_reply_is_judged_at_once(answer: str, status: str, choice: str) -> None:
-    """A fenced answer is judged at once; a word that is not in the list is wrong and is not retried."""
-    verdict = verdict_of(item(), says(fenced(answer)))
-    assert (verdict.status, verdict.given, verdict.expected) == (status, choice, "woon")
-    assert verdict.score == (status == "correct")
-    assert verdict.values["run1_retried"] == 0.0
-
-
 def test_one_retry_with_the_papers_sentence() -> None:
     """A reply that breaks the template is retried once with appendix B.3's sentence and the same list."""
     verdict, [first, second] = judged(item(), says("I think woon.", fenced("woon")))
@@ -249,17 +232,21 @@ def test_majority_of_runs(replies: list[str], status: str, score: float) -> None
 
 
 @pytest.mark.parametrize(
-    ("answer", "match", "status", "alike"),
+    ("answer", "match", "status", "given", "alike"),
     [
-        ("woon", "word", "correct", 1.0), ("woon", "paper", "correct", 1.0),
-        ("woon (leef is to be alive)", "word", "correct", 0.0), ("woon (leef is to be alive)", "paper", "wrong", 0.0),
-        ("niks", "word", "wrong", 1.0), ("niks", "paper", "wrong", 1.0),
+        ("woon", "word", "correct", "woon", 1.0), ("woon", "paper", "correct", "woon", 1.0),
+        ("woon (leef is to be alive)", "word", "correct", "woon", 0.0),
+        ("woon (leef is to be alive)", "paper", "wrong", "", 0.0),
+        ("niks", "word", "wrong", "", 1.0), ("niks", "paper", "wrong", "", 1.0),
+        ("Lewe!", "word", "wrong", "leef/lewe", 0.0), ("woont", "word", "correct", "woon", 1.0),
     ],
 )  # fmt: skip
-def test_rules_of_reading_choices(answer: str, match: str, status: str, alike: float) -> None:
-    """The setting decides which rule counts, and the verdict says whether both agree."""
+def test_rules_of_reading_choices(answer: str, match: str, status: str, given: str, alike: float) -> None:
+    """The setting decides which rule counts, and the verdict says whether both agree. Nothing is asked again."""
     verdict = verdict_of(item(), says(f"```{answer}```"), match=match)
     assert (verdict.status, verdict.values["read_alike"]) == (status, alike)
+    assert (verdict.expected, verdict.given) == ("woon", given)
+    assert (verdict.score, verdict.values["run1_retried"]) == (status == "correct", 0.0)
 
 
 def test_rules_differ_in_one_of_the_runs() -> None:
