@@ -115,17 +115,6 @@ def test_a_helper_writes_the_rules() -> None:
     assert "--llm-helper rules=SPEC" in failed.error.message
 
 
-def test_the_request_for_rules_is_the_same_for_every_item() -> None:
-    """All items and runs of a concept make the same request for rules, so it is sent once."""
-    asked = set()
-    for number in range(1, 6):
-        _, [about, *choices] = with_own_rules(writer(GOOD), number=number, runs=3)
-        assert len(choices) == 3
-        assert not any(map(is_about_rules, choices))
-        asked.add(about)
-    assert len(asked) == 1
-
-
 @pytest.mark.parametrize(
     "fault", ["Sure! Here are the rules.", '{"woon": "to dwell"}', f"{GOOD} Hope it helps!", ""]
 )
