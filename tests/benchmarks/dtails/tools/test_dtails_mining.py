@@ -570,20 +570,12 @@ def test_damaged_stored_part_is_named(tmp_path: Path) -> None:
         run(tmp_path)
 
 
-class Silent(Tagger):
-    """A parser that returns no words."""
-
-    def words(self, text: str) -> list[Word]:
-        return []
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"encoder": in_order(nothing=True)}, "no words to count: 0 links in 449 pairs"),
         ({"settings": Settings(min_count=500)}, "0 have two translations that are each aligned 500 times"),
         ({"settings": Settings(min_entropy=2)}, "3 have two .*0 of them an entropy of 2"),
-        ({"target": Silent()}, "no words to count: 0 links"),
     ],
 )
 def test_no_concept_is_left(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
