@@ -18,9 +18,10 @@ settings.load_profile("llmprops")
 # The models of these tests are small. With several threads, libraries spend four times the CPU time, in waiting.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# A shell makes background jobs ignore SIGINT, and the processes that tests start and interrupt would inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell makes background jobs ignore SIGINT, and nohup SIGHUP; the processes that tests start would inherit that.
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 pytest_plugins = [
     "pytester",

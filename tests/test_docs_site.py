@@ -89,9 +89,7 @@ def test_generated_lists_are_complete(site: str) -> None:
         html.unescape(urlopen(f"{site}/{page}.html").read().decode("utf-8")) for page in ("options", "api")
     )
     for option in OPTIONS:
-        shown = (
-            f"{option.dest} = " if option.is_ini_only else f"--{option.name.replace('llm-model', 'model')}"
-        )
+        shown = f"{option.dest} = " if option.is_ini_only else option.names[0]
         assert f"<code>{shown}" in options, option.name
     for command in ("init", "runs promote", "lab eras", "data pull"):
         assert f"<code>llmprops {command}</code>" in options

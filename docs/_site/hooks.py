@@ -75,7 +75,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> 
 def _options() -> Iterator[str]:
     """Yield the list of all options, and of the settings that are only ini keys."""
     for option in OPTIONS:
-        name = "--model" if option.name == "llm-model" else f"--{option.name}"
+        name = option.names[0]
         shown = name if option.flag else f"{name} {option.metavar}"
         if option.is_ini_only:
             shown = f"{option.dest} = {option.metavar}"

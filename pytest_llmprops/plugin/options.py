@@ -293,6 +293,11 @@ class Option:
     def dest(self) -> str:
         return self.name.replace("-", "_")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its names on the command line, first the one that help and messages use."""
+        return ("--model", "--llm-model") if self.name == "llm-model" else (f"--{self.name}",)
+
     def word(self, value: object) -> str:
         """Return the word of a command that gives the value."""
         return f"--override-ini={self.dest}={value}" if self.is_ini_only else f"--{self.name}={value}"
@@ -651,9 +656,6 @@ def add_options(parser: pytest.Parser) -> None:
     """Add every ini key, and the options of those that have one."""
     group = parser.getgroup("llmprops", GROUP)
     for option in OPTIONS:
-        names = [f"--{option.name}"]
-        if option.name == "llm-model":
-            names.insert(0, "--model")
         details: dict[str, str] = {} if option.flag else {"metavar": option.metavar}
         action, kind = "store", "string"
         if option.flag:
@@ -662,7 +664,7 @@ def add_options(parser: pytest.Parser) -> None:
             action, kind = "append", "linelist"
         if not option.is_ini_only:
             group.addoption(
-                *names, dest=option.dest, action=action, default=None, help=option.help, **details
+                *option.names, dest=option.dest, action=action, default=None, help=option.help, **details
             )
         parser.addini(option.dest, option.help, type=kind, default=None)  # type: ignore[arg-type]
 
@@ -737,7 +739,7 @@ def selected_tests(option: Any) -> dict[str, Any]:
 def _text_of(config: pytest.Config, option: Option) -> tuple[Any, str]:
     """Return the text of an option, or its texts, and where it is from; None if it is not given."""
     # A baseline sets ini keys among the options.
-    value, origin = config.getoption(option.dest, None), f"--{option.name}"
+    value, origin = config.getoption(option.dest, None), option.names[0]
     if value is None:
         value, origin = config.getini(option.dest), f"ini key {option.dest}"
     return (None if value == [] or (value == "" and not option.flag) else value), origin

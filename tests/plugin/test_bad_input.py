@@ -107,7 +107,13 @@ def test_other_parameters_are_taken(pytester: pytest.Pytester, param: str) -> No
         (("--model", "nosuch:model"), ("unknown backend", "nosuch")),
         (("--model", "fake:echo", "-n", "2", "--llm-run", "run\udcff"), ("run\\xff", "UTF-8", "-n 0")),
         (("--model", "openai:"), ("model name is missing",)),
-        (("--model", "gpt-4o, gpt-5"), ("each model needs its own option: --model gpt-4o --model gpt-5",)),
+        (
+            ("--model", "gpt-4o, gpt-5"),
+            (
+                "--model gpt-4o, gpt-5: ",
+                "each model needs its own option: --model gpt-4o --model gpt-5",
+            ),
+        ),
         (("-m", "not htest"), ("-m not htest: htest is a benchmark, not a marker; select it with -k htest",)),
         (("--model", "fake:echo?nosuch"), ("NAME?key=value",)),
         (("--model", "llamacpp:nosuch.gguf"), ("nosuch.gguf",)),

@@ -352,13 +352,13 @@ def test_full_disk_stops_the_run(run: Runner, cache: str) -> None:
 #: makes writes of reports of workers fail; an empty file takes no disk space
 FULL_FOR_REPORTS = """
 import errno, os
-from pytest_llmprops.plugin import collection
-write = collection.write_text
+from pytest_llmprops.plugin import worker_files
+write = worker_files.write_text
 def full(path, text):
     if text and path.name in {files}:
         raise OSError(errno.ENOSPC, "No space left on device")
     write(path, text)
-collection.write_text = full
+worker_files.write_text = full
 """
 
 
