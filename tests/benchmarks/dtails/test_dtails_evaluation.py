@@ -46,7 +46,10 @@ def test_selection_without_rules() -> None:
 
 
 def test_selection_with_rules() -> None:
-    """Figure 8: the rules come directly after a colon, as the system prompt; the question refers to them."""
+    """Figure 8: the rules come directly after a colon, as the system prompt; the question refers to them.
+
+    The retry is the prompt followed by the paper's sentence; the system prompt stays.
+    """
     rules = prompts.shown_rules({"leef/lewe": "to be alive", "woon": "to dwell"})
     prompt = prompts.selection("live", "They live here.", NAMED, language="Afrikaans", rules=rules)
     assert [message.role for message in prompt] == ["system", "user"]
@@ -59,14 +62,9 @@ def test_selection_with_rules() -> None:
         'Based on the provided rules, please select the best translation of "live" in "They'
     )
     assert user.endswith("```answer```.")
-
-
-def test_retry() -> None:
-    """The retry is the prompt followed by the paper's sentence; the system prompt stays."""
-    first = prompts.selection("live", "They live here.", NAMED, language="Afrikaans", rules="{}")
-    system, user = prompts.retried(first, NAMED)
+    first, again = prompts.retried(prompt, NAMED)
     sentence = " Please enclose your selected translation from ['woon', 'leef/lewe'] with 3 back ticks."
-    assert (system, user.content) == (first[0], first[1].content + sentence)
+    assert (first.content, again.content) == (system, user + sentence)
 
 
 def test_rule_generation() -> None:
@@ -91,14 +89,10 @@ def test_rule_generation() -> None:
         user.content + " Here are sentences where each word is used in context to help you:"
         " {'woon': [\"We live in 'Paris'.\"], 'leef/lewe': []}"
     )
-
-
-def test_names_and_sentences_in_the_prompt_for_rules() -> None:
-    """Three names are joined by commas and "and"; a sentence with both kinds of quotes is escaped as in Python."""
+    # Names are joined by commas and "and"; a sentence with both kinds of quotes is escaped as in Python.
     [_, user] = prompts.rule_generation("x", [["a"], ["b"], ["c"]], "Afrikaans", {"a": ['It\'s "a".']})
-    prompt = user.content
-    assert ' between "a", "b", and "c" and in which contexts' in prompt
-    assert prompt.endswith(""" to help you: {'a': ['It\\'s "a".'], 'b': [], 'c': []}""")
+    assert ' between "a", "b", and "c" and in which contexts' in user.content
+    assert user.content.endswith(""" to help you: {'a': ['It\\'s "a".'], 'b': [], 'c': []}""")
 
 
 def test_orders_are_seeded_and_uniform() -> None:
@@ -127,28 +121,15 @@ def test_prompt_matches_the_paper() -> None:
 
 
 def test_the_model_sees_neither_target_nor_label() -> None:
-    """Items that differ only in label, translation, clue and part of speech make the same request."""
-    one = item(label=LIVE[0], target="Hulle lewe hier.", clue=("here",), pos="NOUN")
-    requests = [measured(i, lambda r: fenced("woon"), runs=3)[1] for i in (one, item())]
-    assert requests[0] == requests[1]
-    assert len(requests[0]) == 3
+    """Items that differ only in label, translation, clue and part of speech make the same request.
 
-
-@pytest.mark.parametrize(
-    ("answer", "status", "choice"),
-    [
-        ("woon", "correct", "woon"),
-        ("Lewe!", "wrong", "leef/lewe"),
-        ("bly", "wrong", ""),
-        ("woont", "correct", "woon"),
-    ],
-)
-def test_fenced_reply_is_judged_at_once(answer: str, status: str, choice: str) -> None:
-    """A fenced answer is judged at once; a word that is not in the list is wrong and is not retried."""
-    verdict = verdict_of(item(), says(fenced(answer)))
-    assert (verdict.status, verdict.given, verdict.expected) == (status, choice, "woon")
-    assert verdict.score == (status == "correct")
-    assert verdict.values["run1_retried"] == 0.0
+    The evidence shows the deciding words.
+    """
+    one = item(label=LIVE[0], target="Hulle lewe hier.", clue=("here", "They"), pos="NOUN")
+    verdict, requests = judged(one, lambda r: fenced("woon"), runs=3)
+    assert requests == judged(item(), lambda r: fenced("woon"), runs=3)[1]
+    assert len(requests) == 3
+    assert verdict.evidence["clue"] == ["here", "They"]
 
 
 def test_one_retry_with_the_papers_sentence() -> None:
@@ -163,8 +144,6 @@ def test_one_retry_with_the_papers_sentence() -> None:
 
 
 CUT = Reply("First, let us think", finish_reason="length")
-
-
 WITHHELD = Reply("", finish_reason="content_filter")
 
 
@@ -252,26 +231,22 @@ def test_majority_of_runs(replies: list[str], status: str, score: float) -> None
         assert bool(verdict.values[f"run{number}_position"]) == (word != "-")
 
 
-def test_evidence_shows_the_clue() -> None:
-    """The evidence shows the deciding words if the row names them, and the prompt never does."""
-    subject = item(clue=("here", "They"))
-    verdict, requests = judged(subject, lambda r: fenced("woon"))
-    assert verdict.evidence["clue"] == ["here", "They"]
-    assert "here; They" not in prompt_of(requests[0])
-
-
 @pytest.mark.parametrize(
-    ("answer", "match", "status", "alike"),
+    ("answer", "match", "status", "given", "alike"),
     [
-        ("woon", "word", "correct", 1.0), ("woon", "paper", "correct", 1.0),
-        ("woon (leef is to be alive)", "word", "correct", 0.0), ("woon (leef is to be alive)", "paper", "wrong", 0.0),
-        ("niks", "word", "wrong", 1.0), ("niks", "paper", "wrong", 1.0),
+        ("woon", "word", "correct", "woon", 1.0), ("woon", "paper", "correct", "woon", 1.0),
+        ("woon (leef is to be alive)", "word", "correct", "woon", 0.0),
+        ("woon (leef is to be alive)", "paper", "wrong", "", 0.0),
+        ("niks", "word", "wrong", "", 1.0), ("niks", "paper", "wrong", "", 1.0),
+        ("Lewe!", "word", "wrong", "leef/lewe", 0.0), ("woont", "word", "correct", "woon", 1.0),
     ],
 )  # fmt: skip
-def test_rules_of_reading_choices(answer: str, match: str, status: str, alike: float) -> None:
-    """The setting decides which rule counts, and the verdict says whether both agree."""
+def test_rules_of_reading_choices(answer: str, match: str, status: str, given: str, alike: float) -> None:
+    """The setting decides which rule counts, and the verdict says whether both agree. Nothing is asked again."""
     verdict = verdict_of(item(), says(f"```{answer}```"), match=match)
     assert (verdict.status, verdict.values["read_alike"]) == (status, alike)
+    assert (verdict.expected, verdict.given) == ("woon", given)
+    assert (verdict.score, verdict.values["run1_retried"]) == (status == "correct", 0.0)
 
 
 def test_rules_differ_in_one_of_the_runs() -> None:
@@ -368,26 +343,24 @@ def test_rules_of_reading_translations(text: str, match: str, status: str, alike
     assert (verdict.status, verdict.values["read_alike"]) == (status, alike)
 
 
-def test_similar_word_by_unicode() -> None:
-    """Without a parser the Unicode words are compared, and values, reason and evidence say so."""
-    verdict = translated("Hulle is hier woonagtog.")
+@pytest.mark.parametrize(
+    ("text", "helpers", "by"),
+    [
+        ("Hulle is hier woonagtog.", {}, "unicode-words"),
+        ("Hulle iswoonagtoghier.", {"parse": parser("Hulle", "is", "woonagtog", "hier")}, "stanza 1.0 af"),
+    ],
+    ids=["Unicode", "parser"],
+)
+def test_a_similar_word(text: str, helpers: dict[str, Answer], by: str) -> None:
+    """The words of the parser are compared, or without one the Unicode words; values, reason and evidence say which."""
+    verdict = translated(text, helpers=helpers)
     assert verdict.status == "correct"
-    assert verdict.reason == "translated with woonagtig (similar word, ratio 0.89; words by unicode-words)"
+    assert verdict.reason == f"translated with woonagtig (similar word, ratio 0.89; words by {by})"
     values = verdict.values
-    assert (values["substring"], values["chosen"], values["parser"]) == (0.0, 2.0, 0.0)
+    assert (values["substring"], values["chosen"], values["parser"]) == (0.0, 2.0, float(bool(helpers)))
     assert values["ratio"] == pytest.approx(16 / 18, abs=1e-4)
-    assert verdict.evidence["tokenizer"] == "unicode-words"
-
-
-def test_similar_word_by_the_parser() -> None:
-    """With a parser its words are compared, including one that is not a Unicode word."""
-    text = "Hulle iswoonagtoghier."
-    assert translated(text).status == "wrong", "as one Unicode word it is like nothing"
-    verdict = translated(text, helpers={"parse": parser("Hulle", "is", "woonagtog", "hier")})
-    assert verdict.status == "correct"
-    assert verdict.reason == "translated with woonagtig (similar word, ratio 0.89; words by stanza 1.0 af)"
-    assert verdict.values["parser"] == 1.0
-    assert verdict.evidence["tokenizer"] == "stanza 1.0 af"
+    assert verdict.evidence["tokenizer"] == by
+    assert translated("Hulle iswoonagtoghier.").status == "wrong", "as one Unicode word it is like nothing"
 
 
 def test_request_to_the_parser() -> None:
@@ -468,26 +441,25 @@ def test_texts_that_are_not_a_translation(reply: str | Reply, status: str, reaso
 
 
 NAMES = ("weet", "ken/kan")
-
-
 KNOW = recorded_items("know", NAMES, ["weet", "ken/kan", "weet"])
-
-
 TRANSLATED = recorded_items("know", NAMES, ["weet", "ken/kan", "weet"], tasks=("translate",))
-
-
 SENTENCES = {"dtails/af/know": {"weet": ("I know that.", "They know."), "ken/kan": ()}}
 
 
-def selections(folder: Path) -> list[tuple[VerdictRecord, dict[str, Any]]]:
-    """Return every record of a run with its evidence."""
-    return [(record, dict(record.evidence)) for record in read_run(folder).records]
-
-
 def test_the_order_of_every_run_is_kept(tmp_path: Path) -> None:
-    """The evidence has each run's order, which with the position gives the variation chosen."""
-    records = selections(measure(tmp_path / "run", KNOW, {"m": takes(1)}, runs=5))
-    for record, evidence in records:
+    """The evidence has each run's order, which with the position gives the variation chosen, and no reply.
+
+    The values say that there was a retry.
+    """
+
+    def stumbles(request: Request) -> str | Reply | BackendError:
+        return takes(1)(request) if "with 3 back ticks" in prompt_of(request) else "Well."
+
+    records = read_run(measure(tmp_path / "run", KNOW, {"m": stumbles}, runs=5)).records
+    for record in records:
+        evidence: dict[str, Any] = dict(record.evidence)
+        assert set(evidence) == {"concept", "sentence", "variations", "shown", "read_by"}
+        assert [record.values[f"run{n}_retried"] for n in range(1, 6)] == [1.0] * 5
         assert (evidence["concept"], evidence["variations"]) == ("know", list(NAMES))
         assert evidence["sentence"] == f"Sentence {int(record.id[-2:])} on know."
         assert [set(shown) for shown in evidence["shown"]] == [set(NAMES)] * 5
@@ -496,19 +468,7 @@ def test_the_order_of_every_run_is_kept(tmp_path: Path) -> None:
         ]
         right = [bool(record.values[f"run{n}_right"]) for n in range(1, 6)]
         assert [name == record.expected for name in chosen] == right
-    assert len({tuple(shown) for _, evidence in records for shown in evidence["shown"]}) == 2
-
-
-def test_evidence_has_no_replies(tmp_path: Path) -> None:
-    """The evidence has no reply, also after a retry, and the values say that there was a retry."""
-
-    def stumbles(request: Request) -> str | Reply | BackendError:
-        return takes(2)(request) if "with 3 back ticks" in prompt_of(request) else "Well."
-
-    for record, evidence in selections(measure(tmp_path / "run", KNOW, {"m": stumbles}, runs=2)):
-        assert [record.values[f"run{n}_retried"] for n in (1, 2)] == [1.0, 1.0]
-        assert len(evidence["shown"]) == 2
-        assert set(record.evidence) == {"concept", "sentence", "variations", "shown", "read_by"}
+    assert len({tuple(shown) for record in records for shown in record.evidence["shown"]}) == 2
 
 
 def test_rules_with_their_sentences(tmp_path: Path) -> None:
@@ -519,17 +479,22 @@ def test_rules_with_their_sentences(tmp_path: Path) -> None:
         "weet": {"variation": "weet", "rule": "when it is weet", "sentences": 2},
         "ken/kan": {"variation": "ken/kan", "rule": "when it is ken/kan"},
     }
-    for record, evidence in selections(measure(tmp_path / "run", KNOW, right, **own)):
-        assert evidence["rules"] == [known[record.expected]]
-    both = selections(measure(tmp_path / "two", KNOW, first, runs=8, **own))
-    assert [evidence["rules"] for _, evidence in both] == [list(known.values())] * 3
-    once = selections(measure(tmp_path / "one", KNOW, first, **own))
-    assert any(record.expected != evidence["shown"][0][0] for record, evidence in once)
-    for record, evidence in once:
-        assert {rule["variation"] for rule in evidence["rules"]} == {record.expected, evidence["shown"][0][0]}
+
+    def evidence(name: str, model: Any, **settings: Any) -> list[tuple[VerdictRecord, Any]]:
+        folder = measure(tmp_path / name, KNOW, model, **settings)
+        return [(record, record.evidence) for record in read_run(folder).records]
+
+    for record, kept in evidence("run", right, **own):
+        assert kept["rules"] == [known[record.expected]]
+    both = evidence("two", first, runs=8, **own)
+    assert [kept["rules"] for _, kept in both] == [list(known.values())] * 3
+    once = evidence("one", first, **own)
+    assert any(record.expected != kept["shown"][0][0] for record, kept in once)
+    for record, kept in once:
+        assert {rule["variation"] for rule in kept["rules"]} == {record.expected, kept["shown"][0][0]}
     by_hand = {"weet": "by hand: weet", "ken/kan": "by hand: ken"}
-    for record, evidence in selections(measure(tmp_path / "file", KNOW, right, rules="some.json")):
-        [rule] = evidence["rules"]
+    for record, kept in evidence("file", right, rules="some.json"):
+        [rule] = kept["rules"]
         assert (rule["rule"], rule["sentences"]) == (by_hand[record.expected], 7)
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_llmprops.benchmarks.dtails.benchmark import Dtails
 from pytest_llmprops.benchmarks.dtails.items import (
     LANGUAGES,
     Row,
@@ -27,7 +28,7 @@ from pytest_llmprops.benchmarks.dtails.items import (
 )
 from pytest_llmprops.benchmarks.dtails.reading import read_translation
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.items import check_unique
+from pytest_llmprops.core.items import check_unique, limited
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.dtails import row as valid_row
@@ -91,6 +92,7 @@ def test_variations_that_are_not_a_list(text: str) -> None:
     ("changes", "what"),
     [
         ({"label": "maan"}, "label 'maan' is not one of the variations 'son, sol/sole'"),
+        ({"label": "\x1b[2J"}, r"label '\x1b[2J' is not one of the variations 'son, sol/sole'"),
         ({"label": " "}, "the label is empty"),
         ({"label": "son/"}, "label: variation 'son/' has an empty form"),
         ({"variations": "['a/x', 'b/x']", "label": "x"}, "label 'x' fits 2 of the variations 'a/x, b/x'"),
@@ -310,7 +312,10 @@ def test_concepts(language: str) -> None:
 
 @every_language
 def test_sentences_and_translations(language: str) -> None:
-    """An English sentence has the clue and is read as no variation; a translation is read as its label."""
+    """An English sentence has the clue and is read as no variation; a translation is read as its label.
+
+    All text is in NFC, and two variations share no form.
+    """
     for row in rows_of(language):
         variations = [v.forms for v in row.variations]
         echo = unicode_words(row.sentence)
@@ -319,7 +324,12 @@ def test_sentences_and_translations(language: str) -> None:
         assert all(part in row.sentence for part in row.clue), row.id
         assert row.concept not in row.clue, row.id
         assert row.sentence.isascii()
-        assert not [f for v in row.variations for f in v.forms if stands_in(f, row.sentence)], row.id
+        forms = [form for variation in variations for form in variation]
+        assert not [form for form in forms if stands_in(form, row.sentence)], row.id
+        assert len(forms) == len(set(forms))
+        for text in (row.sentence, row.target, *forms):
+            assert unicodedata.is_normalized("NFC", text), row.id
+            assert text == text.strip(), row.id
         reading = read_translation(row.target, variations, (), source=row.sentence, concept=row.concept)
         assert (reading.index, reading.how) == (row.label, "substring"), row.id
 
@@ -339,25 +349,19 @@ def test_no_sentence_defines_the_relative(language: str) -> None:
     assert [row.sentence for row in rows if definition.search(row.sentence)] == []
 
 
-@every_language
-def test_texts_are_normalised(language: str) -> None:
-    """All built-in text is in NFC, and two variations share no form."""
-    for row in rows_of(language):
-        forms = [form for variation in row.variations for form in variation.forms]
-        assert len(forms) == len(set(forms))
-        for text in (row.sentence, row.target, *forms):
-            assert unicodedata.is_normalized("NFC", text), row.id
-            assert text == text.strip(), row.id
-
-
 def test_ids() -> None:
-    """Ids are unique, in the form dtails/lang/concept/n, and an item's cluster is its concept."""
+    """Ids are unique, in the form dtails/lang/concept/n, and an item's cluster is its concept.
+
+    A limit of one has one sentence of every concept, the same for both tasks.
+    """
     all_items = list(items(builtin_files()))
     check_unique(all_items, "dtails")
     for item in all_items:
         assert re.fullmatch(r"dtails/[a-z]{2}/[a-z-]+/\d\d(\+translate)?", item.id)
         assert item.base_id.rpartition("/")[0] == item.cluster
         assert item.cluster == f"dtails/{item.language}/{item['concept']}"
+    chosen = limited(all_items, 1, seed=0, per_cluster=Dtails.limit_per_cluster)
+    assert len(chosen) == 2 * len({i.base_id for i in chosen}) == 2 * len({i.cluster for i in all_items})
 
 
 def test_note_says_that_no_native_speaker_checked_the_data() -> None:

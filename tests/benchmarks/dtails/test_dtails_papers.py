@@ -78,12 +78,8 @@ def test_figure_2_in_one_command(tmp_path: Path, data: tuple[str, ...], capfd: C
     text = capfd.readouterr().out
     folders = sorted((tmp_path / "reports" / "runs").iterdir())
     runs = [read_run(folder) for folder in folders]
-    assert [run.facts.protocols["dtails"].settings["rules"] for run in runs] == [
-        "none",
-        "self",
-        "helper",
-        "none",
-    ]
+    settings = [run.facts.protocols["dtails"].settings["rules"] for run in runs]
+    assert settings == ["none", "self", "helper", "none"]
     assert {run.facts.protocols["dtails"].name for run in runs} == {"paper"}
     assert [len(run.records) for run in runs] == [6, 6, 6, 6]
     assert [{record.task for record in run.records} for run in runs] == [{"select"}] * 3 + [{"translate"}]
@@ -91,12 +87,8 @@ def test_figure_2_in_one_command(tmp_path: Path, data: tuple[str, ...], capfd: C
     assert text.rindex("llmprops plan") < text.index("run record:")
     title = "Accuracy by language, model and rules (figure 2)"
     rows = table_rows(text, title)
-    assert [row[1].strip() for row in rows[:4]] == [
-        "no rules",
-        "self rules",
-        f"rules of {model}",
-        "translates",
-    ]
+    names = [row[1].strip() for row in rows[:4]]
+    assert names == ["no rules", "self rules", f"rules of {model}", "translates"]
     assert rows[4][0] == "frequency baseline"
     # 2 of 5 sentences have the constant translation's word; the Armenian one does not.
     assert [cell.strip() for cell in rows[3][-2:]] == ["20.0", "0.0"]
@@ -115,25 +107,6 @@ def test_figure_2_in_one_command(tmp_path: Path, data: tuple[str, ...], capfd: C
     gains = [row[0] for row in table_rows(capfd.readouterr().out, "Gains in percentage points (section 4)")]
     assert len(gains) == 3
     assert gains[0] == "best model that selects, less best translation system"
-
-
-def test_rules_of_files(tmp_path: Path, data: tuple[str, ...], capfd: Capture) -> None:
-    """Files of rules are used by one of the commands only; without translation systems, that is said."""
-    model = write_chooser(tmp_path)
-    folder = data[1]
-    assert main(["lab", "dtails", "rules", "--model", model, "--data", folder, "--lang", "af", "hy"]) == 0
-    files = ",".join(sorted(str(file.name) for file in tmp_path.glob("rules-*.json")))
-    capfd.readouterr()
-    settings = ("--llm-set", f"dtails.rules={files}", "--llm-set", "dtails.runs=1")
-    assert measure("dtails/figure-2", "--model", model, *settings, *data, "--out", "out") == 0
-    said = capfd.readouterr().out
-    assert "not measured without a --model that serves requests of the kind 'translate'" in said
-    runs = [read_run(folder) for folder in sorted((tmp_path / "reports" / "runs").iterdir())]
-    assert [run.facts.protocols["dtails"].settings["rules"] for run in runs] == ["none", "self", files]
-    assert {run.facts.protocols["dtails"].settings["runs"] for run in runs} == {1}
-    written = {path.name for path in Path("out").rglob("*.*")}
-    assert written == {"table.md", "table.csv", "dtails-figure-2.svg", "dtails-figure-2.png"}
-    assert "kind 'translate'" in Path("out/table.md").read_text(encoding="utf-8")
 
 
 def test_a_model_of_another_kind(tmp_path: Path, data: tuple[str, ...], capfd: Capture) -> None:
@@ -156,16 +129,21 @@ def test_every_entry_of_the_suite(
     assert text.count("call-file=") >= 1
     if table.results:
         assert "[1]" in text
-    shown = {
-        "figure-5": "Positions chosen of 2",
-        "figure-6": "Positions chosen of 3",
-    }
+    shown = {"figure-5": "Positions chosen of 2", "figure-6": "Positions chosen of 3"}
     assert shown.get(table.id.partition("/")[2], "Accuracy by language, model and rules") in text
 
 
 def test_a_killed_measurement_is_resumed(tmp_path: Path, data: tuple[str, ...], capfd: Capture) -> None:
-    """A command that was interrupted in the second of its runs goes on there, and asks nothing twice."""
+    """A command that was interrupted in the second of its runs goes on there, and asks nothing twice.
+
+    Files of rules are used by one of the commands only; without translation systems, that is said.
+    """
     model = write_chooser(tmp_path)
+    assert main(["lab", "dtails", "rules", "--model", model, "--data", data[1], "--lang", "af", "hy"]) == 0
+    (tmp_path / "asked.jsonl").unlink()
+    files = ",".join(sorted(file.name for file in tmp_path.glob("rules-*.json")))
+    settings = ("--llm-set", f"dtails.rules={files}", "--llm-set", "dtails.runs=1")
+    words = ("--model", model, *settings, *data, "--out", "out")
     file = tmp_path / "chooser.py"
     whole = file.read_text(encoding="utf-8")
     stop = (
@@ -174,21 +152,29 @@ def test_a_killed_measurement_is_resumed(tmp_path: Path, data: tuple[str, ...], 
     )
     file.write_text(whole.replace("    with LOG.open", f"{stop}    with LOG.open"), encoding="utf-8")
     Path("stop").touch()
-    assert measure("dtails/figure-2", "--model", model, *data) not in (0, 1)
+    assert measure("dtails/figure-2", *words) not in (0, 1)
     before = asked(tmp_path, rules=False)
     assert before
     assert len(list((tmp_path / "reports" / "runs").iterdir())) == 2
     Path("stop").unlink()
     capfd.readouterr()
-    assert measure("dtails/figure-2", "--model", model, *data) == 0
-    assert capfd.readouterr().out.count("already measured:") == 1
+    assert measure("dtails/figure-2", *words) == 0
+    said = capfd.readouterr().out
+    assert said.count("already measured:") == 1
+    assert "not measured without a --model that serves requests of the kind 'translate'" in said
     after = asked(tmp_path, rules=False)
     assert after[: len(before)] == before
-    # The second run makes as many choices as the first. (A choice of two words is asked twice in the same order.)
+    # The second run makes as many choices as the first, and the third, of the same rules, has the stored replies.
     assert len(after) == 2 * len(before)
     # The replies with rules arrived just before the process was killed, so they may not have been stored.
     assert max(Counter(asked(tmp_path, rules=True)).values()) <= 2
-    assert all(read_run(folder).facts.complete for folder in (tmp_path / "reports" / "runs").iterdir())
+    runs = [read_run(folder).facts for folder in sorted((tmp_path / "reports" / "runs").iterdir())]
+    assert all(run.complete for run in runs)
+    used = [run.protocols["dtails"].settings for run in runs]
+    assert [(one["rules"], one["runs"]) for one in used] == [("none", 1), ("self", 1), (files, 1)]
+    written = {path.name for path in Path("out").rglob("*.*")}
+    assert written == {"table.md", "table.csv", "dtails-figure-2.svg", "dtails-figure-2.png"}
+    assert "kind 'translate'" in Path("out/table.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -197,27 +183,23 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return tuple(map(str, write(tmp_path_factory.mktemp("corpus"), pairs(1_500))))
 
 
-@pytest.mark.parametrize("table", OTHERS, ids=lambda table: table.id)
+@pytest.mark.parametrize("listed", {table.command: None for table in OTHERS})
 def test_every_other_entry(
-    tmp_path: Path,
-    corpus: tuple[str, ...],
-    capfd: Capture,
-    monkeypatch: pytest.MonkeyPatch,
-    table: PaperTable,
+    tmp_path: Path, corpus: tuple[str, ...], capfd: Capture, monkeypatch: pytest.MonkeyPatch, listed: str
 ) -> None:
-    """The commands of an entry run one after the other as they are listed, with filled sheets between them."""
+    """The commands of entries run one after the other as they are listed, with filled sheets between them."""
     monkeypatch.setattr("pytest_llmprops.models.registry.registered", {})
     monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.senses.find_wordnet", lambda: None)
     register_model("planted", factory, kinds=("parse",))
     register_model("planted-encoder", encoder_factory, kinds=("embed",))
-    model, extracts = write_chooser(tmp_path), "extract" in table.command
+    model, extracts = write_chooser(tmp_path), "extract" in listed
     values = {
         "SPEC": [model], "XX": ["xx" if extracts else "af"], "DIR": ["dir"], "FILE": ["rules.json"],
         "RULES": ["rules.json"], "SHEETS": ["sheets"],
     }  # fmt: skip
-    if "--rules FILE" in table.command and "dtails rules" not in table.command:
+    if "--rules FILE" in listed and "dtails rules" not in listed:
         assert main(["lab", "dtails", "rules", "--model", model, "--lang", "af", "--out", "rules.json"]) == 0
-    for command in table.command.split(" && "):
+    for command in listed.split(" && "):
         words = shlex.split(command)[1:]
         if words[2] == "extract":
             values |= {"EN": [corpus[0]], "TARGET": [corpus[1]]}
@@ -239,14 +221,12 @@ def test_every_other_entry(
         )
     said = capfd.readouterr().out
     wanted = {
-        "table-2": "sufficient context",
-        "table-4": "rule",
-        "table-5": "kappa",
-        "table-6": "kappa",
+        "table-2": "sufficient context", "table-4": "rule", "table-5": "kappa", "table-6": "kappa",
         "section-2.1": "variations",
-    }
-    assert wanted.get(table.id.partition("/")[2], "") in said
-    assert papers.list_markdown([table])
+    }  # fmt: skip
+    tables = [table for table in OTHERS if table.command == listed]
+    assert all(wanted.get(table.id.partition("/")[2], "") in said for table in tables)
+    assert papers.list_markdown(tables)
 
 
 def _answer(line: dict[str, str]) -> dict[str, str]:

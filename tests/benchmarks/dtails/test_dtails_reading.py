@@ -21,26 +21,9 @@ from pytest_llmprops.benchmarks.dtails.reading import (
     read_selection,
     read_translation,
 )
-from pytest_llmprops.benchmarks.dtails.text import inflected, occurs, quoted_list, trimmed
+from pytest_llmprops.benchmarks.dtails.text import inflected, quoted_list
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data
-
-
-def test_trimming_keeps_vowel_signs() -> None:
-    """Quotes and brackets are trimmed, and a vowel sign at the end of an Indic word stays."""
-    assert trimmed("**「நம்மை」**.") == "நம்மை"
-    assert trimmed("...") == ""
-
-
-def test_whole_word_occurrence() -> None:
-    """A form inside a longer word is not a whole word, except in scripts without spaces."""
-    assert occurs("te", "beteken")
-    assert occurs("te", "beteken te veel", whole=True)
-    assert not occurs("te", "beteken", whole=True)
-    assert occurs("学生", "a学生b", whole=True)
-    assert occurs("it", "答えはitです", whole=True)
-    assert not occurs("நம", "நமது", whole=True), "a vowel sign goes on with the word"
-    assert not occurs("", "x")
 
 
 def test_quoted_list_has_no_escapes() -> None:
@@ -64,8 +47,6 @@ def test_inflected_forms(form: str, text: str, start: int) -> None:
 
 
 SEE = (("gesien",), ("kyk",), ("sien",))
-
-
 TELL = (("gesê", "sê"), ("vertel",))
 
 
@@ -253,11 +234,7 @@ def test_clothes_for_legs_and_feet_are_written_in_three_ways() -> None:
 
 
 Row = dict[str, str]
-
-
 KNOW = (("weet",), ("ken",))
-
-
 every_language = pytest.mark.parametrize("language", LANGUAGES)
 
 
@@ -336,6 +313,7 @@ def test_labels_with_all_others_rejected_or_listed(
         ("دايي", "دایی"), ("كهنه", "کهنه"), ("می دانم", "می\u200cدانم"), ("می\\u200cدانم", "می\u200cدانم"),
         ("ｺｰﾄ", "コート"), ("こうと", "コウト"), ("लडका", "लड़का"), ("ल\u0921\u093cका", "ल\u095cका"),
         ("माँग", "मांग"), ("zinat", "zināt"), ("se\u0302", "sê"), ("ＫＥＮ", "ken"), ("Իրենց", "իրենց"),
+        ("**「நம்மை」**", "நம்மை"),
     ],
 )  # fmt: skip
 def test_spelling_variants(written: str, form: str) -> None:
@@ -471,22 +449,17 @@ def test_parts_that_belong_to_the_translation(reply: str, source: str, form: str
 
 
 @pytest.mark.parametrize(
-    "text", [ENGLISH, f"Translation: {ENGLISH}", "I would say that it is dry, and that is toe.", "(toe)"]
-)
-def test_english_is_no_translation(text: str) -> None:
-    """The English sentence or another one has no variation, also if a form of one is an English word."""
-    forms = (("toe",), ("pick",), ("dry",))
+    "text",
+    [
+        ENGLISH, f"Translation: {ENGLISH}", "I would say that it is dry, and that is toe.", "(toe)",
+        "Dit is droog.\n\nNota: wanneer kan ook.", "Dit is droog.\n\nNote: wanner is possible.",
+    ],
+)  # fmt: skip
+def test_english_and_notes_are_no_translation(text: str) -> None:
+    """English has no variation, also if a form of one is an English word, nor has a note, also for a similar word."""
+    forms = (("toe",), ("pick",), ("dry",), ("wanneer",))
     reading = read_translation(text, forms, unicode_words(text), source=ENGLISH)
     assert (reading.index is None) == (text != "(toe)")
-
-
-def test_a_note_is_no_translation() -> None:
-    """A variation that only a note names is not used, whole or as a similar word."""
-    for text in ("Dit is droog.\n\nNota: wanneer kan ook.", "Dit is droog.\n\nNote: wanner is possible."):
-        assert (
-            read_translation(text, (("wanneer",), ("toe",)), unicode_words(text), source=ENGLISH).index
-            is None
-        )
 
 
 @pytest.mark.parametrize(

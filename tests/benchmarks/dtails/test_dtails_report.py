@@ -31,14 +31,7 @@ TITLE = "Accuracy by language, model and rules (figure 2)"
 AF = items("know", ("weet", "ken"), ["weet", "ken", "weet"]) + items(
     "when", ("toe", "wanneer"), ["toe", "wanneer", "toe"]
 )
-
-
 FA = items("date", ("خرما", "رطب", "خارک"), ["خرما", "رطب", "خرما"], language="fa")
-
-
-ASKED = AF + FA
-
-
 BOTH = items("know", ("weet", "ken"), ["weet", "ken", "weet"], tasks=("select", "translate"))
 
 
@@ -74,34 +67,6 @@ def figure(content: Report, name: str) -> Any:
     """Draw a plot of the section and return it."""
     [one] = [b for b in blocks(content.sections[0].blocks) if isinstance(b, Figure) and b.name == name]
     return one.draw()
-
-
-def test_every_model_and_rules_setting_has_a_row(tmp_path: Path) -> None:
-    """Runs are listed by rules setting: none, the model's own, and those of a file by its name."""
-    model = {"m": with_rules(knows(ASKED))}
-    folders = [
-        measure(tmp_path / str(n), ASKED, model, rules=rules)
-        for n, rules in enumerate(["/home/me/rules-af-gpt-4o.json,x/rules-fa-gpt-4o.json", "none", "self"])
-    ]
-    rows = rows_of(report(*folders))
-    assert list(rows) == [
-        ("m", "no rules"), ("m", "self rules"), ("m", "rules of gpt-4o"), ("frequency baseline", ""),
-    ]  # fmt: skip
-    assert {rows["m", rules][code] for _, rules in list(rows)[:3] for code in ("Afrikaans", "Farsi")} == {
-        "100.0"
-    }
-
-
-def test_baselines_are_in_sample_and_the_languages_own(tmp_path: Path) -> None:
-    """Each language has its own frequency baseline, as a row of the table and as a line in its panel."""
-    content = report(measure(tmp_path / "run", ASKED, {"m": takes(1)}))
-    baseline = rows_of(content)["frequency baseline", ""]
-    assert (baseline["Afrikaans"], baseline["Farsi"]) == ("66.7", "66.7")
-    plot = figure(content, "dtails-figure-2")
-    for axes in plot.axes:
-        dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
-        assert [line.get_ydata()[0] for line in dashed] == pytest.approx([2 / 3], abs=1e-5)
-    assert "frequency baseline, in-sample" in [text.get_text() for text in plot.legends[0].get_texts()]
 
 
 def test_several_runs_have_mean_and_deviation(tmp_path: Path) -> None:
@@ -184,11 +149,10 @@ def test_figure_2_in_the_papers_form(tmp_path: Path) -> None:
         ("nllb", "translates"), ("frequency baseline", ""),
     ]  # fmt: skip
     assert list(rows["m", "no rules"]) == ["Model", "Rules", "Afrikaans", "Farsi"]
-    assert (rows["m", "self rules"]["Afrikaans"], rows["nllb", "translates"]["Afrikaans"]) == (
-        "100.0 ± 0.0",
-        "66.7",
-    )
-    assert (rows["nllb", "translates"]["Farsi"], rows["frequency baseline", ""]["Farsi"]) == ("", "66.7")
+    assert rows["m", "self rules"]["Afrikaans"] == "100.0 ± 0.0"
+    assert rows["nllb", "translates"]["Afrikaans"] == "66.7"
+    assert rows["nllb", "translates"]["Farsi"] == ""
+    assert [rows["frequency baseline", ""][code] for code in ("Afrikaans", "Farsi")] == ["66.7", "66.7"]
     # m and n take different positions of the same two, in two orders, so each is right in one of two runs.
     assert rows["m", "no rules"]["Afrikaans"].startswith("50.0 ± ")
     gains = {row["Gain"]: row for row in table(content, "Gains in percentage points (section 4)")}
@@ -201,6 +165,10 @@ def test_figure_2_in_the_papers_form(tmp_path: Path) -> None:
     assert [len(axes.patches) for axes in plot.axes] == [6, 3]
     assert [bar.get_height() for bar in plot.axes[0].patches][:2] == pytest.approx([0.5, 1.0])
     assert [bool(bar.get_hatch()) for bar in plot.axes[0].patches][:3] == [False, True, False]
+    for axes in plot.axes:
+        dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
+        assert [line.get_ydata()[0] for line in dashed] == pytest.approx([2 / 3], abs=1e-5)
+    assert "frequency baseline, in-sample" in [text.get_text() for text in plot.legends[0].get_texts()]
 
 
 def test_rules_of_a_helper_are_named(tmp_path: Path) -> None:

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails import prompts
 from pytest_llmprops.benchmarks.dtails.context import Context
-from pytest_llmprops.benchmarks.dtails.items import parse_rows
 from pytest_llmprops.benchmarks.dtails.rules import (
     choose_sentences,
-    concept_sentences,
     english_tokens,
     sentence_key,
 )
@@ -42,8 +40,6 @@ from tests.support.dtails_cases import (
 
 #: The authors' code appends this and the problem to the prompt.
 REPAIR = " Please avoid the following error in your output: "
-
-
 SENTENCES = {"leef/lewe": ("All men live.",), "woon": ()}
 
 
@@ -119,17 +115,6 @@ def test_a_helper_writes_the_rules() -> None:
     assert "--llm-helper rules=SPEC" in failed.error.message
 
 
-def test_the_request_for_rules_is_the_same_for_every_item() -> None:
-    """All items and runs of a concept make the same request for rules, so it is sent once."""
-    asked = set()
-    for number in range(1, 6):
-        _, [about, *choices] = with_own_rules(writer(GOOD), number=number, runs=3)
-        assert len(choices) == 3
-        assert not any(map(is_about_rules, choices))
-        asked.add(about)
-    assert len(asked) == 1
-
-
 @pytest.mark.parametrize(
     "fault", ["Sure! Here are the rules.", '{"woon": "to dwell"}', f"{GOOD} Hope it helps!", ""]
 )
@@ -154,13 +139,8 @@ def test_rules_that_stay_unreadable() -> None:
     assert "its rules for 'live' could not be read in 3 tries: it is not JSON" in verdict.reason
     values = verdict.values
     assert (values["rules_read"], values["run1_right"], values["run1_position"]) == (0.0, 0.0, 0.0)
-
-
-def test_rules_that_are_cut_off() -> None:
-    """If the reply ends at the token limit, the reason says so."""
     verdict, _ = judged_rules(writer(Reply('{"leef/lewe": "to be', finish_reason="length")))
-    assert verdict.status == "unparsed"
-    assert verdict.reason.endswith(", cut off")
+    assert (verdict.status, verdict.reason.endswith(", cut off")) == ("unparsed", True)
 
 
 def test_rules_without_a_second_try() -> None:
@@ -191,27 +171,25 @@ TRAIN = [
     row(sentence="They live, here!", label="leef/lewe"),
     row(concept="see", sentence="They live to see it.", variations="['sien', 'kyk']", label="sien"),
     row(sentence="Long " * 60 + "live.", label="woon"),
+    row(sentence="Where do you live"),
+    row(sentence="I live to see"),
+    # Of another English word, although with the same variations.
+    row(concept="dwell", sentence="They dwell."),
 ]
 
 
 def test_sentences_come_from_train_rows(tmp_path: Path) -> None:
-    """The sentences are the concept's own train rows under 50 tokens that match no test row, by variation."""
-    write_language(tmp_path, "af", [row()], TRAIN)
+    """The sentences are the concept's own train rows under 50 tokens that match no test row of any concept or label."""
+    test = [row(), row(sentence="Where do you live?", label="leef/lewe")]
+    write_language(tmp_path, "af", [*test, row(concept="see", sentence="I live to see.")], TRAIN)
     sentences = prepared(tmp_path, "self").context.sentences
     assert sentences == {
         "dtails/af/live": {
             "leef/lewe": ("Fish live in water.",),
             "woon": ("We live in a very small town by the sea.",),
-        }
+        },
+        "dtails/af/see": {"leef/lewe": (), "woon": ()},
     }
-
-
-def test_sentences_are_the_concepts_own() -> None:
-    """A train row of another English word is not used, even if it shares a variation."""
-    cells = [row(concept=c, sentence=f"They {c}.") for c in ("live", "dwell")]
-    rows = parse_rows(cells, "af", "generated", "x", training=True)
-    [sentences] = concept_sentences(rows, [("live", LIVE)], [])
-    assert sentences == {"leef/lewe": (), "woon": ("They live.",)}
 
 
 def test_only_self_reads_train_rows(tmp_path: Path) -> None:
@@ -221,19 +199,6 @@ def test_only_self_reads_train_rows(tmp_path: Path) -> None:
     assert prepared(tmp_path).context.sentences == {}
     with pytest.raises(ValueError, match=r"train_dataset\.csv"):
         prepared(tmp_path, "self")
-
-
-def test_limited_run_still_excludes_every_test_row(tmp_path: Path) -> None:
-    """Test rows outside a limited run are excluded too, because sentences are chosen before items."""
-    test = [
-        row(),
-        row(sentence="Where do you live?", label="leef/lewe"),
-        row(concept="see", sentence="I live to see."),
-    ]
-    train = [row(sentence="Where do you live"), row(sentence="I live to see"), row(sentence="You live.")]
-    part = prepared(write_language(tmp_path, "af", test, train), "self")
-    assert BENCHMARK.limit_per_cluster
-    assert part.context.sentences["dtails/af/live"] == {"leef/lewe": (), "woon": ("You live.",)}
 
 
 def test_a_plan_counts_rules_and_choices() -> None:
@@ -291,12 +256,7 @@ def test_longest_allowed_sentences_are_chosen(
         left_out = set(map(sentence_key, allowed)) - keys - barred
         lengths = [english_tokens(sentence) for sentence in sentences]
         assert lengths == sorted(lengths, reverse=True)
-        # No excluded sentence has a spelling that is longer than the shortest chosen sentence.
-        if len(sentences) < most:
-            assert not left_out
-        elif sentences:
-            shortest = (min(english_tokens(s) for s in allowed if sentence_key(s) == key) for key in left_out)
-            assert all(length <= lengths[-1] for length in shortest)
+        assert len(sentences) == most or not left_out
 
 
 def test_fifty_longest_sentences_are_chosen() -> None:

@@ -19,11 +19,9 @@ from pytest_llmprops.benchmarks.dtails.rules import (
 )
 from pytest_llmprops.core.errors import DataError, UsageError
 from tests.support.dtails import row, write_language
-from tests.support.dtails_cases import BENCHMARK, fenced, judged, prepared, prompt_of
+from tests.support.dtails_cases import BENCHMARK, prepared
 
 NAMES = ("leef/lewe", "woon")
-
-
 FILE = RulesFile(
     "af",
     "openai:gpt-4o",
@@ -107,15 +105,6 @@ def test_two_concepts_with_one_spelling() -> None:
     assert rules.find("play", [["a"], ["d"]]) is None
 
 
-def test_order_of_variations_and_forms_does_not_matter() -> None:
-    """The order of variations and of their forms does not matter, but a different form does."""
-    entry = FILE.concepts[0]
-    assert entry.fits("live", ("woon", "lewe/leef"))
-    assert not entry.fits("live", ("woon", "lewe"))
-    assert not entry.fits("love", ("woon", "leef/lewe"))
-    assert entry.texts() == {"leef/lewe": "to be alive", "woon": "to dwell"}
-
-
 @pytest.mark.parametrize(
     "reply",
     [
@@ -174,8 +163,6 @@ def test_keys_that_are_equal_after_folding() -> None:
 
 
 SETTINGS = BENCHMARK.protocols["quick"].settings
-
-
 GIVEN = (Rule("woon", "to dwell", 2), Rule("lewe/leef", "to be alive", 0))
 
 
@@ -190,20 +177,6 @@ def data(tmp_path: Path) -> Path:
     """Two languages with one concept each."""
     write_language(tmp_path, "hy", [row(sentence="We live.")])
     return write_language(tmp_path, "af", [row()], words="live,VERB,leef/lewe;woon\n")
-
-
-def test_prompt_has_the_rules_of_the_file(data: Path) -> None:
-    """The prompt has the file's rules with one call per item, and the number of their sentences is kept."""
-    file = write_rules(data / "af.json")
-    part = prepared(data, file)
-    subject = next(item for item in part.items if item.id == "dtails/af/live/g01")
-    verdict, [request] = judged(subject, lambda r: fenced("woon"), case_context=part.context, rules=file)
-    assert prompt_of(request).startswith(
-        'Here are rules for how to translate "live" in Afrikaans:'
-        '{"woon": "to dwell", "lewe/leef": "to be alive"}\nBased on the provided rules, please select'
-    )
-    assert verdict.status == "correct"
-    assert (verdict.values["rules_read"], verdict.values["sentences"]) == (1.0, 2.0)
 
 
 def refusal(data: Path, paths: str) -> str:

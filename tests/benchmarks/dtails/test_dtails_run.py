@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -20,6 +19,7 @@ from tests.support.dtails import (
     write_chooser,
     write_language,
 )
+from tests.support.dtails_cases import fenced, measured, prepared, prompt_of, says
 from tests.support.gated_runs import command
 from tests.support.runs import Runner
 
@@ -34,8 +34,11 @@ def data(run: Runner) -> tuple[str, ...]:
 
 
 def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """A chat model chooses and translates, and the record has summary, values and metrics of both tasks."""
-    done = run(*data, "--model", write_chooser(run.folder), "-n", workers, "-q")
+    """A chat model chooses and translates, and the record has summary, values and metrics of both tasks.
+
+    Another process, and whatever number of them, shows the lists in the orders that the seed gives here.
+    """
+    done = run(*data, "--model", write_chooser(run.folder), "-n", workers, "-q", "--llm-seed", "5")
     assert done.code == 1
     assert done.run["complete"] is True
     rows = {(r["task"], r["language"]): r for r in done.run["summary"]}
@@ -54,31 +57,15 @@ def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
     verdict = done.verdicts["dtails/af/live/g02"]
     assert verdict["cluster"] == "dtails/af/live"
     assert verdict["values"]["run1_position"] == 1.0
-
-
-def test_orders_are_the_same_for_all_models_and_workers(run: Runner, data: tuple[str, ...]) -> None:
-    """Two models, with one process or two, see each item in one order; another seed gives others."""
-    shown = []
-    write_chooser(run.folder)
-    other = run.write("other.py", (run.folder / "chooser.py").read_text(encoding="utf-8") + "\n# another\n")
-    for file, more in ((run.folder / "chooser.py", "0"), (other, "2")):
-        run(*data, "--model", f"fake:call?file={file}", "-n", more, *SELECT, "--llm-cache", "off")
-        shown.append(sorted(asked(run.folder, rules=False)))
-        (run.folder / "asked.jsonl").unlink()
-    assert shown[0] == shown[1]
-    assert len(shown[0]) == 5
-    run(*data, "--model", f"fake:call?file={other}", *SELECT, "--llm-cache", "off", "--llm-seed", "5")
-    assert sorted(asked(run.folder, rules=False)) != shown[0]
-
-
-def test_damaged_rows(run: Runner) -> None:
-    """An invalid row gives one line with file, row and language, and no request is made."""
-    write_language(run.folder, "af", [row(), row(sentence="Another.", label="\x1b[2J")])
-    done = run(DTAILS, "--model", write_chooser(run.folder), *DATA, "-n", "2", "-q")
-    said_in_one_line(
-        done, "expert_dataset.csv: row 2 (af): ", r"label '\x1b[2J' is not one of the variations"
+    part = prepared(run.folder)
+    items = [item for item in part.items if item.task == "select"]
+    expected, others = (
+        {prompt_of(measured(i, says(fenced("x")), case_context=part.context, seed=seed)[1][0]) for i in items}
+        for seed in (5, 0)
     )
-    assert not (run.folder / "asked.jsonl").exists()
+    choices = [prompt for prompt in asked(run.folder, rules=False) if "following list" in prompt]
+    assert (set(choices), len(choices)) == (expected, 5)
+    assert expected != others
 
 
 ZWNJ, ZWJ = "\u200c", "\u200d"
@@ -107,14 +94,6 @@ def test_joiners_and_right_to_left_text(run: Runner) -> None:
     assert f"(chose {best})" in done.output, "joiners are part of the word"
 
 
-def test_a_limit_is_per_concept(run: Runner) -> None:
-    """--llm-limit 1 selects one row per concept, the same for both tasks."""
-    done = run(DTAILS, "--model", "fake:echo", "--llm-limit", "1", "-k", "dtails/af", "-q")
-    bases = [name.removesuffix("+translate") for name in done.verdicts]
-    assert len(bases) == 14
-    assert len(set(bases)) == 7 == len({v["cluster"] for v in done.verdicts.values()})
-
-
 @pytest.mark.parametrize(("workers", "cache"), [("0", "reuse"), ("2", "off")])
 def test_own_rules_are_requested_once(run: Runner, data: tuple[str, ...], workers: str, cache: str) -> None:
     """With rules=self each concept makes one request for rules, and the prompts contain the reply."""
@@ -140,19 +119,20 @@ def test_own_rules_are_requested_once(run: Runner, data: tuple[str, ...], worker
     assert done.run["protocols"]["dtails"]["settings"]["rules"] == "self"
 
 
-def test_rules_of_files(run: Runner, data: tuple[str, ...], workers: str) -> None:
+def test_rules_of_files(run: Runner, data: tuple[str, ...]) -> None:
     """Files joined by a comma, relative to the current folder, are in every prompt; the record has their hashes."""
-    live = {"woon": "to dwell", "leef/lewe": "to be alive"}
+    live = {"woon": "to dwell", "lewe/leef": "to be alive"}
     files = {
         "af.json": rules_file(run.folder / "af.json", {"live": live}),
         "hy.json": rules_file(run.folder / "hy.json", {"live": {"ապրել": "a", "բնակվել": "b"}}, "hy"),
     }
-    settings = ("--llm-set", "dtails.rules=hy.json, af.json", "-n", workers, *SELECT, "-q")
+    settings = ("--llm-set", "dtails.rules=hy.json, af.json", "-n", "2", *SELECT, "-q")
     done = run(*data, "--model", write_chooser(run.folder), *settings)
     assert len(done.verdicts) == 5
-    assert {v["values"]["sentences"] for v in done.verdicts.values()} == {0.0}
+    values = [v["values"] for v in done.verdicts.values()]
+    assert {(v["rules_read"], v["sentences"]) for v in values} == {(1.0, 0.0)}
     choices = asked(run.folder, rules=False)
-    assert sum('Afrikaans:{"woon": "to dwell", "leef/lewe": "to be alive"}\n' in p for p in choices) == 3
+    assert sum('Afrikaans:{"woon": "to dwell", "lewe/leef": "to be alive"}\n' in p for p in choices) == 3
     assert sum('Armenian:{"ապրել": "a", "բնակվել": "b"}\n' in p for p in choices) == 2
     hashes = {name: value for name, value in done.run["data"].items() if name.startswith("given:")}
     assert hashes == {
@@ -161,27 +141,18 @@ def test_rules_of_files(run: Runner, data: tuple[str, ...], workers: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("language", "concept", "workers", "said"),
-    [
-        ("hy", "live", "0", ("rules for hy, not for 'af'", "-k dtails/hy")),
-        (
-            "af",
-            "love",
-            "2",
-            ("no rules for 'live' with the variations 'leef/lewe, woon' and 1 more", "--lang af"),
-        ),
-        pytest.param("", "", "2", ("not JSON",), id="damaged"),
-    ],
+    ("language", "said"),
+    [("hy", ("rules for hy, not for 'af'", "-k dtails/hy")), ("", ("not JSON",))],
+    ids=["language", "damaged"],
 )
 def test_rules_that_do_not_fit_the_items(
-    run: Runner, data: tuple[str, ...], language: str, concept: str, workers: str, said: tuple[str, ...]
+    run: Runner, data: tuple[str, ...], language: str, said: tuple[str, ...]
 ) -> None:
-    """Rules for another language or other concepts, and a damaged file, are refused in one line before any request."""
+    """Rules for another language, and a damaged file, are refused in one line before any request."""
     run.write("rules.json", "{")
     if language:
-        rules = {concept: {"woon": "a rule", "leef/lewe": "a rule"}}
-        rules_file(run.folder / "rules.json", rules, language)
-    settings = ("--llm-set", "dtails.rules=rules.json", "-n", workers, "-q")
+        rules_file(run.folder / "rules.json", {"live": {"woon": "a", "leef/lewe": "b"}}, language)
+    settings = ("--llm-set", "dtails.rules=rules.json", "-n", "2", "-q")
     done = run(*data, "--model", write_chooser(run.folder), *settings)
     assert done.code == (4 if language else 1), done.output
     said_in_one_line(done, "rules.json: ", *said)
@@ -197,94 +168,12 @@ def test_a_plan_checks_the_rules(run: Runner, data: tuple[str, ...]) -> None:
     assert run(*data, *settings, "--collect-only", "-q").code == 0
 
 
-#: a translation model defined by the test, and a parser that splits at hyphens in the languages it supports
-MODELS = """
-from dataclasses import replace
-
-from pytest_llmprops import Reply, register_model
-from pytest_llmprops.benchmark_registry import find_registration, register_benchmark
-
-
-class Own:
-    pinned, max_batch, blocking = True, 8, True
-
-    def __init__(self, name):
-        self.identity = {"backend": name}
-
-    def deviations(self):
-        return ()
-
-    def close(self):
-        pass
-
-
-class Translator(Own):
-    def translate(self, requests):
-        assert all((r.source, r.target) in (("en", "af"), ("en", "hy")) for r in requests)
-        return [Reply(TEXT) for r in requests]
-
-
-class Parser(Own):
-    def parse(self, requests):
-        assert all(r.analysis == "words" for r in requests)
-        parsed = [self.words(r) for r in requests]
-        return [Reply(value=v, served_model="splitter" if v["words"] else "") for v in parsed]
-
-    def words(self, r):
-        if r.language != "af":
-            return {"words": None, "by": "", "missing": "no model of " + r.language}
-        return {"words": [[w, w, "", -1, ""] for w in r.text.split("-")], "by": "splitter 1 af"}
-
-
-register_model("own", lambda spec, options: Translator("own"), kinds=("translate",))
-for name in ("splitter", "mine"):
-    register_model(name, lambda spec, options, name=name: Parser(name), kinds=("parse",))
-register_benchmark(replace(find_registration("dtails"), default_helpers=DEFAULTS))
-"""
-
-
-def write_models(run: Runner, text: str, default: str = "") -> None:
-    """Register the parsers, the default one, and a translator that translates everything by an expression of ``r``."""
-    defaults = {"parse": (default,)} if default else {}
-    run.write("conftest.py", MODELS.replace("TEXT", text).replace("DEFAULTS", repr(defaults)))
-    run.write("test_dtails.py", Path(DTAILS).read_text(encoding="utf-8"))
-
-
-def test_a_translation_model(run: Runner, data: tuple[str, ...], workers: str) -> None:
+def test_a_translation_model(run: Runner, data: tuple[str, ...]) -> None:
     """A translation-only model gets translation requests, and its selections are counted as not served."""
-    write_models(run, "'Hulle woon hier.' if r.target == 'af' else 'ապրել'")
-    done = run("test_dtails.py", *data[1:], "--model", "own", "-n", workers, "-q")
+    model = "fake:constant?text=Hulle woon ապրել.&kinds=translate"
+    done = run(*data, "--model", model, "-n", "2", "-q")
     assert done.code == 0, done.output
     assert {v["task"] for v in done.verdicts.values()} == {"translate"}
     assert len(done.verdicts) == 5
-    assert done.run["not_served"] == {"dtails": {"own": 5}}
+    assert [list(served.values()) for served in done.run["not_served"].values()] == [[5]]
     assert {r["request"]["text"] for r in done.requests} == {f"They live in house {n}." for n in range(3)}
-
-
-def test_tokenizer_is_recorded(run: Runner, data: tuple[str, ...]) -> None:
-    """Each verdict says whether the parser or, without its language, Unicode split its words."""
-    write_models(run, "'dit-wooon-x' if r.target == 'af' else 'ապրոլ'")
-    options = ("--model", "own", "--llm-helper", "parse=splitter", "-n", "2", "-q")
-    done = run("test_dtails.py", *data[1:], *options)
-    assert done.code == 0, done.output
-    tokenizers = {
-        (v["language"], v["values"]["parser"], v["reason"].rpartition("; ")[2])
-        for v in done.verdicts.values()
-    }
-    assert tokenizers == {("af", 1.0, "words by splitter 1 af)"), ("hy", 0.0, "words by unicode-words)")}
-    rates = {m["language"]: m["value"] for m in done.run["metrics"] if m["name"] == "parser_rate"}
-    assert rates == {"af": 1.0, "hy": 0.0}
-    assert done.run["helpers"]["parse"]["identity"] == {"backend": "splitter"}
-
-
-def test_tokenizer_stanza_requires_a_parser(run: Runner, data: tuple[str, ...]) -> None:
-    """dtails.tokenizer=stanza stops the run in one line if there is no parser or it lacks the language."""
-    write_models(run, "'none'")
-    strict = ("--model", "own", "--llm-set", "dtails.tokenizer=stanza", "-q")
-    lacking = ("-n", "2", "--llm-helper", "parse=splitter", "-k", "dtails/hy")
-    done = run("test_dtails.py", *data[1:], *strict, *lacking)
-    said_in_one_line(done, "stopped: dtails.tokenizer=stanza: no model of hy; or use dtails.tokenizer=auto")
-    assert done.run["complete"] is False
-    assert done.verdicts == {}
-    none = run("test_dtails.py", *data[1:], *strict)
-    said_in_one_line(none, "stopped: dtails.tokenizer=stanza", "--llm-helper parse=stanza")

@@ -40,25 +40,6 @@ def test_source_of_published_templates(published: Path) -> None:
     assert any("slot words" in text for text in BENCHMARK.protocols["paper"].assumed)
 
 
-def written(folder: Path) -> Path:
-    """Write a generated set with a pair per paradigm, and return its folder."""
-    paradigms, words = load_templates()
-    write_set(folder, make_pairs(paradigms, words, seed=3, pairs=1), paradigms, source={})
-    return folder / "eras"
-
-
-def test_a_generated_set_is_read(tmp_path: Path) -> None:
-    """A folder of `llmprops lab eras generate` gives its pairs, marked as a generated set."""
-    paradigms, words = load_templates()
-    pairs = list(make_pairs(paradigms, words, seed=3, pairs=2))
-    write_set(tmp_path, iter(pairs), paradigms, source={})
-    part = loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
-    assert len(part.items) == 2 * len(pairs) == 156
-    item = part.items[2]
-    assert (item.id, item.source, item.cluster) == ("eras/explicit/g02/00000", "generated", "eras/02")
-    assert (item["pair"].test, item["pair"].control) == (pairs[2].test, pairs[2].control)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -74,7 +55,9 @@ def test_a_generated_set_is_read(tmp_path: Path) -> None:
 )
 def test_a_damaged_set_is_one_line(tmp_path: Path, change: Any) -> None:
     """A malformed line of a generated set is a one-line error that names it."""
-    file = written(tmp_path) / "pairs.jsonl"
+    paradigms, words = load_templates()
+    write_set(tmp_path, make_pairs(paradigms, words, seed=3, pairs=1), paradigms, source={})
+    file = tmp_path / "eras" / "pairs.jsonl"
     lines = file.read_text(encoding="utf-8").splitlines()
     lines[1] = change if isinstance(change, str) else json.dumps(json.loads(lines[1]) | change)
     file.write_text("\n".join(lines), encoding="utf-8")

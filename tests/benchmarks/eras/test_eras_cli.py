@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras import cli as command
 from pytest_llmprops.benchmarks.eras.items import SentencePair
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
 from pytest_llmprops.benchmarks.eras.report import read_accuracies
@@ -23,24 +21,18 @@ from pytest_llmprops.benchmarks.eras.tools.generation import (
     threshold,
     write_set,
 )
-from pytest_llmprops.cli.kit import Command
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder, read_manifest
+from tests.support.commands import one_error, output
 from tests.support.eras_cases import BENCHMARK
 from tests.support.eras_records import implicit, write
 from tests.support.training import needs_train, save_base, write_reviews
 
 
-def call(*arguments: str) -> int:
-    """Run one command of `llmprops lab eras`."""
-    top = argparse.ArgumentParser()
-    groups = top.add_subparsers().add_parser("lab").add_subparsers()
-    command.add_commands(groups.add_parser("eras"))
-    options = top.parse_args(arguments)
-    chosen: Command = options.command
-    return chosen(options)
+def eras(*words: object) -> int:
+    return main(["lab", "eras", *map(str, words)])
 
 
 def read_set(folder: Path) -> list[SentencePair]:
@@ -51,7 +43,11 @@ def read_set(folder: Path) -> list[SentencePair]:
 
 def test_a_set_is_written_and_read_back(tmp_path: Path) -> None:
     """--pairs N gives N pairs per paradigm; the folder is marked as generated and reads back the same."""
-    assert call("lab", "eras", "generate", "--pairs", "5", "--seed", "2", "--out", str(tmp_path)) == 0
+    assert eras("generate", "--pairs", "5", "--seed", "2", "--out", tmp_path) == 0
+    items = loaded(BENCHMARK, DataFolder(tmp_path, "generated")).items
+    assert len(items) == 2 * 39 * 5
+    [item] = [item for item in items if item.id == "eras/explicit/g02/00000"]
+    assert (item.source, item.cluster, item["pair"].paradigm.id) == ("generated", "eras/02", "02")
     pairs_read = read_set(tmp_path)
     assert Counter(pair.paradigm.id for pair in pairs_read) == {f"{n:02d}": 5 for n in range(1, 40)}
     made = make_pairs(*load_templates(), seed=2, pairs=5)
@@ -65,7 +61,7 @@ def test_a_set_is_written_and_read_back(tmp_path: Path) -> None:
 
 def test_published_templates_can_be_filled(published: Path, tmp_path: Path) -> None:
     """`lab eras generate --templates DIR` fills the authors' templates."""
-    call("lab", "eras", "generate", "--pairs", "2", "--templates", str(published), "--out", str(tmp_path))
+    eras("generate", "--pairs", "2", "--templates", published, "--out", tmp_path)
     pairs = read_set(tmp_path)
     assert len(pairs) == 78
     assert "信心机" in pairs[0].test
@@ -152,7 +148,7 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
     folder = save_masked_model(tmp_path / "model", paradigms, words)
     out = tmp_path / "set"
     model_spec = f"hf:{folder}?device=cpu&batch=64"
-    assert call("lab", "eras", "generate", "--pairs", "6", "--mlm", model_spec, "--out", str(out)) == 0
+    assert eras("generate", "--pairs", "6", "--mlm", model_spec, "--out", out) == 0
     pairs_read = read_set(out)
     assert {pair.paradigm.id for pair in pairs_read} == {"01", "02", "03"}
     facts = json.loads((out / "eras" / "SOURCE.json").read_text())
@@ -181,33 +177,22 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
     assert len(passing) == 1 or len(set(first)) > 1
 
 
-def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path) -> None:
+def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--mlm with a model of another kind is a one-line error."""
-    with pytest.raises(UsageError, match="not a fill-mask model"):
-        call("lab", "eras", "generate", "--pairs", "1", "--mlm", "fake:echo", "--out", str(tmp_path))
+    words = ("generate", "--pairs", 1, "--mlm", "fake:echo", "--out", tmp_path)
+    assert "not a fill-mask model" in one_error(capsys, "lab", "eras", *words)
 
 
 def test_annotate_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The commands of `llmprops lab eras` write sheets and read filled ones."""
-    assert call("lab", "eras", "annotate", str(tmp_path), "--annotators", "2", "--per-paradigm", "1") == 0
+    assert eras("annotate", tmp_path, "--annotators", "2", "--per-paradigm", "1") == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
     for file in tmp_path.glob("annotator_*.csv"):
         lines = file.read_text(encoding="utf-8-sig").splitlines()
         assert len(lines) == 53
         file.write_text("\n".join([lines[0], *(line[:-2] + "1,2,3" for line in lines[1:])]), encoding="utf-8")
-    assert call("lab", "eras", "annotate", str(tmp_path), "--score") == 0
+    assert eras("annotate", tmp_path, "--score") == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["pairs", "78"]
-
-
-def run(*words: object) -> int:
-    return main([str(word) for word in words])
-
-
-def one_error(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the only line on standard error."""
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("llmprops: ")
-    return line
 
 
 def run_of(folder: Path, *specs: str) -> Path:
@@ -222,12 +207,11 @@ def test_sentiment_accuracy_of_a_run(
     """All models of a run are measured on the downloaded test files, and the report finds the rows."""
     folder = run_of(tmp_path, "fake:constant?text=A", "fake:constant?text=B")
     monkeypatch.delenv("LLMPROPS_DATA", raising=False)
-    assert run("lab", "eras", "sentiment-accuracy", "--run", folder) == 2
-    assert "`llmprops data pull training --dest DIR` and set LLMPROPS_DATA=DIR" in one_error(capsys)
+    words = ("lab", "eras", "sentiment-accuracy", "--run", folder)
+    assert "`llmprops data pull training --dest DIR` and set LLMPROPS_DATA=DIR" in one_error(capsys, *words)
     write_reviews(tmp_path / "training" / "chnsenticorp" / "test.tsv", ("很好", 1), ("不好", 0), ("不错", 1))
     monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path))
-    assert run("lab", "eras", "sentiment-accuracy", "--run", folder) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = output(capsys, *words).splitlines()
     assert [line.partition(" [")[0].partition("text=")[2] for line in lines] == [
         "A, chnsenticorp/test.tsv: 66.7", "B, chnsenticorp/test.tsv: 33.3",
     ]  # fmt: skip
@@ -250,8 +234,8 @@ def test_long_reviews_are_cut(
     file = tmp_path / "training" / "asap" / "test.csv"
     write_reviews(file, ("老师有信心", 1), ("学生的书" * 9, 0), ("的" * 14, 0))
     monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path))
-    assert run("lab", "eras", "sentiment-accuracy", "--run", run_of(tmp_path, f"hf:{folder}")) == 0
-    assert "on 3 reviews, 1 cut to 512 tokens" in capsys.readouterr().out
+    words = ("lab", "eras", "sentiment-accuracy", "--run", run_of(tmp_path, f"hf:{folder}"))
+    assert "on 3 reviews, 1 cut to 512 tokens" in output(capsys, *words)
 
 
 def test_model_without_answers_is_an_error(
@@ -264,5 +248,5 @@ def test_model_without_answers_is_an_error(
         ("fake:constant?text=嗯", "asap/test.csv: no text was scored: no answer was read"),
         ("maxmatch:words.txt", "neither a sentiment classifier nor a chat model"),
     ):
-        assert run("lab", "eras", "sentiment-accuracy", "--run", run_of(tmp_path, model)) == 2
-        assert said in one_error(capsys)
+        words = ("lab", "eras", "sentiment-accuracy", "--run", run_of(tmp_path, model))
+        assert said in one_error(capsys, *words)

@@ -11,16 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.eras.items import (
-    fill_seeded,
-)
+from pytest_llmprops.benchmarks.eras.items import fill_seeded
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm, parse_builtin
-from pytest_llmprops.benchmarks.eras.tools.generation import (
-    capacity,
-    fill_by_model,
-    masked,
-    shares,
-)
+from pytest_llmprops.benchmarks.eras.tools.generation import capacity, fill_by_model, masked, shares
 from pytest_llmprops.core.errors import DataError, UsageError
 
 

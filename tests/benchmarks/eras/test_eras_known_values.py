@@ -81,11 +81,11 @@ def test_maxmatch_is_table_1(published: Path) -> None:
     assert outside(rows, "MaxMatch") == []
 
 
-def test_maxmatch_through_pytest(published: Path, run: Runner, workers: str) -> None:
+def test_maxmatch_through_pytest(published: Path, run: Runner) -> None:
     """A run of the suites records the same numbers."""
     words = published / MSR
     done = run(
-        str(ROOT / "suites" / "test_eras.py"), "--model", f"maxmatch:{words}", "-n", workers, "-q",
+        str(ROOT / "suites" / "test_eras.py"), "--model", f"maxmatch:{words}", "-n", "2", "-q",
         "--llm-data", str(published), "--llm-protocol", "paper",
     )  # fmt: skip
     assert done.code == 1, done.output

@@ -33,13 +33,7 @@ def table(actual: Section, title: str) -> dict[str, dict[str, str]]:
     return {row[0].text: dict(zip(names, [c.text for c in row], strict=True)) for row in one.rows}
 
 
-PAIRS = [
-    explicit(1, 0, 1, 1),
-    explicit(1, 1, 1, 1),
-    explicit(2, 0, 0, 0),
-    explicit(2, 1, 0, 1),
-    explicit(4, 0, 1, 1),
-]
+PAIRS = [explicit(*four) for four in ((1, 0, 1, 1), (1, 1, 1, 1), (2, 0, 0, 0), (2, 1, 0, 1), (4, 0, 1, 1))]
 
 
 def test_table_1_has_the_papers_rows(tmp_path: Path) -> None:

@@ -69,30 +69,26 @@ def test_scores_from_log_probabilities() -> None:
     assert result.values == {"sampled": 0.0, "read": 4.0, "refused": 0.0, "unread": 0.0}
 
 
-@pytest.mark.parametrize("token", ["A", " A", "▁A", "ĠA", "Ａ", "A.", "正", "正面", "(A)"])
-def test_forms_of_an_answer(token: str) -> None:
-    """Spaces, marks, full-width letters and the word itself are forms of the same answer."""
-    score = read_logprobs(reply({token: -0.5, "B": -1.5}))
+@pytest.mark.parametrize(
+    ("tokens", "odds"),
+    [
+        *(
+            ([{form: -0.5, "B": -1.5}], 1.0)
+            for form in ("A", " A", "▁A", "ĠA", "Ａ", "A.", "正", "正面", "(A)")
+        ),
+        ([{"A": math.log(0.2), " A": math.log(0.3), "B": math.log(0.25), "a": math.log(0.1)}], math.log(2)),
+        ([{"\n": -0.1, "A": -3.0}, {"A": -0.2, "B": -2.2}], 2.0),
+    ],
+)
+def test_forms_of_an_answer(tokens: list[dict[str, float]], odds: float) -> None:
+    """Spaces, marks, full-width letters and the word itself are forms of the same answer, and are added.
+
+    Other tokens are ignored; the answer is the first token that is not white space.
+    """
+    score = read_logprobs(Reply("A", logprobs=tuple(map(entry, tokens))))
     assert score is not None
-    assert score.log_odds == pytest.approx(1.0)
-
-
-def test_forms_are_summed() -> None:
-    """The probabilities of two tokens for the same answer are added; other tokens are ignored."""
-    actual = read_logprobs(
-        reply({"A": math.log(0.2), " A": math.log(0.3), "B": math.log(0.25), "a": math.log(0.1)})
-    )
-    assert actual is not None
-    assert actual.log_odds == pytest.approx(math.log(2))
-    assert actual.positive == pytest.approx(2 / 3)
-
-
-def test_white_space_before_the_answer_is_skipped() -> None:
-    """The answer is the first token that is not white space."""
-    tokens = (entry({"\n": -0.1, "A": -3.0}), entry({"A": -0.2, "B": -2.2}))
-    score = read_logprobs(Reply("\nA", logprobs=tokens))
-    assert score is not None
-    assert score.log_odds == pytest.approx(2.0)
+    assert score.log_odds == pytest.approx(odds)
+    assert score.positive == pytest.approx(1 / (1 + math.exp(-odds)))
 
 
 @pytest.mark.parametrize(
