@@ -225,10 +225,11 @@ NEXT = _compiled(
     r"\n[ \t#*>_]*(?:input|question|sentence|text|review|prompt|user|human|instruction|q|english|句子"
     r"|问题|输入|用户|下面这句话)(?: ?\d{1,2})?[ \t*_]*(?:[:：\"]|表达)"
 )
-#: The line of a list with commas, or without items; keys of JSON with a remark or a number, a name, a kind.
+#: The line of a list with commas, which may end in a period, or without items; keys of JSON with a remark or a number,
+#: a name, a kind.
 LISTED = _compiled(
     r"[ \t*_]*(?:[\w ]{0,40}\b)?(?:entit(?:y|ies)|items?|names|list|answers?|results?)\b[\w *_]{0,30}[:：][*_]{0,2}"
-    r"\s*(?P<items>\S.*)"
+    r"\s*(?P<items>\S.*?)(?:(?<=\w\w)\.)?"
 )
 NONE = _compiled(
     r"\W*(?:(?:named )?entit\w+\W*)?(?:none|nothing|n/a|empty|empty list|no \w+)(?: (?:were |was |are )?(?:found"

@@ -95,6 +95,8 @@ def test_options_have_forms(reply: str, options: tuple[tuple[str, ...], ...], ex
         ("1. Huy\n\nNot entities:\n- went\n\nExplanation:\n1. It is a city.", ["Huy"]),
         ("1. Huy\n\nSentence: A dog.\n1. dog", ["Huy"]),
         ("Entities: Huy, Ghent and Bruges", ["Huy", "Ghent", "Bruges"]),
+        ("The entities are: Huy, Ghent.", ["Huy", "Ghent"]),
+        ("The entities are: Huy, the U.S.", ["Huy", "the U.S."]),
         ("Person: Ines\nBook: Orchard", ["Person: Ines", "Book: Orchard"]),
         ("There are no named entities.", []),
         ("1. None", []),
