@@ -106,11 +106,6 @@ def text_in(evidence: Evidence, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def texts_in(evidence: Evidence, key: str) -> tuple[str, ...]:
-    """Return the texts in the list under ``key``; other values are left out."""
-    return _texts(evidence.get(key))
-
-
 def text_lists_in(evidence: Evidence, key: str) -> tuple[tuple[str, ...], ...]:
     """Return the lists of texts in the list under ``key``; other values count as empty lists."""
     return tuple(_texts(value) for value in _list(evidence.get(key)))
@@ -125,18 +120,6 @@ def object_in(evidence: Evidence, key: str) -> Evidence:
     """Return the object under ``key``; an empty one if there is not a JSON object."""
     value = evidence.get(key)
     return value if isinstance(value, Mapping) else {}
-
-
-def count_in(evidence: Evidence, key: str) -> int:
-    """Return the integer under ``key``; 0 if there is none, or if it is negative."""
-    value = evidence.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def number_in(evidence: Evidence, key: str) -> float | None:
-    """Return the number under ``key``; None if there is none."""
-    value = evidence.get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def flag_in(evidence: Evidence, key: str) -> bool | None:

@@ -261,7 +261,7 @@ def test_a_late_refusal_does_not_hold_the_call_that_tries_a_server() -> None:
         await limiter.wait(probe)
         limiter.failed(late, transient("status 429"))
         assert limiter.start(probe)
-        limiter.succeeded(probe)
+        limiter.succeeded()
         assert "waiting for m, which" not in limiter.status()
 
     run_in_virtual_time(work())

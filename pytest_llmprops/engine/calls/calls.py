@@ -375,7 +375,7 @@ class Calls:
                     return []
                 result = await self._in_slot(served, requests, turn)
             if not isinstance(result, BackendError):
-                limiter.succeeded(turn)
+                limiter.succeeded()
                 return result
             if not limiter.failed(turn, result) or is_trial:
                 return result

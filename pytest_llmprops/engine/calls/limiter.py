@@ -254,7 +254,7 @@ class Limiter:
     def _at_most(self, rate: float) -> float:
         return min(rate, self._most or _UNLIMITED)
 
-    def succeeded(self, turn: Turn) -> None:
+    def succeeded(self) -> None:
         """Note a reply."""
         self._open -= 1
         self._answered += 1

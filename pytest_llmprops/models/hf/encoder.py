@@ -69,10 +69,6 @@ class CharacterTokens:
             self.tokens_of[character] = tokens
         return tokens
 
-    def is_unknown(self, character: str) -> bool:
-        """Return True if a character is represented by the unknown token."""
-        return self.of_character(character) == [self.tokenizer.unk_token_id]
-
     def row(self, text: str) -> tuple[list[int], list[int]]:
         """Return the tokens of a text with special tokens, and the index of each character's first token.
 

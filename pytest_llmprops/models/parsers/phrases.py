@@ -190,7 +190,7 @@ class Builder:
         self, place: int, left: list[_Piece], right: list[_Piece], tail: list[Node], heads: list[int]
     ) -> tuple[list[Node], list[Node], list[int]]:
         """Return the clause of a predicate, and the rest of its coordination, which is not below its subject."""
-        count = self._outer_count(place, left)
+        count = self._outer_count(left)
         outer, left = left[:count], left[count:]
         subject = max((i for i, p in enumerate(left) if p.relation in _SUBJECTS), default=-1)
         verbal = self._tokens[place].upos in ("VERB", "AUX")
@@ -227,7 +227,7 @@ class Builder:
             nodes = self._node(label, [*(self._mark_wh(node) for node in _all(outer)), *nodes])
         return nodes, tail, heads
 
-    def _outer_count(self, place: int, left: Sequence[_Piece]) -> int:
+    def _outer_count(self, left: Sequence[_Piece]) -> int:
         """Return how many of the first dependents are outside the clause: up to its subordinator or wh-phrase."""
         marks = [i for i, piece in enumerate(left) if piece.relation == "mark"]
         if marks:

@@ -55,9 +55,7 @@ NOTE = (
 COLUMNS = ("Calls", "Prompt tokens", "Reply tokens", "p50, s", "p95, s", "USD", "USD per 1,000 items")
 
 
-def cost_section(
-    parts: Sequence[Measured], series: Sequence[Series], spent: Mapping[TaskOfSeries, Spent]
-) -> Section | None:
+def cost_section(parts: Sequence[Measured], spent: Mapping[TaskOfSeries, Spent]) -> Section | None:
     """Return the section; None if no run has recorded calls."""
     if not any(task.calls for task in spent.values()):
         return None
@@ -202,7 +200,7 @@ def report_on(
     found = {part.benchmark: _sentence(text) for part in parts if (text := finding(part))}
     gates = tuple((run.run_id, gate) for run in runs if (gate := run.facts.gate) is not None)
     items, spending = items_of(series, requests, marks)
-    costs = cost_section(parts, series, spending.by_task)
+    costs = cost_section(parts, spending.by_task)
     return Report(
         title=_title(gates, parts, series, found),
         table=suites_table(parts, series),
