@@ -15,7 +15,6 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
 from pytest_llmprops.engine.calls.queues import (
     BatchQueue,
-    SharedWork,
     SingleQueue,
     ThreadWorker,
     served_in_parts,
@@ -260,52 +259,3 @@ def test_an_exception_of_the_place_is_an_error_of_its_batch() -> None:
         raise TypeError("max_batch")
 
     assert texts(sent(BatchQueue(4, [ThreadWorker(serve)]), [Chat.user("a")])) == ["!TypeError: max_batch"]
-
-
-@pytest.mark.parametrize("kind", [ValueError, SystemExit, GeneratorExit])
-def test_all_get_the_exception(kind: type[BaseException]) -> None:
-    """An exception of the work is that of all who wait; the key is free again."""
-
-    async def failing() -> str:
-        raise kind("no")
-
-    async def work() -> None:
-        shared: SharedWork[str] = SharedWork()
-        texts = []
-
-        async def wait() -> None:
-            try:
-                await shared.result("k", failing)
-            except BaseException as error:
-                texts.append(str(error))
-
-        await asyncio.gather(wait(), wait())
-        assert texts == ["no", "no"]
-        assert "k" not in shared
-
-    asyncio.run(work())
-
-
-@pytest.mark.parametrize("steps", [0, 1, 2])
-def test_closing_ends_all_waits(steps: int) -> None:
-    """Closing cancels those who wait, also for work that has not begun."""
-
-    async def work() -> None:
-        shared: SharedWork[str] = SharedWork()
-
-        async def endless() -> str:
-            await asyncio.sleep(60)
-            return ""
-
-        waiting = asyncio.ensure_future(shared.result("k", endless))
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        closing = asyncio.ensure_future(shared.close())
-        if steps:
-            await asyncio.wait_for(asyncio.gather(waiting, closing, return_exceptions=True), 60)
-            assert waiting.cancelled()
-        else:
-            waiting.cancel()
-            await closing
-
-    asyncio.run(work())
