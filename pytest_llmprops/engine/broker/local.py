@@ -264,11 +264,7 @@ class LocalBroker:
         return await asyncio.shield(task)
 
     async def _call(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
-        if (
-            self._batches is not None
-            and isinstance(request, Chat)
-            and self._batches.takes(served.model, request)
-        ):
+        if self._batches is not None and isinstance(request, Chat) and hasattr(served.model, "batches"):
             try:
                 return await self._batches.reply(label, served, key, request)
             except BackendError as error:
@@ -397,7 +393,7 @@ class LocalBroker:
             "waits_for": self._calls.waits_for(),
             "notes": self.notes(),
             "models": {label: _facts(served) for label, served in self._served.items()},
-            "batches": None if self._batches is None else self._batches.report(),
+            "batches": None if self._batches is None else dataclasses.asdict(self._batches.progress()),
         }
 
     async def close(self) -> list[str]:
