@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
@@ -30,7 +29,7 @@ from pytest_llmprops.records.run import CallCounts, OldReplies
 
 #: file descriptors for everything except the calls: the store, the record, pipes to workers, imports, and the 64
 #: connections that may rest after a call
-_SPARE_FILES = 24 + 64
+_SPARE_FILES = 128
 #: how often a call that waits for the cost of those in flight looks at it, in seconds
 _BUDGET_SECONDS = 0.02
 EMPTY_IN_A_ROW = 20
@@ -102,23 +101,14 @@ def affordable_concurrency(concurrency: int) -> int:
     except ImportError:  # Windows has no such limit
         return concurrency
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
+    needed = concurrency + _SPARE_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
         return concurrency
-    needed = concurrency + _open_files() + _SPARE_FILES
-    if soft < needed:
-        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        if raised > soft:
-            with contextlib.suppress(OSError, ValueError):
-                resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-                soft = raised
-    return max(1, min(concurrency, concurrency - (needed - soft)))
-
-
-def _open_files() -> int:
-    for folder in ("/proc/self/fd", "/dev/fd"):
-        with contextlib.suppress(OSError):
-            return sum(1 for _ in Path(folder).iterdir())
-    return 0
+    raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        soft = raised
+    return max(1, min(concurrency, soft - _SPARE_FILES))
 
 
 #: seconds before the first retry; each further wait is twice as long, up to the longest
