@@ -276,7 +276,7 @@ class AnthropicModel(ApiModel):
                 default_headers=({"Authorization": basic(user)} if user else {}) | dict(options.headers),
                 timeout=options.timeout,
                 max_retries=0,
-                http_client=http_client(sdk, self._calls.url, options),
+                http_client=http_client(sdk, options),
             )
         except Exception as error:
             return errors.from_opening(error, self._calls.hidden)

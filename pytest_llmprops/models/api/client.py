@@ -14,14 +14,13 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.connections import redirect_problem
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
 from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
@@ -67,41 +66,25 @@ async def limit_answer(response: Any) -> None:
     response.stream = _limited_stream(library.AsyncByteStream)(response, encoding)
 
 
-async def refuse_redirect(base: str, response: Any) -> None:
-    """Refuse a redirect to another server, or one that makes a GET of a POST; an event hook of ``httpx``.
-
-    The library would send the prompt and the user's headers to any host.
-
-    :param base: the base URL, for the message; empty if it is unknown.
-    :raises BackendError: if the answer is such a redirect.
-    """
-    if not response.has_redirect_location:
-        return
-    request, location = response.request, response.headers["location"]
-    problem = redirect_problem(
-        base, str(request.url), location, method=request.method, status=response.status_code
-    )
-    if problem is not None:
-        raise BackendError(errors.clean(problem), kind="url", fatal=True)
-
-
 def http_library(sdk: Any) -> Any:
     """Return the HTTP library that an SDK uses: httpx, or its successor."""
     return importlib.import_module(sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
 
 
-def http_client(sdk: Any, url: str, options: CallOptions) -> Any:
+def http_client(sdk: Any, options: CallOptions) -> Any:
     """Return an SDK's client over aiohttp, which takes less than half the CPU time of its default client.
 
-    It follows redirects only within one server, and limits the size of answers.
+    It limits the size of answers, and follows no redirect: the library would send the prompt and the user's headers to
+    any host.
 
-    :param sdk: the module ``openai`` or ``anthropic``. :param url: the base URL.
+    :param sdk: the module ``openai`` or ``anthropic``.
     :param options: its timeout is for a connection, and for the next part of an answer.
     """
     return sdk.DefaultAioHttpClient(
         timeout=options.timeout,
         headers=ENCODINGS,
-        event_hooks={"response": [partial(refuse_redirect, url), limit_answer]},
+        event_hooks={"response": [limit_answer]},
+        follow_redirects=False,
         limits=http_library(sdk).Limits(max_connections=options.concurrency),
     )
 

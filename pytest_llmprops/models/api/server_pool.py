@@ -48,7 +48,7 @@ class SdkClient:
             default_query=query or None,
             timeout=options.timeout,
             max_retries=0,
-            http_client=http_client(openai, url, options),
+            http_client=http_client(openai, options),
         )
 
     async def post(self, body: Mapping[str, Any], path: str = "") -> tuple[bytes, Mapping[str, str]]:
