@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.texts import one_line
 
 # Base URLs with a user and a password: ``http://USER:PASSWORD@HOST``. Only the Authorization header may have
 # them.
@@ -36,6 +37,24 @@ def without_secrets(text: str) -> str:
         return match[1] + rest[1] + rest[2]
 
     return _QUERY.sub(without_query, _USER.sub(lambda match: match[1] or match[2], text))
+
+
+def normalised_url(url: str, where: str = "--llm-base-url") -> str:
+    """Return a base URL for the record: scheme, host, port and path, without user, password and query.
+
+    :param where: how an error names the URL.
+    :raises UsageError: if it is not an http or https address.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        parts, port = urlsplit(""), ""
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        shown = one_line(without_secrets(url), 300)
+        raise UsageError(f"{where} {shown}: write http://HOST:PORT/v1 or https://HOST/v1")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
 
 
 def split_user(url: str) -> tuple[str, str]:

@@ -15,17 +15,11 @@ from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import (
-    ApiCalls,
-    ApiSampleModel,
-    Deviations,
-    check_prices,
-    most_samples,
-)
-from pytest_llmprops.models.api.openai import normalised_url
+from pytest_llmprops.models.api.client import ApiCalls, ApiModel, check_prices, most_samples
+from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.base import CallOptions, import_sdk
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user
+from pytest_llmprops.models.spec import ModelSpec, basic, normalised_url, split_query, split_user
 
 #: litellm reads these at import: use the packaged copies of its tables, and do not read ``.env``
 _ENVIRONMENT = {
@@ -38,7 +32,7 @@ _ENVIRONMENT = {
 }
 
 
-class LiteLLMModel(ApiSampleModel):
+class LiteLLMModel(ApiModel):
     """One model of a provider that litellm knows."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
