@@ -1,9 +1,10 @@
-"""A model specification, ``NAME[?key=value&...]``: its parts, addresses, replicas, and files that it names."""
+"""A model specification, ``NAME[?key=value&...]``: its parts, addresses, replicas and files; variables of ``.env``."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -240,3 +241,22 @@ def _amount(spec: ModelSpec, key: str, *, is_zero_allowed: bool) -> float | None
             f"--model {spec.text}: {key} must be {least}a whole number or a part of 1, not {spec.params[key]}"
         )
     return value
+
+
+def read_dotenv() -> str:
+    """Set the variables of the first ``.env`` in this folder and those above it, and return one line about it.
+
+    A variable that is set keeps its value. The line names the variables, never their values; it is empty if none was
+    set.
+    """
+    folders = (Path.cwd(), *Path.cwd().parents)
+    path = next((folder / ".env" for folder in folders if (folder / ".env").is_file()), None)
+    # Importing the package takes longer than looking for the file.
+    if path is None:
+        return ""
+    from dotenv import load_dotenv
+
+    before = set(os.environ)
+    load_dotenv(path)
+    added = sorted(set(os.environ) - before)
+    return f"{', '.join(added)} from {os.path.relpath(path)}" if added else ""
