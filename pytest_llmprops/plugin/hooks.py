@@ -18,7 +18,7 @@ from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.strict_json import is_unicode
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.store.location import default_store
-from pytest_llmprops.models.dotenv_file import read_dotenv
+from pytest_llmprops.models.spec import read_dotenv
 from pytest_llmprops.plugin.cases.light_items import LightItem
 from pytest_llmprops.plugin.cases.markers import unreadable_of
 from pytest_llmprops.plugin.cases.reporting import (
