@@ -118,7 +118,7 @@ def _drop_file(name: str) -> Edit:
             "run.json has correct 55 of sums/add",
         ),
         (lambda facts: facts["summary"][0].update(accuracy=0.95), "run.json has accuracy 0.95 of sums/add"),
-        (lambda facts: facts["summary"][0].update(accuracy=None), "run.json has accuracy inf of sums/add"),
+        (lambda facts: facts["summary"][0].update(accuracy=None), "run.json has accuracy no value of sums/add"),
         (lambda facts: facts["summary"][0].update(clusters=3), "run.json has clusters 3 of sums/add"),
         (lambda facts: facts["summary"].clear(), "run.json has no summary of sums/add/en/builtin"),
         (lambda facts: facts["summary"].append(facts["summary"][0]), "several summary rows"),
