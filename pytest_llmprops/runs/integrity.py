@@ -17,12 +17,12 @@ from typing import Any
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.field_types import COUNTS
 from pytest_llmprops.core.texts import first_names
-from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictKey, VerdictRecord
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.json_lines import open_record_file
 from pytest_llmprops.runs.summary import summary_rows
 
-VERDICTS, REQUESTS = "verdicts.jsonl", "requests.jsonl"
+VERDICTS, REQUESTS, SEARCHES = "verdicts.jsonl", "requests.jsonl", "searches.jsonl"
 #: the key of ``run.json`` with the hash of its other content
 CONTENT = "content_sha256"
 AGAIN = "restore the file or measure again"
@@ -72,16 +72,16 @@ def content_hash(facts: Mapping[str, Any]) -> str:
 
 def problems(
     facts: RunMetadata,
-    lines: Sequence[VerdictRecord],
+    repeated: Sequence[VerdictKey],
     records: Sequence[VerdictRecord],
     hashes: Mapping[str, str],
 ) -> list[str]:
     """Return what is inconsistent in the record of a run that has ended, one line each; the most specific first.
 
-    :param facts: ``run.json`` as written. :param lines: all lines of ``verdicts.jsonl``.
+    :param facts: ``run.json`` as written. :param repeated: keys that several lines of ``verdicts.jsonl`` have.
     :param records: the last line of each key. :param hashes: the :func:`file_hashes` of the record.
     """
-    inconsistencies = [] if len(records) == len(lines) else [_repeated(lines)]
+    inconsistencies = [_repeated(repeated)] if repeated else []
     inconsistencies += _foreign(facts, records)
     if facts.finished is None:
         return [*inconsistencies, UNFINISHED]
@@ -110,9 +110,8 @@ def added_hashes(facts: RunMetadata) -> list[str]:
     ]
 
 
-def _repeated(lines: Sequence[VerdictRecord]) -> str:
-    counts = Counter(record.key for record in lines)
-    ids = [key.id for key, count in counts.items() if count > 1]
+def _repeated(keys: Iterable[VerdictKey]) -> str:
+    ids = [key.id for key in dict.fromkeys(keys)]
     return f"{VERDICTS} has several verdicts on {len(ids)} items or samples ({first_names(ids)}); {AGAIN}"
 
 
@@ -139,19 +138,24 @@ def summary_problems(facts: RunMetadata, records: Sequence[VerdictRecord]) -> It
             continue
         for name in _COMPARED:
             recorded, value = getattr(rows[group], name), getattr(row, name, 0)
-            if not _equal(recorded, value):
-                yield f"run.json has {name} {_shown(recorded)} of {place}, {VERDICTS} has {_shown(value)}; {AGAIN}"
+            if not is_equal(recorded, value):
+                there = f"{VERDICTS} has {shown_value(value)}"
+                yield f"run.json has {name} {shown_value(recorded)} of {place}, {there}; {AGAIN}"
                 break
 
 
 _COMPARED = (*COUNTS, "items", "samples", "clusters", "accuracy", "cluster_accuracy")
 
 
-def _equal(one: float | None, other: float | None) -> bool:
-    return one == other or (one is not None and other is not None and math.isclose(one, other, rel_tol=1e-9))
+def is_equal(one: float | None, other: float | None) -> bool:
+    """Return True if two values of a record are the same, up to the rounding of another order of sums."""
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12) or (math.isnan(one) and math.isnan(other))
 
 
-def _shown(value: float | None) -> str:
+def shown_value(value: float | None) -> str:
+    """Return a value of a record for a message."""
     return "no value" if value is None else f"{value:.6g}"
 
 

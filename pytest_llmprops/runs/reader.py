@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,14 +19,14 @@ from pytest_llmprops.records.run import SCHEMA, RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import (
     AGAIN,
+    SEARCHES,
     VERDICTS,
     changed_content,
     file_hashes,
     problems,
     summary_problems,
 )
-from pytest_llmprops.runs.json_lines import TOO_DEEP, JsonLines, open_record_file, read_record_file
-from pytest_llmprops.runs.record import FILE as SEARCHES
+from pytest_llmprops.runs.json_lines import TOO_DEEP, JsonLines, lock_file, open_record_file, read_record_file
 from pytest_llmprops.runs.record import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
 
@@ -104,10 +105,10 @@ def read_run(folder: Path) -> Run:
         lines, truncated = _lines(path, VerdictRecord)
     if facts.summary and not path.exists():
         raise DataError(f"{path}: is missing; copy the run's whole folder")
-    latest = {r.key: r for r in lines}
-    records = tuple(latest.values())
+    records = tuple({r.key: r for r in lines}.values())
+    repeated = [key for key, n in Counter(r.key for r in lines).items() if n > 1]
     hashes = {} if facts.finished is None else file_hashes(folder)
-    inconsistent = (*problems(facts, lines, records, hashes), *changed_content(raw))
+    inconsistent = (*problems(facts, repeated, records, hashes), *changed_content(raw))
     notes = []
     if truncated:
         notes.append("verdicts.jsonl: its last line is truncated and was ignored")
@@ -170,22 +171,12 @@ def _facts(raw: dict[str, Any], folder: Path) -> RunMetadata:
 
 
 def is_being_written(folder: Path) -> bool:
-    """Return True if a running process is writing the record (see :class:`~.record.RunRecord`).
-
-    Always False if the platform or the file system has no file locks.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return False
+    """Return True if a running process is writing the record; False without file locks."""
     try:
         with open_record_file(folder / VERDICTS) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return not lock_file(file, shared=True)
     except OSError:
         return False
-    return False
 
 
 def _lines(path: Path, kind: type[T]) -> tuple[list[T], bool]:

@@ -41,9 +41,7 @@ def summary_rows(
     groups: dict[Group, list[VerdictRecord]] = {}
     for record in records:
         groups.setdefault(record.group, []).append(record)
-    return tuple(
-        _row(key, members, is_weighted(key.benchmark), intervals) for key, members in groups.items()
-    )
+    return tuple(_row(key, members, is_weighted(key.benchmark), intervals) for key, members in groups.items())
 
 
 def _row(group: Group, members: Sequence[VerdictRecord], by_cluster: bool, intervals: bool) -> SummaryRow:

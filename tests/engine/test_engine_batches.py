@@ -22,7 +22,7 @@ from pytest_llmprops.engine.batch.ledger import Entry, Ledger, ledger_path
 from pytest_llmprops.engine.batch.submit import Submitter
 from pytest_llmprops.models.api.anthropic import AnthropicBatches
 from pytest_llmprops.models.api.openai import OpenAIBatches
-from pytest_llmprops.runs.parts import logged_calls
+from pytest_llmprops.runs.merge import logged_calls
 from tests.support.batch_runs import BatchRun, sums
 from tests.support.batch_server import BatchServer, Line
 from tests.support.message_batches import MessageBatchServer

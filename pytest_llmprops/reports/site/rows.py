@@ -16,7 +16,7 @@ from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.site.following import Counts, Follower, Part
 from pytest_llmprops.runs.benchmark_metadata import facts_of, title_of
 from pytest_llmprops.runs.catalog import Listed
-from pytest_llmprops.runs.parts import shard_steps
+from pytest_llmprops.runs.merge import shard_steps
 from pytest_llmprops.runs.recorded_command import resume_command
 
 #: a run that makes no progress for this time says so
