@@ -67,7 +67,7 @@ FLAG = "The CARRY flag of Mona-4, a chip from Oslo, Norway, costs 2.5 euros sinc
         '{"city": "Oslo"}\n{"year": 1964}',
         f'{{"sentence": "{FLAG}", "entities": ["Oslo", "1964"], "person": null, "note": ""}}',
         "| No. | Entity | Class |\n|---|:--|--:|\n| 1 | Oslo | city |\n| 2 | 1964 | year |\n\nThat is all.",
-        "Oslo and 1964.", "Oslo; 1964", "Oslo\n1964",
+        "Oslo and 1964.", "Oslo; 1964", "Oslo\n1964", "<ol><li>Oslo</li><li>1964</li></ol>",
         'I found these entities: "Oslo" (a city) and "1964" (a year).',
         f"1. city: Oslo\n2. year: 1964\n\n{PROMPT}\n\n1. city: Rome",
         "1. movie: Wizard of Oz\n2. animal: tiger\n3. city: Oslo\n4. year: 1964",
@@ -106,7 +106,8 @@ def test_sentence_decides_which_part_is_the_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", ["1. None", "No named entities were found.", "[]", '{"entities": [], "note": "As asked."}']
+    "reply",
+    ["1. None", "There are no entities in this sentence.", "[]", '{"entities": [], "note": "As asked."}'],
 )
 def test_no_entities_is_an_answer(reply: str) -> None:
     """A reply that says there are no entities is the empty set."""

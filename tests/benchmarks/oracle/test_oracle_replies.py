@@ -61,7 +61,7 @@ def test_plain_answers() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        SENTENCES_PROMPT, "1. 'Did it rain? No.' 2. 'Yes, it rained all day.'", "1. No one came.", "Yes and no.",
+        SENTENCES_PROMPT, "1. 'Did it rain? No.' 2. 'Yes, it rained all day.'", "1. No one came.", "Yes or no?",
         "Maybe.", "No, I can't help with that.", "I can't say whether the sentences are equivalent.",
         "The two sentences may be equivalent.", "Equivalent sentences have one meaning.", "[" * 100_000,
     ],
@@ -86,8 +86,8 @@ NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
         json.dumps({f"Paraphrase {n}": text for n, text in enumerate(RAIN, 1)}),
         json.dumps({"output": {"paraphrases": RAIN, "note": "All are short."}}),
         "\n".join(json.dumps({"paraphrase": text}) for text in RAIN),
-        json.dumps({"paraphrases": RAIN})[:-2] + ', "It is rai', json.dumps({"paraphrases": RAIN}) * 2,
-        f"Sure, here are three:\n\n{NUMBERED}\n\nI hope they help!",
+        json.dumps({"paraphrases": RAIN})[:-2], json.dumps({"paraphrases": RAIN})[:-2] + ', "It is rai',
+        json.dumps({"paraphrases": RAIN}) * 2, f"Sure, here are three:\n\n{NUMBERED}\n\nI hope they help!",
         "\n".join(f"**Paraphrase {n}:** {text}" for n, text in enumerate(RAIN, 1)),
         "Paraphrases:\n\n" + "\n".join(RAIN),
     ],
