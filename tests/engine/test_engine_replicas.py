@@ -95,7 +95,7 @@ def served(
     async def work() -> tuple[list[Any], list[str]]:
         spec = ModelSpec("own", "own", "own")
         fleet = Fleet(machines, placement, spec, Local(), CallOptions(timeout=timeout), [])  # type: ignore[arg-type]
-        fleet.start()
+        fleet.start(placement.count)
 
         async def watch() -> None:
             while True:
