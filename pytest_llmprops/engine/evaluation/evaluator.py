@@ -32,7 +32,7 @@ from pytest_llmprops.core.requests import (
 )
 from pytest_llmprops.core.texts import explained, one_line
 from pytest_llmprops.core.verdicts import STATUSES, Status, Verdict, VerdictRecord, record_of
-from pytest_llmprops.engine.event_loop import forget_cancellation
+from pytest_llmprops.engine.event_loop import is_cancellation
 from pytest_llmprops.records.files import line
 
 #: equal faults in a row after which a run stops
@@ -259,13 +259,8 @@ class Asking:
             raise ContractError(f"{name} called ask with a Likelihood that has an empty option, or none")
 
 
-async def evaluate(
-    case: Case, broker_ask: BrokerAsk, is_ending: Callable[[], bool] = lambda: False
-) -> Outcome:
-    """Measure one case and return its outcome, which includes every exception.
-
-    :param is_ending: returns whether the task is cancelled from outside; otherwise the benchmark has cancelled it.
-    """
+async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
+    """Measure one case and return its outcome, which includes every exception but the cancellation of the task."""
     ask = Asking(case, broker_ask)
     benchmark = case.benchmark
     try:
@@ -285,7 +280,7 @@ async def evaluate(
     except RunStopped as stop:
         return Outcome(case, stopped=str(stop), calls=ask.calls)
     except BaseException as fault:
-        if isinstance(fault, asyncio.CancelledError) and is_ending():
+        if is_cancellation(fault):
             raise
         return Outcome(case, fault=as_exception(benchmark, "evaluate", fault), calls=ask.calls)
     finally:
@@ -348,7 +343,6 @@ class Evaluator:
         self._stopping: asyncio.Task[None] | None = None
         #: why the remaining cases are not evaluated; None if they are
         self._stopped: str | None = None
-        self._is_closing = False
         #: keys of the submitted cases that are not finished
         self._open: set[CaseKey] = set()
         #: finished and not yet fetched
@@ -438,11 +432,7 @@ class Evaluator:
     async def _evaluated(self, case: Case) -> Outcome:
         if self._stopped is not None:
             return Outcome(case, stopped=self._stopped)
-        outcome = await evaluate(case, self._ask, lambda: self._is_closing)
-        if not self._is_closing:
-            # The task evaluates other cases, too.
-            await forget_cancellation()
-        return self._counted(outcome)
+        return self._counted(await evaluate(case, self._ask))
 
     def _counted(self, outcome: Outcome) -> Outcome:
         """Count the faults of benchmarks, which may stop the run."""
@@ -502,7 +492,6 @@ class Evaluator:
 
     async def close(self) -> None:
         """Cancel all unfinished cases."""
-        self._is_closing = True
         for case in self._queue:
             self._finish(Outcome(case, stopped=CLOSED))
         self._queue.clear()
