@@ -262,17 +262,6 @@ def test_an_outcome_is_fetched_once_and_then_measured_again(loop: LoopThread) ->
     loop.call(evaluator.close(), 60)
 
 
-def test_cases_of_two_models_are_separate(loop: LoopThread) -> None:
-    """The same item is measured separately for each model."""
-    other = Case(Capitals(), Item("a", "t", "en"), None, Protocol("quick", NoSettings()), "n")
-
-    async def labelled(label: str, role: str, request: Request) -> Reply:
-        return Reply(label)
-
-    results = outcomes(loop, labelled, case("a"), other)
-    assert [o.verdict.given for o in results if o.verdict is not None] == ["m", "n"]
-
-
 def test_waiting_has_a_timeout(loop: LoopThread) -> None:
     """An outcome that is late raises TimeoutError, and can still be waited for."""
     go_on = threading.Event()
@@ -457,11 +446,17 @@ def outcome_of(*results: Status | Exception | str, given: str = "") -> GroupOutc
     return group_outcome(CaseGroup("g", tuple(o.case for o in outcomes)), outcomes)
 
 
-def test_all_correct() -> None:
-    """A group passes if every item is correct."""
+def test_a_group_without_failures() -> None:
+    """A group passes if every item is correct; errors make it an error with the first message; a fault comes first."""
     outcome = outcome_of("correct", "correct")
     assert outcome.verdict
     assert (outcome.status, outcome.verdict.score, outcome.failures) == ("correct", 1.0, [])
+    outcome = outcome_of("correct", BackendError("lost"), BackendError("again"))
+    assert outcome.error is not None
+    assert (outcome.verdict, outcome.status, outcome.error.message) == (None, "error", "2 of 3 items: lost")
+    fault = KeyError("x")
+    outcome = outcome_of("wrong", fault)
+    assert (outcome.fault, outcome.verdict) == (fault, None)
 
 
 def test_failures_are_counted_and_the_first_named() -> None:
@@ -475,22 +470,6 @@ def test_failures_are_counted_and_the_first_named() -> None:
         " some/0 (reason 0); some/1 (reason 1); some/3 (reason 3); and 1 more"
     )
     assert outcome.verdict.score == 1 / 5
-
-
-def test_errors_alone_are_an_error() -> None:
-    """Errors next to correct items make the case an error with the first error's message."""
-    outcome = outcome_of("correct", BackendError("lost"), BackendError("again"))
-    assert outcome.verdict is None
-    assert outcome.error is not None
-    assert outcome.error.message == "2 of 3 items: lost"
-    assert outcome.status == "error"
-
-
-def test_fault_is_reported_first() -> None:
-    """An exception in the benchmark's code is reported before any other failure."""
-    fault = KeyError("x")
-    outcome = outcome_of("wrong", fault)
-    assert (outcome.fault, outcome.verdict) == (fault, None)
 
 
 def test_stopped_group_keeps_its_judged_items() -> None:
