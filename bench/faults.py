@@ -463,7 +463,7 @@ def view_row(number: int) -> Row:
     """Return the row of a SIGKILL of ``llmprops view`` while it follows a run and saves review marks."""
 
     def play(trial: Trial) -> None:
-        from pytest_llmprops.reports.site.rows import id_of
+        from pytest_llmprops.reports.site.pages import id_of
 
         runs = trial.folder / "runs"
         trial.runner.sums(ITEMS)

@@ -17,8 +17,8 @@ from pytest_llmprops.engine.calls.calls import ActiveModel, Calls
 from pytest_llmprops.engine.calls.queues import prompt_key
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api.batches import BatchApi
-from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN
+from pytest_llmprops.models.spec import normalised_url
 
 #: stores and counts a reply of a model, and returns it as the broker answers it
 Keep = Callable[[str, ActiveModel, str, Reply], Awaitable[Reply]]

@@ -16,7 +16,9 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import LARGEST_ANSWER, ApiCalls, chat_body
+from pytest_llmprops.models.api.client import ApiCalls
+from pytest_llmprops.models.api.deviations import chat_body
+from pytest_llmprops.models.api.http import LARGEST_ANSWER
 from pytest_llmprops.models.api.prices import Price
 
 T = TypeVar("T")
