@@ -115,8 +115,7 @@ class Engine:
 
     def outcome(self, case: Case, timeout: float | None = None) -> Outcome:
         """Wait for the outcome of a case and return it; a case that was not submitted is started."""
-        if not self._evaluator.is_submitted(case):
-            self._evaluator.submit([case])
+        self._evaluator.submit([case])
         return self._evaluator.outcome(case, timeout=timeout)
 
     def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:

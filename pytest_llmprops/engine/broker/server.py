@@ -100,28 +100,14 @@ def _failure(number: int, fault: BaseException) -> bytes:
     return encode_message({"id": number, "error": BackendError(fault_text(fault)).to_json()})
 
 
-async def _standard_input_closed() -> None:
-    loop = asyncio.get_running_loop()
-    closed = loop.create_future()
-
-    def readable() -> None:
-        with contextlib.suppress(OSError):
-            if os.read(0, 4096):
-                return
-        if not closed.done():
-            closed.set_result(None)
-
-    loop.add_reader(0, readable)
-    await closed
-
-
 async def run(config: BrokerConfig, served: socket.socket) -> None:
     """Serve until standard input is closed."""
     broker = LocalBroker(config)
     import_sdks(config)
     listening = await asyncio.start_unix_server(Server(broker).client, sock=served, limit=LINE_LIMIT)
     try:
-        await _standard_input_closed()
+        # Nothing follows the configuration: this ends when the controller closes the pipe, or ends.
+        await asyncio.to_thread(sys.stdin.buffer.read)
     finally:
         listening.close()
         # The controller reads them when this process has ended.
@@ -138,9 +124,7 @@ def main() -> None:
     served = socket.socket(fileno=os.dup(1))
     with open(os.devnull, "w") as null:
         os.dup2(null.fileno(), 1)
-    line = bytearray()
-    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
-        line += byte
+    line = sys.stdin.buffer.readline()
     asyncio.run(run(from_text(BrokerConfig, line.decode()), served))
 
 
