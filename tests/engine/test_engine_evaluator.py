@@ -106,20 +106,6 @@ def test_every_case_gets_its_own_outcome(loop: LoopThread) -> None:
     assert [(o.record().id, o.record().status) for o in results[:2]] == [("i0", "correct"), ("i1", "correct")]
 
 
-def test_cases_begin_in_order(loop: LoopThread) -> None:
-    """Cases start in the order of submission."""
-    begun: list[str] = []
-
-    async def noting(label: str, role: str, request: Request) -> Reply:
-        assert isinstance(request, Chat)
-        begun.append(request.prompt)
-        await asyncio.sleep(0.002)
-        return Reply("x")
-
-    outcomes(loop, noting, *(case(f"i{n:02}") for n in range(12)), window=4)
-    assert begun == [f"i{n:02}" for n in range(12)]
-
-
 class Gauge:
     """Counts how many requests run at once."""
 

@@ -47,33 +47,6 @@ class Once(Asking):
         raise ValueError(reply.text)
 
 
-class Ending(Asking):
-    """Asks once, and ends tasks in the way that the item names."""
-
-    name = "ending"
-
-    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
-        await ask(Chat.user(item.id))
-        if item.id == "background":
-            self.started = asyncio.create_task(self.end(SystemExit(2)))
-            await asyncio.sleep(0.01)
-        elif item.id == "group":
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self.end(KeyboardInterrupt()))
-        elif item.id == "task":
-            await asyncio.create_task(self.end(GeneratorExit()))
-        elif item.id == "stop":
-            asyncio.get_running_loop().stop()
-            await asyncio.sleep(0)
-        elif item.id == "left":
-            self.left = asyncio.create_task(asyncio.sleep(60))
-        return Verdict("unparsed")
-
-    async def end(self, fault: BaseException) -> None:
-        """Raise ``fault``."""
-        raise fault
-
-
 def case(benchmark: Benchmark, model: str, number: int = 0) -> Case:
     """Return one case with a helper."""
     protocol = Protocol("quick", NoSettings())
@@ -107,17 +80,6 @@ def test_cost_follows_the_models_prices() -> None:
     assert cost(row, {"m": Price(0.001, 0.01)}) == pytest.approx(1.5)
     assert cost(row, {"m": Price(0.0, 0.0)}) == 0.0
     assert cost(row, {"other": Price(1.0, 1.0)}) is None
-
-
-def test_a_plan_survives_what_ends_tasks() -> None:
-    """Whatever a benchmark does to tasks, the calls of all its items are counted, and no task remains."""
-    benchmark = Ending()
-    ids = ("first", "background", "group", "task", "stop", "left", "last")
-    protocol = Protocol("quick", NoSettings())
-    cases = [Case(benchmark, Item(name, "t", "en"), None, protocol, "m") for name in ids]
-    [row] = plan(cases)
-    assert row.calls == len(ids)
-    assert benchmark.left.cancelled()
 
 
 class Sampling(Benchmark):

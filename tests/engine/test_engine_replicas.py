@@ -263,24 +263,6 @@ def test_head_node_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert results[39].message == "the Ray cluster does not answer: its head node may be lost"
 
 
-def test_cluster_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster that cannot be joined in time is one line."""
-
-    class Silent(Machines):
-        def connect(self) -> None:
-            raise AssertionError
-
-        async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-            await asyncio.sleep(60)
-
-    monkeypatch.setattr(fleets_module, "Cluster", lambda address: Silent())
-    monkeypatch.setattr(fleets_module, "START_SECONDS", 0.01)
-    registry.register_model("own", lambda spec, options: Local())
-    config = BrokerConfig({"m": registry.parse_spec("own")}, engine="ray", replicas={"m": Replicas(1)})
-    with pytest.raises(UsageError, match="no Ray cluster answered or started within 0 s"):
-        asyncio.run(Fleets(config).connect())
-
-
 class Noting:
     """A place that notes its batches."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
+from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.engine.broker.request_log import MIN_PREFIX, RequestLog
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.requests import RequestRecord
@@ -77,29 +76,6 @@ def test_short_prefixes_are_written_in_place(tmp_path: Path) -> None:
     no_line = "x" * 2 * MIN_PREFIX
     lines = written(tmp_path, *(Chat.user(f"{p}{n}") for p in (short, no_line) for n in range(3)))
     assert not any("prefix_id" in line for line in lines)
-
-
-def test_line_has_request_and_reply(tmp_path: Path) -> None:
-    """A call's line has the record's fields, with the parts of a reply where the contract defines them."""
-    log = RequestLog(tmp_path)
-    facts: Any = {"served_model": "s", "usage": Usage(1, 2, 3), "seconds": 0.5, "cached": True}
-    log.add("reader", Segment("ab"), Reply("", value=["a", "b"], key="k", **facts))
-    log.close()
-    [line] = (tmp_path / "requests.jsonl").read_text().splitlines()
-    assert json.loads(line) == {
-        "key": "k",
-        "role": "reader",
-        "kind": "segment",
-        "request": {"text": "ab"},
-        "reply": {"text": "", "reasoning": "", "value": ["a", "b"], "logprobs": None, "note": ""},
-        "finish_reason": "stop",
-        "served_model": "s",
-        "usage": {**asdict(Usage()), "prompt_tokens": 1, "completion_tokens": 2, "reasoning_tokens": 3},
-        "cached": True,
-        "seconds": 0.5,
-        **dict.fromkeys(("via", "request_id", "service_tier", "model"), ""),
-        "cost_usd": None,
-    }
 
 
 def test_a_key_is_written_once_and_flushed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, StoreError
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Segment
 from pytest_llmprops.engine import session
 from pytest_llmprops.engine.config import BrokerConfig, import_sdks
@@ -88,16 +88,6 @@ def test_kinds_and_label_are_known_before_loading() -> None:
 
     with pytest.raises(BackendError, match="does not serve segment"):
         asyncio.run(work())
-
-
-def test_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
-    """A store path inside a file is a one-line error before the model gets a request."""
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    model = FakeModel(["x"])
-    with pytest.raises(StoreError) as caught:
-        ask(OneModel(spec_for(model), store=tmp_path / "file" / "s.sqlite"), ["a"])
-    assert "\n" not in str(caught.value)
-    assert not model.requests
 
 
 def test_model_whose_close_hangs_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

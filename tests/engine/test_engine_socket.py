@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
+from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine.broker import process as process_module
 from pytest_llmprops.engine.broker import remote
@@ -23,7 +23,6 @@ from pytest_llmprops.engine.broker.remote import RemoteBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.fake import FakeModel
 from pytest_llmprops.models.registry import parse_spec
-from pytest_llmprops.records.files import from_text, text
 from tests.support.engine_models import MakeBroker, served, transient
 
 
@@ -235,20 +234,6 @@ def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> 
     assert not Path(process.socket).parent.exists()
 
 
-def test_settings_reach_the_process_unchanged() -> None:
-    """The one-line configuration restores every field."""
-    config = BrokerConfig(
-        {"m": parse_spec("fake:constant?text=中"), "helper:parse": parse_spec("first-of:stanza?dir=x,words")},
-        rpm=1.5,
-        cache="only",
-        max_cost=0.1,
-        registrations=("a", "b"),
-    )
-    line = text(config)
-    assert line.index("\n") == len(line) - 1
-    assert from_text(BrokerConfig, line) == config
-
-
 def test_a_long_temporary_folder_is_not_used_for_the_socket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,19 +245,3 @@ def test_a_long_temporary_folder_is_not_used_for_the_socket(
         assert len(process.socket) <= 100
         assert stat.S_IMODE(Path(process.socket).parent.stat().st_mode) == 0o700
     assert not Path(process.socket).parent.exists()
-
-
-def test_without_a_short_folder_the_line_names_tmpdir(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If no folder with a short path can be written, the error says what to set."""
-
-    def full(**where: str) -> str:
-        raise OSError("read-only")
-
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 25)))
-    monkeypatch.setattr(tempfile, "mkdtemp", full)
-    with pytest.raises(
-        UsageError, match=r"TMPDIR .*: the path is too long for a Unix socket; set TMPDIR to a shorter"
-    ):
-        BrokerProcess(BrokerConfig({}, cache="off"))
