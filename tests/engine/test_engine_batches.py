@@ -21,7 +21,7 @@ from pytest_llmprops.engine.batch.ledger import ledger_path
 from pytest_llmprops.engine.batch.submit import BatchedModel
 from pytest_llmprops.models.api.anthropic import AnthropicBatches
 from pytest_llmprops.models.api.openai import OpenAIBatches
-from pytest_llmprops.runs.parts import logged_calls
+from pytest_llmprops.runs.merge import logged_calls
 from tests.support.batch_runs import BatchRun, sums
 from tests.support.batch_server import BatchServer, Line
 from tests.support.message_batches import MessageBatchServer
