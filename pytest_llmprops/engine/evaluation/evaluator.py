@@ -142,11 +142,6 @@ class Outcome:
         return self.case.key
 
     @property
-    def records(self) -> list[VerdictRecord]:
-        """The one line of ``verdicts.jsonl``."""
-        return [self.record()]
-
-    @property
     def failure(self) -> Exception | None:
         """Why the case is an error; None if it is not."""
         return self.error or self.fault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pytest_llmprops.core.requests import GENERATED, PLANNED, Chat, Reply, Request, Usage, sizes
@@ -119,11 +119,6 @@ def _prompt_and_sample(request: Request) -> tuple[Hashable, int]:
         return prompt_key(request), request.sample
     settings = (request.temperature, request.max_tokens, request.stop, request.extra)
     return (request.text, repr(settings)), request.sample
-
-
-def total_calls(rows: Sequence[Planned]) -> int:
-    """Return the number of calls in all rows."""
-    return sum(row.calls for row in rows)
 
 
 def cost(row: Planned, prices: Mapping[str, Price]) -> float | None:
