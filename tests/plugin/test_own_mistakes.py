@@ -144,28 +144,26 @@ def write_searched(run: Runner, name: str, body: str, of_property: str = "pass")
     run.write(f"test_{name}.py", text.replace("CLASS", title).replace("ID", name))
 
 
-@pytest.fixture(scope="module", params=["0", "2"], ids=["n0", "n2"])
-def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Return one run that searches in all benchmarks."""
     run = Runner(tmp_path_factory.mktemp("mistakes"))
     refused = {name: ("", *rest) for name, rest in REFUSED_SEARCHES.items()}
     for name, (of_property, body, _) in (SEARCH_MISTAKES | refused).items():
         write_searched(run, name, body, of_property)
-    return run("--continue-on-collection-errors", "--model", "fake:echo", "-n", request.param)
-
-
-def test_every_verdict_is_kept(searched: Finished) -> None:
-    """The run ends with all verdicts and a record; only the search without a mistake is counted."""
-    assert "INTERNALERROR" not in searched.output
-    assert (searched.code, searched.run["complete"]) == (1, True)
-    assert {v["benchmark"]: v["status"] for v in searched.verdicts.values()} == dict.fromkeys(
-        SEARCH_MISTAKES, "correct"
-    )
-    assert [(row["benchmark"], row["counterexamples"]) for row in searched.run["searches"]] == [("fine", 1)]
+    return run("--continue-on-collection-errors", "--model", "fake:echo", "-n", "2")
 
 
 def test_each_mistake_in_a_search_has_one_line(searched: Finished) -> None:
-    """The search is an error, whose line says what is wrong; a class that cannot be searched is refused."""
+    """The search is an error, whose line says what is wrong; a class that cannot be searched is refused.
+
+    The run ends with all verdicts and a record; only the search without a mistake is counted.
+    """
+    assert "INTERNALERROR" not in searched.output
+    assert (searched.code, searched.run["complete"]) == (1, True)
+    statuses = {v["benchmark"]: v["status"] for v in searched.verdicts.values()}
+    assert statuses == dict.fromkeys(SEARCH_MISTAKES, "correct")
+    assert [(row["benchmark"], row["counterexamples"]) for row in searched.run["searches"]] == [("fine", 1)]
     for name in sorted({*SEARCH_MISTAKES, *REFUSED_SEARCHES} - {"fine"}):
         said = (REFUSED_SEARCHES.get(name) or SEARCH_MISTAKES[name])[-1]
         lines = [line for line in searched.output.splitlines() if said in line]
@@ -207,62 +205,27 @@ def test_mistakes_in_a_plan_have_one_line(run: Runner) -> None:
     assert any("6 searches for" in line and "an unknown number of calls" in line for line in lines)
 
 
-_MODEL = """
-import asyncio, sys
-from pytest_llmprops import FakeModel, Reply, register_model
-
-
-class Mistaken(FakeModel):
-{body}
-
-
-register_model("mistaken", lambda spec, options: Mistaken(lambda chat: "no sum", name="m"), kinds=("chat",))
-"""
-
-
-def _measured(run: Runner, body: str, workers: str) -> Finished:
-    """Return a run of the sums on a model with ``body``."""
-    run.sums(4)
-    lines = "\n".join(f"    {line}" for line in body.splitlines())
-    run.write("conftest.py", _MODEL.format(body=lines))
-    return run("--model", "mistaken", "-n", workers)
-
-
-@pytest.mark.parametrize(
-    ("close", "workers"),
-    [
-        ("def close(self): sys.exit(0)", "0"),
-        ("def close(self): raise KeyboardInterrupt", "2"),
-        ("async def aclose(self): sys.exit(0)", "2"),
-        ("async def aclose(self): raise asyncio.CancelledError", "0"),
-    ],
-)
-def test_model_that_cannot_be_closed(run: Runner, close: str, workers: str) -> None:
+def test_model_that_cannot_be_closed(run: Runner) -> None:
     """The summary, the record and the exit code are those of the verdicts; a note names the model."""
-    done = _measured(run, close, workers)
+    run.sums(4)
+    run.write("conftest.py", MODEL)
+    done = run("--model", "mistaken", "-n", "2")
     [note] = [line for line in done.output.splitlines() if "not closed: mistaken: its close raised" in line]
     assert note.startswith("note: ")
-    assert done.code == 1
-    assert done.run["complete"]
+    assert (done.code, done.run["complete"]) == (1, True)
     assert {row["status"] for row in done.verdicts.values()} == {"wrong"}
     assert "run record:" in done.output
 
 
-@pytest.mark.parametrize(
-    ("body", "workers"),
-    [
-        ("blocking = True\ndef chat(self, requests): raise asyncio.CancelledError", "2"),
-        ("blocking = True\ndef chat(self, requests): raise KeyboardInterrupt", "0"),
-        ("async def chat(self, requests): raise KeyboardInterrupt", "2"),
-        ("async def chat(self, requests): raise asyncio.CancelledError", "0"),
-    ],
-)
-def test_exception_that_ends_threads_and_tasks(run: Runner, body: str, workers: str) -> None:
-    """What a model raises is the error of the item, whatever it is."""
-    done = _measured(run, body, workers)
-    raised = body.split()[-1].rpartition(".")[2]
-    assert done.code == 1
-    assert {row["status"] for row in done.verdicts.values()} == {"error"}
-    assert all(raised in row["reason"] for row in done.verdicts.values())
-    assert len(done.verdicts) == 4
-    assert done.run["complete"]
+MODEL = """
+import sys
+from pytest_llmprops import FakeModel, register_model
+
+
+class Mistaken(FakeModel):
+    def close(self):
+        sys.exit(0)
+
+
+register_model("mistaken", lambda spec, options: Mistaken(lambda chat: "no sum", name="m"), kinds=("chat",))
+"""
