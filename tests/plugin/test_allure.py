@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.reports.allure import case
 from pytest_llmprops.reports.allure import run as allure_run
-from tests.support.allure import MIXED, MIXED_MODEL, category, results, texts
+from tests.support.allure import MIXED, MIXED_MODEL, category, properties, results, texts
 from tests.support.runs import ROOT, WORD_HELPERS, Finished, Runner
 
 pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
@@ -207,12 +207,12 @@ def test_step_lasts_as_long_as_its_call(run: Runner) -> None:
 def test_controller_describes_the_run(mixed: tuple[Finished, Path]) -> None:
     """With or without workers, the folder has one environment, one table of results and one summary."""
     done, folder = mixed
-    environment = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
+    environment = properties(folder)
     assert environment["Model fake-call-file=mixed.py"].startswith("fake:call?file=mixed.py")
     assert environment["Protocol sums"] == "quick"
     assert environment["Calls"] == "20 made, 0 replies from the store"
     assert environment["Run"] == done.folder.name
-    assert allure_run.EARLIER not in environment
+    assert "Results of earlier runs" not in environment
     shown = json.loads((folder / allure_run.GLOBALS).read_text(encoding="utf-8"))
     assert [a["name"] for a in shown["attachments"]] == ["results by task", "run summary"]
     assert all((folder / a["source"]).is_file() for a in shown["attachments"])
@@ -230,8 +230,8 @@ def test_results_of_earlier_runs_are_reported(run: Runner) -> None:
     second, folder = measured(run, "-n", "2")
     assert "results of earlier runs" not in first.output
     assert "the report will include 20 results of earlier runs" in second.output
-    environment = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
-    assert environment[allure_run.EARLIER].startswith("20 in this folder")
+    environment = properties(folder)
+    assert environment["Results of earlier runs"].startswith("20 in this folder")
     third, _ = measured(run, "--clean-alluredir")
     assert "results of earlier runs" not in third.output
     assert len(list(folder.glob("*-result.json"))) == 20
