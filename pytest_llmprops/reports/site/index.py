@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.reports.kit.blocks import Figure, file_name, joined, visible, with_interval
-from pytest_llmprops.reports.kit.figures import SERIES, draw_svg, inline, marker
+from pytest_llmprops.reports.kit.figures import draw_svg, inline, marker
 from pytest_llmprops.reports.page.html import ASSETS as PAGE_ASSETS
-from pytest_llmprops.reports.page.html import SHAPES, environment, script_hash, style
+from pytest_llmprops.reports.page.html import markup, rendered, text_of
 from pytest_llmprops.reports.site.changes import headline, steps_of
 from pytest_llmprops.reports.site.contributions import Contributions
 from pytest_llmprops.reports.site.leaderboard import Board, boards_of
@@ -89,27 +89,17 @@ class Index:
         :param is_live: ``llmprops view`` serves the page, which shows the runs that go on.
         """
         names = ("site", "live") if is_live else ("site",)
-        scripts = [PAGE_ASSETS / "page.js", *(ASSETS / f"{name}.js" for name in names)]
-        script = "".join(path.read_text(encoding="utf-8") for path in scripts)
-        styles = "".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in names)
-        start = START_LIVE if is_live else START
-        page: str = (
-            environment(ASSETS)
-            .get_template("index.html.jinja")
-            .render(
-                **self.values,
-                draw=lambda figure: _markup(inline(draw_svg(figure.draw), figure.name)),
-                style=style() + _markup(styles),
-                script=_markup(script),
-                start=_markup(start),
-                is_live=is_live,
-                script_hashes=[script_hash(script), script_hash(start)],
-                colours=len(SERIES),
-                shape=lambda index: SHAPES[marker(index)],
-                link=lambda run: links.get(run.key, ""),
-            )
+        return rendered(
+            "index.html.jinja",
+            ASSETS,
+            **self.values,
+            draw=lambda figure: markup(inline(draw_svg(figure.draw), figure.name)),
+            site_style=text_of(*(ASSETS / f"{name}.css" for name in names)),
+            script=text_of(PAGE_ASSETS / "page.js", *(ASSETS / f"{name}.js" for name in names)),
+            start=markup(START_LIVE if is_live else START),
+            is_live=is_live,
+            link=lambda run: links.get(run.key, ""),
         )
-        return page.encode("utf-8", "replace")
 
 
 def figure_of(measurements: Sequence[Measurement], numbers: Mapping[str, int]) -> Figure | None:
@@ -157,12 +147,6 @@ def by_date(measurements: Sequence[Measurement], numbers: Mapping[str, int]) -> 
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     figures.legend(figure, labels, False, chance is not None)
     return figure
-
-
-def _markup(text: str) -> Any:
-    from markupsafe import Markup
-
-    return Markup(text)  # noqa: S704 - files of the package
 
 
 def _decision(run: SiteRun) -> dict[str, Any]:
