@@ -23,7 +23,6 @@ from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.page.findings import finding
 from pytest_llmprops.reports.site.contributions import Contributions, shares_of
-from pytest_llmprops.reports.site.files import SiteFiles
 from pytest_llmprops.reports.site.index import Index
 from pytest_llmprops.reports.site.measurements import SiteRun
 from pytest_llmprops.runs.compare import compare
@@ -194,7 +193,7 @@ def test_outputs_agree_on_random_pairs_of_runs(tmp_path: Path) -> None:
         check_gate(result, new, recorded)
         check_compare(old, new, recorded)
         check_page(old, new, recorded)
-        check_site(old, new, Contributions(SiteFiles(tmp_path / "site")), recorded)
+        check_site(old, new, Contributions(tmp_path / "known"), recorded)
         if n < 4:
             decided = replace(new, facts=replace(new.facts, gate=result))
             assert report_on([old, decided], {}).title.removesuffix(".") == result.line.removesuffix(".")
