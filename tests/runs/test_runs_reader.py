@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from copy import deepcopy
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,10 @@ import pytest
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.metrics import MetricRow
-from pytest_llmprops.records.files import from_plain, plain, run_metadata
-from pytest_llmprops.records.gate import Check, GateResult, RuleResult
-from pytest_llmprops.records.rows import Remark
+from pytest_llmprops.records.files import from_plain, plain
 from pytest_llmprops.records.run import (
-    GitState,
     ModelMetadata,
-    OldReplies,
-    PriceFacts,
-    ProtocolMetadata,
-    RunMetadata,
 )
-from pytest_llmprops.reports.runs_table import list_lines, show_lines
-from pytest_llmprops.runs.catalog import Listed
-from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
@@ -231,15 +220,18 @@ def test_rows_of_repeats_count_samples_and_average_items(tmp_path: Path) -> None
     assert (row.between_items, row.within_items) == pytest.approx((0.2109375, 0.1875))
 
 
-@pytest.mark.parametrize("field", ["id", "status", "values"])
-def test_missing_field(field: str, tmp_path: Path) -> None:
+FIELDS = ["id", "status", "values"]
+
+
+def test_missing_field(tmp_path: Path) -> None:
     """A missing field of the contract is an error."""
-    folder = write_run(tmp_path, verdicts("cw"))
-    row = plain(verdict())
-    del row[field]
-    set_line(folder, 1, json.dumps(row))
-    with pytest.raises(DataError, match=f"line 1 has no (string )?'{field}'"):
-        read_run(folder)
+    for field in FIELDS:
+        folder = write_run(tmp_path, verdicts("cw"))
+        row = plain(verdict())
+        del row[field]
+        set_line(folder, 1, json.dumps(row))
+        with pytest.raises(DataError, match=f"line 1 has no (string )?'{field}'"):
+            read_run(folder)
 
 
 def test_lost_verdicts(tmp_path: Path) -> None:
@@ -299,13 +291,6 @@ def test_missing_summary_and_metrics_are_computed(tmp_path: Path) -> None:
     [row] = [r for r in run.facts.metrics if r.group == "content_words"]
     assert (row.name, row.value, row.model) == ("accuracy", 0.5, "old")
     assert any("no summary" in note for note in run.notes)
-
-
-def test_metrics_that_cannot_be_computed_are_noted(tmp_path: Path) -> None:
-    """An unknown benchmark has no metrics, and a note says so."""
-    run = read_run(write_run(tmp_path, verdicts("cw"), summary=[]))
-    assert run.facts.metrics == ()
-    assert "metrics of sums could not be computed again" in run.notes
 
 
 def test_metrics_of_a_stopped_run_are_kept(tmp_path: Path) -> None:
