@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pytest_llmprops.core.field_types import FreeObject, RecordStatus
 from pytest_llmprops.core.registration import BenchmarkMetadata

@@ -21,7 +21,7 @@ from pytest_llmprops.reports.kit.blocks import (
 )
 from pytest_llmprops.reports.kit.generic import item_link, pair_cells, place_cell, place_label
 from pytest_llmprops.reports.kit.series import Measured, Series
-from pytest_llmprops.runs.judgement import Member
+from pytest_llmprops.runs.pairs import Member
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.metrics import Place

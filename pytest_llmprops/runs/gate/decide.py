@@ -37,8 +37,7 @@ from pytest_llmprops.runs.gate.file import (
     unbounded_rules,
 )
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes, is_equal, shown_value
-from pytest_llmprops.runs.judgement import headline_members, recorded_changes
-from pytest_llmprops.runs.pairs import Item, ItemKey, pair_items, pairs_of
+from pytest_llmprops.runs.pairs import Item, ItemKey, headline_members, pair_items, pairs_of, recorded_changes
 from pytest_llmprops.runs.reader import Run, computed_metrics
 from pytest_llmprops.statistics.judgement import Change, judge
 
