@@ -134,7 +134,7 @@ def _view(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.page.build import check_packages
 
     check_packages("llmprops view")
-    from pytest_llmprops.reports.site.serving import Shown, serve
+    from pytest_llmprops.reports.site.app import Shown, serve
     from pytest_llmprops.runs.catalog import BASELINES, find_run
     from pytest_llmprops.runs.record import DEFAULT_ROOT
 

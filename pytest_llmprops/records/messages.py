@@ -71,24 +71,13 @@ class AlreadyMeasured:
 
 
 @dataclass(frozen=True, slots=True)
-class PhasesRead:
-    """Which reports of a case's phases other plugins may need, in addition to its result.
-
-    :param ends: its start and its end. :param teardown: the report of a teardown that passed.
-    """
-
-    ends: bool = True
-    teardown: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class WorkerSetup:
     """What the controller sends a worker before it starts.
 
     :param socket: path of the broker's socket; None if every model is served inside the workers.
     :param in_process: labels of the models that each worker serves itself.
     :param run_dir: folder of the run record, where a worker reports what it collected.
-    :param phases: what the controller's plugins may need.
+    :param has_phases: the controller's plugins may need the start, the teardown and the end of each case.
     :param counts: this worker counts the calls of the run for the controller.
     :param resumed_from: Unix time at which a resumed run began; None for a new run.
     """
@@ -97,7 +86,7 @@ class WorkerSetup:
     in_process: tuple[str, ...]
     run_dir: str
     kept: AlreadyMeasured = AlreadyMeasured()
-    phases: PhasesRead = PhasesRead()
+    has_phases: bool = True
     counts: bool = False
     resumed_from: float | None = None
 

@@ -15,7 +15,6 @@ from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.texts import did_you_mean
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.integrity import (
-    AGAIN,
     NO_HASHES_IN_SCHEMA_1,
     REQUESTS,
     SEARCHES,
@@ -292,12 +291,6 @@ def _read(folder: Path, *, whole: bool = False) -> Listed:
     except DataError as error:
         return Listed(folder, None, "unreadable", str(error))
     return Listed(folder, facts, state_of(facts, writing=False))
-
-
-def broken(folder: Path, error: Exception) -> Listed:
-    """Return what is listed of a run with a field of a type that no version writes, on which ``error`` was raised."""
-    problem = f"{folder / RUN_JSON}: is damaged ({type(error).__name__}: {error}); {AGAIN}"
-    return Listed(folder, None, "unreadable", problem)
 
 
 def _with_state(run: Listed) -> Listed:

@@ -12,7 +12,7 @@ from pytest_llmprops.cli.segmentation import add_segment_score
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.segmentation import boundaries, score, with_whitespace
 from pytest_llmprops.core.texts import utf8
-from pytest_llmprops.models.segmenters.maxmatch import longest_match, read_words
+from pytest_llmprops.models.segmenters import longest_match, read_words
 
 
 def lines_of(file: Path) -> list[list[str]]:

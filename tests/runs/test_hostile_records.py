@@ -22,7 +22,7 @@ from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import FILES, from_plain, json_schema
 from pytest_llmprops.records.rows import Review
-from pytest_llmprops.reports.site.hub import Watch
+from pytest_llmprops.reports.site.live import Watch
 from pytest_llmprops.reports.site.marks import save_mark, saved_marks
 from pytest_llmprops.runs.integrity import file_hashes, run_json
 from pytest_llmprops.runs.json_lines import JsonLines

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.records.run import ModelMetadata
-from pytest_llmprops.reports.site.rows import id_of
-from pytest_llmprops.reports.site.serving import Server
+from pytest_llmprops.reports.site.app import Server
+from pytest_llmprops.reports.site.pages import id_of
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.readings import REVIEWS, read_reviews
 from pytest_llmprops.runs.record import RunRecord, first_facts
@@ -166,7 +166,7 @@ def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: 
         assert f"llmprops run --resume {folder}" in page.locator(".run-card").inner_text()
         shutil.rmtree(folder)
         page.locator(".run-card").wait_for(state="detached")
-        server.stop()
+        server.should_exit = True
         page.locator("#link[data-state=lost]").wait_for()
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.reports.site import pages
-from pytest_llmprops.reports.site.rows import id_of
-from pytest_llmprops.reports.site.serving import Server
+from pytest_llmprops.reports.site.app import Server
+from pytest_llmprops.reports.site.pages import id_of
 from pytest_llmprops.runs.readings import REVIEWS, read_reviews
 from tests.support.records import recorded, verdict, verdicts
 from tests.support.view_server import ask, first_message, viewed
@@ -30,12 +30,11 @@ WORK = pages.work
 BUILT: list[str] = []
 
 
-def write(out: Path, name: str) -> str:
-    """Write a page with its number; return its name."""
+def write(out: Path, name: str) -> None:
+    """Write a page with its number."""
     out.mkdir(exist_ok=True)
     (out / name).write_text(f"page {len(BUILT)}")
     BUILT.append(name)
-    return name
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +42,11 @@ def server(runs: Path) -> Iterator[Server]:
     """Return a server of these runs, whose pages have one line."""
     with pytest.MonkeyPatch.context() as patch:
 
-        async def lines(job: Any) -> Any:
-            yield {"files": [write(Path(job["out"]), "report.html" if "report" in job else "index.html")]}
+        async def build(job: Any) -> str:
+            write(Path(job["out"]), "report.html" if "report" in job else "index.html")
+            return ""
 
-        patch.setattr(pages, "work", lines)
+        patch.setattr(pages, "work", build)
         with viewed(runs) as server:
             first_message(server.address)
             yield server
