@@ -161,7 +161,7 @@ def add_data(groups: Groups) -> None:
 def _pull(options: argparse.Namespace) -> int:
     from pytest_llmprops.data.pull import BASE_URL, pull
 
-    return pull(options.dest, files=options.files or None, base_url=options.base_url or BASE_URL)
+    return pull(options.dest, print, files=options.files, base_url=options.base_url or BASE_URL)
 
 
 class Words(argparse.Action):
