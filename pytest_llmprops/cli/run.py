@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distribution
@@ -263,16 +262,8 @@ def _note(text: str) -> None:
 def _pytest(arguments: Sequence[str]) -> int:
     command = [sys.executable, "-m", "pytest", *arguments]
     print(shell_line(*command), flush=True)
-    if os.name == "posix":
-        # pytest takes the place of this process, so that signals reach it.
-        os.execv(sys.executable, command)  # noqa: S606
-    with subprocess.Popen(command) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                # pytest gets it, too, and ends with its summary.
-                continue
+    # pytest takes the place of this process, so that signals reach it.
+    os.execv(sys.executable, command)  # noqa: S606
 
 
 def pytest_arguments(words: Sequence[str]) -> list[str]:
