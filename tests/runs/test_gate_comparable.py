@@ -45,53 +45,53 @@ def against(
     return decide(gate, facts, verdicts("c" * 40, model="new"), baseline)
 
 
-@pytest.mark.parametrize(
-    ("ours", "wanted"),
-    [
-        ({"protocols": {"sums": {**PROTOCOL, "name": "paper"}}}, "protocol of sums: protocol quick → paper"),
-        (
-            {"protocols": {"sums": {**PROTOCOL, "settings": {"temperature": 1.0, "k": 4, "cot": True}}}},
-            "temperature 0.0 → 1.0, cot (none) → True",
-        ),
-        ({"protocols": {"sums": {**PROTOCOL, "seed": 7}}}, "protocol of sums: seed 0 → 7"),
-        ({"options": {"params": {}}}, "request parameter top_p: 0.9 in the baseline, (none) in this run"),
-        (
-            {"helpers": {"reader": {"spec": "x", "identity": "gpt-5"}}},
-            "helper model reader: gpt-4o in the baseline, gpt-5 in this run",
-        ),
-        ({"data": {**DATA, "builtin:sums/en.csv": "cc"}}, "data: builtin:sums/en.csv changed"),
-        ({"models": {"new": {}, "other": {}}}, "this run holds 2 models (new, other); a gate judges one"),
-        (
-            {"models": {"new": {"served_as": ["a-1", "a-2"]}}},
-            "this run mixes replies of 2 served models (a-1, a-2)",
-        ),
-        (
-            {"complete": False},
-            "this run is incomplete: cases have no verdict; continue it with: llmprops run --resume run-new",
-        ),
-        ({"complete": False, "stopped": "wrong key"}, "this run is incomplete: wrong key"),
-    ],
-)
-def test_differences_are_named(ours: dict[str, Any], wanted: str) -> None:
+DIFFERENCES: list[tuple[dict[str, Any], str]] = [
+    ({"protocols": {"sums": {**PROTOCOL, "name": "paper"}}}, "protocol of sums: protocol quick → paper"),
+    (
+        {"protocols": {"sums": {**PROTOCOL, "settings": {"temperature": 1.0, "k": 4, "cot": True}}}},
+        "temperature 0.0 → 1.0, cot (none) → True",
+    ),
+    ({"protocols": {"sums": {**PROTOCOL, "seed": 7}}}, "protocol of sums: seed 0 → 7"),
+    ({"options": {"params": {}}}, "request parameter top_p: 0.9 in the baseline, (none) in this run"),
+    (
+        {"helpers": {"reader": {"spec": "x", "identity": "gpt-5"}}},
+        "helper model reader: gpt-4o in the baseline, gpt-5 in this run",
+    ),
+    ({"data": {**DATA, "builtin:sums/en.csv": "cc"}}, "data: builtin:sums/en.csv changed"),
+    ({"models": {"new": {}, "other": {}}}, "this run holds 2 models (new, other); a gate judges one"),
+    (
+        {"models": {"new": {"served_as": ["a-1", "a-2"]}}},
+        "this run mixes replies of 2 served models (a-1, a-2)",
+    ),
+    (
+        {"complete": False},
+        "this run is incomplete: cases have no verdict; continue it with: llmprops run --resume run-new",
+    ),
+    ({"complete": False, "stopped": "wrong key"}, "this run is incomplete: wrong key"),
+]
+
+
+def test_differences_are_named() -> None:
     """Each difference makes the gate invalid and is described in the one-line decision."""
-    result = against(ours)
-    assert (result.decision, result.passed) == ("invalid", False)
-    assert len(result.reasons) == 1
-    assert wanted in result.reasons[0]
-    assert wanted in result.line
+    for ours, wanted in DIFFERENCES:
+        result = against(ours)
+        assert (result.decision, result.passed) == ("invalid", False)
+        assert len(result.reasons) == 1
+        assert wanted in result.reasons[0]
+        assert wanted in result.line
 
 
-@pytest.mark.parametrize(
-    ("theirs", "wanted"),
-    [
-        ({"complete": False}, "baseline run-old is incomplete"),
-        ({"models": {"old": {}, "older": {}}}, "baseline run-old holds 2 models"),
-        ({"models": {"old": {"served_as": ["a", "b"]}}}, "baseline run-old mixes replies of 2 served models"),
-    ],
-)
-def test_baseline_must_be_complete_too(theirs: dict[str, Any], wanted: str) -> None:
+UNFIT: list[tuple[dict[str, Any], str]] = [
+    ({"complete": False}, "baseline run-old is incomplete"),
+    ({"models": {"old": {}, "older": {}}}, "baseline run-old holds 2 models"),
+    ({"models": {"old": {"served_as": ["a", "b"]}}}, "baseline run-old mixes replies of 2 served models"),
+]
+
+
+def test_baseline_must_be_complete_too() -> None:
     """An incomplete or mixed baseline makes the gate invalid, as an incomplete or mixed run does."""
-    assert against(theirs=theirs).reasons[0].startswith(wanted)
+    for theirs, wanted in UNFIT:
+        assert against(theirs=theirs).reasons[0].startswith(wanted)
 
 
 def test_an_older_baseline_is_named_as_such() -> None:
@@ -122,30 +122,30 @@ def test_only_benchmarks_of_the_rules_are_compared() -> None:
     assert "not compared on sums: baseline run-old is incomplete; choose a complete run" in result.notes
 
 
-@pytest.mark.parametrize(
-    ("ours", "caveats"),
-    [
-        (["temperature left out"], []),
-        ([], ["old takes no temperature: sampled at its default"]),
-        (["temperature left out", "stop left out"], ["new takes no stop: left out"]),
-        (
-            ["temperature from 0.01 to 1", "token budget raised by 4096"],
-            [
-                "old takes no temperature: sampled at its default",
-                "new takes only a temperature from 0.01 to 1",
-                "new thinks before it answers: token limits raised by 4096",
-            ],
-        ),
-    ],
-)
-def test_what_an_api_forces_is_a_caveat(ours: list[str], caveats: list[str]) -> None:
+FORCED = [
+    (["temperature left out"], []),
+    ([], ["old takes no temperature: sampled at its default"]),
+    (["temperature left out", "stop left out"], ["new takes no stop: left out"]),
+    (
+        ["temperature from 0.01 to 1", "token budget raised by 4096"],
+        [
+            "old takes no temperature: sampled at its default",
+            "new takes only a temperature from 0.01 to 1",
+            "new thinks before it answers: token limits raised by 4096",
+        ],
+    ),
+]
+
+
+def test_what_an_api_forces_is_a_caveat() -> None:
     """What only one of the APIs forces is named beside the decision and never makes it invalid."""
-    result = against({"deviations": {"new": ours}})
-    assert (result.decision, result.reasons, sorted(result.caveats)) == ("pass", (), sorted(caveats))
-    assert from_plain(GateResult, plain(result)) == result
-    for caveat in caveats:
-        assert f"  CAVEAT           {caveat}" in gate_lines(result)
-        assert f"- Caveat: {caveat}" in gate_markdown(result)
+    for ours, caveats in FORCED:
+        result = against({"deviations": {"new": ours}})
+        assert (result.decision, result.reasons, sorted(result.caveats)) == ("pass", (), sorted(caveats))
+        assert from_plain(GateResult, plain(result)) == result
+        for caveat in caveats:
+            assert f"  CAVEAT           {caveat}" in gate_lines(result)
+            assert f"- Caveat: {caveat}" in gate_markdown(result)
 
 
 def test_a_helper_has_caveats_too() -> None:

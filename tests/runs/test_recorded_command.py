@@ -41,54 +41,53 @@ def test_every_option_is_decided_about() -> None:
     assert {option.name for option in OPTIONS if option.is_ini_only} == INI_ONLY
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (["suites/", "--model", "m", "-n", "4"], ["suites/", "--model=m", "-n4"]),
-        (["--pyargs", SUITE, "--llm-model=m"], ["--pyargs", SUITE, "--model=m"]),
-        ([f"{SUITE}::test_htest[m-htest/rhyme/1]"], ["--pyargs", f"{SUITE}::test_htest[m-htest/rhyme/1]"]),
-        (["suites/test_one.py::test_a[x]", "-k", "a or b"], ["suites/test_one.py::test_a[x]", "-ka or b"]),
-        (["-qx", "-vv", "-ka", "-m", "@file", "--tb", "short"], ["-qx", "-vv", "-ka", "-m@file", "--tb=short"]),
-        (["--llm-run", "x", "--llm-resume", "--llm-yes", "-ollm_confirm=off", "--llm-limit", "5"], ["--llm-limit=5"]),
-        (["--llm-header", "a=$A", "--llm-param", "stop=[1]"], ["--llm-header=a=$A", "--llm-param=stop=[1]"]),
-        (["-o", "llm_rpm=60", "-ollm_source=all"], ["--override-ini=llm_rpm=60", "--override-ini=llm_source=all"]),
-        (["--override-ini", "llm_rpm=6", "-o", "llm_confirm=off", "-x"], ["--override-ini=llm_rpm=6", "-x"]),
-        (["--deselect", "suites/test_one.py", "--ignore=x"], ["--deselect=suites/test_one.py", "--ignore=x"]),
-    ],
-)  # fmt: skip
+REPEATED_WORDS = [
+    (["suites/", "--model", "m", "-n", "4"], ["suites/", "--model=m", "-n4"]),
+    (["--pyargs", SUITE, "--llm-model=m"], ["--pyargs", SUITE, "--model=m"]),
+    ([f"{SUITE}::test_htest[m-htest/rhyme/1]"], ["--pyargs", f"{SUITE}::test_htest[m-htest/rhyme/1]"]),
+    (["suites/test_one.py::test_a[x]", "-k", "a or b"], ["suites/test_one.py::test_a[x]", "-ka or b"]),
+    (["-qx", "-vv", "-ka", "-m", "@file", "--tb", "short"], ["-qx", "-vv", "-ka", "-m@file", "--tb=short"]),
+    (["--llm-run", "x", "--llm-resume", "--llm-yes", "-ollm_confirm=off", "--llm-limit", "5"], ["--llm-limit=5"]),
+    (["--llm-header", "a=$A", "--llm-param", "stop=[1]"], ["--llm-header=a=$A", "--llm-param=stop=[1]"]),
+    (["-o", "llm_rpm=60", "-ollm_source=all"], ["--override-ini=llm_rpm=60", "--override-ini=llm_source=all"]),
+    (["--override-ini", "llm_rpm=6", "-o", "llm_confirm=off", "-x"], ["--override-ini=llm_rpm=6", "-x"]),
+    (["--deselect", "suites/test_one.py", "--ignore=x"], ["--deselect=suites/test_one.py", "--ignore=x"]),
+]  # fmt: skip
+
+
 @pytest.mark.usefixtures("project")
-def test_own_command_is_repeated(command: list[str], words: list[str]) -> None:
+def test_own_command_is_repeated() -> None:
     """Suites, selection, display and the options of this package stay, each in one word."""
-    assert repeated(command) == (words, [])
+    for command, words in REPEATED_WORDS:
+        assert repeated(command) == (words, [])
 
 
-@pytest.mark.parametrize(
-    "left_out",
-    [
-        ["-p", "evil"],
-        ["-c", "evil.ini"],
-        ["-o", "addopts=-p evil"],
-        ["-o", "llm_store=/evil"],
-        ["--llm-rpm=1"],
-        ["--rootdir", "/tmp"],
-        ["@arguments.txt"],
-        ["--junitxml", "suites/test_one.xml"],
-        ["--alluredir", "reports/allure"],
-        ["--basetemp", "suites"],
-        ["--tb", "x;y"],
-        ["-n", "100000"],
-        ["--llm-unknown", "x"],
-        ["--pdbcls", "evil:Evil"],
-        ["-W", "error::evil.Evil"],
-    ],
-    ids=" ".join,
-)
+LEFT_OUT = [
+    ["-p", "evil"],
+    ["-c", "evil.ini"],
+    ["-o", "addopts=-p evil"],
+    ["-o", "llm_store=/evil"],
+    ["--llm-rpm=1"],
+    ["--rootdir", "/tmp"],
+    ["@arguments.txt"],
+    ["--junitxml", "suites/test_one.xml"],
+    ["--alluredir", "reports/allure"],
+    ["--basetemp", "suites"],
+    ["--tb", "x;y"],
+    ["-n", "100000"],
+    ["--llm-unknown", "x"],
+    ["--pdbcls", "evil:Evil"],
+    ["-W", "error::evil.Evil"],
+]
+
+
 @pytest.mark.usefixtures("project")
-def test_what_loads_or_writes_is_left_out(left_out: list[str]) -> None:
+def test_what_loads_or_writes_is_left_out() -> None:
     """Whatever stands around it, no word of it reaches pytest."""
-    words, named = repeated(["suites/", *left_out, "--llm-limit", "5"])
-    assert words == ["suites/", "--llm-limit=5"]
-    assert "".join(named).replace("=", "") == "".join(left_out).replace("=", "")
+    for left_out in LEFT_OUT:
+        words, named = repeated(["suites/", *left_out, "--llm-limit", "5"])
+        assert words == ["suites/", "--llm-limit=5"]
+        assert "".join(named).replace("=", "") == "".join(left_out).replace("=", "")
 
 
 @pytest.mark.usefixtures("project")

@@ -108,13 +108,16 @@ def test_newer_schema(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "1"}', "\xff"])
-def test_damaged_run_json(text: str, tmp_path: Path) -> None:
+DAMAGED = ["", "[]", "{}", '{"schema": "1"}', "\xff"]
+
+
+def test_damaged_run_json(tmp_path: Path) -> None:
     """A run.json that is not a JSON object with a schema gives a one-line error with the file name."""
-    (tmp_path / "run.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(DataError) as caught:
-        read_run(tmp_path)
-    assert one_line(caught).startswith(f"{tmp_path / 'run.json'}: ")
+    for text in DAMAGED:
+        (tmp_path / "run.json").write_bytes(text.encode("latin-1"))
+        with pytest.raises(DataError) as caught:
+            read_run(tmp_path)
+        assert one_line(caught).startswith(f"{tmp_path / 'run.json'}: ")
 
 
 def _lose_accuracy(facts: dict[str, Any]) -> None:
