@@ -23,7 +23,7 @@ from pytest_llmprops.reports.site.measurements import SiteRun, measurements_of
 from pytest_llmprops.runs.catalog import run_folders
 from pytest_llmprops.runs.comparable import comparable_groups
 from pytest_llmprops.runs.compare import compare
-from pytest_llmprops.runs.judgement import Member, judged_runs
+from pytest_llmprops.runs.pairs import Member, judged_runs
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
 from tests.support.team_runs import PROTOCOL, answers, record, team
