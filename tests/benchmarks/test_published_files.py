@@ -25,7 +25,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data, read_manifest
-from pytest_llmprops.models.segmenters import read_words
+from pytest_llmprops.models.segmenters.maxmatch import read_words
 from tests.support.published_shapes import published_shapes, shape_of
 
 
@@ -212,8 +212,8 @@ def test_training_files_exclude_every_published_text(shapes: DataFolder, tmp_pat
 def test_published_files_are_read_and_have_their_shapes(part: str, published: Path) -> None:
     """Every available file is the one of the manifest and can be read.
 
-    The small file has its byte-order mark, line ends, columns, keys and types. A file without a size in the manifest
-    was not seen when the small one was written.
+    The small file has the byte-order mark, line ends, columns, keys and types. Files without a size in the manifest
+    were not seen when the small ones were written.
     """
     files = [file for file in PARTS[part] if (published / file).is_file()]
     if not files:

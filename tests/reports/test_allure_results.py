@@ -392,7 +392,7 @@ def test_other_versions_of_allure_are_refused(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(UsageError, match=r"is version 2\.30\.0; the report needs Allure 3"):
         site.find_allure(allure(tmp_path, "echo 2.30.0"))
     assert site.find_allure(allure(Path("bin"), "echo 3.0.0")) == str(tmp_path / "bin" / "allure")
-    with pytest.raises(UsageError, match="bin/other: is not a command; .*give Allure 3 with --allure FILE"):
+    with pytest.raises(UsageError, match=r"bin/other: is not a command; .*give Allure 3 with --allure FILE"):
         site.find_allure("bin/other")
 
 
