@@ -23,7 +23,7 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.requests import Chat, Reply, Request, Sentiment
 from pytest_llmprops.core.verdicts import VerdictRecord, record_of
 from pytest_llmprops.statistics.intervals import mean_interval
-from tests.support.eras_cases import BENCHMARK, TEST, first, measured, scorer, verdict_of
+from tests.support.eras_cases import BENCHMARK, first, measured, scorer, verdict_of
 from tests.support.records import only_numbers, verdict
 
 
@@ -193,8 +193,7 @@ def test_a_pair_is_scored_with_its_occlusion(part: Any) -> None:
     """Four sentences are sent: both as they are, and both with the character outside the true word masked."""
     item = first(part, "implicit", "02")
     pair = item["pair"]
-    TEST[0] = pair.paradigm.true_word
-    answer = scorer(test=0.0, control=-1.0, occluded_test=-0.5, occluded_control=-0.75)
+    answer = scorer(item, test=0.0, control=-1.0, occluded_test=-0.5, occluded_control=-0.75)
     outcome, asked = measured(item, part.context, "sentiment", answer)
     start = pair.site_start
     masked = [f"{text[:start]}{MODEL_MASK}{text[start + 1 :]}" for text in (pair.test, pair.control)]
@@ -213,11 +212,10 @@ def test_wrong_sign_of_a_difference(part: Any) -> None:
         ("02", "correct", "test not above control (-/+)", "scores not above the control"),
     ):
         item = first(part, "implicit", paradigm)
-        TEST[0] = item["pair"].paradigm.true_word
-        actual = verdict_of(item, part.context, "sentiment", scorer(test=-1, control=0, **masked))
+        actual = verdict_of(item, part.context, "sentiment", scorer(item, test=-1, control=0, **masked))
         assert (actual.status, actual.expected) == (status, expected)
         assert reason in actual.reason
-        tie = verdict_of(item, part.context, "sentiment", scorer(test=0, control=0, **masked))
+        tie = verdict_of(item, part.context, "sentiment", scorer(item, test=0, control=0, **masked))
         assert tie.status == "correct"
 
 
