@@ -226,7 +226,7 @@ def resume_arguments(words: Sequence[str]) -> tuple[list[str], str]:
     """
     from pytest_llmprops.engine.store.location import without_hidden_password
     from pytest_llmprops.runs.catalog import find_run
-    from pytest_llmprops.runs.parts import is_merged, merged_problem
+    from pytest_llmprops.runs.merge import merged_problem
     from pytest_llmprops.runs.reader import read_facts
     from pytest_llmprops.runs.recorded_command import repeated_words
 
@@ -234,8 +234,8 @@ def resume_arguments(words: Sequence[str]) -> tuple[list[str], str]:
         raise UsageError(f"run: name the run after {_RESUME}: {_USAGE_OF_RESUME} ({RUN})")
     folder, own = find_run(words[0]), words[1:]
     facts = read_facts(folder)
-    if is_merged(facts):
-        raise UsageError(f"{folder}: {merged_problem(facts)}")
+    if problem := merged_problem(facts):
+        raise UsageError(f"{folder}: {problem}")
     command = facts.options.get("command")
     if not isinstance(command, list):
         raise UsageError(

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
 
-from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.faults import NOT_CLOSED
 from pytest_llmprops.core.requests import Kind, Reply, Request
 from pytest_llmprops.engine.broker.in_process import InProcess
@@ -106,43 +106,19 @@ class Engine:
         keeps_calls: bool = False,
     ) -> None:
         self._thread = LoopThread()
-        self._in_process = in_process
         self.broker: LocalBroker | RemoteBroker
         if socket is not None:
             self.broker = RemoteBroker(socket)
         else:
             # Without a model that is behind a broker, it only keeps why the run is stopped.
-            self.broker = self._thread.call(self._make_broker(config or BrokerConfig({}, cache="off")))
+            self.broker = LocalBroker(config or BrokerConfig({}, cache="off"))
         #: sends a request to a model; await it only in work passed to :meth:`start`
-        self.ask: BrokerAsk = self.broker.ask if in_process is None else self._ask
+        self.ask: BrokerAsk = self.broker.ask
+        if in_process is not None:
+            in_process.broker, self.ask = self.broker, in_process.ask
         self._evaluator = Evaluator(
-            self._thread.loop,
-            self.ask,
-            window=window,
-            on_stop=self._stop_soon,
-            keeps_calls=keeps_calls,
-            # A verdict in the record names requests that the record has, also if the run is killed.
-            before_publish=self.broker.flush,
+            self._thread.loop, self.broker, self.ask, window=window, keeps_calls=keeps_calls
         )
-        self._stopping: asyncio.Task[None] | None = None
-
-    async def _make_broker(self, config: BrokerConfig) -> LocalBroker:
-        return LocalBroker(config)
-
-    def _stop_soon(self, reason: str) -> None:
-        """Stop the run from the engine's event loop."""
-
-        async def stop() -> None:
-            # A run without its broker ends anyway.
-            with contextlib.suppress(LLMPropsError):
-                await self.broker.stop(reason)
-
-        self._stopping = asyncio.get_running_loop().create_task(stop())
-
-    async def _ask(self, label: str, role: str, request: Request) -> Reply:
-        if self._in_process is not None and label in self._in_process:
-            return await self._in_process.ask(label, request)
-        return await self.broker.ask(label, role, request)
 
     def submit(self, cases: Iterable[Case]) -> None:
         """Start to evaluate ``cases``."""

@@ -18,7 +18,7 @@ from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.strict_json import is_unicode
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.store.location import default_store
-from pytest_llmprops.models.dotenv_file import read_dotenv
+from pytest_llmprops.models.spec import read_dotenv
 from pytest_llmprops.plugin.cases.light_items import LightItem
 from pytest_llmprops.plugin.cases.markers import unreadable_of
 from pytest_llmprops.plugin.cases.reporting import (
@@ -63,7 +63,7 @@ class CaseHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> Generator[None, Any, Any]:
         items = yield
-        return self._session.replace_by_light(f"{collector.nodeid}::{name}", items)
+        return self._session.collection.replace_by_light(f"{collector.nodeid}::{name}", items)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
@@ -117,7 +117,7 @@ class CaseHooks:
             self._has_begun = True
             self._session.begin(item.session)
         if isinstance(item, LightItem):
-            return run_light(item, is_gated=self._is_gated)
+            return run_light(item, has_phases=self._session.has_phases)
         return None
 
     @pytest.hookimpl(wrapper=True)

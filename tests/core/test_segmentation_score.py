@@ -10,7 +10,7 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.segmentation import boundaries, score, with_whitespace
 from pytest_llmprops.core.texts import utf8
-from pytest_llmprops.models.segmenters.maxmatch import longest_match, read_words
+from pytest_llmprops.models.segmenters import longest_match, read_words
 
 
 def lines_of(file: Path) -> list[list[str]]:
@@ -111,9 +111,9 @@ def test_jieba_on_the_msr_test_set(published: Path) -> None:
     pytest.importorskip("jieba")
     from pytest_llmprops.models.base import CallOptions
     from pytest_llmprops.models.registry import parse_spec
-    from pytest_llmprops.models.segmenters.jieba import BACKEND
+    from pytest_llmprops.models.segmenters import JIEBA
 
-    cut = BACKEND.factory(parse_spec("jieba"), CallOptions()).cut  # type: ignore[attr-defined]
+    cut = JIEBA.factory(parse_spec("jieba"), CallOptions()).cut  # type: ignore[attr-defined]
     gold = lines_of(published / "icwb2" / "msr_test_gold.utf8")
     assert score(gold, [cut("".join(line)) for line in gold]).f1 == pytest.approx(0.8133, abs=5e-5)
 

@@ -12,7 +12,8 @@ import pytest
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import ApiCalls, Deviations, Post
+from pytest_llmprops.models.api.client import ApiCalls, Post
+from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.secrets import Secrets
 from tests.support.backends import error

@@ -19,8 +19,8 @@ KEY = {"OPENAI_API_KEY": "sk-test-000000"}
 #: soon gives up a batch that the provider does not list
 PREPARED = """
 import os, pathlib
-from pytest_llmprops.engine.batch import batches, collect
-collect.CHUNK, batches.LIST_DELAY = 1, 0.5
+from pytest_llmprops.engine.batch import batches
+batches.CHUNK, batches.LIST_DELAY = 1, 0.5
 pathlib.Path("pid").write_text(str(os.getpid()))
 """
 #: submits soon; a file that registers a model is imported in the broker's process, too

@@ -26,7 +26,7 @@ import gc
 import sys
 
 def pytest_runtest_setup():
-    last = sys.modules["pytest_llmprops.models.api.server_pool"].SdkClient
+    last = sys.modules["openai"].AsyncOpenAI
     with open("collected.txt", "w") as file:
         file.write(str(any(one is last for one in gc.get_objects())))
 """

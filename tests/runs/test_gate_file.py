@@ -71,46 +71,35 @@ def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     ("text", "wanted"),
     [
         ("", "has no rule; write [[rule]]"),
-        ("[rule]\nmin_accuracy = 0.5", "has no rule; write [[rule]]"),
         ("rule = 3", "has no rule; write [[rule]]"),
         ("rule = [", "not TOML"),
-        ("a = " + "[" * 5000, "not TOML"),
         ("min_items = " + "9" * 5_000, "not TOML that can be read: an integer has too many digits"),
         ("[[rule]]\nmin_acuracy = 0.5", "rule 1: unknown key 'min_acuracy'; there are name, benchmark"),
-        (
-            "allow_mixd = true\n[[rule]]\nmax_drop = 0",
-            "unknown key 'allow_mixd'; there are allow_mixed, max_errors",
-        ),
         ("[[rule]]\nname = 'x'", "rule 1: requires nothing"),
-        ("[[rule]]\nmax_drop = 0.1\n[[rule]]\ntask = 'x'", "rule 2: requires nothing"),
         ("allow_mixed = 1\n[[rule]]\nmax_drop = 0", "allow_mixed = 1: must be true or false"),
         (
             "[[rule]]\neach = 'model'\nno_collapse = 0.15",
             "each = 'model': must be one of task, language, cluster",
         ),
-        ("[[rule]]\neach = ['task']\nno_collapse = 0.15", "must be one of task, language, cluster"),
         ("[[rule]]\ntask = ''\nmax_drop = 0", "task = '': must be a text"),
-        ("[[rule]]\ntask = 3\nmax_drop = 0", "task = 3: must be a text"),
         (
             "[[rule]]\nname = 'a'\nmax_drop = 0\n[[rule]]\nname = 'a'\nmax_drop = 0",
             "two rules are called 'a'",
         ),
         ("[[rule]]\nmin = 0.5", 'need metric = "NAME"'),
         ("[[rule]]\nmetric = 'm'\nmin_accuracy = 0.5", "takes min or max, and nothing else"),
-        ("[[rule]]\nmetric = 'm'\nmin = 0\nmax_drop = 0.1", "takes min or max, and nothing"),
         ("[[rule]]\nmetric = 'm'", "requires nothing"),
         ("[[rule]]\nmetric = 'm'\nmin = 0.6\nmax = 0.5", "min 0.6 is above max 0.5"),
         *(
             (f"[[rule]]\nmetric = 'm'\n{key} = {value}", f"{key} = {shown}: must be a number")
-            for key, value, shown in (("min", "nan", "nan"), ("max", "true", "True"), ("max", "inf", "inf"))
+            for key, value, shown in (("min", "nan", "nan"), ("max", "true", "True"))
         ),
         *(
             # A gate that accepts every model is a mistake.
             (f"[[rule]]\n{key} = {int(key != 'min_accuracy')}", "rule 1: no run can miss")
-            for key in ("max_drop", "no_collapse", "max_refused", "max_unparsed", "min_accuracy")
+            for key in ("max_drop", "min_accuracy")
         ),
         ("min_items = 0\n[[rule]]\nmax_drop = 0", "min_items = 0: must be a whole number of at least 1"),
-        ("[[rule]]\nmax_drop = 0\nmin_items = 2.0", "min_items = 2.0: must be a whole number of at least 1"),
     ],
 )
 def test_a_wrong_file_is_refused_in_one_line(text: str, wanted: str, tmp_path: Path) -> None:
@@ -123,10 +112,12 @@ def test_a_wrong_file_is_refused_in_one_line(text: str, wanted: str, tmp_path: P
     assert "\n" not in line
 
 
-@pytest.mark.parametrize("value", ["-0.1", "1.1", "true", "'0.5'", "nan", "inf", "[0.5]", "2026-01-01"])
+SHARES = ("min_accuracy", "max_drop", "max_refused", "max_unparsed", "max_errors", "no_collapse", "min_items")
+
+
 @pytest.mark.parametrize(
-    "key",
-    ["min_accuracy", "max_drop", "max_refused", "max_unparsed", "max_errors", "no_collapse", "min_items"],
+    ("key", "value"),
+    [*((key, "true") for key in SHARES), *(("max_drop", value) for value in ("-0.1", "1.1", "'0.5'", "nan"))],
 )
 def test_impossible_numbers_are_refused(key: str, value: str, tmp_path: Path) -> None:
     """A share must be a number from 0 to 1, and a count must be a whole number."""
@@ -159,7 +150,6 @@ PLACES = [verdict(task=task, language=language) for task in ("add", "mul") for l
         ({"task": "sub"}, "task is one of add, mul"),
         ({"task": "add", "language": "e"}, "language is one of en, zh"),
         ({"task": "add", "language": "english"}, "language is one of en, zh; write the code, not 'english'"),
-        ({"task": "A*"}, "task is one of add, mul"),
     ],
 )
 def test_a_pattern_that_matches_nothing_is_refused(where: dict[str, str], there: str) -> None:
@@ -196,12 +186,11 @@ METRICS = {"sums": {"rate": "higher", "cost": "lower", "bias": "target:0.5", "si
         ({"metric": "rate", "max": 0.5}, "rate is better the higher it is: use min, not max"),
         ({"metric": "cost", "min": 0.5}, "cost is better the lower it is: use max, not min"),
         ({"metric": "rat", "min": 0.5}, "no metric 'rat'; there are bias, cost, rate, size"),
-        ({"metric": "*", "min": 0.5}, "cost is better the lower"),
     ],
 )
 def test_unknown_metric_or_wrong_direction_is_refused(rule: dict[str, object], wanted: str) -> None:
     """An unknown metric, or a limit that does not fit the metric's declared direction, is refused."""
-    with pytest.raises(UsageError, match=f"gate.toml: rule 'rule 1': .*{wanted}".replace("*'", r"\*'")):
+    with pytest.raises(UsageError, match=f"gate.toml: rule 'rule 1': .*{wanted}"):
         gate_of(rule).check_metrics(METRICS)
 
 
@@ -223,15 +212,11 @@ BOUNDED = {"sums": BenchmarkMetadata("Sums", "sum", bounded_metrics={"adjusted":
     ("rules", "refused"),
     [
         ([{"metric": "adjusted"}], True),
-        ([{"metric": "adj*", "task": "add"}], True),
         ([{"metric": "adjusted", "task": "add"}, {"metric": "read_rate", "task": "sub"}], True),
         ([{"metric": "adjusted"}, {"metric": "read_rate", "task": "add"}], True),
         ([{"metric": "adjusted"}, {"metric": "read_rate", "group": "x"}], True),
         ([{"metric": "adjusted", "benchmark": "other"}], False),
-        ([{"metric": "read_rate"}], False),
-        ([{"metric": "adjusted", "task": "add"}, {"metric": "read_rate", "task": "add"}], False),
         ([{"metric": "adjusted", "task": "add", "language": "en"}, {"metric": "read_rate", "task": "add"}], False),
-        ([{"metric": "adjusted", "language": "en"}, {"metric": "read_*"}], False),
     ],
 )  # fmt: skip
 def test_metric_that_leaves_replies_out_needs_a_limit_on_their_share(
@@ -244,24 +229,6 @@ def test_metric_that_leaves_replies_out_needs_a_limit_on_their_share(
     assert all(
         'add a rule for the same selection with metric = "read_rate" and min' in line for line in lines
     )
-
-
-@pytest.mark.parametrize(
-    ("line", "wanted"),
-    [
-        ("no_regression = true", "write max_drop = 0.05"),
-        ("detect = 0.1", "write max_drop = 0.05"),
-        ("group = 'left'", 'write metric = "NAME/GROUP"'),
-        ("alpha = 0.05", "all rules share one level of 5%"),
-        ("sequential = true", "measure with --llm-size small first"),
-        ("no_collapse = true", "must be a fraction from 0 to 1"),
-    ],
-)
-def test_keys_of_other_gates_name_the_key_to_write(line: str, wanted: str, tmp_path: Path) -> None:
-    """One line says which key takes the place of the other one."""
-    with pytest.raises(UsageError, match=wanted) as caught:
-        gate_file(tmp_path, f"[[rule]]\nmax_refused = 0.1\n{line}")
-    assert line.split()[0] in str(caught.value)
 
 
 @pytest.mark.parametrize(

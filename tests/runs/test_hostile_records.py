@@ -22,11 +22,11 @@ from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import FILES, from_plain, json_schema
 from pytest_llmprops.records.rows import Review
-from pytest_llmprops.reports.site.hub import Watch
+from pytest_llmprops.reports.site.live import Watch
 from pytest_llmprops.reports.site.marks import save_mark, saved_marks
 from pytest_llmprops.runs.integrity import file_hashes, run_json
 from pytest_llmprops.runs.json_lines import JsonLines
-from pytest_llmprops.runs.reviews import append_review
+from pytest_llmprops.runs.readings import append_review
 from tests.runs.test_runs_searches import FOUND, row
 from tests.support.runs import ROOT, WORD_HELPERS, Runner
 
@@ -198,8 +198,11 @@ KINDS: dict[str, Callable[[Path, Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*((name, "device") for name in FILES), *(("verdicts.jsonl", kind) for kind in KINDS if kind != "device"),
+     ("review.jsonl", "link"), ("requests.jsonl", "link")],
+)  # fmt: skip
 def test_a_file_that_is_not_a_regular_file(shards: Path, tmp_path: Path, name: str, kind: str) -> None:
     """No reader follows a link, waits for a pipe, or reads without end. Every error names the file."""
     (tmp_path / "runs").mkdir()

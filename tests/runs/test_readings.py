@@ -19,8 +19,14 @@ from pytest_llmprops.core.verdicts import VerdictKey, VerdictRecord
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.rows import Review, ReviewStatus
 from pytest_llmprops.reports.page.build import write_report
-from pytest_llmprops.runs.readings import LEAST, Readings, Stratum, reading_remarks, readings_of
-from pytest_llmprops.runs.reviews import append_review
+from pytest_llmprops.runs.readings import (
+    LEAST,
+    Readings,
+    Stratum,
+    append_review,
+    reading_remarks,
+    readings_of,
+)
 from pytest_llmprops.statistics.intervals import wilson
 from tests.support.records import exchange, recorded, verdict
 

@@ -15,7 +15,7 @@ from pytest_llmprops.records.files import from_plain, plain
 from pytest_llmprops.records.rows import Review
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.reviews import append_review, read_reviews
+from pytest_llmprops.runs.readings import append_review, read_reviews
 from tests.support.records import recorded, verdict
 from tests.support.report_items import unpacked
 

@@ -20,8 +20,7 @@ from pytest_llmprops.plugin.options import shard
 from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.integrity import run_json
-from pytest_llmprops.runs.merge import merge
-from pytest_llmprops.runs.parts import merged_models
+from pytest_llmprops.runs.merge import merge, merged_models
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.recorded import edit_run_json
@@ -217,13 +216,10 @@ def test_an_incomplete_last_line_of_requests_is_left_out(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"protocols": {"sums": {"name": "paper"}}}, "differ in the protocol of sums"),
         ({"data": {"sums.json": "2"}}, "differ in the data of sums.json: 1 and 2"),
-        ({"versions": {"python": "4"}}, "differ in the version of python: 3 and 4"),
         ({"models": {"model": {"spec": "other"}}}, "differ in the model of model: model and other"),
         ({"options": {"shard": [2, 2], "limit": 3}}, r"differ in the option of --llm-limit: \(none\) and 3"),
         ({"options": {"shard": [2, 2], "selected": {"-k": "x"}}}, "differ in the selection of the tests"),
-        ({"selection": {"sums": {"items": 1, "of": 3}}}, "differ in the number of items of sums"),
         ({"options": {"shard": [2, 3]}}, "is one of 2 shards and .* one of 3"),
         ({"options": {"shard": [1, 2]}}, "are both shard 1/2"),
         ({"options": {}}, "is not a shard"),

@@ -13,6 +13,8 @@ from pytest_llmprops.core.contracts import checked_verdict, returned
 from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.faults import fault_line, not_closed, type_name
 from pytest_llmprops.core.requests import Reply, Request
+from pytest_llmprops.engine.broker.local import LocalBroker
+from pytest_llmprops.engine.broker.remote import RemoteBroker
 from pytest_llmprops.engine.calls.queues import BatchQueue, Send, ThreadWorker, queue_of, served_batch
 from pytest_llmprops.engine.evaluation.evaluator import Case, Faults, Outcome, as_exception
 from pytest_llmprops.engine.event_loop import is_interruption
@@ -58,11 +60,10 @@ class InProcess:
         self._queues: dict[str, Send] = {}
         self._loading = threading.Lock()
         self._faults = Faults()
+        #: answers for all other labels
+        self.broker: LocalBroker | RemoteBroker | None = None
         #: why no request can succeed: a model cannot be loaded, or the benchmark fails at every item
         self.stopped: str | None = None
-
-    def __contains__(self, label: object) -> bool:
-        return label in self._specs
 
     def _of(self, label: str) -> InProcessModel:
         with self._loading:
@@ -82,12 +83,15 @@ class InProcess:
             self.stopped = " ".join(f"{label}: {reason}".split())
         return RunStopped(self.stopped)
 
-    async def ask(self, label: str, request: Request) -> Reply:
+    async def ask(self, label: str, role: str, request: Request) -> Reply:
         """Return one reply, for a benchmark that judges item by item.
 
         :raises BackendError: if the model fails.
         :raises RunStopped: if the model cannot be loaded.
         """
+        if label not in self._specs:
+            assert self.broker is not None
+            return await self.broker.ask(label, role, request)
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         served = self._of(label)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+import typing
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +13,7 @@ from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import checked_verdict, raised, returned
-from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
+from pytest_llmprops.core.errors import BackendError, ContractError, LLMPropsError, RunStopped
 from pytest_llmprops.core.faults import fault_line, place_of, type_name
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.items import Item
@@ -312,33 +314,38 @@ def _exits_when_shown(fault: BaseException) -> bool:
     return False
 
 
+class CaseBroker(typing.Protocol):
+    """What an evaluator needs of a broker."""
+
+    def flush(self) -> None:
+        """Write what the broker has logged."""
+
+    async def stop(self, reason: str) -> None:
+        """Stop the run."""
+
+
 class Evaluator:
     """Evaluates submitted cases in order, at most ``window`` at a time, on a running event loop.
 
     The window only limits memory; the broker limits the number of calls in progress.
 
-    :param on_stop: called on the loop with the reason if the code of a benchmark fails at every item.
+    :param broker: stopped if the code of a benchmark fails at every item. :param ask: sends a request to a model.
     :param keeps_calls: outcomes have the calls with their prompts and replies, not only their keys.
-    :param before_publish: called on the loop before finished cases can be fetched.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        broker_ask: BrokerAsk,
+        broker: CaseBroker,
+        ask: BrokerAsk,
         *,
         window: int,
-        on_stop: Callable[[str], None] = lambda reason: None,
-        keeps_calls: bool = True,
-        before_publish: Callable[[], None] = lambda: None,
+        keeps_calls: bool,
     ) -> None:
-        self._loop = loop
-        self._keeps_calls = keeps_calls
-        self._window = window
-        self._on_stop = on_stop
-        self._ask = broker_ask
-        self._before_publish = before_publish
+        self._loop, self._broker, self._ask = loop, broker, ask
+        self._window, self._keeps_calls = window, keeps_calls
         self._faults = Faults()
+        self._stopping: asyncio.Task[None] | None = None
         #: why the remaining cases are not evaluated; None if they are
         self._stopped: str | None = None
         self._is_closing = False
@@ -407,7 +414,8 @@ class Evaluator:
 
     def _publish(self) -> None:
         """Hand the outcomes of this iteration of the loop to the threads that fetch them."""
-        self._before_publish()
+        # A verdict in the record names requests that the record has, also if the run is killed.
+        self._broker.flush()
         with self._changed:
             for outcome in self._fresh:
                 key = outcome.key
@@ -444,8 +452,13 @@ class Evaluator:
         if self._stopped is None and outcome.stopped is None:
             self._stopped = self._faults.add(outcome.case.benchmark.name, outcome.failure)
             if self._stopped is not None:
-                self._on_stop(self._stopped)
+                self._stopping = self._loop.create_task(self._stop(self._stopped))
         return outcome
+
+    async def _stop(self, reason: str) -> None:
+        # A run without its broker ends anyway.
+        with contextlib.suppress(LLMPropsError):
+            await self._broker.stop(reason)
 
     def outcome(self, case: Case, *, timeout: float | None = None) -> Outcome:
         """Wait for the outcome of a submitted case, return it and forget it.

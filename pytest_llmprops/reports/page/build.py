@@ -17,8 +17,8 @@ from pytest_llmprops.runs.compare import with_baseline_first
 from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
 from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, read_gate
 from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.runs.readings import read_reviews
 from pytest_llmprops.runs.replies import read_requests
-from pytest_llmprops.runs.reviews import read_reviews
 
 
 def with_decisions(runs: Sequence[Run], path: Path) -> list[Run]:

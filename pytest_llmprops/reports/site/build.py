@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -47,8 +47,8 @@ def write_site(places: Sequence[Path], out: Path, reports: Reports = "latest") -
     return page
 
 
-def write_live_index(links: Mapping[Path, str], out: Path) -> Iterator[Path]:
-    """Write the page of ``llmprops view`` with its live part; yield its path each time that it was written.
+def write_live_index(links: Mapping[Path, str], out: Path) -> None:
+    """Write the page of ``llmprops view`` with its live part.
 
     Without an earlier one in ``out``, it is first written without runs, because these may take long.
 
@@ -59,11 +59,11 @@ def write_live_index(links: Mapping[Path, str], out: Path) -> Iterator[Path]:
     files = SiteFiles(out)
     contributions = Contributions(files)
     if not files.has("index.html"):
-        yield files.put("index.html", Index.of((), contributions, "Reading the runs").html({}, is_live=True))
+        files.put("index.html", Index.of((), contributions, "Reading the runs").html({}, is_live=True))
     index = Index.of(contributions.runs(list(links)), contributions)
     contributions.save()
     addresses = {run.key: links[run.folder] for run in index.runs if run.facts}
-    yield files.put("index.html", index.html(addresses, is_live=True))
+    files.put("index.html", index.html(addresses, is_live=True))
 
 
 def _write_reports(files: SiteFiles, contributions: Contributions, runs: Sequence[SiteRun]) -> dict[str, str]:
