@@ -18,6 +18,7 @@ from pytest_llmprops.benchmarks.dtails.metrics import (
     order_dependent,
 )
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
+from pytest_llmprops.benchmarks.dtails.reading import Reading
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.verdicts import VerdictRecord
@@ -35,8 +36,7 @@ def record(
     """Return the record of a selection; a run is the position chosen, from 0, and whether it is right."""
     values: dict[str, float] = {"variations": float(size), "frequency_baseline": 0.6, "frequency_n": 50.0}
     for number, (place, right) in enumerate(runs, 1):
-        values |= run_values(number, place, right)
-        values[f"run{number}_retried"] = 0.0
+        values |= run_values(number, Reading(place), right, retried=False)
     values |= more.pop("values", {})
     task = more.pop("task", "select")
     return verdict(task, 1, benchmark="dtails", language=language, source=source, values=values, **more)

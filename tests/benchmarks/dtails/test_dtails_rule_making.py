@@ -44,7 +44,7 @@ SENTENCES = {"leef/lewe": ("All men live.",), "woon": ()}
 
 
 def self_context(sentences: dict[str, tuple[str, ...]] = SENTENCES) -> Context:
-    return context(rules_setting="self", sentences={"dtails/af/live": sentences})
+    return context(sentences={"dtails/af/live": sentences})
 
 
 def with_own_rules(answer: Answer, *, number: int = 1, **more: Any) -> tuple[Outcome, list[Request]]:
@@ -96,7 +96,7 @@ def test_prompts_of_figures_8_and_9() -> None:
 
 def test_a_helper_writes_the_rules() -> None:
     """With rules=helper, the helper gets figure 9, and the model under test only figure 8 with the helper's rules."""
-    helped = context(rules_setting="helper", sentences={"dtails/af/live": SENTENCES})
+    helped = context(sentences={"dtails/af/live": SENTENCES})
     asked: list[Request] = []
 
     def helper(request: Request) -> str:

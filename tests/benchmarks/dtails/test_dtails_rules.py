@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def refusal(data: Path, paths: str) -> str:
 
     def check() -> None:
         part = prepared(data, paths)
-        BENCHMARK.check_selected(part.items, part.context, SETTINGS)
+        BENCHMARK.check_selected(part.items, part.context, replace(SETTINGS, rules=paths))
 
     with pytest.raises((DataError, UsageError)) as caught:
         check()
@@ -193,7 +194,7 @@ def test_languages_of_files(data: Path) -> None:
     assert "-k dtails/af" in message
     part = prepared(data, file)
     own = [item for item in part.items if item.language == "af"]
-    BENCHMARK.check_selected(own, part.context, SETTINGS)
+    BENCHMARK.check_selected(own, part.context, replace(SETTINGS, rules=file))
     other = write_rules(data / "c.json", concept="love")
     both = f"{other},{write_rules(data / 'd.json', 'hy', concept='love')}"
     message = refusal(data, both)
@@ -203,5 +204,7 @@ def test_languages_of_files(data: Path) -> None:
 
 def test_translations_need_no_rules(data: Path) -> None:
     """Items of translate use no rules, so no file has to cover them."""
-    part = prepared(data, write_rules(data / "af.json", concept="other"))
-    BENCHMARK.check_selected([i for i in part.items if i.task == "translate"], part.context, SETTINGS)
+    file = write_rules(data / "af.json", concept="other")
+    part = prepared(data, file)
+    translated = [item for item in part.items if item.task == "translate"]
+    BENCHMARK.check_selected(translated, part.context, replace(SETTINGS, rules=file))
