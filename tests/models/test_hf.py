@@ -272,11 +272,6 @@ def test_kind_of_architecture(architecture: str, kind: str, tmp_path: Path) -> N
         ("hf:DIR?device=tpux", "device must be"),
         ("hf:EMPTY", "no config.json"),
         ("hf:unheard-of/model", "'unheard-of/model' .*offline.*hf:FOLDER"),
-        ("hf:DIR?quantization=2bit", "quantization must be one of 4bit, 8bit"),
-        (
-            "hf:DIR?quantization=4bit&kind=embed",
-            "quantization is a parameter of kind=chat and kind=completion",
-        ),
     ],
 )
 def test_bad_specification(
@@ -295,33 +290,6 @@ def test_groups_follow_the_prefix() -> None:
     assert group_by_prefix([[1, 2, 3], [1] + [4] * 500], 4) == [range(1), range(1, 2)]
     assert group_by_prefix([[1] * 30 + [3] * n for n in (5, 7, 6)], 4) == [range(3)]
     assert group_by_prefix([], 4) == []
-
-
-def test_quantization_is_passed_to_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library gets the number of bits and the device, and the model's identity has the number of bits."""
-    import transformers
-
-    received: dict[str, Any] = {}
-
-    def config(**settings: bool) -> dict[str, bool]:
-        return settings
-
-    def load(path: str, **settings: Any) -> Any:
-        received.update(settings)
-        raise OSError("far enough")
-
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: found("json" if name == "bitsandbytes" else name)
-    )
-    monkeypatch.setattr(transformers, "BitsAndBytesConfig", config)
-    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", load)
-    quantized = make(f"hf:{folder}?device=cpu&quantization=4bit")
-    [error] = quantized.chat([Chat.user("a")])
-    assert "far enough" in error.message
-    assert received["quantization_config"] == {"load_in_4bit": True}
-    assert received["device_map"] == {"": "cpu"}
-    assert quantized.identity["quantization"] == "4bit"
 
 
 def test_layers_on_all_devices(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from pytest_llmprops.models.api.batches import (
     Status,
     encoded,
 )
-from pytest_llmprops.models.api.client import Provider, SdkModel
+from pytest_llmprops.models.api.client import ChatApiModel, Provider, SdkModel
 from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
@@ -230,7 +230,7 @@ def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
     return PROVIDER.missing_key(spec)
 
 
-class AnthropicModel(SdkModel):
+class AnthropicModel(SdkModel, ChatApiModel):
     """One model of the Messages API."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:

@@ -291,6 +291,27 @@ class ApiModel:
             self.identity = {**self.identity, "headers": options.header_hashes}
         self.pinned = bool(_DATED.search(spec.name))
 
+    def _prepare(self) -> None:
+        """Set the price, and what no message may show."""
+        addresses = (self._options.base_url, self._spec.params.get("base_url"))
+        self._calls.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
+        self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
+
+    def notes(self) -> Sequence[str]:
+        """Return notes about the API that do not affect replies."""
+        return self._calls.notes
+
+    def deviations(self) -> Sequence[str]:
+        """Return the parameters that had to be left out or changed so far, one phrase each."""
+        return self._calls.deviations.phrases()
+
+    def close(self) -> None:
+        """Do nothing: connections can only be closed in a coroutine, ``aclose``."""
+
+
+class ChatApiModel(ApiModel):
+    """A model that continues conversations."""
+
     @property
     def most_samples(self) -> int:
         """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
@@ -309,23 +330,6 @@ class ApiModel:
         """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several."""
         error = self._open()
         return await self._calls.samples(request, count, self._post) if error is None else error
-
-    def _prepare(self) -> None:
-        """Set the price, and what no message may show."""
-        addresses = (self._options.base_url, self._spec.params.get("base_url"))
-        self._calls.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
-        self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
-
-    def notes(self) -> Sequence[str]:
-        """Return notes about the API that do not affect replies."""
-        return self._calls.notes
-
-    def deviations(self) -> Sequence[str]:
-        """Return the parameters that had to be left out or changed so far, one phrase each."""
-        return self._calls.deviations.phrases()
-
-    def close(self) -> None:
-        """Do nothing: connections can only be closed in a coroutine, ``aclose``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +387,7 @@ class SdkModel(ApiModel):
     """A model of an official SDK.
 
     :param missing: function that returns what is wrong with the key.
-    :param base_url: of the identity; default: the normalised address, unless it is the provider's.
+    :param backend: the name of the backend; default: the SDK's.
     """
 
     def __init__(
@@ -394,17 +398,18 @@ class SdkModel(ApiModel):
         missing: Callable[[ModelSpec, CallOptions], str],
         deviations: Deviations,
         *,
-        base_url: str | None = None,
+        backend: str = "",
         most_samples: int = 1,
     ) -> None:
         self._provider, self._missing = provider, missing
         self._urls = provider.urls(spec, options)
         urls = [normalised_url(url) for url in self._urls]
-        if base_url is None:
-            # Several servers serve the same model.
-            base_url = "" if urls == [provider.url] else ",".join(sorted(urls))
+        # Several servers serve the same model.
+        base_url = "" if urls == [provider.url] else ",".join(sorted(urls))
+        if "as" in spec.params:
+            base_url = f"as {spec.params['as']}"
         calls = ApiCalls(spec.name, ", ".join(urls), deviations, options.timeout, most_samples=most_samples)
-        super().__init__(spec, options, calls, provider.sdk, base_url)
+        super().__init__(spec, options, calls, backend or provider.sdk, base_url)
         self.path = provider.path
         self.client: Any = None
         #: the SDK's own client of the first server

@@ -15,7 +15,7 @@ from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import ApiCalls, ApiModel, check_prices, most_samples
+from pytest_llmprops.models.api.client import ApiCalls, ChatApiModel, check_prices, most_samples
 from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.base import CallOptions, import_sdk
 from pytest_llmprops.models.registry import Backend, Maker, always
@@ -32,7 +32,7 @@ _ENVIRONMENT = {
 }
 
 
-class LiteLLMModel(ApiModel):
+class LiteLLMModel(ChatApiModel):
     """One model of a provider that litellm knows."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:

@@ -26,7 +26,7 @@ from pytest_llmprops.models.api.batches import (
     Status,
     encoded,
 )
-from pytest_llmprops.models.api.client import Provider, SdkModel, most_samples
+from pytest_llmprops.models.api.client import ChatApiModel, Provider, SdkModel, most_samples
 from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.api.responses import CHAT_NAMES, chat_answer, response_params
 from pytest_llmprops.models.base import CallOptions
@@ -157,14 +157,14 @@ def _is_official(spec: ModelSpec, options: CallOptions) -> bool:
     return host == "openai.com" or host.endswith(".openai.com")
 
 
-def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
+def missing_key(spec: ModelSpec, options: CallOptions) -> str:
     has_own = any(name.lower() in ("authorization", "api-key") for name in options.headers)
     is_needed = not has_own and _is_official(spec, options)
     hint = ", or give --llm-base-url URL for another server"
     return PROVIDER.missing_key(spec, is_needed=is_needed, hint=hint)
 
 
-class OpenAIModel(SdkModel):
+class OpenAIModel(SdkModel, ChatApiModel):
     """One model of an OpenAI-compatible API."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
@@ -174,9 +174,8 @@ class OpenAIModel(SdkModel):
             spec,
             options,
             PROVIDER,
-            _missing_key,
+            missing_key,
             Deviations(completion_tokens=_is_official(spec, options)),
-            base_url=f"as {spec.params['as']}" if "as" in spec.params else None,
             most_samples=most_samples(spec),
         )
 
@@ -231,7 +230,7 @@ BACKEND = Backend(
     prepare=PROVIDER.prepare,
     batches=True,
     remote=True,
-    missing=_missing_key,
+    missing=missing_key,
     example="gpt-4o",
     keys=(PROVIDER.key,),
 )
