@@ -90,7 +90,7 @@ async def _looked_at(base_url: str, ledger: Ledger, entry: Entry, *, cancels: bo
         state = await (api.cancel if cancels else api.state)(entry.batch)
     finally:
         await model.aclose()
-    ledger.progress(entry.mark, state.status, state.done, state.expires)
+    ledger.progress(entry.mark, state)
     return replace(entry, status=state.status, done=state.done, expires=state.expires)
 
 

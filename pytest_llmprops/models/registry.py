@@ -130,7 +130,8 @@ class Backend:
     :param prepare: function that imports what the first call needs. It runs in a thread while pytest collects.
     :param in_worker: its models are cheap and deterministic; the pytest processes serve them, without broker and store.
     :param has_gpu: its models run on a GPU if there is one, so each of their replicas gets one.
-    :param batches: its models are :class:`~pytest_llmprops.models.api.batches.BatchModel`, for ``--llm-engine batch``.
+    :param batches: its models have a method ``batches`` for ``--llm-engine batch``, which returns a
+        :class:`~pytest_llmprops.models.api.batches.BatchApi`.
     :param remote: its models are called over a network and may cost money. Before a run, their calls and cost are
         printed, and one call checks that they answer.
     :param missing: function that returns what a call needs and this machine lacks, such as a key, as one line; empty if

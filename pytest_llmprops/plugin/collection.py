@@ -19,7 +19,7 @@ from pytest_llmprops.core.verdicts import Group
 from pytest_llmprops.engine.evaluation.evaluator import Case, CaseGroup, Unit
 from pytest_llmprops.plugin.cases import light_items
 from pytest_llmprops.plugin.cases.cases import Cases, Selection, within_limit
-from pytest_llmprops.plugin.cases.light_items import UNIT, cases_in, module_of, possible_tasks, set_unit
+from pytest_llmprops.plugin.cases.light_items import UNIT, cases_in, module_of, possible_tasks
 from pytest_llmprops.plugin.cases.markers import (
     Unreadable,
     argument_of,
@@ -40,7 +40,6 @@ from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.messages import (
     AlreadyMeasured,
     CollectionMetadata,
-    PhasesRead,
 )
 from pytest_llmprops.records.run import ProtocolMetadata
 
@@ -113,7 +112,7 @@ def _keep(session: pytest.Session, parts: Parts, keeps: Callable[[pytest.Item, C
             continue
         remaining.append(item)
         if isinstance(unit, CaseGroup) and len(left) < len(cases):
-            set_unit(item, CaseGroup(unit.name, left))
+            item.stash[UNIT] = CaseGroup(unit.name, left)
     if others:
         session.items[:] = remaining
         session.config.hook.pytest_deselected(items=others)
@@ -257,13 +256,8 @@ class Collection:
             )
         return params
 
-    def replace_by_light(
-        self, nodeid: str, items: Any, verdict: Callable[[pytest.Item], object], phases: PhasesRead
-    ) -> list[pytest.Item] | Any:
-        """Replace the one item of a function with many cases by light items; return other ``items`` unchanged.
-
-        :param verdict: waits for an item's verdict. :param phases: what other plugins may need.
-        """
+    def replace_by_light(self, nodeid: str, items: Any) -> list[pytest.Item] | Any:
+        """Replace the one item of a function with many cases by light items; return other ``items`` unchanged."""
         if nodeid in self._left_out:
             return []
         params = self._light.pop(nodeid, None)
@@ -271,13 +265,10 @@ class Collection:
             return items
         [template] = items
         cases = self._cases.selections[name_of(benchmark_of(template.get_closest_marker("llmprops")))].cases
-        units = {param: cases[param] for param in params}
-        return light_items.light_items(light_items.Source(template, verdict, _keywords, phases), units)
+        return light_items.light_items(template, {param: cases[param] for param in params})
 
     def unit_of(self, item: pytest.Item) -> Unit | None:
         """Return the case, or the group of cases, of a pytest item; None for other tests."""
-        if isinstance(item, light_items.LightItem):
-            return item.unit
         unit = item.stash.get(UNIT, None)
         if unit is None:
             benchmark, name = case_name_of(item, "verdict") or ("", "")
@@ -293,16 +284,13 @@ class Collection:
 
     def searched_by(self, item: pytest.Item) -> Case | None:
         """Return the case in which a pytest item searches a counterexample; None for other items."""
-        if not self._has_searches or isinstance(item, light_items.LightItem):
+        if not self._has_searches:
             return None
         return self._searching().case_of(item)
 
     def add_keywords(self, items: Iterable[pytest.Item]) -> None:
         """Give each case the keyword ``<benchmark>/<task>``, so that ``-k`` selects by task."""
         for item in items:
-            if isinstance(item, light_items.LightItem):
-                # Its keywords are made when -k asks for them.
-                continue
             error = unreadable_of(item)
             if error is not None:
                 # Whatever task is selected, the error is selected, too.
@@ -323,9 +311,7 @@ class Collection:
 
         :raises UsageError: if an option or a gate rule does not fit the cases.
         """
-        # A light item has a case.
-        ordinary = (item for item in session.items if not isinstance(item, light_items.LightItem))
-        for unreadable in map(unreadable_of, ordinary):
+        for unreadable in map(unreadable_of, session.items):
             if unreadable is not None and unreadable.is_usage:
                 # One line for all functions and benchmarks with the same problem.
                 raise UsageError(unreadable.error)
@@ -343,8 +329,7 @@ class Collection:
         if self._gating is not None and session.items and is_whole:
             units = {unit.key: unit for item in session.items if (unit := self.unit_of(item)) is not None}
             self._gating.check([case for unit in units.values() for case in cases_in(unit)], self._cases)
-        ordinary = (item for item in session.items if not isinstance(item, light_items.LightItem))
-        self._lacks_benchmark = any(unreadable_of(item) is not None for item in ordinary)
+        self._lacks_benchmark = any(unreadable_of(item) is not None for item in session.items)
         self.selected, self._items = self._measured(session.items)
         self.remaining = self.selected
         if self._kept.cases or self._kept.searches:

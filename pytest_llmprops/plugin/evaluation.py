@@ -29,7 +29,7 @@ from pytest_llmprops.engine.evaluation.evaluator import (
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.models.spec import Replicas
 from pytest_llmprops.plugin.cases.cases import HELPER, Cases
-from pytest_llmprops.plugin.cases.light_items import set_outcome
+from pytest_llmprops.plugin.cases.light_items import OUTCOME
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.records.messages import InProcessUse, WorkerSetup
 
@@ -394,7 +394,7 @@ class Verdicts:
         unit = self._unit_of(item)
         assert unit is not None
         outcome = self._outcome(unit)
-        set_outcome(item, outcome)
+        item.stash[OUTCOME] = outcome
         if self.on_outcome is not None:
             first = outcome.samples[:1] if isinstance(outcome, GroupOutcome) else [outcome]
             for measured in first:

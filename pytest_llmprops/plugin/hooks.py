@@ -63,7 +63,7 @@ class CaseHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> Generator[None, Any, Any]:
         items = yield
-        return self._session.replace_by_light(f"{collector.nodeid}::{name}", items)
+        return self._session.collection.replace_by_light(f"{collector.nodeid}::{name}", items)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
@@ -117,7 +117,7 @@ class CaseHooks:
             self._has_begun = True
             self._session.begin(item.session)
         if isinstance(item, LightItem):
-            return run_light(item, is_gated=self._is_gated)
+            return run_light(item, has_phases=self._session.has_phases)
         return None
 
     @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.engine.evaluation.evaluator import Unit
 from pytest_llmprops.engine.evaluation.planning import batch_of
 from pytest_llmprops.plugin.cases.cases import Cases
-from pytest_llmprops.plugin.cases.light_items import phases_read
+from pytest_llmprops.plugin.cases.light_items import WAIT, needs_phases
 from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
 from pytest_llmprops.plugin.options import RunOptions
@@ -22,7 +23,6 @@ from pytest_llmprops.records.files import from_text
 from pytest_llmprops.records.messages import (
     AlreadyMeasured,
     CollectionReport,
-    PhasesRead,
     WorkerSetup,
     WorkerSummary,
 )
@@ -73,6 +73,7 @@ class LLMSession:
             config, settings, self.cases, self.gating, lambda: self.searching, self.kept
         )
         self.verdicts = Verdicts(self.evaluation, self.collection.unit_of)
+        config.stash[WAIT] = self.verdicts.wait
         if settings.engine == "batch":
             from pytest_llmprops.plugin.batches import check_engine
 
@@ -110,12 +111,10 @@ class LLMSession:
             return "a search needs one reply after another, which batches cannot give; leave out --llm-engine batch"
         return ""
 
-    def replace_by_light(self, nodeid: str, items: Any) -> list[pytest.Item] | Any:
-        """Replace the one item of a function with many cases by light items; return other ``items`` unchanged."""
-        own = phases_read(self.config)
-        controller = own if self.setup is None else self.setup.phases
-        phases = PhasesRead(own.ends or controller.ends, own.teardown or controller.teardown)
-        return self.collection.replace_by_light(nodeid, items, self.verdicts.wait, phases)
+    @cached_property
+    def has_phases(self) -> bool:
+        """True if a plugin here or in the controller may need the start, the teardown and the end of a light item."""
+        return needs_phases(self.config) or (self.setup is not None and self.setup.has_phases)
 
     def settle(self, session: pytest.Session, problem: BaseException | None = None) -> None:
         """Check and order the selected items, after all plugins have selected and ordered them.

@@ -116,13 +116,10 @@ class AnthropicBatches(BatchApi):
         params = message_params(self._body(request, count), self._calls.deviations)
         return encoded({"custom_id": custom_id, "params": params})
 
-    async def upload(self, lines: IO[bytes]) -> list[Any]:
-        """Return the requests; nothing is sent before the batch is created."""
-        return [json.loads(line) for line in lines]
-
-    async def create(self, uploaded: list[Any], mark: str) -> BatchState:
+    async def create(self, lines: IO[bytes], mark: str) -> BatchState:
         """Create a batch. The API keeps no ``mark``."""
-        created = self._client.messages.batches.create(requests=uploaded, timeout=FILE_SECONDS)
+        requests = [json.loads(line) for line in lines]
+        created = self._client.messages.batches.create(requests=requests, timeout=FILE_SECONDS)
         return self._state(await self._result(created))
 
     async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
@@ -188,7 +185,7 @@ class AnthropicBatches(BatchApi):
             return self._refused(custom_id, _STATUS.get(name, 400), error)
         text = "the batch has no answer to this request"
         failure = BackendError(text, kind="batch", transient=True)
-        return LineResult(custom_id, error=failure, was_run=kind not in _NOT_RUN)
+        return LineResult(custom_id, failure, kind not in _NOT_RUN)
 
     def _state(self, batch: Any) -> BatchState:
         counts = batch.request_counts

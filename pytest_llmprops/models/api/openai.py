@@ -50,21 +50,19 @@ class OpenAIBatches(BatchApi):
         body = self._body(request, count)
         return encoded({"custom_id": custom_id, "method": "POST", "url": ENDPOINT, "body": body})
 
-    async def upload(self, lines: IO[bytes]) -> str:
+    async def create(self, lines: IO[bytes], mark: str) -> BatchState:
         sent = self._client.files.create(
             file=("llmprops.jsonl", lines), purpose="batch", timeout=FILE_SECONDS
         )
         try:
-            return str((await self._result(sent)).id)
+            file = await self._result(sent)
         except BackendError as error:
             if error.kind != "url":
                 raise
             text = f"{self._calls.url} takes no files for batches; leave out --llm-engine batch"
             raise BackendError(text, kind="url", fatal=True) from None
-
-    async def create(self, uploaded: str, mark: str) -> BatchState:
         created = self._client.batches.create(
-            completion_window="24h", endpoint=ENDPOINT, input_file_id=uploaded, metadata={MARK: mark}
+            completion_window="24h", endpoint=ENDPOINT, input_file_id=str(file.id), metadata={MARK: mark}
         )
         return self._state(await self._result(created))
 
@@ -105,7 +103,7 @@ class OpenAIBatches(BatchApi):
         message = str(error.get("message") or "") if isinstance(error, Mapping) else ""
         text = errors.clean(f"the batch has no answer to this request: {code} {message}", self._calls.hidden)
         failure = BackendError(text, kind="batch", transient=True)
-        return LineResult(custom_id, error=failure, was_run=code not in _NOT_RUN)
+        return LineResult(custom_id, failure, code not in _NOT_RUN)
 
     def _state(self, batch: Any) -> BatchState:
         metadata, counts = getattr(batch, "metadata", None), getattr(batch, "request_counts", None)
