@@ -113,7 +113,7 @@ class AnthropicBatches(BatchApi):
     most_bytes = 64_000_000
 
     def line(self, custom_id: str, request: Chat, count: int) -> bytes:
-        params = message_params(self._body(request, count), self._calls.deviations)
+        params = message_params(self._body(request, count), self._calls.forced)
         return encoded({"custom_id": custom_id, "params": params})
 
     async def create(self, lines: IO[bytes], mark: str) -> BatchState:
@@ -232,17 +232,19 @@ class AnthropicModel(SdkModel, ChatApiModel):
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         super().__init__(spec, options, PROVIDER, _missing_key, Deviations(required_limit=MOST_TOKENS))
+        # The API returns one reply per call.
+        self._most = 1
 
     def batches(self) -> BatchApi:
         """Return the model's batches.
 
         :raises BackendError: if the key is missing or wrong, or there are several servers.
         """
-        return AnthropicBatches(self._batch_client(), self._calls)
+        return AnthropicBatches(self._batch_client(), self)
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
-        content, headers = await self.client.post(message_params(body, self._calls.deviations))
-        return self._calls.parsed(content, headers, chat_answer)
+        content, headers = await self.client.post(message_params(body, self.forced))
+        return self.parsed(content, headers, chat_answer)
 
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:

@@ -35,7 +35,7 @@ class _Echo:
     extra: tuple[tuple[str, Any], ...] = ()
 
 
-def _body(model: str, request: Any, count: int) -> dict[str, Any]:
+def _body(model: str, request: Any) -> dict[str, Any]:
     """Return the JSON body of a request, before any deviation."""
     if isinstance(request, _Echo):
         prompts = list(request.texts)
@@ -94,7 +94,6 @@ class CompletionsModel(SdkModel):
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         provider = replace(openai.PROVIDER, path="/completions")
         super().__init__(spec, options, provider, openai.missing_key, Deviations(), backend="completions")
-        self._calls.body = _body
 
     async def completion(self, requests: Sequence[Completion]) -> list[Result]:
         """Return one result per request, in order."""
@@ -108,23 +107,22 @@ class CompletionsModel(SdkModel):
         """Return that prompts are not those of chat models, and the parameters that had to be left out so far."""
         return (AS_TEXT, *super().deviations())
 
-    async def _replies(self, request: Completion | _Echo, count: int) -> list[Reply] | BackendError:
-        """Return ``count`` replies, or fewer if the server returns fewer."""
-        error = self._open()
-        return await self._calls.replies(request, count, self._post) if error is None else error
+    def body(self, request: Any, count: int) -> dict[str, Any]:
+        """Return the body of a call, before any deviation."""
+        return _body(self.name, request)
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         content, headers = await self.client.post(body)
-        answer = self._calls.parsed(content, headers)
+        answer = self.parsed(content, headers)
         return answer if isinstance(answer, BackendError) else _as_chat(answer)
 
     async def _continued(self, request: Completion) -> Result:
-        replies = await self._replies(request, 1)
+        replies = await self.replies(request, 1)
         return replies if isinstance(replies, BackendError) else replies[0]
 
     async def _scored(self, request: Likelihood) -> Result:
         texts = (request.text, *(request.text + option for option in request.options))
-        replies = await self._replies(_Echo(texts), len(texts))
+        replies = await self.replies(_Echo(texts), len(texts))
         if isinstance(replies, BackendError):
             return replies
         usage, costs = _sum_of(replies), [reply.cost_usd for reply in replies]
@@ -135,9 +133,7 @@ class CompletionsModel(SdkModel):
             problem = f"returned {len(replies)} choices for {len(texts)} prompts"
             return self._refused(problem, call)
         if replies[0].finish_reason == "content_filter":
-            error = BackendError(
-                f"{self._calls.url}: a content filter refused to score a text", kind="response"
-            )
+            error = BackendError(f"{self.url}: a content filter refused to score a text", kind="response")
             error.billed = call
             return error
         echoed = [_tokens(text, reply) for text, reply in zip(texts, replies, strict=True)]
@@ -157,7 +153,7 @@ class CompletionsModel(SdkModel):
 
     def _refused(self, problem: str, call: Reply) -> BackendError:
         error = BackendError(
-            f"{self._calls.url} {problem}; likelihoods need a server that supports echo and logprobs in"
+            f"{self.url} {problem}; likelihoods need a server that supports echo and logprobs in"
             " /v1/completions, such as vLLM",
             kind="response",
             fatal=True,

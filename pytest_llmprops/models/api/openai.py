@@ -174,33 +174,32 @@ class OpenAIModel(SdkModel, ChatApiModel):
             PROVIDER,
             missing_key,
             Deviations(completion_tokens=_is_official(spec, options)),
-            most_samples=most_samples(spec),
         )
 
     @property
     def most_samples(self) -> int:
         """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
-        return 1 if self._api == "responses" else self._calls.most_samples
+        return 1 if self._api == "responses" else self._most
 
     def batches(self) -> BatchApi:
         """Return the model's batches.
 
         :raises BackendError: if the key is missing or wrong, or there are several servers.
         """
-        return OpenAIBatches(self._batch_client(), self._calls)
+        return OpenAIBatches(self._batch_client(), self)
 
     def deviations(self) -> Sequence[str]:
         """Return the parameters that had to be left out or changed so far, one phrase each."""
-        phrases = self._calls.deviations.phrases()
+        phrases = self.forced.phrases()
         is_forced = self._api == "responses" and "api" not in self._spec.params
         return (*phrases, "sent to the Responses API") if is_forced else phrases
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         if self._api == "responses":
-            self._calls.chat_names = CHAT_NAMES
-            params = response_params(body, self._calls.deviations)
+            self.chat_names = CHAT_NAMES
+            params = response_params(body, self.forced)
             content, headers = await self.client.post(params, "/responses")
-            return self._calls.parsed(content, headers, chat_answer)
+            return self.parsed(content, headers, chat_answer)
         try:
             content, headers = await self.client.post(body)
         except Exception as error:
@@ -208,7 +207,7 @@ class OpenAIModel(SdkModel, ChatApiModel):
                 raise
             self._api = "responses"
             return await self._post(body)
-        return self._calls.parsed(content, headers)
+        return self.parsed(content, headers)
 
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
