@@ -33,6 +33,20 @@ def test_html_error_page_of_a_proxy() -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        ("The plain HTTP request was sent to HTTPS port", "url", "answers only with TLS; write https://"),
+        ("No required SSL certificate was sent", "forbidden", "asks for a client certificate"),
+    ],
+)
+def test_refusals_of_nginx(body: str, kind: str, said: str) -> None:
+    """What nginx says about TLS in front of an API is one line with the remedy."""
+    page = f"<html><head><title>400 {body}</title></head></html>"
+    got = classify(400, page, content_type="text/html")
+    assert (got.kind, got.fatal, said in str(got)) == (kind, True, True), got
+
+
+@pytest.mark.parametrize(
     "body",
     [
         {"object": "error", "message": "The model `m` does not exist.", "type": "NotFoundError", "code": 404},

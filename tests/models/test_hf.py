@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra
-from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message, Reply
+from pytest_llmprops.core.errors import MissingExtra
+from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message
 from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
@@ -417,38 +417,6 @@ def test_the_batch_is_chosen_by_memory(folder: Path, monkeypatch: pytest.MonkeyP
     sizes.clear()
     texts(chat_model.chat(asked()))
     assert sizes == [3, 3]
-
-
-def test_one_long_prompt_does_not_slow_the_others(base_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prompt that does not even fit alone is an error of its request; batches are as large as before it."""
-    import torch
-
-    base = make(f"hf:{base_folder}?batch=8&device=cpu")
-    requests = [Likelihood(SHARED + question, (" A", " B")) for question in QUESTIONS]
-    expected = [reply.value for reply in base.likelihood(requests)]
-    score = HfBaseModel.log_likelihoods
-
-    sizes: list[int] = []
-
-    def limited(self: Any, rows: Any) -> list[float]:
-        sizes.append(len(rows))
-        if any("much longer" in base.tokenizer.decode(row.tokens) for row in rows):
-            raise torch.OutOfMemoryError("no memory")
-        return score(self, rows)
-
-    monkeypatch.setattr(HfBaseModel, "log_likelihoods", limited)
-    results = list(base.likelihood(requests))
-    assert isinstance(results[2], BackendError)
-    assert "out of memory for one prompt" in results[2].message
-    kept = [result.value for result in results if isinstance(result, Reply)]
-    others = [value for index, value in enumerate(expected) if index != 2]
-    for value, other in zip(kept, others, strict=True):
-        assert [o["logprob"] for o in value["options"]] == pytest.approx(
-            [o["logprob"] for o in other["options"]], abs=1e-4
-        )
-    sizes.clear()
-    list(base.likelihood(requests[:2]))
-    assert sizes == [4]
 
 
 def save_adapter(base: Path, folder: Path) -> list[str]:

@@ -188,13 +188,6 @@ def test_bad_texts_do_not_affect_the_others(model: Any) -> None:
         assert error(result, said).kind == "request"
 
 
-def test_masked_model_as_an_encoder(tmp_path: Path) -> None:
-    """A masked language model can be used for embeddings, although it has no pooling layer."""
-    saved = save_bert(tmp_path, masked=True)
-    [reply] = embed(make(f"hf:{saved}?kind=embed&layer=2"), "the dog")
-    np.testing.assert_allclose(reply.value, states(saved, "the dog", 2).mean(axis=0), atol=1e-5)
-
-
 def test_missing_weights_are_an_error(tmp_path: Path) -> None:
     """Missing weights are an error, never replaced by random numbers."""
     saved = save_bert(tmp_path)
