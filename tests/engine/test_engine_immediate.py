@@ -39,7 +39,7 @@ MODELS = {
     "function": (FakeModel(lambda chat: "a"), False),
     "delay": (FakeModel(["a"], delay=0.1), False),
     "failures": (FakeModel(["a"], fail=0.1), False),
-    "price": (FakeModel(["a"], price=Price(1.0, 1.0)), False),
+    "price": (FakeModel(["a"], price=Price(1e6, 1e6)), False),
     "echo": ("fake:echo", True),
     "constant": ("fake:constant?text=B", True),
     "random": ("fake:random", True),
