@@ -320,7 +320,9 @@ def test_selection_other_than_the_baselines_is_refused(
     selected = "10" if option else "40"
     assert f"baseline base has {items} items of sums, and {selected} are selected; " in done.output
     fix = (
-        "; leave out --llm-limit 10, as for" if option else "; measure the baseline again, with the items and"
+        "; the baseline has --llm-limit (none), not 10: use"
+        if option
+        else "; measure the baseline again, with the items and"
     )
     assert done.output.count(fix) == 1
     assert calls(run) == []
@@ -342,7 +344,10 @@ def test_a_run_measures_the_items_of_its_baseline(run: Runner, workers: str) -> 
     calls(run)
     own = run(*new, *args, "--llm-limit", "40")
     assert own.code == 4, own.output
-    assert "35 items of sums, and 40 are selected; set --llm-limit 35, as for the baseline" in own.output
+    assert (
+        "35 items of sums, and 40 are selected; the baseline has --llm-limit 35, not 40: use its options"
+        in own.output
+    )
     assert calls(run) == []
 
 
@@ -361,17 +366,20 @@ def test_values_of_a_record_that_no_option_has_are_ignored(run: Runner) -> None:
         (
             {"params": {"top_p": 0.9}, "seed": 0},
             ("--llm-seed", "1"),
-            "; set --llm-param top_p=0.9 --llm-seed 0, as for the baseline",
+            "; the baseline has --llm-param top_p=0.9, not (none); --llm-seed 0, not 1: use its options",
         ),
         (
             {"params": {}},
             ("--llm-param", "top_p=0.5"),
-            "; leave out --llm-param top_p=0.5, as for the baseline",
+            "; the baseline has --llm-param (none), not top_p=0.5: use its options",
         ),
         (
             {"helpers": {}},
             ("--llm-helper", "reader=fake:echo"),
-            "helper model reader: (none) in the baseline, fake:echo in this run; leave out --llm-helper reader=fake",
+            (
+                "helper model reader: (none) in the baseline, fake:echo in this run; the baseline has --llm-helper"
+                " (none), not reader=fake"
+            ),
         ),
         (
             {},
@@ -493,10 +501,10 @@ def test_replies_of_the_baseline_are_not_judged(run: Runner, workers: str) -> No
         ),
         (
             "max_drop = 0.1\nmin_items = 20", ("--llm-limit", "20"),
-            "36 pairs would decide; max_drop = 0.17 can be met; all items of the benchmark are enough", (),
+            "36 pairs would decide; max_drop = 0.17 can be met", (),
         ),
         (
-            "max_refused = 0.5", ("--llm-limit", "20"), "20 answered items are fewer than min_items = 30; all items",
+            "max_refused = 0.5", ("--llm-limit", "20"), "20 answered items are fewer than min_items = 30",
             ("--llm-plan",),
         ),
     ],
@@ -512,8 +520,7 @@ def test_rule_that_cannot_be_met_is_refused(
         words += ["--llm-baseline", str(baseline(run, "c" * (20 if limit else ITEMS)))]
     done = run("--model", model(run), *limit, *words, *plan)
     assert done.code == 4, done.output
-    which = "the selected items" if limit else "the items of the benchmark"
-    assert f"rule 'sums' cannot be met by {which}, whatever the answers: " in done.output
+    assert "rule 'sums' cannot be met by the selected items, whatever the answers: " in done.output
     assert message in done.output
     assert calls(run) == []
     assert not (done.folder / "run.json").exists()
