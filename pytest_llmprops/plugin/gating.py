@@ -47,7 +47,7 @@ from pytest_llmprops.runs.gate.file import (
     read_gate,
     unbounded_rules,
 )
-from pytest_llmprops.runs.parts import SAME_OPTIONS
+from pytest_llmprops.runs.merge import SAME_OPTIONS
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 
 if TYPE_CHECKING:

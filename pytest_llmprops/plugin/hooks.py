@@ -17,7 +17,7 @@ from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.store.location import default_store
-from pytest_llmprops.models.dotenv_file import read_dotenv
+from pytest_llmprops.models.spec import read_dotenv
 from pytest_llmprops.plugin.cases.light_items import LightItem
 from pytest_llmprops.plugin.cases.markers import unreadable_of
 from pytest_llmprops.plugin.cases.reporting import complete_report, run_light, shorten_failure

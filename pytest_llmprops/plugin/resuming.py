@@ -21,9 +21,8 @@ from pytest_llmprops.records.rows import SearchRecord
 from pytest_llmprops.records.run import CallFacts, RunMetadata
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
 from pytest_llmprops.runs.json_lines import open_record_file
-from pytest_llmprops.runs.parts import (
+from pytest_llmprops.runs.merge import (
     SAME_OPTIONS,
-    is_merged,
     logged_calls,
     merged_deviations,
     merged_models,
@@ -45,7 +44,7 @@ class PreviousRun:
     """
 
     run: Run
-    lock: IO[bytes] | None
+    lock: IO[bytes]
     calls: CallFacts = field(default_factory=CallFacts)
 
     @cached_property
@@ -130,8 +129,7 @@ class PreviousRun:
 
     def close(self) -> None:
         """Release the record; safe to call twice."""
-        if self.lock is not None:
-            self.lock.close()
+        self.lock.close()
 
 
 def read_earlier(
@@ -153,8 +151,8 @@ def read_earlier(
     lock = lock_verdicts(folder)
     try:
         run = read_run(folder)
-        if is_merged(run.facts):
-            raise UsageError(f"{where}: {merged_problem(run.facts)}")
+        if problem := merged_problem(run.facts):
+            raise UsageError(f"{where}: {problem}")
         before = {label: model.spec for label, model in run.facts.models.items()}
         now = {label: spec.text for label, spec in models.items()}
         if before != now:
@@ -182,8 +180,7 @@ def read_earlier(
         _cut_incomplete_line(folder / REQUESTS)
         calls = _calls_of(run)
     except BaseException:
-        if lock is not None:
-            lock.close()
+        lock.close()
         raise
     return PreviousRun(run, lock, calls)
 

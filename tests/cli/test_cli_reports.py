@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.reports.site import serving
-from pytest_llmprops.reports.site.hub import Watch
-from pytest_llmprops.reports.site.rows import id_of
+from pytest_llmprops.reports.site import app
+from pytest_llmprops.reports.site.live import Watch
+from pytest_llmprops.reports.site.pages import id_of
 from pytest_llmprops.reports.terminal import next_command
 from tests.support.commands import one_error, output
 from tests.support.records import recorded, verdicts
@@ -102,8 +102,8 @@ def test_a_run_or_a_folder_is_shown(
     """The report of a run is opened, and the runs next to it are shown; a folder shows its runs."""
     recorded(project / "elsewhere" / "run", verdicts("add", 1, 0))
     (project / "empty").mkdir()
-    shown: list[serving.Shown] = []
-    monkeypatch.setattr(serving, "serve", lambda what, *_, **__: shown.append(what))
+    shown: list[app.Shown] = []
+    monkeypatch.setattr(app, "serve", lambda what, *_, **__: shown.append(what))
     assert main(["view", argument, "--no-browser"]) == 0
     watch = Watch(shown[0].places)
     watch.step()

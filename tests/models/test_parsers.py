@@ -12,8 +12,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.core.texts import TOKENIZER, unicode_words
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.parsers.base import missing
-from pytest_llmprops.models.parsers.first_of import FirstOf
+from pytest_llmprops.models.parsers.base import FirstOf, missing
 from pytest_llmprops.models.registry import parse_spec, together
 from tests.support.backends import error, make, parses, ready, refuse, reply, values
 

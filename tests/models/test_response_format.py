@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pytest_llmprops.core.requests import Chat, request_from_json, request_key, request_to_json
 from pytest_llmprops.models.api.anthropic import message_params
-from pytest_llmprops.models.api.client import Deviations, chat_body
+from pytest_llmprops.models.api.deviations import Deviations, chat_body
 from pytest_llmprops.models.api.responses import response_params
 
 PLAIN = Chat.user("Output one JSON object.")

@@ -11,12 +11,11 @@ import pytest
 
 from bench.stub_server import running_stub
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.models.api.client import http_library
+from pytest_llmprops.models.api.http import SdkClient, ServerPool, http_library
 from pytest_llmprops.models.api.openai import BACKEND
-from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
-from tests.support.networks import answering
+from tests.support.networks import answer, answering
 from tests.support.runs import ROOT, Runner
 
 httpx = http_library(openai)
@@ -165,21 +164,23 @@ def test_identity_names_the_servers_or_the_name_of_as() -> None:
             identity(spec, url)
 
 
-def test_a_large_answer_is_not_sent_elsewhere() -> None:
+def test_a_refused_answer_is_not_sent_elsewhere() -> None:
     """A server whose answer is refused is not down."""
 
     async def work(url: str) -> list[str]:
         options = CallOptions(timeout=5.0, concurrency=4)
-        servers = ServerPool({name: SdkClient(url, "k", options) for name in ("one", "other")})
+        servers = ServerPool(
+            {name: SdkClient(openai, url, "k", options, "/chat/completions") for name in ("one", "other")}
+        )
         try:
             for _ in range(3):
-                with pytest.raises(BackendError, match="has 100,000,000 bytes; the limit is"):
+                with pytest.raises(BackendError, match="is compressed with 'gzip'"):
                     await servers.post({})
             return list(servers.notes())
         finally:
             await servers.aclose()
 
-    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n") as server:
+    with answering(answer("200 OK", "", "Content-Encoding: gzip")) as server:
         assert asyncio.run(work(f"http://127.0.0.1:{server.port}/v1")) == []
 
 

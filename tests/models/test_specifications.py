@@ -13,9 +13,8 @@ import pytest
 from bench.stub_server import RunningStub
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.dotenv_file import read_dotenv
 from pytest_llmprops.models.registry import ALIASES, find_backend, hint, parse_spec
-from pytest_llmprops.models.spec import basic, secrets_of, split_user, without_secrets
+from pytest_llmprops.models.spec import basic, read_dotenv, secrets_of, split_user, without_secrets
 from tests.support.backends import hide, make, needs, printed, ready, refuse
 from tests.support.runs import Runner
 

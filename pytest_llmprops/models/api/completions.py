@@ -17,7 +17,7 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Completion, Likelihood, Reply, Usage
 from pytest_llmprops.models.api import openai
-from pytest_llmprops.models.api.client import Deviations
+from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.base import AS_TEXT, CallOptions, Result, scored
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.sampling import common_prefix
@@ -90,11 +90,9 @@ def _message(choice: Mapping[str, Any]) -> dict[str, Any]:
 class _Api(openai.OpenAIModel):
     """The connection to the servers of one model."""
 
-    path = "/completions"
-
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         super().__init__(spec, options)
-        self._calls.body, self._calls.deviations = _body, Deviations()
+        self.path, self._calls.body, self._calls.deviations = "/completions", _body, Deviations()
 
     async def replies(self, request: Completion | _Echo, count: int) -> list[Reply] | BackendError:
         """Return ``count`` replies, or fewer if the server returns fewer."""

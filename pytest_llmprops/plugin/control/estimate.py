@@ -27,7 +27,7 @@ from pytest_llmprops.core.requests import (
 )
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.evaluation.evaluator import Case
-from pytest_llmprops.engine.evaluation.planning import SECONDS_PER_CALL, Planned, cost, plan, total_calls
+from pytest_llmprops.engine.evaluation.planning import SECONDS_PER_CALL, Planned, cost, plan
 from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, FREE, Price, price
 from pytest_llmprops.models.registry import find_backend
@@ -76,7 +76,7 @@ def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: R
         table.append(
             (row.benchmark, row.model, items, calls, f"~{count(row.prompt_tokens)}", tokens, usd, time)
         )
-    total, prompts = total_calls(rows), sum(row.prompts for row in rows)
+    total, prompts = sum(row.calls for row in rows), sum(row.prompts for row in rows)
     calls = counted(total, "call")
     if prompts < total:
         calls += f" ({count(prompts)} if the API returns all samples of a prompt in one call)"
