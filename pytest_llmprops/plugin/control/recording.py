@@ -260,19 +260,11 @@ class Recording:
             if message.search is not None:
                 self.searches.add(message.search)
             if message.verdict is not None:
-                self.add_verdict(message.verdict)
+                self.record.add(message.verdict)
             if message.group is not None:
-                self.record.add_lines(message.group.lines, message.group.records)
+                self.record.add_lines(message.group.lines)
         except OSError as error:
             self._end_without_disk(error)
-
-    def add_verdict(self, verdict: VerdictRecord) -> None:
-        """Append a verdict; a full disk ends the run."""
-        if self.record is not None:
-            try:
-                self.record.add(verdict)
-            except OSError as error:
-                self._end_without_disk(error)
 
     def _end_without_disk(self, error: OSError) -> None:
         if self.stopped is None:
