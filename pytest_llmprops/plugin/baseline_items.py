@@ -22,7 +22,7 @@ from pytest_llmprops.plugin.options import (
 )
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.catalog import find_run
-from pytest_llmprops.runs.parts import SAME_OPTIONS
+from pytest_llmprops.runs.merge import SAME_OPTIONS
 from pytest_llmprops.runs.reader import read_facts
 
 #: the options that select items

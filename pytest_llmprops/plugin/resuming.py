@@ -20,9 +20,8 @@ from pytest_llmprops.records.rows import SearchRecord
 from pytest_llmprops.records.run import CallFacts, RunMetadata
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
 from pytest_llmprops.runs.json_lines import open_record_file
-from pytest_llmprops.runs.parts import (
+from pytest_llmprops.runs.merge import (
     SAME_OPTIONS,
-    is_merged,
     logged_calls,
     merged_deviations,
     merged_models,
@@ -44,7 +43,7 @@ class PreviousRun:
     """
 
     run: Run
-    lock: IO[bytes] | None
+    lock: IO[bytes]
     calls: CallFacts = field(default_factory=CallFacts)
 
     @cached_property
@@ -129,8 +128,7 @@ class PreviousRun:
 
     def close(self) -> None:
         """Release the record; safe to call twice."""
-        if self.lock is not None:
-            self.lock.close()
+        self.lock.close()
 
 
 def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mapping[str, str]) -> PreviousRun:
@@ -150,8 +148,8 @@ def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mappi
     lock = lock_verdicts(folder)
     try:
         run = read_run(folder)
-        if is_merged(run.facts):
-            raise UsageError(f"{where}: {merged_problem(run.facts)}")
+        if problem := merged_problem(run.facts):
+            raise UsageError(f"{where}: {problem}")
         _check_same(run, settings, models, helpers)
         if run.facts.complete and not run.has_errors:
             raise UsageError(f"{where}: is complete and has no errors, so there is nothing to run")
@@ -163,8 +161,7 @@ def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mappi
         _cut_incomplete_line(folder / REQUESTS)
         calls = _calls_of(run)
     except BaseException:
-        if lock is not None:
-            lock.close()
+        lock.close()
         raise
     return PreviousRun(run, lock, calls)
 

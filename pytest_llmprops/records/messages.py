@@ -8,36 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pytest_llmprops.core.field_types import FreeObject, RecordStatus
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.verdicts import Group, VerdictRecord
 from pytest_llmprops.records.rows import SearchRecord
-from pytest_llmprops.records.run import CallFacts, OldReplies, ProtocolMetadata
+from pytest_llmprops.records.run import CallFacts, ProtocolMetadata, Served
 
 
-@dataclass(frozen=True, slots=True)
-class ModelUse:
-    """How one model was served.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse(Served):
+    """How one model was served, and one line for each request parameter that its API did not accept."""
 
-    :param identity: what pins the model's output, for example a revision; None if it is unknown.
-    :param pinned: the identity names an exact version; None if it is unknown.
-    :param served_as: the model names in the replies. :param served_counts: number of replies by name.
-    :param deviations: one line for each request parameter that the API did not accept.
-    :param old_replies: its stored replies that may be outdated.
-    :param newest_reply: Unix time at which the newest of its replies was received; None without one.
-    :param service_tiers: the provider's tiers with a price of their own that answered.
-    """
-
-    identity: Any = None
-    pinned: bool | None = None
-    served_as: tuple[str, ...] = ()
-    served_counts: Mapping[str, int] = field(default_factory=dict)
     deviations: tuple[str, ...] = ()
-    old_replies: OldReplies = field(default_factory=OldReplies)
-    newest_reply: float | None = None
-    service_tiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from bench.readers import (
 )
 from fixtures.replies import labelled_replies
 
-READERS = {reader.name: reader for reader in readers()}
+READERS = readers()
 
 
 class Aim(NamedTuple):
@@ -67,52 +67,38 @@ def test_a_reader_agrees_with_labelled_replies(name: str, scored: dict[str, Any]
         assert all(value >= aim for value, aim in zip(reached, AIMS[name], strict=True)), one.misread
 
 
-@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
-def test_no_reply_makes_a_reader_raise(reader: Reader) -> None:
+def test_no_reply_makes_a_reader_raise() -> None:
     """Replies of all three fuzzers are read without an exception."""
-    made = list(replies(reader, 6, seed=1, length=1_500))
-    assert len({name for name, _ in made}) == 3
-    for _, reply in made:
-        reader.read(reply)
+    for reader in READERS:
+        made = list(replies(reader, 6, seed=1, length=1_500))
+        assert len({name for name, _ in made}) == 3
+        for _, reply in made:
+            reader.read(reply)
 
 
-@pytest.mark.parametrize(
-    ("name", "piece"),
-    [
-        ("homophones line", "in the sentence the word "),
-        ("homophones line", "ANSWER: "),
-        ("homophones line", "candle, or "),
-        ("dtails choices af", "as an AI "),
-        ("dtails choices af", "~~ken "),
-        ("dtails choices af", "not ken, "),
-        ("dtails choices ja", "着るではない "),
-        ("dtails choices af", "weet (a), "),
-        ("dtails choices af", "(("),
-        ("dtails choices ja", "着るので"),
-        ("dtails translation af", "w"),
-        ("dtails translation af", "()"),
-        ("dtails translation af", "* "),
-        ("dtails translation af", ". note"),
-        ("dtails translation af", "a: "),
-        ("oracle list", "1. a: b "),
-        ("oracle json", '{"a": ['),
-        ("oracle json", " "),
-        ("oracle json", " - | "),
-        ("dtails translation af", "auseneverWeet "),
-        ("eras chat", "不是"),
-    ],
-)
-def test_reading_takes_linear_time(name: str, piece: str) -> None:
-    """From 25,000 to 100,000 characters, the time of a reader grows below the power 1.2 of the length."""
-    assert growth(READERS[name].read, repeated(piece)) < GROWTH
+#: reader -> pieces at which a pattern of it may backtrack
+PIECES = {
+    "homophones line": ("in the sentence the word ", "ANSWER: ", "candle, or "),
+    "dtails choices af": ("as an AI ", "~~ken ", "not ken, ", "weet (a), ", "(("),
+    "dtails choices ja": ("着るではない ", "着るので"),
+    "dtails translation af": ("w", "()", "* ", ". note", "a: ", "auseneverWeet "),
+    "oracle list": ("1. a: b ",),
+    "oracle json": ('{"a": [', " ", " - | "),
+    "eras chat": ("不是",),
+}
 
 
-@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
-def test_repetitions_of_a_readers_grammar_take_linear_time(reader: Reader) -> None:
-    """The same for random pieces of what the reader looks for, repeated after a random beginning."""
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
+def test_reading_takes_linear_time(reader: Reader) -> None:
+    """From 25,000 to 100,000 characters, the time of a reader grows below the power 1.2 of the length.
+
+    The replies are the pieces above, and random pieces of what the reader looks for, repeated after a random beginning.
+    """
+    assert {*PIECES} <= {one.name for one in READERS}
+    known = (("", piece) for piece in PIECES.get(reader.name, ()))
     slow = {
         (start, piece): slope
-        for start, piece in repetitions(reader, 5, seed=0)
+        for start, piece in (*known, *repetitions(reader, 5, seed=0))
         if (slope := growth(reader.read, repeated(piece, start))) >= GROWTH
     }
     assert slow == {}

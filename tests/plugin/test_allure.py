@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.reports.allure import case
 from pytest_llmprops.reports.allure import run as allure_run
-from tests.support.allure import MIXED, MIXED_MODEL, category, results, texts
+from tests.support.allure import MIXED, MIXED_MODEL, category, properties, results, texts
 from tests.support.runs import ROOT, WORD_HELPERS, Finished, Runner
 
 pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
@@ -198,7 +198,7 @@ def test_bidirectional_controls_are_spelled_out(run: Runner) -> None:
 def test_controller_describes_the_run(mixed: tuple[Finished, Path], run: Runner) -> None:
     """The folder has one environment, table of results and summary of all workers, and the reason of a stop."""
     done, folder = mixed
-    environment = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
+    environment = properties(folder)
     assert (environment["Run"], environment["Protocol sums"]) == (done.folder.name, "quick")
     assert environment["Calls"] == "20 made, 0 replies from the store"
     shown = json.loads((folder / allure_run.GLOBALS).read_text(encoding="utf-8"))
@@ -223,8 +223,8 @@ def test_results_of_earlier_runs_are_reported(run: Runner) -> None:
     second, folder = measured(run, "-n", "2")
     assert "results of earlier runs" not in first.output
     assert "the report will include 20 results of earlier runs" in second.output
-    environment = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
-    assert environment[allure_run.EARLIER].startswith("20 in this folder")
+    environment = properties(folder)
+    assert environment["Results of earlier runs"].startswith("20 in this folder")
     third, _ = measured(run, "--clean-alluredir")
     assert "results of earlier runs" not in third.output
     assert len(list(folder.glob("*-result.json"))) == 20

@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.apis import Answer, Call, serving
 from pytest_llmprops.records.run import ModelMetadata
-from pytest_llmprops.runs.parts import merged_models
+from pytest_llmprops.runs.merge import merged_models
 from tests.support.runs import Finished, Runner
 
 ITEMS = 6

@@ -36,7 +36,7 @@ from pytest_llmprops.records.run import ModelMetadata, PriceFacts, RunMetadata
 from pytest_llmprops.records.served_models import fallback_notes
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import VERDICTS
-from pytest_llmprops.runs.parts import logged_calls
+from pytest_llmprops.runs.merge import logged_calls
 from pytest_llmprops.runs.record import (
     RunRecord,
     SearchLog,
@@ -81,9 +81,9 @@ def final_facts(
     """
     uses = report.models
     served = {label.removeprefix(HELPER) for label, use in uses.items() if use.served_as}
-    models = {label: _used(model, uses.get(label)) for label, model in record.facts.models.items()}
+    models = {label: model.used(uses.get(label)) for label, model in record.facts.models.items()}
     helpers = {
-        role: _used(helper, uses.get(f"{HELPER}{role}"))
+        role: helper.used(uses.get(f"{HELPER}{role}"))
         for role, helper in record.facts.helpers.items()
         if role not in default_roles or role in served
     }
@@ -121,22 +121,6 @@ def final_facts(
         searches=search_counts(searches),
     )
     return facts, [*problems, *more_problems]
-
-
-def _used(model: ModelMetadata, use: ModelUse | None) -> ModelMetadata:
-    """Return ``model`` with the facts of its use."""
-    if use is None:
-        return model
-    return replace(
-        model,
-        identity=use.identity,
-        pinned=use.pinned,
-        served_as=use.served_as,
-        served_counts=use.served_counts,
-        old_replies=use.old_replies,
-        newest_reply=use.newest_reply,
-        service_tiers=use.service_tiers,
-    )
 
 
 def with_in_process(

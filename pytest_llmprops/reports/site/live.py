@@ -25,7 +25,7 @@ from pytest_llmprops.runs.benchmark_metadata import facts_of, title_of
 from pytest_llmprops.runs.catalog import Listed, RunIndex
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS
 from pytest_llmprops.runs.json_lines import AppendedLines
-from pytest_llmprops.runs.parts import shard_steps
+from pytest_llmprops.runs.merge import shard_steps
 from pytest_llmprops.runs.recorded_command import resume_command
 
 #: bytes of each file of a run that are read at a time

@@ -15,8 +15,8 @@ from pytest_llmprops.records.rows import Review
 from pytest_llmprops.runs.integrity import VERDICTS
 from pytest_llmprops.runs.json_lines import JsonLines
 from pytest_llmprops.runs.reader import read_facts
+from pytest_llmprops.runs.readings import append_review, read_reviews, shown_review
 from pytest_llmprops.runs.record import utc_now
-from pytest_llmprops.runs.reviews import append_review, read_reviews, shown_review
 
 #: the longest note, in characters; the page's field has the same limit
 LONGEST_NOTE = 2000

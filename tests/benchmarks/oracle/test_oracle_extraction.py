@@ -40,21 +40,11 @@ def test_prompt_matches_the_paper() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        "1. movie: Mission: Impossible\n2. person: Tom Cruise",
-        "1) movie: Mission: Impossible\n2) person: Tom Cruise",
         "(1) movie: Mission: Impossible\n(2) person: Tom Cruise",
-        '"1. movie: Mission: Impossible\n2. person: Tom Cruise"',
         "“1. Movie: Mission: Impossible\n2. Person: Tom Cruise”",
-        "- movie: Mission: Impossible\n- person: Tom Cruise",
-        "• movie: Mission: Impossible\n• person: Tom Cruise",
         "* **Movie:** Mission: Impossible\n* **Person:** Tom Cruise",
-        "1. **Movie**: Mission: Impossible\n2. **Person**: Tom Cruise",
-        "**1. movie: Mission: Impossible**\n**2. person: Tom Cruise**",
         '1. movie: "Mission: Impossible"\n2. person: "Tom Cruise".',
-        "```\n1. movie: Mission: Impossible\n2. person: Tom Cruise\n```",
-        "```text\nmovie: Mission: Impossible\nperson: Tom Cruise\n```",
         "Here are the entities:\n\n1. movie: Mission: Impossible\n\n2. person: Tom Cruise\n\nLet me know!",
-        "1. movie: Mission: Impossible 2. person: Tom Cruise",
         "1. movie: Mission: Impossible\n2. person: Tom Cruise\n3. movie: mission: impossible\n4. actor: Tom Cruise",
         "1. Mission: Impossible - movie\n2. Tom Cruise – person",
         "1. movie: Mission: Impossible (a film)\n2. person: Tom Cruise - an actor\n   - famous",
@@ -62,7 +52,7 @@ def test_prompt_matches_the_paper() -> None:
     ],
 )
 def test_equivalent_lists(reply: str) -> None:
-    """Numbers, bullets, bold, quotes, fences, preambles, classes and repeats all give the same two entities."""
+    """Numbers, bullets, bold, quotes, preambles, classes and repeats all give the same two entities."""
     assert read(reply) == ONE
 
 
@@ -73,89 +63,52 @@ FLAG = "The CARRY flag of Mona-4, a chip from Oslo, Norway, costs 2.5 euros sinc
 @pytest.mark.parametrize(
     "reply",
     [
-        '{"city": ["Oslo"], "year": "1964"}', '{"entities": {"cities": [{"name": "Oslo"}], "years": [1964]}}',
-        "Here it is:\n```json\n[\"Oslo\", \"1964\"]\n```\nDo you need more?", '["city: Oslo", "year: 1964"]',
+        '{"entities": {"cities": [{"name": "Oslo"}], "years": [1964]}}', '["city: Oslo", "year: 1964"]',
         '{"city": "Oslo"}\n{"year": 1964}',
         f'{{"sentence": "{FLAG}", "entities": ["Oslo", "1964"], "person": null, "note": ""}}',
         "| No. | Entity | Class |\n|---|:--|--:|\n| 1 | Oslo | city |\n| 2 | 1964 | year |\n\nThat is all.",
-        "Oslo, 1964", "Oslo and 1964.", "Oslo; 1964",
-        "Oslo\n1964",
-        "Entities: Oslo, 1964",
-        "1. city: <b>Oslo</b>\n2. year: <i>1964</i>",
-        "The entities are: Oslo and 1964.", "There are two entities: 1) Oslo, 2) 1964.",
-        "## City\n- Oslo\n\n## Year\n- 1964",
-        'I found these entities: "Oslo" (a city) and "1964" (a year).', "<ol><li>Oslo</li><li>1964</li></ol>",
-        f'Please perform entity recognition for all entities in the following sentence: "{FLAG}"\n\n1. Oslo\n2. 1964',
+        "Oslo and 1964.", "Oslo; 1964", "Oslo\n1964", "<ol><li>Oslo</li><li>1964</li></ol>",
+        'I found these entities: "Oslo" (a city) and "1964" (a year).',
         f"1. city: Oslo\n2. year: 1964\n\n{PROMPT}\n\n1. city: Rome",
         "1. movie: Wizard of Oz\n2. animal: tiger\n3. city: Oslo\n4. year: 1964",
         "1. city: Oslo\n2. year: 1964\n3. The other words of this long sentence are no names of anything at all",
-        "1. Oslo\n   - City\n2. 1964\n   - Year",
-        "1. Oslo\n   - Type: City\n2. 1964\n   - Type: Year",
-        '["1. city: Oslo", "2. year: 1964"]',
-        "2. city: Oslo\n3. year: 1964\nI begin with 1. Rome",
-        '[{"name": "Oslo", "aliases": []}, {"name": "1964"}]',
     ],
 )  # fmt: skip
 def test_shapes_of_a_list(reply: str) -> None:
-    """JSON, tables, tags, one line, one name per line and repeated prompts give the same entities."""
+    """JSON, tables, one line, one name per line and repeated prompts give the same entities."""
     assert read_list(reply, FLAG).names == frozenset({"oslo", "1964"})
 
 
-@pytest.mark.parametrize(
-    ("reply", "names"),
-    [
-        ("1. 2.5 euros\n2. Oslo", ["2.5 euros", "Oslo"]),
-        ("2.5 euros\nOslo", ["2.5 euros", "Oslo"]),
-        ("1. city: Bergen (Norway)", ["Bergen"]),
-        ("1. Oslo - Bergen", ["Oslo"]),
-        ("flag, chip and Oslo", ["flag", "chip", "Oslo"]),
-        ("city: Bergen\ncountry: Denmark", ["Bergen", "Denmark"]),
-        ("1. a very large city: Bergen", ["Bergen"]),
-        ("1. a very large old city: Bergen", ["a very large old city: Bergen"]),
-        ("1. city: Oslo\n   - 1964", ["Oslo"]),
-        ("1. CARRY: flag", ["CARRY"]),
-        ("1. CARRY\n   - flag", ["CARRY"]),
-        ("1. Oslo: City\n2. Part: flag", ["Oslo", "flag"]),
-        ("1. flag: CARRY", ["CARRY"]),
-        ("1. b c d e f g h i j k", ["b c d e f g h i j k"]),
-        ('{"chip": "part", "Oslo": "data"}', ["chip", "Oslo"]),
-    ],
-)
-def test_names_of_a_line(reply: str, names: list[str]) -> None:
+def test_names_of_a_line() -> None:
     """Only a class in the plural has several names; commas and hyphens part class and name in whole lists."""
-    assert [name for name, _ in read(reply, FLAG) or []] == names
+    names = {
+        "2.5 euros\nOslo": ["2.5 euros", "Oslo"], "1. city: Bergen (Norway)": ["Bergen"], "1. Oslo - Bergen": ["Oslo"],
+        "flag, chip and Oslo": ["flag", "chip", "Oslo"], "city: Bergen\ncountry: Denmark": ["Bergen", "Denmark"],
+        "1. a very large city: Bergen": ["Bergen"],
+        "1. a very large old city: Bergen": ["a very large old city: Bergen"],
+        "1. CARRY: flag": ["CARRY"], "1. Oslo: City\n2. Part: flag": ["Oslo", "flag"], "1. flag: CARRY": ["CARRY"],
+        "1. b c d e f g h i j k": ["b c d e f g h i j k"], '{"chip": "part", "Oslo": "data"}': ["chip", "Oslo"],
+    }  # fmt: skip
+    assert {reply: [name for name, _ in read(reply, FLAG) or []] for reply in names} == names
 
 
-@pytest.mark.parametrize(
-    ("reply", "names"),
-    [
-        ("1. Tom Cruise: Person\n2. Belgium: Country", ["Tom Cruise", "Belgium"]),
-        ("Tom Cruise: person\nBelgium: country", ["Tom Cruise", "Belgium"]),
-        ("1. location: Wallonia, Belgium", ["Wallonia, Belgium"]),
-        ("1. locations: Belgium, Wallonia", ["Belgium", "Wallonia"]),
-        ("1. locations: Belgium and Wallonia; 2. person: Tom Cruise", ["Belgium", "Wallonia", "Tom Cruise"]),
-        ("1. Tom Cruise\n2. Belgium", ["Tom Cruise", "Belgium"]),
-        ("1. person: Tom Cruise\n- not this", ["Tom Cruise"]),
-        (f"1. person: Tom Cruise\n2. thing: {'x' * (LONGEST_NAME + 1)}", ["Tom Cruise"]),
-    ],
-)
-def test_sentence_decides_which_part_is_the_name(reply: str, names: list[str]) -> None:
+def test_sentence_decides_which_part_is_the_name() -> None:
     """The sentence decides which half of a line is the name, and whether it is one name or several."""
-    assert [name for name, _ in read(reply) or []] == names
+    names = {
+        "1. Tom Cruise: Person\n2. Belgium: Country": ["Tom Cruise", "Belgium"],
+        "1. location: Wallonia, Belgium": ["Wallonia, Belgium"],
+        "1. locations: Belgium, Wallonia": ["Belgium", "Wallonia"],
+        "1. locations: Belgium and Wallonia; 2. person: Tom Cruise": ["Belgium", "Wallonia", "Tom Cruise"],
+        "1. person: Tom Cruise\n- not this": ["Tom Cruise"],
+        f"1. person: Tom Cruise\n2. thing: {'x' * (LONGEST_NAME + 1)}": ["Tom Cruise"],
+    }
+    assert {reply: [name for name, _ in read(reply) or []] for reply in names} == names
 
 
 @pytest.mark.parametrize(
     "reply",
-    [
-        "None", "none.", "1. None",  "N/A", "There are no entities in this sentence.",
-        "I could not find any entities.",
-        "No named entities were found.",
-        "I'm sorry, but there are no entities.", "[]",
-        '{"entities": []}', '{"persons": [], "places": []}',
-        '{"entities": [], "note": "As asked."}', '{"entities": null}',
-        "(none)",
-    ],
-)  # fmt: skip
+    ["1. None", "There are no entities in this sentence.", "[]", '{"entities": [], "note": "As asked."}'],
+)
 def test_no_entities_is_an_answer(reply: str) -> None:
     """A reply that says there are no entities is the empty set."""
     assert read(reply) == []
@@ -164,25 +117,16 @@ def test_no_entities_is_an_answer(reply: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        ("", "empty"),
         (" \n ", "empty"),
-        ("I'm sorry, but I can't help with that.", "not a list"),
-        ("I cannot perform entity recognition.", "not a list"),
-        ("The sentence is about Tom Cruise.", "not a list"),
         ("I'm sorry, but I can't identify entities here.", "not a list"),
-        ("Sorry: I only answer questions about cooking, not this one.", "not a list"),
+        ("The sentence is about Tom Cruise.", "not a list"),
         (TEXT, "not a list"),
-        (f'Sentence: "{TEXT}"', "not a list"),
         ("with Tom Cruise, says the novel", "not a list"),
-        ("was shot in", "not a list"),
-        ("Rome – Paris", "not a list"),
-        ("Tom Cruise is the actor who flew.", "not a list"),
-        ("1. b c d e f g h i j k l", "no names"),
         ("Tom Cruise likes Rome, Paris and Oslo", "not a list"),
-        (PROMPT.format(text=TEXT), "repeats the prompt"),
-        ("1. movie: Wizard of Oz\n2. animal: tiger", "repeats the prompt"),
-        ("2. animal: tiger", "repeats the prompt"),
+        ("1. b c d e f g h i j k l", "no names"),
         (f"1. {'x' * 500}", "no names"),
+        (PROMPT.format(text=TEXT), "repeats the prompt"),
+        ("2. animal: tiger", "repeats the prompt"),
     ],
 )
 def test_reply_that_is_not_a_list_is_unread(reply: str, problem: str) -> None:
@@ -193,31 +137,17 @@ def test_reply_that_is_not_a_list_is_unread(reply: str, problem: str) -> None:
     assert reading.names is None
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("The Hague", "hague"), ("“Tom Cruise”", "tom cruise"), ("Tom  Cruise's", "TOM CRUISE"),
-        ("Cruise’s", "cruise"), ("an actor.", "Actor"), ("Jean–Luc", "Jean-Luc"), ("Ｔｏｋｙｏ", "tokyo"),
-        ("cafe\u0301", "café"), ("**Belgium**,", "belgium"), ("soft\u00adware", "software"),
-    ],
-)  # fmt: skip
-def test_names_that_are_the_same(one: str, other: str) -> None:
-    """Names ignore case, quotes, possessives, leading articles, outer punctuation and Unicode form."""
-    assert normalised(one) == normalised(other)
+def test_normalised_names() -> None:
+    """Names ignore case, quotes, possessives, leading articles, outer punctuation and Unicode form.
 
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("general-purpose registers", "registers"),
-        ("16", "x16"),
-        ("Mohammed's family", "Mohammed"),
-        ("The", ""),
-    ],
-)
-def test_names_that_differ(one: str, other: str) -> None:
-    """Longer and shorter forms are different names, and a name that is only an article is kept."""
-    assert normalised(one) != normalised(other)
+    Longer and shorter forms are different names, and a name that is only an article is kept.
+    """
+    names = {
+        "The Hague": "hague", "“Tom  Cruise's”": "tom cruise", "an actor.": "actor", "Jean–Luc": "jean-luc",
+        "cafe\u0301": "café", "**Belgium**,": "belgium", "soft\u00adware": "software", "x16": "x16", "The": "the",
+        "general-purpose registers": "general-purpose registers", "Mohammed’s family": "mohammed's family",
+    }  # fmt: skip
+    assert {name: normalised(name) for name in names} == names
 
 
 @given(st.text(max_size=40))

@@ -100,36 +100,32 @@ def test_bad_documents(documents: Any, said: str, tmp_path: Path) -> None:
     assert "\n" not in message
 
 
-#: the expected text; its tokens are written by hand where ``split`` does not give them
-CASES = [
-    ("He left , and she stayed .", "He left, and she stayed."),
-    ("Sales rose 5.2 % to $ 7 million ( US$ 7 ) .", "Sales rose 5.2% to $7 million (US$7)."),
-    ("Tyche (; from , Túkhē ) was a goddess .", "Tyche (; from, Túkhē) was a goddess."),
-    ("It is part [ she said ] of it : all of it ; yes !", "It is part [she said] of it: all of it; yes!"),
-    ("Anna 's dog did n't bite ; we 're glad .", "Anna's dog didn't bite; we're glad."),
-    ("The city ’s walls do n’t stand .", "The city’s walls don’t stand."),
-    ("a well - known two - and - a - half year plan", "a well-known two-and-a-half year plan"),
-    ("in 1985 - 86 and 1740 – 76", "in 1985-86 and 1740–76"),
-    ("5 April 1815 in Paris - 21 March 1851", "5 April 1815 in Paris - 21 March 1851"),
-    ("the Dallas – Fort Worth area", "the Dallas–Fort Worth area"),
-    ("The name — a joke — stayed", "The name—a joke—stayed"),
-    ("the States — 91 of them", "the States — 91 of them"),
-    ("Google I / O and LP / CD", "Google I/O and LP/CD"),
-    ('The album , " Home , " was out ( " Early " ) .', 'The album, "Home," was out ("Early").'),
-    ('" We are late , she said .', '"We are late, she said.'),
-    ("They saw “ the end ” of ‘ it ’ .", "They saw “the end” of ‘it’."),
-    ("the boys ' team and Huysmans ' other novel", "the boys' team and Huysmans' other novel"),
-    ("It is known as ' Bolt ' since then", "It is known as 'Bolt' since then"),
-    ("known as ' Bolt ' in the boys ' team", "known as 'Bolt' in the boys' team"),
-    ("Barnes & Noble and R&B", "Barnes & Noble and R&B"),
-    ("Wait ... and see", "Wait... and see"),
-]  # fmt: skip
+#: tokens, separated by spaces -> the expected text
+CASES = {
+    "Sales rose 5.2 % to $ 7 million ( US$ 7 ) .": "Sales rose 5.2% to $7 million (US$7).",
+    "Tyche (; from , Túkhē ) was a goddess .": "Tyche (; from, Túkhē) was a goddess.",
+    "It is part [ she said ] of it : all of it ; yes !": "It is part [she said] of it: all of it; yes!",
+    "Anna 's dog did n't bite ; we 're glad .": "Anna's dog didn't bite; we're glad.",
+    "The city ’s walls do n’t stand .": "The city’s walls don’t stand.",
+    "a well - known two - and - a - half year plan": "a well-known two-and-a-half year plan",
+    "in 1985 - 86 and 1740 – 76": "in 1985-86 and 1740–76",
+    "5 April 1815 in Paris - 21 March 1851": "5 April 1815 in Paris - 21 March 1851",
+    "The name — a joke — stayed": "The name—a joke—stayed",
+    "the States — 91 of them": "the States — 91 of them",
+    "Google I / O and LP / CD": "Google I/O and LP/CD",
+    'The album , " Home , " was out ( " Early " ) .': 'The album, "Home," was out ("Early").',
+    '" We are late , she said .': '"We are late, she said.',
+    "They saw “ the end ” of ‘ it ’ .": "They saw “the end” of ‘it’.",
+    "the boys ' team and Huysmans ' other novel": "the boys' team and Huysmans' other novel",
+    "It is known as ' Bolt ' since then": "It is known as 'Bolt' since then",
+    "known as ' Bolt ' in the boys ' team": "known as 'Bolt' in the boys' team",
+    "Barnes & Noble and R&B": "Barnes & Noble and R&B",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("tokens", "text"), CASES, ids=[str(n) for n in range(len(CASES))])
-def test_spaces(tokens: str, text: str) -> None:
+def test_spaces() -> None:
     """Punctuation, brackets, quotation marks, hyphens, dashes and possessives are spaced as in normal text."""
-    assert text == detokenised(tokens.split())[0]
+    assert {tokens: detokenised(tokens.split())[0] for tokens in CASES} == CASES
 
 
 def test_white_space_tokens_are_spaces() -> None:

