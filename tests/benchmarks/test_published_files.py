@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest_llmprops.models.segmenters.maxmatch import read_words
 
 from pytest_llmprops.benchmark_registry import find_benchmark, find_registration
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, parse_words, train_rows
@@ -26,6 +25,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data, read_manifest
+from pytest_llmprops.models.segmenters import read_words
 from tests.support.published_shapes import published_shapes, shape_of
 
 

@@ -14,7 +14,6 @@ from tests.support.dtails import (
     asked,
     row,
     rules_file,
-    said_in_one_line,
     two_languages,
     write_chooser,
     write_language,
@@ -138,26 +137,6 @@ def test_rules_of_files(run: Runner, data: tuple[str, ...]) -> None:
     assert hashes == {
         f"given:{name}": hashlib.sha256(f.read_bytes()).hexdigest() for name, f in files.items()
     }
-
-
-@pytest.mark.parametrize(
-    ("language", "said"),
-    [("hy", ("rules for hy, not for 'af'", "-k dtails/hy")), ("", ("not JSON",))],
-    ids=["language", "damaged"],
-)
-def test_rules_that_do_not_fit_the_items(
-    run: Runner, data: tuple[str, ...], language: str, said: tuple[str, ...]
-) -> None:
-    """Rules for another language, and a damaged file, are refused in one line before any request."""
-    run.write("rules.json", "{")
-    if language:
-        rules_file(run.folder / "rules.json", {"live": {"woon": "a", "leef/lewe": "b"}}, language)
-    settings = ("--llm-set", "dtails.rules=rules.json", "-n", "2", "-q")
-    done = run(*data, "--model", write_chooser(run.folder), *settings)
-    assert done.code == (4 if language else 1), done.output
-    said_in_one_line(done, "rules.json: ", *said)
-    assert not (run.folder / "asked.jsonl").exists()
-    assert not language or not done.folder.exists()
 
 
 def test_a_plan_checks_the_rules(run: Runner, data: tuple[str, ...]) -> None:
