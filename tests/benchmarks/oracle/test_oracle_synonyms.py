@@ -240,6 +240,8 @@ def test_candidates_are_counted_once_per_reply() -> None:
     """Each reply has one vote per candidate, and the higher place in the lists wins a tie."""
     replies = [Reply("1. a\n2. b\n3. A"), Reply("1. c\n2. b"), Reply("1. c"), Reply("")]
     assert counted(replies, Entity("x"), False) == [("c", 2), ("b", 2), ("a", 1)]
+    for line in ("Sure: a, b, c", "a, b, c"):
+        assert counted([Reply(line)], Entity("x"), False) == [("a", 1), ("b", 1), ("c", 1)]
 
 
 def test_data_of_this_project() -> None:
