@@ -96,10 +96,7 @@ def test_a_segmenter_that_changes_text_is_an_error(part: Any) -> None:
 
 
 def test_batch_gives_the_same_verdicts(part: Any) -> None:
-    """The batch path gives the same verdicts as single pairs, and errors for the right pairs; explicit pairs only.
-
-    The outcomes of one paradigm's pairs stay separate although their verdicts share parts.
-    """
+    """The batch path gives the same verdicts as single pairs, and errors for the right pairs; explicit pairs only."""
     explicit = [i for i in part.items if i.task == "explicit"]
     items = [*explicit[:60], *explicit[60::37]]
     starts = {text: i["pair"].site_start for i in items for text in (i["pair"].test, i["pair"].control)}
