@@ -268,6 +268,8 @@ def test_undecided_sites(part: Any, rule: str) -> None:
     def status(answer: Any) -> str:
         return verdict_of(item, part.context, "segment", answer, rule=rule).status
 
+    # Fewer than .4 or more than .9 words per character are degenerate.
+    assert [is_degenerate(words, 20) for words in (7, 8, 18, 19)] == [True, False, False, True]
     degenerate = "correct" if rule == "paper" else "wrong"
     assert status(lambda r: Reply(value=list(r.text))) == degenerate
     assert status(cutter(item)) == degenerate
@@ -277,11 +279,6 @@ def test_undecided_sites(part: Any, rule: str) -> None:
     assert status(cutter(item, 1)) == "wrong"
     for places in ((), (1, 2), (0, 1, 2, 3)):
         assert status(elsewhere(item, *places)) == "correct", places
-
-
-def test_degenerate_segmentations() -> None:
-    """Fewer than .4 or more than .9 words per character are degenerate."""
-    assert [is_degenerate(words, 20) for words in (7, 8, 18, 19)] == [True, False, False, True]
 
 
 def record(item: Item, verdict: Verdict) -> VerdictRecord:
