@@ -153,8 +153,6 @@ def test_price_gives_costs() -> None:
         ("fake:list?file=/no/such/file", "cannot read /no/such/file: No such file"),
         ("fake:echo?text=A", "'text' is not a parameter of fake"),
         ("fake:echo?delay=soon", "delay must be a number"),
-        ("fake:echo?delay=nan", "delay must be a number"),
-        ("fake:echo?delay=inf", "delay must be a number"),
         ("fake:echo?price_in=1", "give price_in and price_out"),
     ],
 )
@@ -167,11 +165,9 @@ def test_bad_specifications_give_one_line(spec: str, said: str) -> None:
     ("content", "kind", "said"),
     [
         ("{", "rule", "is not JSON"),
-        ('[{"match": "("', "rule", "is not JSON"),
         ('[{"match": "(", "reply": "A"}]', "rule", "is not a regular expression"),
         ('[{"reply": "A"}]', "rule", "rule 1: write"),
         ("[1]", "list", "entry 1: not a reply; write a text"),
-        ("def f(: pass", "call", "cannot be run: SyntaxError"),
         ("x = 1", "call", "has no function 'reply'"),
     ],
 )

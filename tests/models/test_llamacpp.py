@@ -251,10 +251,8 @@ def test_damaged_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("smollm2?ctx=9", "'ctx' is not a parameter"),
         ("smollm2?n_ctx=many", "n_ctx must be a number"),
         ("smollm2?threads=0", "at least 1"),
-        ("smollm2?n_ctx=1.5", "whole number"),
         ("llamacpp:nowhere/x.gguf", "nowhere/x.gguf"),
     ],
 )
@@ -290,7 +288,6 @@ def test_draws_follow_the_probabilities() -> None:
         ({"top_k": 2}, {1, 2}),
         ({"top_p": 0.7}, {1, 2}),
         ({"min_p": 0.5}, {1, 2}),
-        ({"top_k": 1}, {1}),
         ({}, {0, 1, 2, 3}),
     ],
 )

@@ -59,8 +59,6 @@ class Batches:
         self._outage: float | None = None
         #: mark of an intent -> when this process first did not find its batch
         self._missing: dict[str, float] = {}
-        #: the open batches after the last poll
-        self._open: list[Entry] = []
         self._is_unfinished = False
 
     async def reply(self, label: str, served: ActiveModel, key: str, request: Chat) -> Reply:
@@ -177,8 +175,7 @@ class Batches:
         for entry in self._ledger.open_batches(models):
             if entry.state == "submitted":
                 moved |= await self._look_at(models[entry.account], entry)
-        self._open = self._ledger.open_batches(models)
-        marks = {None, *(entry.mark for entry in self._open)}
+        marks = {None, *(entry.mark for entry in self._ledger.open_batches(models))}
         for one in (one for model in models.values() for one in model.pending.values()):
             if one.mark not in marks:
                 one.mark = None
@@ -316,12 +313,13 @@ class Batches:
         return min(seconds, max(left, FIRST_POLL))
 
     def progress(self) -> OpenBatches:
-        """Return how far the open batches are, as of the last poll."""
-        expires = [entry.expires for entry in self._open if entry.expires]
+        """Return how far the open batches are."""
+        entries = self._ledger.open_batches(self._models)
+        expires = [entry.expires for entry in entries if entry.expires]
         return OpenBatches(
-            len(self._open),
-            sum(entry.lines for entry in self._open),
-            sum(entry.done for entry in self._open),
+            len(entries),
+            sum(entry.lines for entry in entries),
+            sum(entry.done for entry in entries),
             min(expires, default=0.0),
             self._is_unfinished,
         )

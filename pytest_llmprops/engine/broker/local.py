@@ -66,7 +66,6 @@ class LocalBroker:
         self._started, self._started_monotonic = time.time(), time.monotonic()
         self._known = ReplyCache(config, self._stop_without_store)
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
-        self._is_flush_due = False
 
         self._calls = Calls(config, self.counters, self._known, self._secrets)
         #: serves requests with batches, with ``--llm-engine batch``
@@ -131,7 +130,7 @@ class LocalBroker:
         except BaseException as fault:
             if is_cancellation(fault):
                 raise
-            raise self._stop(fault_line(fault)) from None
+            raise self._calls.stop(fault_line(fault)) from None
         key = served.key_of(request)
         if not served.is_stored:
             computed = await self._compute(label, served, key, request)
@@ -172,7 +171,8 @@ class LocalBroker:
         # A stored reply has the same deviations as the call that produced it.
         served.deviations.update(reply.deviations)
         if self._log:
-            self._flush_soon()
+            # In the next iteration of the loop, with all replies of this one.
+            asyncio.get_running_loop().call_soon(self.flush)
             # A stored reply is paid for already.
             cost = None if reply.cached else _paid(served, reply)
             try:
@@ -180,26 +180,21 @@ class LocalBroker:
             except OSError as error:
                 raise self._stop_without_log(error) from None
 
-    def _flush_soon(self) -> None:
-        """Write the log in the next iteration of the loop, with all replies of this one."""
-        if not self._is_flush_due:
-            self._is_flush_due = True
-            asyncio.get_running_loop().call_soon(self.flush)
-
     def flush(self) -> None:
         """Write the requests that were answered so far to ``requests.jsonl``; a full disk stops the run."""
-        if self._log and self._is_flush_due:
-            self._is_flush_due = False
+        if self._log:
             try:
                 self._log.flush()
             except OSError as error:
                 self._stop_without_log(error)
 
     def _stop_without_store(self, error: Exception) -> RunStopped:
-        return self._stop(f"{error}; the replies so far are kept; llmprops run --resume RUN resumes the run")
+        return self._calls.stop(
+            f"{error}; the replies so far are kept; llmprops run --resume RUN resumes the run"
+        )
 
     def _stop_without_log(self, error: OSError) -> RunStopped:
-        return self._stop(f"requests.jsonl cannot be written: {error.strerror}")
+        return self._calls.stop(f"requests.jsonl cannot be written: {error.strerror}")
 
     async def _compute(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
         """Return the reply of a model whose replies are not stored. It is not a call: no budget counts it."""
@@ -224,7 +219,7 @@ class LocalBroker:
             final = served.breaker.succeeded > 0
             reason = "" if about_text else served.breaker.failure(error, final=final)
             if reason:
-                raise self._stop(f"{label}: {reason}") from None
+                raise self._calls.stop(f"{label}: {reason}") from None
             raise
         served.breaker.success(empty=False)
         reply = self._computed[key] = dataclasses.replace(reply, key=key, deviations=served.forced())
@@ -248,7 +243,7 @@ class LocalBroker:
     async def _joined(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
         """Return the reply to one call that all equal requests in progress share."""
         if self.config.cache == "only":
-            raise self._stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
+            raise self._calls.stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
         self.counters.joined += key in self._in_work
         return await self._shared(key, partial(self._call, label, served, key, request))
 
@@ -285,7 +280,7 @@ class LocalBroker:
         self._pay(served, reply)
         reason = served.breaker.success(empty=_is_empty(reply))
         if reason:
-            self._stop(f"{label}: {reason}")
+            self._calls.stop(f"{label}: {reason}")
         await self._known.keep(label, reply)
         return reply
 
@@ -303,9 +298,6 @@ class LocalBroker:
                     self._log.add_discarded(reply, label, _paid(served, reply))
                 except OSError as error:
                     self._stop_without_log(error)
-        if self._log and self.counters.requests:
-            # The files of a run that is killed during its first call stay empty, so that the same command runs again.
-            self._flush_soon()
 
     def _pay(self, served: ActiveModel, reply: Reply) -> None:
         """Count the tokens and the cost of a reply that a call returned."""
@@ -352,11 +344,7 @@ class LocalBroker:
 
     async def stop(self, reason: str) -> None:
         """Stop the run: all open and later requests fail."""
-        self._stop(reason)
-
-    def _stop(self, reason: str) -> RunStopped:
-        """Stop the run, and return the exception of its requests."""
-        return self._calls.stop(reason)
+        self._calls.stop(reason)
 
     async def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
         """Return which (model label, request) pairs need no call: a stored reply or a computed one answers them.

@@ -118,11 +118,9 @@ LONGEST_WAIT = 60.0
 LONGEST_RETRY_AFTER = 300.0
 
 
-def worth_retrying(error: BaseException) -> bool:
+def worth_retrying(error: BackendError) -> bool:
     """Return True if a retry may succeed, and soon enough."""
-    if not isinstance(error, BackendError) or not error.transient:
-        return False
-    return error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER
+    return error.transient and (error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER)
 
 
 def _seconds_before(retry: int, error: BackendError) -> float:
@@ -431,10 +429,10 @@ class Calls:
             )
 
 
-def _is_unreachable(error: BaseException, served: ActiveModel) -> bool:
+def _is_unreachable(error: BackendError, served: ActiveModel) -> bool:
     """Return True if no call reaches the server; one that has worked may close the connection of single calls."""
     kinds = ("unreachable",) if served.breaker.has_worked else ("unreachable", "connection")
-    return isinstance(error, BackendError) and error.kind in kinds
+    return error.kind in kinds
 
 
 def _too_many(served: ActiveModel, requests: Sequence[Request]) -> bool:

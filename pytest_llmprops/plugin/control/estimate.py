@@ -27,7 +27,7 @@ from pytest_llmprops.core.requests import (
 )
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.evaluation.evaluator import Case
-from pytest_llmprops.engine.evaluation.planning import SECONDS_PER_CALL, Planned, cost, plan, total_calls
+from pytest_llmprops.engine.evaluation.planning import SECONDS_PER_CALL, Planned, cost, plan
 from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, FREE, Price, price
 from pytest_llmprops.models.registry import find_backend
@@ -107,7 +107,7 @@ def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: R
                 "?" if has_batches else f"~{minutes:.1f}",
             )
         )
-    calls, prompts = total_calls(rows), sum(row.prompts for row in rows)
+    calls, prompts = sum(row.calls for row in rows), sum(row.prompts for row in rows)
     batched = (
         f" ({count(prompts)} if the API returns all samples of a prompt in one call)"
         if prompts < calls

@@ -62,7 +62,7 @@ def write_report(
     :param is_served: ``llmprops view`` serves the page, and saves its review marks.
     :param progress: called with what is being done.
     :return: the files, ``report.html`` first, and the folders of additional pages.
-    :raises MissingExtra: without jinja2, matplotlib or pandas.
+    :raises MissingExtra: without jinja2 or matplotlib.
     :raises UsageError: if ``out`` has files but no earlier report, or cannot be written.
     :raises DataError: if a run cannot be read.
     """
@@ -169,8 +169,10 @@ def refuse_foreign(out: Path, is_own: Callable[[], bool], what: str) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
+    """Write a file atomically, unless it has this content."""
     try:
+        if path.is_file() and path.read_bytes() == content:
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as draft:
             draft.write_bytes(content)

@@ -20,9 +20,6 @@ from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.hf.classifiers import HfSegmentModel, HfSentimentModel
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.registry import find_backend, parse_spec
-from pytest_llmprops.reports.kit.series import series_of
-from pytest_llmprops.reports.kit.trained import read_training
-from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.training.run import measure_suite
 from pytest_llmprops.training.task import IGNORED, Settings
 from tests.support.eras_records import implicit, write
@@ -308,10 +305,6 @@ def test_joint_training(tmp_path: Path) -> None:
     assert "jointly with word segmentation on msr.utf8" in record["description"]["title"]
     uses = [use for use, *_ in record["description"]["data"]]
     assert uses == ["training", "held out", "test", "segmentation"]
-    run = write(tmp_path / "run", [implicit(1, 0.2, 0.6)], models={"model": {"spec": f"hf:{out}"}})
-    shown = read_training(series_of([read_run(run)])[0])
-    assert shown is not None, "a report reads what a training writes"
-    assert (shown.metric, len(shown.held_out), shown.data) == ("accuracy", 3, ("chnsenticorp/train.tsv",))
     model = loaded(out)
     assert isinstance(model, HfSentimentModel)
     first, second = model.sentiment([Sentiment(text) for text in ("老师有信心", "学生的书")])
