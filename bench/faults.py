@@ -463,7 +463,7 @@ def view_row(number: int) -> Row:
     """Return the row of a SIGKILL of ``llmprops view`` while it follows a run and saves review marks."""
 
     def play(trial: Trial) -> None:
-        from pytest_llmprops.reports.site.rows import id_of
+        from pytest_llmprops.reports.site.pages import id_of
 
         runs = trial.folder / "runs"
         trial.runner.sums(ITEMS)
@@ -702,8 +702,8 @@ def postgres_row(outage: float, way: str, workers: int) -> Row:
 #: stores each reply at once, soon gives up a batch that the provider does not list, and names its process
 FAST_BATCHES = """
 import os, pathlib
-from pytest_llmprops.engine.batch import batches, collect
-collect.CHUNK, batches.LIST_DELAY, batches.QUIET_SECONDS = 1, 0.5, 0.2
+from pytest_llmprops.engine.batch import batches
+batches.CHUNK, batches.LIST_DELAY, batches.QUIET_SECONDS = 1, 0.5, 0.2
 pathlib.Path("pid").write_text(str(os.getpid()))
 """
 KEYS = {"OPENAI_API_KEY": "sk-test-000000", "ANTHROPIC_API_KEY": "sk-test-000000"}

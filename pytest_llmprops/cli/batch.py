@@ -78,9 +78,9 @@ async def _looked_at(base_url: str, ledger: Ledger, entry: Entry, *, cancels: bo
 
     :raises BackendError: if the provider does not answer, or the key is missing or wrong.
     """
-    from pytest_llmprops.models.api.openai import normalised_url
     from pytest_llmprops.models.base import CallOptions
     from pytest_llmprops.models.registry import find_backend, parse_spec
+    from pytest_llmprops.models.spec import normalised_url
 
     spec = parse_spec(entry.spec)
     address = base_url if base_url and normalised_url(base_url) == entry.base_url else entry.base_url
@@ -90,7 +90,7 @@ async def _looked_at(base_url: str, ledger: Ledger, entry: Entry, *, cancels: bo
         state = await (api.cancel if cancels else api.state)(entry.batch)
     finally:
         await model.aclose()
-    ledger.progress(entry.mark, state.status, state.done, state.expires)
+    ledger.progress(entry.mark, state)
     return replace(entry, status=state.status, done=state.done, expires=state.expires)
 
 

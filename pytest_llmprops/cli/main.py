@@ -16,7 +16,7 @@ from pytest_llmprops.cli import batch, demo, listing, papers, reports, run, runs
 from pytest_llmprops.cli.kit import Command, add_group, add_registered
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.texts import did_you_mean, terminal_line
-from pytest_llmprops.models.dotenv_file import read_dotenv
+from pytest_llmprops.models.spec import read_dotenv
 
 
 class Parser(argparse.ArgumentParser):

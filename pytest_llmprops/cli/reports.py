@@ -32,8 +32,8 @@ def add_readings(groups: Groups) -> None:
 
 def _readings(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.readings import reading_lines
+    from pytest_llmprops.runs.readings import read_reviews
     from pytest_llmprops.runs.replies import read_requests
-    from pytest_llmprops.runs.reviews import read_reviews
 
     if options.sample < 0:
         raise UsageError(f"--sample {options.sample}: must not be negative")
@@ -134,7 +134,7 @@ def _view(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.page.build import check_packages
 
     check_packages("llmprops view")
-    from pytest_llmprops.reports.site.serving import Shown, serve
+    from pytest_llmprops.reports.site.app import Shown, serve
     from pytest_llmprops.runs.catalog import BASELINES, find_run
     from pytest_llmprops.runs.record import DEFAULT_ROOT
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distribution
@@ -161,7 +160,7 @@ def add_data(groups: Groups) -> None:
 def _pull(options: argparse.Namespace) -> int:
     from pytest_llmprops.data.pull import BASE_URL, pull
 
-    return pull(options.dest, files=options.files or None, base_url=options.base_url or BASE_URL)
+    return pull(options.dest, print, files=options.files, base_url=options.base_url or BASE_URL)
 
 
 class Words(argparse.Action):
@@ -226,7 +225,7 @@ def resume_arguments(words: Sequence[str]) -> tuple[list[str], str]:
     """
     from pytest_llmprops.engine.store.location import without_hidden_password
     from pytest_llmprops.runs.catalog import find_run
-    from pytest_llmprops.runs.parts import is_merged, merged_problem
+    from pytest_llmprops.runs.merge import merged_problem
     from pytest_llmprops.runs.reader import read_facts
     from pytest_llmprops.runs.recorded_command import repeated_words
 
@@ -234,8 +233,8 @@ def resume_arguments(words: Sequence[str]) -> tuple[list[str], str]:
         raise UsageError(f"run: name the run after {_RESUME}: {_USAGE_OF_RESUME} ({RUN})")
     folder, own = find_run(words[0]), words[1:]
     facts = read_facts(folder)
-    if is_merged(facts):
-        raise UsageError(f"{folder}: {merged_problem(facts)}")
+    if problem := merged_problem(facts):
+        raise UsageError(f"{folder}: {problem}")
     command = facts.options.get("command")
     if not isinstance(command, list):
         raise UsageError(
@@ -263,16 +262,8 @@ def _note(text: str) -> None:
 def _pytest(arguments: Sequence[str]) -> int:
     command = [sys.executable, "-m", "pytest", *arguments]
     print(shell_line(*command), flush=True)
-    if os.name == "posix":
-        # pytest takes the place of this process, so that signals reach it.
-        os.execv(sys.executable, command)  # noqa: S606
-    with subprocess.Popen(command) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                # pytest gets it, too, and ends with its summary.
-                continue
+    # pytest takes the place of this process, so that signals reach it.
+    os.execv(sys.executable, command)  # noqa: S606
 
 
 def pytest_arguments(words: Sequence[str]) -> list[str]:

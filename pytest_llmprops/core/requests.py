@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from json.encoder import encode_basestring as _string
 from typing import Any, ClassVar, Literal, get_args
 
 from pytest_llmprops.core.errors import BackendError
@@ -23,19 +22,6 @@ PLANNED = "planned"
 #: the requests of repeat r have the samples ``r * REPEAT_STRIDE + sample``
 REPEAT_STRIDE = 1_000_000
 KINDS: tuple[Kind, ...] = get_args(Kind)
-#: The text of requests and replies is put together from parts, which is faster than encoding a dict. It is that of this
-#: encoder, character by character: request keys are hashes of it.
-_encoded = json.JSONEncoder(ensure_ascii=False).encode
-
-
-def json_number(value: Any) -> str:
-    """Return the JSON of a number or None, as :class:`json.JSONEncoder` writes it."""
-    if value is None:
-        return "null"
-    # Infinity minus itself is not a number, which differs from itself; Python and JSON write both differently.
-    if type(value) is int or (type(value) is float and value - value == 0.0):
-        return repr(value)
-    return _encoded(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,27 +283,8 @@ def canonical_identity(identity: Mapping[str, Any]) -> str:
 
 def key_with(identity: str, request: Request) -> str:
     """Return the :func:`request_key` of a request to the model with this :func:`canonical_identity`."""
-    canonical = f"[{identity},{_canonical_request(request)}]"
+    canonical = f"[{identity},{_canonical(request_to_json(request))}]"
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _canonical_request(request: Request) -> str:
-    if type(request) is Chat:
-        # A third of the time of the encoder.
-        try:
-            messages = ",".join([f"[{_string(m.role)},{_string(m.content)}]" for m in request.messages])
-        except TypeError:
-            # A role that is not a string.
-            return _canonical(request_to_json(request))
-        extra = _canonical(dict(request.extra)) if request.extra else "{}"
-        stop = _canonical(request.stop) if request.stop else "[]"
-        form = f'"response_format":{_string(request.response_format)},' if request.response_format else ""
-        return (
-            f'{{"extra":{extra},"kind":"chat","logprobs":{json_number(request.logprobs)},'
-            f'"max_tokens":{json_number(request.max_tokens)},"messages":[{messages}],{form}"sample":{json_number(request.sample)},'
-            f'"stop":{stop},"temperature":{json_number(request.temperature)}}}'
-        )
-    return _canonical(request_to_json(request))
 
 
 def estimated_tokens(text: str) -> int:
@@ -378,11 +345,6 @@ class Usage:
         """The numbers of tokens by name."""
         return {name: getattr(self, name) for name in self.__slots__[:-1]}
 
-    @property
-    def has_plain_json(self) -> bool:
-        """True if the tokens are only those that every reply has."""
-        return not (self.cached_tokens or self.cache_write_tokens or self.estimated)
-
 
 def _type_of(value: object) -> str:
     return "None" if value is None else type(value).__qualname__
@@ -411,6 +373,11 @@ def is_logprob(entry: Any) -> bool:
         return False
 
 
+#: the fields that every stored reply has, besides its usage, and those that it has if they are not empty
+_STORED = ("text", "finish_reason", "served_model", "seconds", "stored")
+_OPTIONAL = (
+    "value", "logprobs", "cost_usd", "deviations", "via", "reasoning", "request_id", "service_tier",
+)  # fmt: skip
 _TEXTS = ("text", "reasoning", "finish_reason", "served_model", "via", "key", "request_id", "service_tier")
 
 
@@ -461,57 +428,29 @@ class Reply:
 
     def answering(self, key: str, *, stored: float, deviations: tuple[str, ...]) -> Reply:
         """Return the reply as that to the request with this key."""
-        # dataclasses.replace takes several times as long.
-        return Reply(
-            self.text, self.value, self.finish_reason, self.served_model, self.usage, self.logprobs,
-            self.cost_usd, deviations, self.seconds, stored, self.via, self.cached, key, self.reasoning,
-            self.request_id, self.service_tier,
-        )  # fmt: skip
+        return replace(self, key=key, stored=stored, deviations=deviations)
 
     def to_text(self) -> str:
-        others, usage = (self.value, self.logprobs, self.cost_usd), self.usage
-        if others != (None, None, None) or self.deviations or self.via or self.reasoning or self.service_tier:
-            return _encoded(self.to_json())
-        if not usage.has_plain_json:
-            return _encoded(self.to_json())
-        request_id = f', "request_id": {_string(self.request_id)}' if self.request_id else ""
-        # A third of the time of the encoder.
-        return (
-            f'{{"text": {_string(self.text)}, "finish_reason": {_string(self.finish_reason)},'
-            f' "served_model": {_string(self.served_model)}, "usage": [{json_number(usage.prompt_tokens)},'
-            f" {json_number(usage.completion_tokens)}, {json_number(usage.reasoning_tokens)}],"
-            f' "seconds": {json_number(self.seconds)}, "stored": {json_number(self.stored)}{request_id}}}'
-        )
+        """Return the fields that are stored, as JSON."""
+        return json.dumps(self.to_json(), ensure_ascii=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that are stored, as plain values."""
-        data: dict[str, Any] = {
-            "text": self.text,
-            "finish_reason": self.finish_reason,
-            "served_model": self.served_model,
-            "usage": [
-                getattr(self.usage, n) for n in Usage.__slots__[: 3 if self.usage.has_plain_json else None]
-            ],
-            "seconds": self.seconds,
-            "stored": self.stored,
+        usage = list(self.usage.counts.values())
+        extra = {name: getattr(self, name) for name in _OPTIONAL}
+        if any(usage[3:]) or self.usage.estimated:
+            usage.append(self.usage.estimated)
+        else:
+            usage = usage[:3]
+        return {
+            **{name: getattr(self, name) for name in _STORED},
+            "usage": usage,
+            **{
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in extra.items()
+                if value is not None and (name in ("value", "logprobs") or value not in ("", ()))
+            },
         }
-        if self.value is not None:
-            data["value"] = self.value
-        if self.logprobs is not None:
-            data["logprobs"] = list(self.logprobs)
-        if self.cost_usd is not None:
-            data["cost_usd"] = self.cost_usd
-        if self.deviations:
-            data["deviations"] = list(self.deviations)
-        if self.via:
-            data["via"] = self.via
-        if self.reasoning:
-            data["reasoning"] = self.reasoning
-        if self.request_id:
-            data["request_id"] = self.request_id
-        if self.service_tier:
-            data["service_tier"] = self.service_tier
-        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, key: str = "", cached: bool = False) -> Reply:
@@ -520,25 +459,12 @@ class Reply:
         :raises KeyError: if a field is missing. :raises TypeError: if there is no reply in ``data``.
         :raises ValueError: if a field has a wrong type.
         """
-        logprobs = data.get("logprobs")
-        reply = cls(
-            text=data["text"],
-            value=data.get("value"),
-            finish_reason=data["finish_reason"],
-            served_model=data["served_model"],
-            usage=Usage(*data["usage"]),
-            logprobs=None if logprobs is None else tuple(logprobs),
-            cost_usd=data.get("cost_usd"),
-            deviations=tuple(data.get("deviations", ())),
-            seconds=data["seconds"],
-            stored=data["stored"],
-            via=data.get("via", ""),
-            cached=cached,
-            key=key,
-            reasoning=data.get("reasoning", ""),
-            request_id=data.get("request_id", ""),
-            service_tier=data.get("service_tier", ""),
-        )
+        fields = {name: data[name] for name in _STORED}
+        fields |= {name: data[name] for name in _OPTIONAL if name in data}
+        for name in ("logprobs", "deviations"):
+            if name in fields:
+                fields[name] = tuple(fields[name])
+        reply = cls(**fields, usage=Usage(*data["usage"]), key=key, cached=cached)
         problem = reply.problem()
         if problem:
             raise ValueError(f"a reply whose {problem}")

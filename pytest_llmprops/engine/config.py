@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_llmprops.core.requests import MAX_THINKING
 from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.engine.store.location import holds_replies
 from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.registry import Backend, find_backend
+from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec, Replicas
 
 
@@ -58,23 +58,17 @@ def import_sdks(config: BrokerConfig) -> None:
     Importing an SDK takes half a second or more. A model with stored replies may need no call, so its SDK is imported
     at its first call.
     """
-    if config.cache == "only":
-        return
-    needed: list[tuple[str, Backend]] = []
-    for label, spec in config.models.items():
-        backend = find_backend(spec.backend)
-        if backend.prepare is not None:
-            needed.append((label, backend))
-    if needed:
+    backends = {label: find_backend(spec.backend) for label, spec in config.models.items()}
+    needed = {label: backend.prepare for label, backend in backends.items() if backend.prepare is not None}
+
+    def work() -> None:
+        for label, prepare in needed.items():
+            if config.cache == "reuse" and holds_replies(config.store, label):
+                continue
+            # The first call reports a failed import.
+            with contextlib.suppress(Exception):
+                prepare()
+
+    if needed and config.cache != "only":
         # Not a daemon thread: the interpreter must not exit during the import of an extension module.
-        threading.Thread(target=_import, args=(needed, config), name="llmprops-imports", daemon=False).start()
-
-
-def _import(needed: Sequence[tuple[str, Backend]], config: BrokerConfig) -> None:
-    reuses = config.cache == "reuse"
-    for label, backend in needed:
-        if backend.prepare is None or (reuses and holds_replies(config.store, label)):
-            continue
-        # The first call reports a failed import.
-        with contextlib.suppress(Exception):
-            backend.prepare()
+        threading.Thread(target=work, name="llmprops-imports", daemon=False).start()

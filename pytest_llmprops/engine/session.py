@@ -5,21 +5,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
-import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
-from pytest_llmprops.core.errors import LLMPropsError, UsageError
-from pytest_llmprops.core.faults import NOT_CLOSED
 from pytest_llmprops.core.requests import Kind, Reply, Request
 from pytest_llmprops.engine.broker.in_process import InProcess
 from pytest_llmprops.engine.broker.local import LocalBroker
@@ -32,7 +22,6 @@ from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
-from pytest_llmprops.records.files import text
 
 # Requests to one model outside pytest, for commands: with the reply store, limits and retries.
 
@@ -106,43 +95,19 @@ class Engine:
         keeps_calls: bool = False,
     ) -> None:
         self._thread = LoopThread()
-        self._in_process = in_process
         self.broker: LocalBroker | RemoteBroker
         if socket is not None:
             self.broker = RemoteBroker(socket)
         else:
             # Without a model that is behind a broker, it only keeps why the run is stopped.
-            self.broker = self._thread.call(self._make_broker(config or BrokerConfig({}, cache="off")))
+            self.broker = LocalBroker(config or BrokerConfig({}, cache="off"))
         #: sends a request to a model; await it only in work passed to :meth:`start`
-        self.ask: BrokerAsk = self.broker.ask if in_process is None else self._ask
+        self.ask: BrokerAsk = self.broker.ask
+        if in_process is not None:
+            in_process.broker, self.ask = self.broker, in_process.ask
         self._evaluator = Evaluator(
-            self._thread.loop,
-            self.ask,
-            window=window,
-            on_stop=self._stop_soon,
-            keeps_calls=keeps_calls,
-            # A verdict in the record names requests that the record has, also if the run is killed.
-            before_publish=self.broker.flush,
+            self._thread.loop, self.broker, self.ask, window=window, keeps_calls=keeps_calls
         )
-        self._stopping: asyncio.Task[None] | None = None
-
-    async def _make_broker(self, config: BrokerConfig) -> LocalBroker:
-        return LocalBroker(config)
-
-    def _stop_soon(self, reason: str) -> None:
-        """Stop the run from the engine's event loop."""
-
-        async def stop() -> None:
-            # A run without its broker ends anyway.
-            with contextlib.suppress(LLMPropsError):
-                await self.broker.stop(reason)
-
-        self._stopping = asyncio.get_running_loop().create_task(stop())
-
-    async def _ask(self, label: str, role: str, request: Request) -> Reply:
-        if self._in_process is not None and label in self._in_process:
-            return await self._in_process.ask(label, request)
-        return await self.broker.ask(label, role, request)
 
     def submit(self, cases: Iterable[Case]) -> None:
         """Start to evaluate ``cases``."""
@@ -150,8 +115,7 @@ class Engine:
 
     def outcome(self, case: Case, timeout: float | None = None) -> Outcome:
         """Wait for the outcome of a case and return it; a case that was not submitted is started."""
-        if not self._evaluator.is_submitted(case):
-            self._evaluator.submit([case])
+        self._evaluator.submit([case])
         return self._evaluator.outcome(case, timeout=timeout)
 
     def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
@@ -202,91 +166,3 @@ class Engine:
     async def _close(self) -> list[str]:
         await self._evaluator.close()
         return await self.broker.close()
-
-
-#: a Unix socket path has at most 103 bytes on macOS and 107 on Linux
-_LONGEST_SOCKET = 100
-
-
-def _short_folder() -> Path:
-    """Return a new private folder whose path is short enough for a socket, in TMPDIR if possible."""
-    # mkdtemp makes a private folder with a name of its own.
-    for parent in (tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR"), "/tmp", "/var/tmp"):  # noqa: S108
-        if parent and len(os.fsencode(parent)) + len("/llmprops-12345678/broker") <= _LONGEST_SOCKET:
-            with contextlib.suppress(OSError):
-                return Path(tempfile.mkdtemp(prefix="llmprops-", dir=parent))
-    raise UsageError(
-        f"TMPDIR {tempfile.gettempdir()}: the path is too long for a Unix socket; set TMPDIR to a shorter one, or use"
-        " -n 0"
-    )
-
-
-def start_server(socket: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start the broker process, with a pipe as its standard input."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "pytest_llmprops.engine.broker.server", socket],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=errors,
-    )
-
-
-class BrokerProcess:
-    """The broker process, owned by the controller of a distributed run."""
-
-    def __init__(self, config: BrokerConfig) -> None:
-        self._folder = _short_folder()
-        self.socket = str(self._folder / "broker")
-        self._errors = open(self._folder / "stderr", "w+b")
-        self._is_closing = False
-        #: the exit status of the process; None while it runs
-        self._status: int | None = None
-        self.process = start_server(self.socket, self._errors)
-        assert self.process.stdin is not None
-        # A process that has ended already is one that ends later: its clients fail, and the summary says why.
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(text(config).encode())
-            self.process.stdin.flush()
-        self._watching = threading.Thread(target=self._watch, daemon=True)
-        self._watching.start()
-
-    def _watch(self) -> None:
-        """Leave a socket that refuses when the process has ended: clients wait for one that does not exist."""
-        self._status = self.process.wait()
-        if not self._is_closing and not Path(self.socket).exists():
-            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as refusing:
-                refusing.bind(self.socket)
-
-    def failure(self) -> str | None:
-        """Return why the process ended, in one line; None while it runs."""
-        status = self._status
-        if status is None:
-            return None
-        if status == -signal.SIGKILL:
-            return "the broker process was killed (out of memory?)"
-        if status < 0:
-            return f"the broker process was ended by signal {-status}"
-        lines = self._error_lines()
-        return f"the broker process ended with status {status}: {lines[-1] if lines else 'no message'}"
-
-    def _error_lines(self) -> list[str]:
-        self._errors.seek(0)
-        return self._errors.read().decode("utf-8", "replace").strip().splitlines()
-
-    def close(self) -> list[str]:
-        """Ask the process to end, wait for it, and remove its folder.
-
-        Return one line per model that it could not close.
-        """
-        self._is_closing = True
-        assert self.process.stdin is not None
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
-        self._watching.join(CLOSE_SECONDS)
-        if self._watching.is_alive():
-            self.process.kill()
-            self._watching.join()
-        lines = self._error_lines()
-        self._errors.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
-        return [line for line in lines if line.startswith(NOT_CLOSED)]

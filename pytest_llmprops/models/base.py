@@ -59,9 +59,6 @@ class Model(Protocol):
     A local model may set ``stored = False`` if its replies (vectors) are deterministic and cheaper to compute than to
     store. Such replies are neither stored nor logged and may hold numpy arrays. They do not count as calls: they are
     computed whatever ``--llm-cache`` says and use no budget.
-
-    A model that is not blocking, never waits, and whose replies cost nothing (a fake one) may set ``immediate = True``.
-    Its calls need no slot, and the next one does not wait until the reply is stored.
     """
 
     #: everything that determines the output: backend, name, revision or file hash, base URL, headers without a

@@ -96,8 +96,6 @@ class FakeModel:
             self._respond, source = _by_rule(list(replies.items())), repr(dict(replies))
         else:
             self._respond, source = _in_order(list(replies)), repr(list(replies))
-        # A function may wait, and its replies may cost something.
-        self.immediate = not (delay or fail or price or callable(replies))
         digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
         self.identity: Mapping[str, Any] = {"backend": "fake", "name": name, "replies": digest}
 
@@ -353,7 +351,6 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
 
     def make() -> FakeModel:
         model = FakeModel(replies, delay=delay, fail=fail, name=f"fake:{spec.name}", price=cost)
-        model.immediate = not (delay or fail or cost or spec.name == "call")
         if source or callable(replies):
             # The specification or the file determines what a function replies.
             digest = hashlib.sha256(f"{source} {spec.params.get('function', '')}".encode()).hexdigest()

@@ -130,7 +130,8 @@ class Backend:
     :param prepare: function that imports what the first call needs. It runs in a thread while pytest collects.
     :param in_worker: its models are cheap and deterministic; the pytest processes serve them, without broker and store.
     :param has_gpu: its models run on a GPU if there is one, so each of their replicas gets one.
-    :param batches: its models are :class:`~pytest_llmprops.models.api.batches.BatchModel`, for ``--llm-engine batch``.
+    :param batches: its models have a method ``batches`` for ``--llm-engine batch``, which returns a
+        :class:`~pytest_llmprops.models.api.batches.BatchApi`.
     :param remote: its models are called over a network and may cost money. Before a run, their calls and cost are
         printed, and one call checks that they answer.
     :param missing: function that returns what a call needs and this machine lacks, such as a key, as one line; empty if
@@ -179,14 +180,14 @@ _BUILT_IN: dict[str, Callable[[], Backend]] = {
     "llamacpp": _module("llamacpp"),
     "smollm2": _module("llamacpp", "SMOLLM2"),
     "hf": _module("hf.backend"),
-    "jieba": _module("segmenters.jieba"),
-    "pkuseg": _module("segmenters.pkuseg"),
-    "maxmatch": _module("segmenters.maxmatch"),
+    "jieba": _module("segmenters", "JIEBA"),
+    "pkuseg": _module("segmenters", "PKUSEG"),
+    "maxmatch": _module("segmenters", "MAXMATCH"),
     "stanza": _module("parsers.stanza"),
     "spacy": _module("parsers.spacy"),
-    "words": _module("parsers.words"),
-    "first-of": _module("parsers.first_of"),
-    "minilm": _module("hf.minilm"),
+    "words": _module("parsers.base", "WORDS"),
+    "first-of": _module("parsers.base", "FIRST_OF_BACKEND"),
+    "minilm": _module("hf.backend", "MINILM"),
     "fake": _module("fake"),
 }
 # Backends with only one model, which are written without a colon.
@@ -319,13 +320,13 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
         )
     if suggestion := suggested(name):
         raise UsageError(f"--model {text}: unknown model; write {suggestion}")
-    from pytest_llmprops.models.api.prices import shipped_names
+    from pytest_llmprops.models.api.prices import SHIPPED, read_table
 
     raise UsageError(
         f"--model {text}: unknown model; write openai:{name} with --llm-base-url URL for an"
         f" OpenAI-compatible server, litellm:PROVIDER/{name}, hf:{name}, llamacpp:FILE.gguf,"
         f" or one of {', '.join(backend_names())}; 'llmprops list models' lists what each needs"
-        + did_you_mean(name, (*backend_names(), *shipped_names()))
+        + did_you_mean(name, (*backend_names(), *read_table(SHIPPED)))
     )
 
 

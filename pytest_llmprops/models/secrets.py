@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
-from functools import cached_property
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply
@@ -35,6 +34,8 @@ _LOOKS = (
 )
 #: characters at the start of a secret that a cut text may end with
 _SHOWN_START = 5
+#: a word that was cut
+_BEFORE_CUT = re.compile(r"[^\s…]+(?=…)")
 _FIELDS = tuple(field.name for field in fields(Reply) if field.name != "logprobs")
 _WITH_TEXTS = (str, list, tuple, dict)
 
@@ -79,15 +80,18 @@ class Secrets:
         The log probabilities are left out if their tokens, which are parts of words, have a secret.
         """
         find = self._in_replies
-        if not find:
+        if not find.forms:
             return reply
         changed: dict[str, Any] = {}
         for name in _FIELDS:
             value = getattr(reply, name)
             # Most fields are empty. A value may also be an array, which has no truth value.
-            if type(value) in _WITH_TEXTS and value and (shown := find.masked_value(value)) != value:
+            if type(value) in _WITH_TEXTS and value and (shown := find.masked(value)) != value:
                 changed[name] = shown
-        if reply.logprobs and (changed or _has_secret(find, reply.logprobs)):
+        entries = reply.logprobs or ()
+        tokens = "".join([entry["token"] for entry in entries])
+        others = "".join([other["token"] for entry in entries for other in entry.get("top") or ()])
+        if reply.logprobs and (changed or find.has(tokens) or find.has(others)):
             changed["logprobs"] = None
         return replace(reply, **changed) if changed else reply
 
@@ -101,16 +105,10 @@ class Secrets:
         return error
 
     def message(self, text: str) -> str:
-        """Return a text for the user without secrets, also without the start of one that was cut."""
-        text = self._in_messages.masked_starts(self._in_messages.masked(text))
+        """Return a text for the user without secrets, also without the start of one that was cut (``…``)."""
+        find = self._in_messages
+        text = _BEFORE_CUT.sub(lambda word: find.without_start(word[0]), find.masked(text))
         return text if self._words is None else self._words.sub(MASK, text)
-
-
-def _has_secret(find: _Finder, logprobs: Iterable[Mapping[str, Any]]) -> bool:
-    """Return True if the tokens, or their alternatives, have a secret, alone or joined."""
-    tokens = "".join([entry["token"] for entry in logprobs])
-    others = "".join([other["token"] for entry in logprobs for other in entry.get("top") or ()])
-    return find.has(tokens) or find.has(others)
 
 
 class _Finder:
@@ -120,77 +118,44 @@ class _Finder:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = _longest_first(texts)
-        self._plain = tuple(dict.fromkeys(text.lower() for text in self._texts))
-        encoded = (form for text in self._texts for form in _in_base64(text))
-        self._forms = _longest_first((*self._plain, *(form.lower() for form in encoded)))
-        self._shortest = len(self._forms[-1]) if self._forms else 0
-
-    def __bool__(self) -> bool:
-        return bool(self._forms)
+        spellings = (form for text in texts for form in (text, *_in_base64(text)))
+        #: in lower case
+        self.forms = _longest_first(form.lower() for form in spellings)
+        self._pattern = re.compile("|".join(map(re.escape, self.forms)), re.IGNORECASE)
 
     def has(self, text: str) -> bool:
         """Return True if ``text`` has one of the texts."""
-        if len(text) < self._shortest or not self._forms:
-            return False
         lower = text.lower()
-        if any(form in lower for form in self._forms):
-            return True
-        if "%" not in lower:
-            return False
-        decoded = unquote(lower).lower()
-        return any(form in decoded for form in self._plain)
+        return any(form in lower for form in self.forms)
 
-    def masked(self, text: str) -> str:
-        """Return ``text`` with ``MASK`` in place of each of the texts."""
-        return self._pattern.sub(MASK, text) if self.has(text) else text
+    def masked(self, value: Any) -> Any:
+        """Return a text with ``MASK`` in place of each of the texts, or a JSON value or a tuple of such texts.
 
-    def masked_value(self, value: Any) -> Any:
-        """Return a JSON value, or a tuple, with masked texts."""
+        A text that has one of them percent-encoded is decoded.
+        """
         if isinstance(value, str):
-            return self.masked(value)
+            if "%" in value and self.has(decoded := unquote(value)):
+                value = decoded
+            return self._pattern.sub(MASK, value) if self.has(value) else value
         if type(value) is dict:
-            return {self.masked_value(name): self.masked_value(part) for name, part in value.items()}
+            return {self.masked(name): self.masked(part) for name, part in value.items()}
         if type(value) in (list, tuple):
-            return type(value)(map(self.masked_value, value))
+            return type(value)(map(self.masked, value))
         return value
 
-    def masked_starts(self, text: str) -> str:
-        """Return ``text`` with ``MASK`` in place of the starts of the texts that are followed by ``…``."""
-        first, *rest = text.split("…")
-        parts = [first]
-        for part in rest:
-            parts[-1] = self._without_start(parts[-1])
-            parts.append(part)
-        return "…".join(parts)
-
-    def _without_start(self, text: str) -> str:
-        lower = text.lower()
-        for form in self._forms:
-            for length in range(min(len(form), len(text)), _SHOWN_START, -1):
+    def without_start(self, word: str) -> str:
+        """Return ``word`` with ``MASK`` in place of the start of one of the texts at its end."""
+        lower = word.lower()
+        for form in self.forms:
+            for length in range(min(len(form), len(word)), _SHOWN_START, -1):
                 if lower.endswith(form[:length]):
-                    return text[:-length] + MASK
-        return text
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        spellings = [
-            form for text in self._texts for form in (_in_percent(text), *map(re.escape, _in_base64(text)))
-        ]
-        return re.compile("|".join(_longest_first(spellings)), re.IGNORECASE)
+                    return word[:-length] + MASK
+        return word
 
 
 def _longest_first(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the texts without repetitions; one may contain another."""
-    return tuple(sorted(dict.fromkeys(texts), key=len, reverse=True))
-
-
-def _in_percent(text: str) -> str:
-    """Return a pattern of ``text`` in which any characters may be percent-encoded."""
-    return "".join(
-        f"(?:{re.escape(character)}|{''.join(f'%{byte:02x}' for byte in character.encode('utf-8', 'replace'))})"
-        for character in text
-    )
+    return tuple(sorted(set(texts), key=lambda text: (-len(text), text)))
 
 
 def _in_base64(text: str) -> Iterator[str]:
@@ -200,4 +165,4 @@ def _in_base64(text: str) -> Iterator[str]:
         # A character stands for six bits. Those that have bits of other bytes are left out.
         encoded = base64.b64encode(bytes(before) + raw + bytes(2)).decode()
         whole = encoded[-(-8 * before // 6) : 8 * (before + len(raw)) // 6]
-        yield from {whole, whole.replace("+", "-").replace("/", "_"), quote(whole, safe="")}
+        yield from {whole, whole.replace("+", "-").replace("/", "_")}

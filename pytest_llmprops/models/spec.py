@@ -1,9 +1,10 @@
-"""A model specification, ``NAME[?key=value&...]``: its parts, addresses, replicas, and files that it names."""
+"""A model specification, ``NAME[?key=value&...]``: its parts, addresses, replicas and files; variables of ``.env``."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.texts import one_line
 
 # Base URLs with a user and a password: ``http://USER:PASSWORD@HOST``. Only the Authorization header may have
 # them.
@@ -36,6 +38,24 @@ def without_secrets(text: str) -> str:
         return match[1] + rest[1] + rest[2]
 
     return _QUERY.sub(without_query, _USER.sub(lambda match: match[1] or match[2], text))
+
+
+def normalised_url(url: str, where: str = "--llm-base-url") -> str:
+    """Return a base URL for the record: scheme, host, port and path, without user, password and query.
+
+    :param where: how an error names the URL.
+    :raises UsageError: if it is not an http or https address.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        parts, port = urlsplit(""), ""
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        shown = one_line(without_secrets(url), 300)
+        raise UsageError(f"{where} {shown}: write http://HOST:PORT/v1 or https://HOST/v1")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
 
 
 def split_user(url: str) -> tuple[str, str]:
@@ -221,3 +241,22 @@ def _amount(spec: ModelSpec, key: str, *, is_zero_allowed: bool) -> float | None
             f"--model {spec.text}: {key} must be {least}a whole number or a part of 1, not {spec.params[key]}"
         )
     return value
+
+
+def read_dotenv() -> str:
+    """Set the variables of the first ``.env`` in this folder and those above it, and return one line about it.
+
+    A variable that is set keeps its value. The line names the variables, never their values; it is empty if none was
+    set.
+    """
+    folders = (Path.cwd(), *Path.cwd().parents)
+    path = next((folder / ".env" for folder in folders if (folder / ".env").is_file()), None)
+    # Importing the package takes longer than looking for the file.
+    if path is None:
+        return ""
+    from dotenv import load_dotenv
+
+    before = set(os.environ)
+    load_dotenv(path)
+    added = sorted(set(os.environ) - before)
+    return f"{', '.join(added)} from {os.path.relpath(path)}" if added else ""

@@ -19,7 +19,7 @@ from pytest_llmprops.core.verdicts import Group
 from pytest_llmprops.engine.evaluation.evaluator import Case, CaseGroup, Unit
 from pytest_llmprops.plugin.cases import light_items
 from pytest_llmprops.plugin.cases.cases import Cases, Selection, within_limit
-from pytest_llmprops.plugin.cases.light_items import UNIT, cases_in, module_of, possible_tasks, set_unit
+from pytest_llmprops.plugin.cases.light_items import UNIT, cases_in, module_of, possible_tasks
 from pytest_llmprops.plugin.cases.markers import (
     Unreadable,
     argument_of,
@@ -27,10 +27,8 @@ from pytest_llmprops.plugin.cases.markers import (
     case_name_of,
     cases_on_command_line,
     class_reference,
-    find_class,
     name_of,
     parametrize_skipped,
-    parametrize_unreadable,
     searched_by,
     unreadable_item,
     unreadable_of,
@@ -40,7 +38,6 @@ from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.messages import (
     AlreadyMeasured,
     CollectionMetadata,
-    PhasesRead,
 )
 from pytest_llmprops.records.run import ProtocolMetadata
 
@@ -113,7 +110,7 @@ def _keep(session: pytest.Session, parts: Parts, keeps: Callable[[pytest.Item, C
             continue
         remaining.append(item)
         if isinstance(unit, CaseGroup) and len(left) < len(cases):
-            set_unit(item, CaseGroup(unit.name, left))
+            item.stash[UNIT] = CaseGroup(unit.name, left)
     if others:
         session.items[:] = remaining
         session.config.hook.pytest_deselected(items=others)
@@ -141,8 +138,8 @@ class Collection:
         self._is_worker = hasattr(config, "workerinput")
         #: node id of a function with light items -> names of its cases
         self._light: dict[str, list[str]] = {}
-        #: node ids of functions that search nothing and get no item
-        self._left_out: set[str] = set()
+        #: node ids of functions that search nothing and get no item, or whose benchmark cannot be read
+        self._left_out: dict[str, Unreadable | None] = {}
         #: benchmarks that a function of the session measures
         self._with_verdicts: set[str] = set()
         #: why functions with many cases have ordinary items; empty if they have light ones
@@ -173,14 +170,13 @@ class Collection:
             raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None
         is_search = argument_of(metafunc) == "search"
         if is_search and self._is_left_out(metafunc, marker, selection):
-            self._left_out.add(metafunc.definition.nodeid)
-            parametrize_skipped(metafunc, "search", "not-searched", "")
+            self._replace(metafunc, None)
             return
         if not is_search:
             self._with_verdicts.add(name_of(benchmark))
         if isinstance(selection, Unreadable):
             # An error of collection would end the session, also for benchmarks whose data can be read.
-            parametrize_unreadable(metafunc, selection)
+            self._replace(metafunc, selection)
             return
         if not selection.cases:
             name = selection.benchmark.name
@@ -201,6 +197,11 @@ class Collection:
         else:
             params = self._params(metafunc, selection)
             metafunc.parametrize("verdict", params, indirect=True, ids=params)
+
+    def _replace(self, metafunc: pytest.Metafunc, unreadable: Unreadable | None) -> None:
+        """Replace the function by one item that reports what is unreadable, or by none."""
+        self._left_out[metafunc.definition.nodeid] = unreadable
+        _skip(metafunc, "")
 
     def _is_left_out(
         self, metafunc: pytest.Metafunc, marker: pytest.Mark, selection: Selection | Unreadable
@@ -233,9 +234,7 @@ class Collection:
         """Note the test file of a benchmark, from which the controller loads its class."""
         name, file = name_of(benchmark), str(metafunc.definition.path)
         self._test_files.setdefault(name, file)
-        if isinstance(benchmark, str) or not self._is_worker or "<locals>" not in benchmark.__qualname__:
-            return
-        if find_class(class_reference(benchmark, file), metafunc.module) is None:
+        if self._is_worker and not isinstance(benchmark, str) and "<locals>" in benchmark.__qualname__:
             raise UsageError(
                 f"benchmark {name}: the class {benchmark.__qualname__} is made in a function, where workers cannot find"
                 " it for its metrics; define it at the top of the file, or run without workers (-n 0)"
@@ -257,27 +256,20 @@ class Collection:
             )
         return params
 
-    def replace_by_light(
-        self, nodeid: str, items: Any, verdict: Callable[[pytest.Item], object], phases: PhasesRead
-    ) -> list[pytest.Item] | Any:
-        """Replace the one item of a function with many cases by light items; return other ``items`` unchanged.
-
-        :param verdict: waits for an item's verdict. :param phases: what other plugins may need.
-        """
+    def replaced(self, nodeid: str, items: Any) -> list[pytest.Item] | Any:
+        """Replace the one item of a function that has no ordinary cases; return other ``items`` unchanged."""
         if nodeid in self._left_out:
-            return []
+            unreadable = self._left_out[nodeid]
+            return [] if unreadable is None else [unreadable_item(items[0], unreadable)]
         params = self._light.pop(nodeid, None)
         if params is None:
             return items
         [template] = items
         cases = self._cases.selections[name_of(benchmark_of(template.get_closest_marker("llmprops")))].cases
-        units = {param: cases[param] for param in params}
-        return light_items.light_items(light_items.Source(template, verdict, _keywords, phases), units)
+        return light_items.light_items(template, {param: cases[param] for param in params})
 
     def unit_of(self, item: pytest.Item) -> Unit | None:
         """Return the case, or the group of cases, of a pytest item; None for other tests."""
-        if isinstance(item, light_items.LightItem):
-            return item.unit
         unit = item.stash.get(UNIT, None)
         if unit is None:
             benchmark, name = case_name_of(item, "verdict") or ("", "")
@@ -293,16 +285,13 @@ class Collection:
 
     def searched_by(self, item: pytest.Item) -> Case | None:
         """Return the case in which a pytest item searches a counterexample; None for other items."""
-        if not self._has_searches or isinstance(item, light_items.LightItem):
+        if not self._has_searches:
             return None
         return self._searching().case_of(item)
 
     def add_keywords(self, items: Iterable[pytest.Item]) -> None:
         """Give each case the keyword ``<benchmark>/<task>``, so that ``-k`` selects by task."""
         for item in items:
-            if isinstance(item, light_items.LightItem):
-                # Its keywords are made when -k asks for them.
-                continue
             error = unreadable_of(item)
             if error is not None:
                 # Whatever task is selected, the error is selected, too.
@@ -323,9 +312,7 @@ class Collection:
 
         :raises UsageError: if an option or a gate rule does not fit the cases.
         """
-        # A light item has a case.
-        ordinary = (item for item in session.items if not isinstance(item, light_items.LightItem))
-        for unreadable in map(unreadable_of, ordinary):
+        for unreadable in map(unreadable_of, session.items):
             if unreadable is not None and unreadable.is_usage:
                 # One line for all functions and benchmarks with the same problem.
                 raise UsageError(unreadable.error)
@@ -343,8 +330,7 @@ class Collection:
         if self._gating is not None and session.items and is_whole:
             units = {unit.key: unit for item in session.items if (unit := self.unit_of(item)) is not None}
             self._gating.check([case for unit in units.values() for case in cases_in(unit)], self._cases)
-        ordinary = (item for item in session.items if not isinstance(item, light_items.LightItem))
-        self._lacks_benchmark = any(unreadable_of(item) is not None for item in ordinary)
+        self._lacks_benchmark = any(unreadable_of(item) is not None for item in session.items)
         self.selected, self._items = self._measured(session.items)
         self.remaining = self.selected
         if self._kept.cases or self._kept.searches:

@@ -6,38 +6,21 @@ have returned: ``records/files.py`` makes a text of a message and reads it. With
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pytest_llmprops.core.field_types import FreeObject, RecordStatus
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.verdicts import Group, VerdictRecord
 from pytest_llmprops.records.rows import SearchRecord
-from pytest_llmprops.records.run import CallFacts, OldReplies, ProtocolMetadata
+from pytest_llmprops.records.run import CallFacts, ProtocolMetadata, Served
 
 
-@dataclass(frozen=True, slots=True)
-class ModelUse:
-    """How one model was served.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse(Served):
+    """How one model was served, and one line for each request parameter that its API did not accept."""
 
-    :param identity: what pins the model's output, for example a revision; None if it is unknown.
-    :param pinned: the identity names an exact version; None if it is unknown.
-    :param served_as: the model names in the replies. :param served_counts: number of replies by name.
-    :param deviations: one line for each request parameter that the API did not accept.
-    :param old_replies: its stored replies that may be outdated.
-    :param newest_reply: Unix time at which the newest of its replies was received; None without one.
-    :param service_tiers: the provider's tiers with a price of their own that answered.
-    """
-
-    identity: Any = None
-    pinned: bool | None = None
-    served_as: tuple[str, ...] = ()
-    served_counts: Mapping[str, int] = field(default_factory=dict)
     deviations: tuple[str, ...] = ()
-    old_replies: OldReplies = field(default_factory=OldReplies)
-    newest_reply: float | None = None
-    service_tiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +71,13 @@ class AlreadyMeasured:
 
 
 @dataclass(frozen=True, slots=True)
-class PhasesRead:
-    """Which reports of a case's phases other plugins may need, in addition to its result.
-
-    :param ends: its start and its end. :param teardown: the report of a teardown that passed.
-    """
-
-    ends: bool = True
-    teardown: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class WorkerSetup:
     """What the controller sends a worker before it starts.
 
     :param socket: path of the broker's socket; None if every model is served inside the workers.
     :param in_process: labels of the models that each worker serves itself.
     :param run_dir: folder of the run record, where a worker reports what it collected.
-    :param phases: what the controller's plugins may need.
+    :param has_phases: the controller's plugins may need the start, the teardown and the end of each case.
     :param counts: this worker counts the calls of the run for the controller.
     :param resumed_from: Unix time at which a resumed run began; None for a new run.
     """
@@ -114,7 +86,7 @@ class WorkerSetup:
     in_process: tuple[str, ...]
     run_dir: str
     kept: AlreadyMeasured = AlreadyMeasured()
-    phases: PhasesRead = PhasesRead()
+    has_phases: bool = True
     counts: bool = False
     resumed_from: float | None = None
 
@@ -126,13 +98,11 @@ class GroupLines:
     :param status: the status of the case.
     :param counts: number of verdicts by status.
     :param lines: their lines of ``verdicts.jsonl``.
-    :param records: the same as values; None if sent by a worker.
     """
 
     status: RecordStatus
     counts: Mapping[str, int]
     lines: str
-    records: Sequence[VerdictRecord] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +198,9 @@ class WorkerSummary:
     :param in_process: label -> use of each model that the process served itself.
     :param refused: why the run may not start; None if it may.
     :param stopped: why the run ended early.
-    :param uses_hypothesis: the process has imported hypothesis, whose plugin may have something to report.
     """
 
     notes: tuple[str, ...] = ()
     in_process: Mapping[str, InProcessUse] = field(default_factory=dict)
     refused: str | None = None
     stopped: str | None = None
-    uses_hypothesis: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
 
 from annotated_types import Ge
@@ -80,31 +80,44 @@ class PriceFacts:
         return cost * (BATCH_DISCOUNT if via == "batch" else 1)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelMetadata:
-    """One model or helper of a run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """How one model or helper was served.
 
-    :param imported: the verdicts were imported, not measured.
     :param identity: revision, file hash or other values that identify the version; None until the model is used.
-    :param pinned: the identity names one exact version.
-    :param served_as: the model names that the server reported.
+    :param pinned: the identity names one exact version; None if that is unknown.
+    :param served_as: the model names that the server reported; None until the model is used.
     :param served_counts: number of replies by these names.
-    :param service_tiers: the provider's tiers with a price of their own that answered.
     :param old_replies: stored replies of an unpinned model that may be outdated.
-    :param price: USD per million input and output tokens, and the date of the prices; None if it is unknown.
     :param newest_reply: Unix time at which the newest of its replies was received; None without one.
+    :param service_tiers: the provider's tiers with a price of their own that answered.
     """
 
-    spec: Name = ""
-    imported: Flag = False
     identity: Any = None
     pinned: Flag | None = None
     served_as: tuple[ReplyText, ...] | None = None
     served_counts: Mapping[str, Count] = field(default_factory=dict)
     old_replies: OldReplies = field(default_factory=OldReplies)
-    price: PriceFacts | None = None
     newest_reply: Number | None = None
     service_tiers: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMetadata(Served):
+    """One model or helper of a run, and how it was served.
+
+    :param imported: the verdicts were imported, not measured.
+    :param price: USD per million input and output tokens, and the date of the prices; None if it is unknown.
+    """
+
+    spec: Name = ""
+    imported: Flag = False
+    price: PriceFacts | None = None
+
+    def used(self, use: Served | None) -> ModelMetadata:
+        """Return the model with the facts of its use; None stands for a model without one."""
+        facts = {} if use is None else {f.name: getattr(use, f.name) for f in fields(Served)}
+        return replace(self, **facts)
 
 
 @dataclass(frozen=True, slots=True)

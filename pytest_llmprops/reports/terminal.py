@@ -19,8 +19,9 @@ from pytest_llmprops.reports.page import PACKAGES
 from pytest_llmprops.reports.site import missing_package
 from pytest_llmprops.reports.tables import UNLIMITED, Table, aligned_table, fitted, without, wrapped
 from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
-from pytest_llmprops.runs.parts import shard_steps
-from pytest_llmprops.runs.record import FILE, counterexample_text
+from pytest_llmprops.runs.integrity import SEARCHES
+from pytest_llmprops.runs.merge import shard_steps
+from pytest_llmprops.runs.record import counterexample_text
 from pytest_llmprops.runs.recorded_command import resume_command
 
 
@@ -105,7 +106,7 @@ def search_lines(searched: Sequence[SearchCounts], rows: Sequence[SearchRecord])
         bad.sort(key=lambda row: row.counterexample is None)
         lines += [f"  {r.id}: {counterexample_text(r)}" for r in bad[:SHOWN]]
         if len(bad) > SHOWN:
-            lines.append(f"  … and {len(bad) - SHOWN} more in {FILE}")
+            lines.append(f"  … and {len(bad) - SHOWN} more in {SEARCHES}")
     return [terminal_line(line) for line in lines]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +15,9 @@ from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.texts import did_you_mean
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.integrity import (
-    AGAIN,
     NO_HASHES_IN_SCHEMA_1,
     REQUESTS,
+    SEARCHES,
     UNFINISHED,
     VERDICTS,
     file_hashes,
@@ -25,8 +26,10 @@ from pytest_llmprops.runs.integrity import (
 from pytest_llmprops.runs.json_lines import open_record_file
 from pytest_llmprops.runs.reader import is_being_written, read_facts, read_run, read_run_json, state_of
 from pytest_llmprops.runs.record import DEFAULT_ROOT, utc_now
-from pytest_llmprops.runs.record import FILE as SEARCHES
 
+RUN_JSON = "run.json"
+#: the files of a record that reports read
+FILES = (RUN_JSON, VERDICTS, REQUESTS, SEARCHES)
 #: promoted runs, meant to be committed or kept by CI
 BASELINES = Path("baselines")
 #: in bytes; file systems allow 255, and the copy has a longer name while it is written
@@ -67,13 +70,14 @@ def find_run(text: str, root: Path = Path()) -> Path:
             return named[0]
     if text and _is_run(path):
         return path
-    newest = [f.name for f in _folders(root)][:NEWEST]
+    names = [folder.name for folder in _by_time(_places(root))]
+    newest = names[:NEWEST]
     if newest and text.casefold() in ("latest", "last", "newest"):
         raise UsageError(f"no run '{text}': a run is named by its folder; the newest is {newest[0]}")
     known = f"the newest are {', '.join(newest)}" if newest else "no run is recorded here yet"
     raise UsageError(
         f"no run '{text}': RUN is a folder with a run.json, or a name under {DEFAULT_ROOT} or {BASELINES}; {known}"
-        + did_you_mean(text, (folder.name for folder in _folders(root)))
+        + did_you_mean(text, names)
     )
 
 
@@ -87,9 +91,16 @@ def list_runs(root: Path = Path()) -> list[Listed]:
 
     Verdicts are read only for runs that have not finished, so that a long history is listed quickly.
     """
-    listed = [_listed(folder) for folder in _folders(root)]
+    listed = []
+    for run in RunIndex(_places(root)).refresh()[0]:
+        is_open = run.facts is not None and run.facts.finished is None
+        listed.append(_read(run.folder, whole=True) if is_open else run)
     listed.sort(key=lambda run: run.facts.started if run.facts else "", reverse=True)
     return listed
+
+
+def _places(root: Path) -> tuple[Path, ...]:
+    return root / DEFAULT_ROOT, root / BASELINES
 
 
 def run_folders(places: Iterable[Path]) -> list[Path]:
@@ -113,26 +124,16 @@ def run_folders(places: Iterable[Path]) -> list[Path]:
     return sorted(found)
 
 
-def _folders(root: Path) -> list[Path]:
-    """Return the folders with a run.json, the last written first."""
-    folders = [
-        (path.lstat().st_mtime, path.parent)
-        for location in (DEFAULT_ROOT, BASELINES)
-        for path in (root / location).glob("*/run.json")
-        if not path.parent.name.startswith(".")
-    ]
-    return [folder for _, folder in sorted(folders, reverse=True)]
-
-
-def _listed(folder: Path) -> Listed:
-    try:
-        facts = read_facts(folder)
-        if facts.finished is not None:
-            return Listed(folder, facts, state_of(facts, is_being_written(folder)))
-        run = read_run(folder)
-        return Listed(folder, run.facts, run.state)
-    except DataError as error:
-        return Listed(folder, None, "unreadable", str(error))
+def _by_time(places: Iterable[Path]) -> dict[Path, FileIdentity]:
+    """Return the folders with a record, the last written first, and the identity of their ``run.json``."""
+    known: dict[Path, FileIdentity] = {}
+    for place in places:
+        with suppress(OSError):
+            for folder in place.iterdir():
+                identity = file_identity(folder / RUN_JSON)
+                if identity is not None and not folder.name.startswith("."):
+                    known[folder] = identity
+    return dict(sorted(known.items(), key=lambda entry: (-entry[1].mtime_ns, str(entry[0]))))
 
 
 def promote(
@@ -222,11 +223,6 @@ def _put(new: Path, target: Path) -> None:
     shutil.rmtree(old)
 
 
-RUN_JSON = "run.json"
-#: the files of a record that reports read
-FILES = (RUN_JSON, VERDICTS, REQUESTS, SEARCHES)
-
-
 class FileIdentity(NamedTuple):
     """What distinguishes a file from any later one of the same name, without reading it."""
 
@@ -269,7 +265,7 @@ class RunIndex:
         begun = time.monotonic()
         listed: dict[Path, tuple[FileIdentity, Listed]] = {}
         is_complete = True
-        for identity, folder in self._folders():
+        for folder, identity in _by_time(self._places).items():
             known = self._listed.get(folder)
             if known is None or known[0] != identity:
                 if time.monotonic() - begun < seconds:
@@ -281,35 +277,20 @@ class RunIndex:
         self._listed = listed
         return [run for _, run in listed.values()], is_complete
 
-    def _folders(self) -> Sequence[tuple[FileIdentity, Path]]:
-        found: dict[Path, FileIdentity] = {}
-        for folder in (folder for place in self._places for folder in _subfolders(place)):
-            identity = file_identity(folder / RUN_JSON)
-            if identity is not None:
-                found[folder] = identity
-        entries = ((identity, folder) for folder, identity in found.items())
-        return sorted(entries, key=lambda entry: (-entry[0].mtime_ns, str(entry[1])))
 
+def _read(folder: Path, *, whole: bool = False) -> Listed:
+    """Return what is listed of a run.
 
-def _subfolders(place: Path) -> list[Path]:
+    :param whole: read the verdicts as well.
+    """
     try:
-        return [folder for folder in place.iterdir() if not folder.name.startswith(".")]
-    except OSError:
-        return []
-
-
-def _read(folder: Path) -> Listed:
-    try:
+        if whole:
+            run = read_run(folder)
+            return Listed(folder, run.facts, run.state)
         facts = read_facts(folder)
     except DataError as error:
         return Listed(folder, None, "unreadable", str(error))
     return Listed(folder, facts, state_of(facts, writing=False))
-
-
-def broken(folder: Path, error: Exception) -> Listed:
-    """Return what is listed of a run with a field of a type that no version writes, on which ``error`` was raised."""
-    problem = f"{folder / RUN_JSON}: is damaged ({type(error).__name__}: {error}); {AGAIN}"
-    return Listed(folder, None, "unreadable", problem)
 
 
 def _with_state(run: Listed) -> Listed:

@@ -1,4 +1,4 @@
-"""Whether runs are comparable: what they measured, and how."""
+"""Whether runs are comparable: what they measured and how, and what the APIs of their models forced."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import facts_of
-from pytest_llmprops.runs.caveats import deviations_of
 
 
 def differences(baseline: RunMetadata, candidate: RunMetadata, benchmarks: Iterable[str]) -> list[str]:
@@ -18,7 +17,7 @@ def differences(baseline: RunMetadata, candidate: RunMetadata, benchmarks: Itera
     These are compared: each benchmark's protocol (settings and seed), the request parameters that override it, the
     helper models, and the data files that both runs read. A line says if the baseline is older than a change of data
     or protocol. The numbers of items are not compared, and neither is what the models' APIs forced
-    (:func:`~pytest_llmprops.runs.caveats.caveats`).
+    (:func:`caveats`).
 
     :param baseline: ``run.json`` of the baseline. :param candidate: ``run.json`` of this run.
     """
@@ -192,3 +191,61 @@ def _concerned(runs: Sequence[RunMetadata], benchmarks: Iterable[str]) -> Callab
         return folder in names or not any(folder in facts.protocols for facts in runs)
 
     return concerned
+
+
+#: what a recorded deviation begins with, or ends with, and the words for it
+_BEGINNINGS = {
+    "temperature left out": "takes no temperature: sampled at its default",
+    "temperature from ": "takes only a temperature from ",
+    "token budget raised by ": "thinks before it answers: token limits raised by ",
+}
+_LEFT_OUT = " left out"
+#: both names limit the same number of tokens
+_SAME = ("max_tokens sent as", "max_completion_tokens sent as")
+_HELPER = "helper:"
+#: key of ``options`` of an imported run: what its file does not say
+UNSAID = "unsaid"
+
+
+def in_words(label: str, deviation: str) -> str:
+    """Return a deviation of a model as a sentence.
+
+    :param label: as in ``deviations`` of ``run.json``: the model's, or ``helper:ROLE``.
+    """
+    who = f"the helper {label.removeprefix(_HELPER)}" if label.startswith(_HELPER) else label
+    for beginning, words in _BEGINNINGS.items():
+        if deviation.startswith(beginning):
+            return f"{who} {words}{deviation.removeprefix(beginning)}"
+    if deviation.endswith(_LEFT_OUT):
+        return f"{who} takes no {deviation.removesuffix(_LEFT_OUT)}: left out"
+    return f"{who}: {deviation}"
+
+
+def deviations_of(facts: RunMetadata) -> dict[tuple[str, str], str]:
+    """Return the deviations that may change replies: (helper or empty, deviation) -> the sentence.
+
+    That an imported run does not say how it was measured is one, with the key ``(UNSAID, …)``.
+    """
+    listed = facts.options.get(UNSAID)
+    unsaid = ", ".join(map(str, listed)) if isinstance(listed, list | tuple) else ""
+    sentence = f"{', '.join(facts.models)}: imported from a file that does not say, so not compared: {unsaid}"
+    return ({(UNSAID, unsaid): sentence} if unsaid else {}) | {
+        (label if label.startswith(_HELPER) else "", text): in_words(label, text)
+        for label, texts in facts.deviations.items()
+        for text in texts
+        if not text.startswith(_SAME)
+    }
+
+
+def caveats(runs: Iterable[RunMetadata]) -> list[str]:
+    """Return the deviations that not all of the runs have, or those of the only run, one sentence each.
+
+    What imported runs do not say is never left out: they may differ in it.
+
+    An API that takes no temperature is not the user's mistake, so runs that differ only in this are comparable.
+    """
+    found = [deviations_of(facts) for facts in runs]
+    shared = set.intersection(*map(set, found)) if len(found) > 1 else set()
+    return [
+        sentence for own in found for key, sentence in own.items() if key not in shared or key[0] == UNSAID
+    ]

@@ -1,7 +1,7 @@
 """``llmprops runs import``: results of other tools as a recorded run, which is judged like one of this package.
 
 What a file does not say about its measurement is not guessed. ``options.unsaid`` of ``run.json`` names it, and
-comparisons have it as a caveat (:mod:`~pytest_llmprops.runs.caveats`).
+comparisons have it as a caveat (:mod:`~pytest_llmprops.runs.comparable`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.sheet_files import read_table
 from pytest_llmprops.records.files import is_too_deep, line
 from pytest_llmprops.records.run import CallFacts, ModelMetadata, ProtocolMetadata, RunMetadata
-from pytest_llmprops.runs.caveats import UNSAID
+from pytest_llmprops.runs.comparable import UNSAID
 from pytest_llmprops.runs.reader import computed_metrics
 from pytest_llmprops.runs.record import DEFAULT_ROOT, RunRecord, new_run_folder, remove_record, utc_now
 from pytest_llmprops.runs.summary import summary_rows

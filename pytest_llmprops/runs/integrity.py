@@ -10,22 +10,19 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.field_types import COUNTS, UNANSWERED
-from pytest_llmprops.core.metrics import items_of
+from pytest_llmprops.core.field_types import COUNTS
 from pytest_llmprops.core.texts import first_names
-from pytest_llmprops.core.verdicts import STATUSES, Group, VerdictRecord
-from pytest_llmprops.records.rows import SummaryRow
+from pytest_llmprops.core.verdicts import VerdictKey, VerdictRecord
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.json_lines import open_record_file
-from pytest_llmprops.statistics.bounded_mean import cluster_means
+from pytest_llmprops.runs.summary import summary_rows
 
-VERDICTS, REQUESTS = "verdicts.jsonl", "requests.jsonl"
+VERDICTS, REQUESTS, SEARCHES = "verdicts.jsonl", "requests.jsonl", "searches.jsonl"
 #: the key of ``run.json`` with the hash of its other content
 CONTENT = "content_sha256"
 AGAIN = "restore the file or measure again"
@@ -75,20 +72,20 @@ def content_hash(facts: Mapping[str, Any]) -> str:
 
 def problems(
     facts: RunMetadata,
-    lines: Sequence[VerdictRecord],
+    repeated: Sequence[VerdictKey],
     records: Sequence[VerdictRecord],
     hashes: Mapping[str, str],
 ) -> list[str]:
     """Return what is inconsistent in the record of a run that has ended, one line each; the most specific first.
 
-    :param facts: ``run.json`` as written. :param lines: all lines of ``verdicts.jsonl``.
+    :param facts: ``run.json`` as written. :param repeated: keys that several lines of ``verdicts.jsonl`` have.
     :param records: the last line of each key. :param hashes: the :func:`file_hashes` of the record.
     """
-    inconsistencies = [] if len(records) == len(lines) else [_repeated(lines)]
+    inconsistencies = [_repeated(repeated)] if repeated else []
     inconsistencies += _foreign(facts, records)
     if facts.finished is None:
         return [*inconsistencies, UNFINISHED]
-    inconsistencies += [*_summary(facts, records), *_missing(facts, records), *_samples(records)]
+    inconsistencies += [*summary_problems(facts, records), *_missing(facts, records), *_samples(records)]
     return [*inconsistencies, *_files(facts, hashes)]
 
 
@@ -113,9 +110,8 @@ def added_hashes(facts: RunMetadata) -> list[str]:
     ]
 
 
-def _repeated(lines: Sequence[VerdictRecord]) -> str:
-    counts = Counter(record.key for record in lines)
-    ids = [key.id for key, count in counts.items() if count > 1]
+def _repeated(keys: Iterable[VerdictKey]) -> str:
+    ids = [key.id for key in dict.fromkeys(keys)]
     return f"{VERDICTS} has several verdicts on {len(ids)} items or samples ({first_names(ids)}); {AGAIN}"
 
 
@@ -125,89 +121,42 @@ def _foreign(facts: RunMetadata, records: Iterable[VerdictRecord]) -> Iterator[s
         yield f"{VERDICTS} has verdicts of {', '.join(foreign)}, which run.json does not name as a model; {AGAIN}"
 
 
-def _summary(facts: RunMetadata, records: Sequence[VerdictRecord]) -> Iterator[str]:
-    """Compare the counts and the accuracies of each group. Intervals are not compared: versions compute them in
-    different ways, and no rule reads them from the summary.
+def summary_problems(facts: RunMetadata, records: Sequence[VerdictRecord]) -> Iterator[str]:
+    """Yield one line for each group whose counts or accuracies in ``run.json`` are not those of the verdicts.
+
+    Intervals are not compared: versions compute them in different ways, and no rule reads them from the summary.
     """
     rows = {row.group: row for row in facts.summary}
     if len(rows) < len(facts.summary):
         yield f"run.json has several summary rows for the same group; {AGAIN}"
-    weighted = {row.group for row in facts.summary if row.cluster_accuracy is not None}
-    counts = _counts(records, weighted)
-    for group in dict.fromkeys([*rows, *counts]):
-        place = "/".join(group[1:])
-        counted = counts.get(group) or {
-            **dict.fromkeys(_NUMBERS, 0),
-            **dict.fromkeys(("accuracy", "cluster_accuracy"), math.inf),
-        }
+    weighted = {row.benchmark for row in facts.summary if row.cluster_accuracy is not None}
+    counted = {row.group: row for row in summary_rows(records, weighted.__contains__, intervals=False)}
+    for group in dict.fromkeys([*rows, *counted]):
+        place, row = "/".join(group[1:]), counted.get(group)
         if group not in rows:
-            yield f"run.json has no summary of {place}, and {VERDICTS} has {counted['samples']} verdicts; {AGAIN}"
+            yield f"run.json has no summary of {place}, and {VERDICTS} has {row and row.samples} verdicts; {AGAIN}"
             continue
-        for name, recorded in _counts_of_row(rows[group]).items():
-            if not math.isclose(recorded, counted[name], rel_tol=1e-9):
-                yield f"run.json has {name} {recorded:.6g} of {place}, {VERDICTS} has {counted[name]:.6g}; {AGAIN}"
+        for name in _COMPARED:
+            recorded, value = getattr(rows[group], name), getattr(row, name, 0)
+            if not is_equal(recorded, value):
+                there = f"{VERDICTS} has {shown_value(value)}"
+                yield f"run.json has {name} {shown_value(recorded)} of {place}, {there}; {AGAIN}"
                 break
 
 
-_NUMBERS = (*COUNTS, "items", "samples", "clusters")
+_COMPARED = (*COUNTS, "items", "samples", "clusters", "accuracy", "cluster_accuracy")
 
 
-def _counts_of_row(row: SummaryRow) -> dict[str, float]:
-    """Return what a row says about its group; ``accuracy`` is infinite without an answer."""
-    accuracy = math.inf if row.accuracy is None else row.accuracy
-    counts = {**{name: getattr(row, name) for name in _NUMBERS}, "accuracy": accuracy}
-    return counts if row.cluster_accuracy is None else counts | {"cluster_accuracy": row.cluster_accuracy}
+def is_equal(one: float | None, other: float | None) -> bool:
+    """Return True if two values of a record are the same, up to the rounding of another order of sums."""
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12) or (math.isnan(one) and math.isnan(other))
 
 
-def _counts(records: Sequence[VerdictRecord], weighted: Collection[Group]) -> dict[Group, dict[str, float]]:
-    """Return the counts of each group.
-
-    :param weighted: the groups that have an accuracy over clusters.
-    """
-    # Without a loop in Python over most verdicts: a gate may read 100,000.
-    statuses = status_counts(records)
-    clusters = Counter(
-        Group(*place[:-1]) for place in set(map(attrgetter(*Group._fields, "cluster"), records))
-    )
-    repeated = any(map(attrgetter("sample"), records))
-    members: dict[Group, list[VerdictRecord]] = {}
-    for record in records if repeated or weighted else ():
-        members.setdefault(record.group, []).append(record)
-    counts: dict[Group, dict[str, float]] = {}
-    for group, numbers in statuses.items():
-        samples, correct = sum(numbers.values()), numbers.get("correct", 0)
-        answered = samples - sum(numbers.get(status, 0) for status in UNANSWERED)
-        counts[group] = {
-            **{name: numbers.get(name, 0) for name in STATUSES},
-            "errors": numbers.get("error", 0),
-            "items": samples,
-            "samples": samples,
-            "clusters": clusters[group],
-            "accuracy": correct / answered if answered else math.inf,
-            **(_by_item(members[group]) if repeated or group in weighted else {}),
-        }
-    return counts
-
-
-def _by_item(records: Sequence[VerdictRecord]) -> dict[str, float]:
-    """Return the figures of one group that need its samples by item, and its items by cluster."""
-    items = items_of(records)
-    answered = [item for item in items if item.correct]
-    shares = [item.share for item in answered]
-    means, _ = cluster_means(shares, [item.cluster for item in answered])
-    return {
-        "items": len(items),
-        "accuracy": math.fsum(shares) / len(shares) if shares else math.inf,
-        "cluster_accuracy": math.fsum(means) / len(means) if means else math.inf,
-    }
-
-
-def status_counts(records: Iterable[VerdictRecord]) -> dict[Group, dict[str, int]]:
-    """Return the number of verdicts of each group by status."""
-    counts: dict[Group, dict[str, int]] = {}
-    for (*place, status), number in Counter(map(attrgetter(*Group._fields, "status"), records)).items():
-        counts.setdefault(Group(*place), {})[status] = number
-    return counts
+def shown_value(value: float | None) -> str:
+    """Return a value of a record for a message."""
+    return "no value" if value is None else f"{value:.6g}"
 
 
 def _missing(facts: RunMetadata, records: Sequence[VerdictRecord]) -> Iterator[str]:

@@ -6,7 +6,9 @@ import errno
 import json
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
@@ -21,9 +23,10 @@ _FLAGS = {
     "ab": os.O_WRONLY | os.O_APPEND | os.O_CREAT,
     "a+b": os.O_RDWR | os.O_APPEND | os.O_CREAT,
 }
-#: not on Windows
-_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+#: no link, and no waiting for the other end of a pipe
+_SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
+_LINK = "links are not followed in the folder of a run; put the file itself there"
+_NOT_REGULAR = "only regular files are read and written in the folder of a run; remove this one"
 
 
 @overload
@@ -37,9 +40,7 @@ def open_record_file(path: Path, mode: str = "rb", *, buffering: int = -1) -> IO
         larger than :data:`~pytest_llmprops.records.files.FILES` says; ``strerror`` says so.
     """
     try:
-        if not _NO_LINKS and path.is_symlink():
-            raise OSError(errno.ELOOP, "")
-        descriptor = os.open(path, _FLAGS[mode] | _NO_LINKS | _AT_ONCE, 0o666)
+        descriptor = os.open(path, _FLAGS[mode] | _SAFELY, 0o666)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise OSError(errno.ELOOP, _LINK, str(path)) from None
@@ -61,8 +62,46 @@ def open_record_file(path: Path, mode: str = "rb", *, buffering: int = -1) -> IO
         raise
 
 
-_LINK = "links are not followed in the folder of a run; put the file itself there"
-_NOT_REGULAR = "only regular files are read and written in the folder of a run; remove this one"
+def lock_file(file: IO[bytes], *, shared: bool = False, seconds: float = 0.1) -> bool:
+    """Lock a file until it is closed or this process ends; return False if another process has locked it.
+
+    :param shared: only ask whether a process writes the file. Such a process holds its lock for an instant, so a
+        writer tries again for some ``seconds``.
+    :returns: also True without file locks: on Windows, and on some network file systems.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    kind, end = fcntl.LOCK_SH if shared else fcntl.LOCK_EX, time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if shared or time.monotonic() >= end:
+                return False
+            time.sleep(0.01)
+            continue
+        except OSError:
+            pass
+        return True
+
+
+def append_whole(file: IO[bytes], raw: bytes, size: int) -> None:
+    """Append complete lines to an unbuffered file, and after an error cut it to its earlier ``size``.
+
+    A part of a line would be damage once another line follows it.
+
+    :raises OSError: for example on a full disk.
+    """
+    try:
+        # A disk that is nearly full takes a part.
+        while (written := file.write(raw)) < len(raw):
+            raw = raw[written:]
+    except OSError:
+        with suppress(OSError):
+            file.truncate(size)
+        raise
 
 
 def read_record_file(path: Path) -> bytes:

@@ -1,11 +1,11 @@
-"""``llmprops runs merge``: the shards of a run (``--llm-shard I/N``) as one run."""
+"""One run from several parts: the shards of ``llmprops runs merge``, or the sessions of a resumed run."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -15,23 +15,42 @@ from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Shard
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.core.verdicts import Group, VerdictKey, VerdictRecord
-from pytest_llmprops.records.run import GitState, ModelMetadata, RunMetadata
+from pytest_llmprops.records.files import from_plain
+from pytest_llmprops.records.requests import DiscardedReply, PaidReply, RequestRecord
+from pytest_llmprops.records.run import CallFacts, GitState, ModelMetadata, OldReplies, RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
-from pytest_llmprops.runs.json_lines import open_record_file
-from pytest_llmprops.runs.parts import (
-    MERGED,
-    SAME_OPTIONS,
-    merged_deviations,
-    merged_models,
-    merged_option,
-    summed_calls,
-)
+from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 from pytest_llmprops.runs.reader import Run, computed_metrics
-from pytest_llmprops.runs.record import RunRecord, SearchLog, new_run_folder, remove_record, search_counts
+from pytest_llmprops.runs.record import RunRecord, new_run_folder, remove_record, search_counts
 from pytest_llmprops.runs.summary import remarks_on, summary_rows
 
+#: the entry of a merged run's options that says how to complete it; empty if nothing is missing
+MERGED = "merged"
 AGAIN = "run the shards with the same command except --llm-shard and --llm-run"
+
+
+def shard_steps(facts: RunMetadata) -> str:
+    """Return what completes a merged run; empty if nothing is missing, or the run was not merged."""
+    return str(facts.options.get(MERGED) or "")
+
+
+def _steps(missing: Sequence[str], unfinished: Sequence[Path]) -> str:
+    steps = []
+    if missing:
+        steps.append(f"measure the missing shards with --llm-shard ({first_names(missing)})")
+    if unfinished:
+        names = first_names(map(str, unfinished))
+        steps.append(f"complete the others with 'llmprops run --resume RUN' ({names})")
+    return f"{', '.join(steps)}, then merge all shards again with 'llmprops runs merge'" if steps else ""
+
+
+def merged_problem(facts: RunMetadata) -> str:
+    """Return why a merged run is not resumed, and what to do instead; empty for another run."""
+    if MERGED not in facts.options:
+        return ""
+    steps = shard_steps(facts) or "they are complete and have no errors, so there is nothing to run"
+    return f"was merged from shards; {steps}"
 
 
 @dataclass(frozen=True)
@@ -181,7 +200,7 @@ def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunMe
         complete=not missing and all(part.complete for part in parts),
         models=reduce(merged_models, (part.models for part in parts)),
         helpers=reduce(merged_models, (part.helpers for part in parts)),
-        options={**first.options, "shard": None, "run": None, MERGED: merged_option(missing, unfinished)},
+        options={**first.options, "shard": None, "run": None, MERGED: _steps(missing, unfinished)},
         benchmarks={name: value for part in parts for name, value in part.benchmarks.items()},
         git=None
         if first.git is None
@@ -235,15 +254,124 @@ def _write(folder: Path, facts: RunMetadata, runs: Sequence[Run], records: Seque
         with open(folder / REQUESTS, "wb") as file:
             for path in logs:
                 file.writelines(_whole_lines(path))
-    searches = SearchLog(folder)
-    for run in runs:
-        for search in run.searches:
-            searches.add(search)
-    searches.close()
-    RunRecord(folder, facts, records).finish(facts)
+    RunRecord(folder, facts, records, [search for run in runs for search in run.searches]).finish(facts)
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a file without an incomplete last line, which a killed run leaves."""
     with open_record_file(path) as file:
         yield from (line for line in file if line.endswith(b"\n"))
+
+
+#: the options that decide what is asked and how it is judged, and their names on the command line
+SAME_OPTIONS: Mapping[str, str] = {
+    "protocol": "--llm-protocol",
+    "sets": "--llm-set",
+    "params": "--llm-param",
+    "source": "-o llm_source",
+    "seed": "--llm-seed",
+    "limit": "--llm-limit",
+    "size": "--llm-size",
+    "repeats": "--llm-repeats",
+    "base_url": "--llm-base-url",
+}
+#: of these counters, the highest one counts; all others are added
+_HIGHEST = ("oldest_seconds", "in_flight")
+#: :meth:`CallFacts.with_amount` sets them; ``counted_bytes`` is of one session in progress
+_OF_COST = ("cost_usd", "estimated_usd", "counted_bytes")
+
+
+def summed_calls(one: CallFacts, other: CallFacts) -> CallFacts:
+    """Return the calls of both parts; the cost is unknown if that of a part is."""
+    total: dict[str, Any] = {}
+    amounts = one.amount, other.amount
+    for name in (field.name for field in fields(CallFacts)):
+        if name in _OF_COST:
+            continue
+        first, second = getattr(one, name), getattr(other, name)
+        if name in _HIGHEST:
+            total[name] = max(first, second)
+        elif None in (first, second):
+            # A part without models in process has no requests to them.
+            total[name] = first or second
+        else:
+            total[name] = round(first + second, 9)
+    amount = None if None in amounts else round(sum(filter(None, amounts)), 9)
+    return CallFacts(**total).with_amount(amount)
+
+
+def logged_calls(folder: Path, after: int = 0) -> CallFacts:
+    """Return the calls of a session that could not report them, because it was killed: those that its log has.
+
+    Retries and failed calls are not in the log. Each sample counts as a call.
+
+    :param after: number of bytes of ``requests.jsonl`` whose calls are counted already.
+    :raises DataError: for a damaged line that is not the last.
+    """
+    calls, amount = CallFacts(), 0.0
+
+    def count(row: dict[str, Any]) -> None:
+        nonlocal amount
+        if lines.offset < after or "prefix_id" in row:
+            return
+        is_discarded = "discarded" in row
+        paid: PaidReply
+        if is_discarded:
+            paid = from_plain(DiscardedReply, row)
+        else:
+            paid = request = from_plain(RequestRecord, row)
+            if request.reply.note:
+                # Computed, not called.
+                return
+            calls.requests += 1
+            if request.cached:
+                calls.cache_hits += 1
+                return
+        usage = paid.usage
+        calls.sent += 1
+        calls.answered += not is_discarded
+        calls.prompt_tokens += usage.prompt_tokens
+        calls.completion_tokens += usage.completion_tokens
+        calls.cached_tokens += usage.cached_tokens
+        calls.estimated += usage.estimated
+        calls.unpriced += paid.cost_usd is None
+        amount += paid.cost_usd or 0.0
+
+    lines: JsonLines[None] = JsonLines(folder / REQUESTS, count)
+    for _ in lines:
+        pass
+    return calls.with_amount(None if calls.unpriced else amount)
+
+
+def merged_models(
+    one: Mapping[str, ModelMetadata], other: Mapping[str, ModelMetadata]
+) -> dict[str, ModelMetadata]:
+    """Return the models of both parts by label, with what both know about them; the version is that of ``other``."""
+    merged = {**one, **other}
+    for label in one.keys() & other.keys():
+        first, second = one[label], other[label]
+        served = tuple(dict.fromkeys([*(first.served_as or ()), *(second.served_as or ())]))
+        merged[label] = replace(
+            second,
+            identity=first.identity if second.identity is None else second.identity,
+            pinned=first.pinned if second.pinned is None else second.pinned,
+            served_as=served if first.served_as is not None or second.served_as is not None else None,
+            served_counts=dict(Counter(first.served_counts) + Counter(second.served_counts)),
+            service_tiers=tuple(dict.fromkeys([*first.service_tiers, *second.service_tiers])),
+            old_replies=OldReplies(
+                first.old_replies.older_than_a_day + second.old_replies.older_than_a_day,
+                max(first.old_replies.oldest_seconds, second.old_replies.oldest_seconds),
+            ),
+            newest_reply=max(filter(None, (first.newest_reply, second.newest_reply)), default=None),
+        )
+    return merged
+
+
+def merged_deviations(
+    one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the deviations of both parts by label."""
+    return {
+        label: tuple(dict.fromkeys([*one.get(label, ()), *other.get(label, ())]))
+        for label in {**one, **other}
+    }

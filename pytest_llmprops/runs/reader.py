@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.field_types import COUNTS
 from pytest_llmprops.core.metrics import MetricRow
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_plain, is_too_deep, run_metadata
-from pytest_llmprops.records.rows import SearchRecord, SummaryRow
+from pytest_llmprops.records.rows import SearchRecord
 from pytest_llmprops.records.run import SCHEMA, RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import (
     AGAIN,
+    SEARCHES,
     VERDICTS,
     changed_content,
     file_hashes,
     problems,
-    status_counts,
+    summary_problems,
 )
-from pytest_llmprops.runs.json_lines import TOO_DEEP, JsonLines, open_record_file, read_record_file
-from pytest_llmprops.runs.record import FILE as SEARCHES
+from pytest_llmprops.runs.json_lines import TOO_DEEP, JsonLines, lock_file, open_record_file, read_record_file
 from pytest_llmprops.runs.record import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
 
@@ -106,10 +105,10 @@ def read_run(folder: Path) -> Run:
         lines, truncated = _lines(path, VerdictRecord)
     if facts.summary and not path.exists():
         raise DataError(f"{path}: is missing; copy the run's whole folder")
-    latest = {r.key: r for r in lines}
-    records = tuple(latest.values())
+    records = tuple({r.key: r for r in lines}.values())
+    repeated = [key for key, n in Counter(r.key for r in lines).items() if n > 1]
     hashes = {} if facts.finished is None else file_hashes(folder)
-    inconsistent = (*problems(facts, lines, records, hashes), *changed_content(raw))
+    inconsistent = (*problems(facts, repeated, records, hashes), *changed_content(raw))
     notes = []
     if truncated:
         notes.append("verdicts.jsonl: its last line is truncated and was ignored")
@@ -117,7 +116,7 @@ def read_run(folder: Path) -> Run:
         notes.append(
             f"{len(lines) - len(records)} verdicts were recorded more than once; the last of each counts"
         )
-    facts, settled = _settle(facts, records, lines, writing)
+    facts, settled = _settle(facts, records, len(lines), writing)
     notes += settled
     searches, truncated = _lines(folder / SEARCHES, SearchRecord)
     if truncated:
@@ -172,22 +171,12 @@ def _facts(raw: dict[str, Any], folder: Path) -> RunMetadata:
 
 
 def is_being_written(folder: Path) -> bool:
-    """Return True if a running process is writing the record (see :class:`~.record.RunRecord`).
-
-    Always False if the platform or the file system has no file locks.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return False
+    """Return True if a running process is writing the record; False without file locks."""
     try:
         with open_record_file(folder / VERDICTS) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return not lock_file(file, shared=True)
     except OSError:
         return False
-    return False
 
 
 def _lines(path: Path, kind: type[T]) -> tuple[list[T], bool]:
@@ -197,22 +186,20 @@ def _lines(path: Path, kind: type[T]) -> tuple[list[T], bool]:
 
 
 def _settle(
-    facts: RunMetadata, records: tuple[VerdictRecord, ...], lines: list[VerdictRecord], writing: bool
+    facts: RunMetadata, records: tuple[VerdictRecord, ...], lines: int, writing: bool
 ) -> tuple[RunMetadata, list[str]]:
     """Return ``facts`` with a summary that agrees with the records, and notes on what was changed."""
     notes = []
-    counted = _counts_of_summary(facts.summary)
-    # A case that was reported twice is counted twice in the summary of its session.
-    fits = counted == _counts(lines)
+    fits = not any(summary_problems(facts, records))
     if writing:
         notes.append(f"still being written: {len(records)} verdicts so far")
     elif facts.finished is None:
         notes.append(f"ended without finishing (killed?): {len(records)} verdicts are kept")
     elif not fits and facts.summary:
-        expected, present = sum(counted.values()), len(lines)
-        if present < expected:
+        expected = sum(row.samples for row in facts.summary)
+        if lines < expected:
             notes.append(
-                f"verdicts.jsonl is cut short: {present} verdicts of {expected}; counted as incomplete"
+                f"verdicts.jsonl is cut short: {lines} verdicts of {expected}; counted as incomplete"
             )
             facts = replace(facts, complete=False)
         else:
@@ -220,31 +207,13 @@ def _settle(
     elif not facts.complete:
         of = f" of {facts.expected}" if isinstance(facts.expected, int) else ""
         notes.append(f"incomplete: {len(records)}{of} cases have a verdict")
-    if fits and len(lines) == len(records):
+    if fits:
         return facts, notes
     if not facts.summary and facts.finished is not None and records:
         notes.append("run.json has no summary; it was computed from the verdicts")
     metrics, unknown = computed_metrics(records)
     summary = summary_rows(records, cluster_weighted(facts))
     return replace(facts, summary=summary, metrics=metrics), notes + unknown
-
-
-def _counts(records: Iterable[VerdictRecord]) -> Counter[tuple[str, ...]]:
-    return Counter(
-        {
-            (*group, "errors" if status == "error" else status): count
-            for group, statuses in status_counts(records).items()
-            for status, count in statuses.items()
-        }
-    )
-
-
-def _counts_of_summary(rows: Iterable[SummaryRow]) -> Counter[tuple[str, ...]]:
-    total: Counter[tuple[str, ...]] = Counter()
-    for row in rows:
-        counts = {name: getattr(row, name) for name in COUNTS}
-        total.update({(*row.group, name): count for name, count in counts.items() if count})
-    return total
 
 
 def computed_metrics(records: Sequence[VerdictRecord]) -> tuple[tuple[MetricRow, ...], list[str]]:

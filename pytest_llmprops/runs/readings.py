@@ -1,24 +1,33 @@
-"""How the replies of a run were read: by which rules, why some were not, and how often a person disagrees."""
+"""How the replies of a run were read: by which rules, why some were not, and what people say about it.
+
+People's marks are in ``review.jsonl`` beside the run's record.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.numbers import count, counted, percent
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.core.texts import one_line, visible
 from pytest_llmprops.core.verdicts import READ_ALIKE, READ_BY, VerdictKey, VerdictRecord, text_in
+from pytest_llmprops.records.files import from_plain, line, plain
 from pytest_llmprops.records.rows import Review
+from pytest_llmprops.runs.json_lines import JsonLines, append_whole, lock_file, open_record_file
 from pytest_llmprops.statistics.intervals import wilson
 
+REVIEWS = "review.jsonl"
 #: With a larger share of unread replies, or of replies that two rules read differently, a remark warns.
 MANY = 0.05
 #: With at least this share of equal answers to different questions, a remark warns.
@@ -229,3 +238,55 @@ def _no_better_than_chance(benchmark: Benchmark, records: Sequence[VerdictRecord
     return [
         f"{share} of {counted(len(records), 'answer')} are correct, which is not above chance ({percent(chance)})"
     ]
+
+
+def shown_review(review: Review) -> dict[str, Any]:
+    """Return a mark as pages have it: control characters in its texts are spelled out."""
+    return {k: visible(v) if isinstance(v, str) else v for k, v in plain(review).items()}
+
+
+def read_reviews(folder: Path, run_id: str) -> dict[VerdictKey, Review]:
+    """Return the marks on a run by verdict; empty without ``review.jsonl``.
+
+    Lines on other runs are ignored, and so is a truncated last line. A mark without opinion and note deletes an
+    earlier one.
+
+    :raises DataError: for a damaged line that is not the last.
+    """
+    marks = JsonLines(folder / REVIEWS, partial(from_plain, Review))
+    latest = {review.key: review for review in marks if review.run == run_id}
+    return {key: review for key, review in latest.items() if review.says_status or review.note}
+
+
+def append_review(folder: Path, review: Review) -> None:
+    """Append a mark to ``review.jsonl`` beside a run, and return when it is on the disk. Several processes may append.
+
+    :raises OSError: if the mark cannot be written, for example on a full disk. The file then has its earlier lines.
+        Also if the file is a link or is not a regular file.
+    """
+    with open_record_file(folder / REVIEWS, "a+b", buffering=0) as file:
+        lock_file(file, seconds=math.inf)
+        file.seek(0)
+        text = file.read()
+        size = text.rfind(b"\n") + 1
+        if _is_json(text[size:]):
+            # A person wrote the last line without a line end.
+            file.write(b"\n")
+            size = len(text) + 1
+        elif size < len(text):
+            # A process was killed while it wrote.
+            file.truncate(size)
+        append_whole(file, line(review), size)
+        try:
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(size)
+            raise
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

@@ -12,7 +12,6 @@ import re
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -26,12 +25,9 @@ from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.records.files import FILES, from_plain, line, plain
 from pytest_llmprops.records.rows import SearchCounts, SearchRecord
 from pytest_llmprops.records.run import GitState, RunMetadata
-from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS, file_hashes, problems, run_json
-from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
+from pytest_llmprops.runs.integrity import REQUESTS, SEARCHES, VERDICTS, file_hashes, problems, run_json
+from pytest_llmprops.runs.json_lines import JsonLines, append_whole, lock_file, open_record_file
 
-FILE = "searches.jsonl"
-#: bytes that are read at once to find a line again
-_BLOCK = 1 << 14
 #: remark on a counterexample that more calls might have made smaller
 CUT_SHORT = "; the calls were spent before it was shrunk further"
 
@@ -47,55 +43,6 @@ def counterexample_text(record: SearchRecord) -> str:
     if record.not_repeated is not None:
         text = f"not repeated: {text}"
     return text + (CUT_SHORT if record.spent else "")
-
-
-class SearchLog:
-    """The searches of one run; each is flushed when it is added."""
-
-    def __init__(self, folder: Path, kept: Sequence[SearchRecord] | None = None) -> None:
-        """Begin the file.
-
-        :param kept: the searches that stay in the record of a resumed run; None for a new run.
-        """
-        self._path = folder / FILE
-        self._file: IO[bytes] | None = None
-        self._records: dict[tuple[str, str, str, str], SearchRecord] = {}
-        if kept is not None and os.path.lexists(self._path):
-            with replacing(self._path, sync=True) as draft:
-                draft.write_bytes(b"".join(map(line, kept)))
-            self._records = {record.key: _without_evidence(record) for record in kept}
-
-    def add(self, record: SearchRecord) -> None:
-        """Append a search.
-
-        :raises OSError: on a full disk; earlier lines are complete.
-        """
-        self._records[record.key] = _without_evidence(record)
-        if self._file is None:
-            self._file = open_record_file(self._path, "ab")
-        self._file.write(line(record))
-        self._file.flush()
-
-    @property
-    def records(self) -> list[SearchRecord]:
-        """One record per item and property; what it found has only its ``why`` and its replications."""
-        return list(self._records.values())
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-def _without_evidence(record: SearchRecord) -> SearchRecord:
-    """Return the search without its evidence, of which a long run would collect too much in memory."""
-    kept = ("why", "replications", "replicated")
-    counterexample, not_repeated = (
-        found and {name: value for name, value in found.items() if name in kept}
-        for found in (record.counterexample, record.not_repeated)
-    )
-    return replace(record, counterexample=counterexample, not_repeated=not_repeated)
 
 
 def search_counts(records: Iterable[SearchRecord]) -> tuple[SearchCounts, ...]:
@@ -170,7 +117,7 @@ def _check_free(requested: str) -> None:
     folder = Path(requested)
     check_no_record(folder)
     check_no_links(folder)
-    for path in (folder / name for name in (VERDICTS, REQUESTS, FILE)):
+    for path in (folder / name for name in (VERDICTS, REQUESTS, SEARCHES)):
         # A run that was killed before its first run.json leaves empty files. The same command then runs.
         if path.is_dir() or (path.exists() and path.stat().st_size):
             raise UsageError(
@@ -213,21 +160,28 @@ def unusable(folder: Path, error: OSError) -> UsageError:
 class RunRecord:
     """The record of a run in progress. Verdicts are flushed one by one; ``run.json`` is replaced atomically.
 
-    The verdicts are not kept in memory, only where the last one of each item and sample begins in the file.
+    The verdicts are not kept in memory, only a hash of the last line of each item and sample.
     """
 
-    def __init__(self, folder: Path, facts: RunMetadata, kept: Sequence[VerdictRecord] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        facts: RunMetadata,
+        kept: Sequence[VerdictRecord] | None = None,
+        kept_searches: Sequence[SearchRecord] = (),
+    ) -> None:
         """Begin the record.
 
         :param kept: the verdicts that stay in the record of a resumed run; None for a new run.
+        :param kept_searches: the searches that stay.
         """
         self.folder = folder
         self.facts = facts
-        #: verdicts that a later one on the same item and sample replaced; a gate does not judge such a record
-        self.replaced: list[VerdictRecord] = []
-        #: number of items and samples that have a verdict
-        self.count = 0
-        self._places: dict[VerdictKey, int] = {}
+        #: items and samples with a second, different verdict; a gate does not judge such a record
+        self.repeated: list[VerdictKey] = []
+        self._latest: dict[VerdictKey, int] = {}
+        self._search_file: IO[bytes] | None = None
+        self._searches = {search.key: search for search in kept_searches}
         self._digest = hashlib.sha256()
         #: bytes of the file that have complete lines
         self._size = 0
@@ -238,8 +192,17 @@ class RunRecord:
             with replacing(folder / VERDICTS, sync=True) as draft:
                 draft.write_bytes(raw)
             self._note_all(kept, raw)
+            if kept_searches or os.path.lexists(folder / SEARCHES):
+                with replacing(folder / SEARCHES, sync=True) as draft:
+                    draft.write_bytes(b"".join(map(line, kept_searches)))
         self._verdicts = open_record_file(folder / VERDICTS, "a+b", buffering=0)
-        _lock(self._verdicts)
+        # Without file locks, a run that is being written looks like one that was killed.
+        lock_file(self._verdicts)
+
+    @property
+    def count(self) -> int:
+        """Number of items and samples that have a verdict."""
+        return len(self._latest)
 
     @property
     def records(self) -> list[VerdictRecord]:
@@ -249,6 +212,11 @@ class RunRecord:
         """
         lines = JsonLines(self.folder / VERDICTS, partial(from_plain, VerdictRecord))
         return list({record.key: record for record in lines}.values())
+
+    @property
+    def searches(self) -> list[SearchRecord]:
+        """The searches so far, one per item and property."""
+        return list(self._searches.values())
 
     @property
     def is_changed(self) -> bool:
@@ -264,14 +232,23 @@ class RunRecord:
         :raises OSError: on a full disk; earlier lines are complete.
         """
         raw, key = line(record), record.key
-        before = self._latest(key)
-        if before is not None:
-            if before == from_plain(VerdictRecord, json.loads(raw)):
+        if key in self._latest:
+            if self._latest[key] == hash(raw):
                 return
-            self.replaced.append(before)
-        self._append(raw)
+            self.repeated.append(key)
+        append_whole(self._verdicts, raw, self._size)
         self._note(key, raw)
-        self.count += before is None
+
+    def add_search(self, search: SearchRecord) -> None:
+        """Append a search.
+
+        :raises OSError: on a full disk; earlier lines are complete.
+        """
+        self._searches[search.key] = search
+        if self._search_file is None:
+            self._search_file = open_record_file(self.folder / SEARCHES, "ab")
+        self._search_file.write(line(search))
+        self._search_file.flush()
 
     def add_lines(self, lines: str, records: Sequence[VerdictRecord] | None = None) -> None:
         """Append the verdicts of a case that has many.
@@ -282,47 +259,20 @@ class RunRecord:
         if records is None:
             rows = json.loads("[" + lines.rstrip("\n").replace("\n", ",") + "]")
             records = [from_plain(VerdictRecord, row) for row in rows]
-        if any(self._latest(record.key) is not None for record in records):
+        if any(record.key in self._latest for record in records):
             for record in records:
                 self.add(record)
             return
         raw = lines.encode("utf-8", "replace")
-        self._append(raw)
+        append_whole(self._verdicts, raw, self._size)
         self._note_all(records, raw)
-
-    def _latest(self, key: VerdictKey) -> VerdictRecord | None:
-        """Return the last verdict with this key; None if there is none, or if it cannot be read any more."""
-        place = self._places.get(key)
-        if place is not None:
-            with suppress(ValueError):
-                return from_plain(VerdictRecord, json.loads(self._line_at(place)))
-        return None
-
-    def _line_at(self, place: int) -> bytes:
-        line = b""
-        self._verdicts.seek(place)
-        while b"\n" not in line and (more := self._verdicts.read(_BLOCK)):
-            line += more
-        return line.partition(b"\n")[0]
-
-    def _append(self, raw: bytes) -> None:
-        try:
-            # A disk that is nearly full takes a part.
-            while (written := self._verdicts.write(raw)) < len(raw):
-                raw = raw[written:]
-        except OSError:
-            # A part of a line would be damage once another line follows it.
-            with suppress(OSError):
-                self._verdicts.truncate(self._size)
-            raise
 
     def _note_all(self, records: Sequence[VerdictRecord], raw: bytes) -> None:
         for record, own in zip(records, raw.splitlines(keepends=True), strict=True):
             self._note(record.key, own)
-        self.count += len(records)
 
     def _note(self, key: VerdictKey, raw: bytes) -> None:
-        self._places[key] = self._size
+        self._latest[key] = hash(raw)
         self._size += len(raw)
         self._digest.update(raw)
 
@@ -337,7 +287,7 @@ class RunRecord:
 
     def problems(self, facts: RunMetadata, records: Sequence[VerdictRecord]) -> list[str]:
         """Return what is inconsistent in the record of these :meth:`finished` facts and :attr:`records`."""
-        return problems(facts, [*self.replaced, *records], records, file_hashes(self.folder))
+        return problems(facts, self.repeated, records, file_hashes(self.folder))
 
     def write_facts(self) -> None:
         """Replace ``run.json`` atomically."""
@@ -345,6 +295,9 @@ class RunRecord:
             draft.write_text(run_json(plain(self.facts)), encoding="utf-8", errors="replace")
 
     def close(self) -> None:
+        """Close the files, which releases the lock; safe to call twice."""
+        if self._search_file is not None:
+            self._search_file.close()
         self._verdicts.close()
 
     def finish(self, facts: RunMetadata) -> None:
@@ -354,36 +307,7 @@ class RunRecord:
             self.write_facts()
         finally:
             # Last, because closing releases the lock. A reader then sees either a locked or a finished record.
-            self._verdicts.close()
-
-
-def _lock(file: IO[bytes]) -> None:
-    """Lock ``file`` until it is closed or this process ends.
-
-    Readers hold their shared lock only for an instant. Without file locks, a run that is being written looks like
-    one that was killed.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return
-    with suppress(OSError):
-        _take_lock(file, fcntl)
-
-
-def _take_lock(file: IO[bytes], fcntl: Any) -> None:
-    """Lock ``file``. A reader that asks whether the file is locked holds a lock for an instant, so try again.
-
-    :raises BlockingIOError: if another process has locked the file. :raises OSError: without file locks.
-    """
-    for attempt in range(10):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if attempt == 9:
-                raise
-            time.sleep(0.01)
+            self.close()
 
 
 def remove_record(folder: Path) -> None:
@@ -394,31 +318,19 @@ def remove_record(folder: Path) -> None:
         folder.rmdir()
 
 
-def lock_verdicts(folder: Path) -> IO[bytes] | None:
+def lock_verdicts(folder: Path) -> IO[bytes]:
     """Open the verdicts of a record and lock them until the file is closed, so that no other process resumes it.
-
-    Return None without file locks.
 
     :raises UsageError: if a process is writing the record, or the file cannot be written.
     """
-    try:
-        import fcntl
-    except ImportError:
-        return None
     path = folder / VERDICTS
     try:
         file = open_record_file(path, "ab")
+        # A process that resumes the run has replaced the file that it locked.
+        if lock_file(file) and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            return file
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    try:
-        _take_lock(file, fcntl)
-        # A process that resumes the run has replaced the file that it locked.
-        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            return file
-    except BlockingIOError:
-        pass
-    except OSError:
-        return file
     file.close()
     raise UsageError(f"{folder}: another process is writing this run; wait until it ends")
 
@@ -454,15 +366,11 @@ def versions() -> dict[str, str]:
 
 def git_state(folder: Path) -> GitState | None:
     """Return the commit of the repository at ``folder`` and whether it has changes; None outside a repository."""
+    command = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch"]
     try:
-        commit = subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10
-        )
-        status = subprocess.run(
-            ["git", "-C", str(folder), "status", "--porcelain"], capture_output=True, text=True, timeout=10
-        )
+        status = subprocess.run(command, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if commit.returncode:
-        return None
-    return GitState(commit.stdout.strip(), dirty=bool(status.stdout.strip()))
+    commit = re.search(r"^# branch\.oid ([0-9a-f]+)$", status.stdout, re.MULTILINE)
+    is_dirty = any(not line.startswith("#") for line in status.stdout.splitlines())
+    return None if commit is None else GitState(commit[1], is_dirty)

@@ -26,7 +26,7 @@ from pytest_llmprops.statistics.intervals import mean_interval
 
 
 def summary_rows(
-    records: Iterable[VerdictRecord], is_weighted: IsWeighted | None = None
+    records: Iterable[VerdictRecord], is_weighted: IsWeighted | None = None, *, intervals: bool = True
 ) -> tuple[SummaryRow, ...]:
     """Return one row per model, benchmark, task, language and source, in order of first appearance.
 
@@ -35,23 +35,24 @@ def summary_rows(
 
     :param is_weighted: whether each cluster of a benchmark counts once, which adds ``cluster_accuracy``; by default
         as the installed benchmarks say.
+    :param intervals: False leaves out the intervals, which take most of the time.
     """
     is_weighted = is_weighted or cluster_weighted()
     groups: dict[Group, list[VerdictRecord]] = {}
     for record in records:
         groups.setdefault(record.group, []).append(record)
-    return tuple(_row(key, members, is_weighted(key.benchmark)) for key, members in groups.items())
+    return tuple(_row(key, members, is_weighted(key.benchmark), intervals) for key, members in groups.items())
 
 
-def _row(group: Group, members: Sequence[VerdictRecord], by_cluster: bool) -> SummaryRow:
+def _row(group: Group, members: Sequence[VerdictRecord], by_cluster: bool, intervals: bool) -> SummaryRow:
     counts = Counter(record.status for record in members)
     items = items_of(members)
     answered = [item for item in items if item.correct]
     scores = [item.share for item in answered]
     clusters = [item.cluster for item in answered]
-    interval = mean_interval(scores, clusters) if answered else None
+    interval = mean_interval(scores, clusters) if answered and intervals else None
     means = cluster_means(scores, clusters) if answered and by_cluster else None
-    limits = None if means is None else mean_interval(*means)
+    limits = mean_interval(*means) if means is not None and intervals else None
     variance = variance_of(answered)
     return SummaryRow(
         *group,

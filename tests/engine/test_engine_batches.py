@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -15,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.batch import batches
-from pytest_llmprops.engine.batch.ledger import Entry, Ledger, ledger_path
-from pytest_llmprops.engine.batch.submit import Submitter
+from pytest_llmprops.engine.batch.ledger import ledger_path
+from pytest_llmprops.engine.batch.submit import BatchedModel
 from pytest_llmprops.models.api.anthropic import AnthropicBatches
 from pytest_llmprops.models.api.openai import OpenAIBatches
-from pytest_llmprops.runs.parts import logged_calls
+from pytest_llmprops.runs.merge import logged_calls
 from tests.support.batch_runs import BatchRun, sums
 from tests.support.batch_server import BatchServer, Line
 from tests.support.message_batches import MessageBatchServer
@@ -45,11 +44,11 @@ def right(count: int) -> list[str]:
 
 
 def test_no_reply_of_a_batch_shows_a_secret(
-    start_any: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Replies of batches are cleaned as those of calls."""
     monkeypatch.setenv("OTHER_API_KEY", "echo-1-secret-2")
-    server = start_any(answer="echo")
+    server = start_batch_server(answer="echo")
     prompts = [f"{n} ECHO-1-secret-2" for n in range(3)]
     run = BatchRun(server, tmp_path, [Chat.user(prompt, max_tokens=8) for prompt in prompts])
     assert run.texts == ["0 [key]", "1 [key]", "2 [key]"]
@@ -142,9 +141,9 @@ def test_result_lines_may_be_repeated_unknown_unreadable_and_missing(
     assert len(set(run.texts)) > 10
 
 
-def test_refused_lines_are_errors_of_their_items(start_any: Start, tmp_path: Path) -> None:
+def test_refused_lines_are_errors_of_their_items(start_batch_server: Start, tmp_path: Path) -> None:
     """A line with status 400 is an error at once, one with status 500 after three batches; no error is stored."""
-    server = start_any(failing={"3 + 1 =": 400, "4 + 1 =": 500})
+    server = start_batch_server(failing={"3 + 1 =": 400, "4 + 1 =": 500})
     run = BatchRun(server, tmp_path, sums(8))
     errors = {n: str(r) for n, r in enumerate(run.results) if isinstance(r, BackendError)}
     assert errors.keys() == {3, 4}
@@ -153,16 +152,6 @@ def test_refused_lines_are_errors_of_their_items(start_any: Start, tmp_path: Pat
     assert server.sizes == [7, 1, 1]
     server.failing.clear()
     assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
-
-
-def test_a_batch_without_an_output_file_has_only_errors(start_batch_server: Start, tmp_path: Path) -> None:
-    """A batch may be completed without an output file."""
-    prompts = {f"{n} + 1 =": 400 for n in range(1, 6)}
-    server = start_batch_server(failing=prompts)
-    run = BatchRun(server, tmp_path, sums(6))
-    assert isinstance(run.results[0], Reply)
-    assert all(isinstance(result, BackendError) for result in run.results[1:])
-    assert [batch["output_file_id"] for batch in server.batches.values()] == [None]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +198,9 @@ def test_a_server_that_returns_fewer_samples_is_asked_again(
     assert {body.get("n") for body in server.bodies} == {3, None}
 
 
-def test_each_wave_has_the_requests_that_the_last_replies_led_to(start_any: Start, tmp_path: Path) -> None:
+def test_each_wave_has_the_requests_that_the_last_replies_led_to(
+    start_batch_server: Start, tmp_path: Path
+) -> None:
     """Requests that depend on replies form the next wave: a chain of three is three waves."""
 
     async def chain(ask: Any, number: int) -> str:
@@ -218,7 +209,7 @@ def test_each_wave_has_the_requests_that_the_last_replies_led_to(start_any: Star
             text = (await ask("m", "subject", Chat.user(f"{number}{text} + 1 =", temperature=0.0))).text
         return text
 
-    server = start_any()
+    server = start_batch_server()
     run = BatchRun(server, tmp_path, range(1, 9), case=chain)
     expected = [""] * 8
     for _ in range(3):
@@ -229,49 +220,9 @@ def test_each_wave_has_the_requests_that_the_last_replies_led_to(start_any: Star
     assert server.sizes == [8, 8, 7]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a store for two runs."""
-    # The folder of the ledger of a database.
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    if request.param == "postgres":
-        return str(request.getfixturevalue("database"))
-    return str(tmp_path / "replies.sqlite")
-
-
-@pytest.mark.parametrize("delay", [0.0, 0.3], ids=["at-once", "slow-creation"])
-def test_two_runs_with_one_store_submit_each_request_once(
-    start_batch_server: Start, tmp_path: Path, store: str, delay: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A request in an open batch of another run is not submitted again; its reply is taken from there.
-
-    Also not while the provider creates that batch, and the other run looks for it in the list.
-    """
-    create, delays = OpenAIBatches.create, iter([delay])
-
-    async def created(self: OpenAIBatches, *values: Any) -> Any:
-        await asyncio.sleep(next(delays, 0.0))
-        return await create(self, *values)
-
-    monkeypatch.setattr(OpenAIBatches, "create", created)
-    server = start_batch_server(polls=3)
-    runs = [BatchRun(server, tmp_path, r, is_begun=False, store=store) for r in (sums(12), sums(20)[4:])]
-
-    async def both() -> list[Any]:
-        return list(await asyncio.gather(*(run.work() for run in runs)))
-
-    first, second = asyncio.run(asyncio.wait_for(both(), 60))
-    assert [reply.text for reply in first] == right(12)
-    assert [reply.text for reply in second] == right(20)[4:]
-    assert set(server.batched.values()) == {1}
-    for run, requests in zip(runs, (12, 16), strict=True):
-        counts = run.report["counters"]
-        assert counts["sent"] + counts["adopted"] + counts["cache_hits"] == counts["requests"] == requests
-
-
-def test_replies_of_a_run_that_has_ended_are_counted(start_any: Start, tmp_path: Path) -> None:
+def test_replies_of_a_run_that_has_ended_are_counted(start_batch_server: Start, tmp_path: Path) -> None:
     """Each request of a run that goes on with the batches of another one is in exactly one count."""
-    server = start_any(polls=8)
+    server = start_batch_server(polls=8)
     first = BatchRun(server, tmp_path, sums(40), batch_wait=0.0)
     assert "run the same command again to continue" in first.stopped
     assert [first.report["counters"][name] for name in ("sent", "adopted", "answered")] == [40, 0, 1]
@@ -282,28 +233,6 @@ def test_replies_of_a_run_that_has_ended_are_counted(start_any: Start, tmp_path:
     assert [counts[name] for name in ("requests", "adopted", "cache_hits", "sent")] == [50, 39, 1, 10]
     assert counts["answered"] == 49
     assert set(server.paid.values()) == {1}
-
-
-def test_a_batch_that_ended_meanwhile_is_not_submitted_again(
-    start_batch_server: Start, tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What another run has asked since it was looked up is taken from the store, and only the rest is sent."""
-    server = start_batch_server()
-    try_shapes, texts = Submitter._try_shapes, list[str]()  # noqa: SLF001
-
-    async def meanwhile(self: Submitter, *values: Any) -> bool:
-        if not texts:
-            texts.append("")
-            other = BatchRun(server, tmp_path, sums(15)[3:], is_begun=False, store=store)
-            texts[:] = [reply.text for reply in await other.work()]
-        return await try_shapes(self, *values)
-
-    monkeypatch.setattr(Submitter, "_try_shapes", meanwhile)
-    run = BatchRun(server, tmp_path, sums(12), store=store)
-    assert texts == right(15)[3:]
-    assert run.texts == right(12)
-    assert server.sizes == [11, 2]
-    assert set(server.batched.values()) == {1}
 
 
 @pytest.mark.parametrize(("limit", "value"), [("most_lines", 4), ("most_bytes", 700)])
@@ -363,9 +292,9 @@ def test_calls_and_lines_count_for_the_budget(start_batch_server: Start, tmp_pat
 
 
 # A line is estimated at 2 prompt and 8 completion tokens, at half of 10 and 20 USD per million: 0.0000888 USD.
-def test_a_wave_above_the_limit_of_costs_is_not_submitted(start_any: Start, tmp_path: Path) -> None:
+def test_a_wave_above_the_limit_of_costs_is_not_submitted(start_batch_server: Start, tmp_path: Path) -> None:
     """A wave whose estimate at half the price exceeds ``--llm-max-cost`` costs nothing; a smaller one is sent."""
-    server = start_any()
+    server = start_batch_server()
     run = BatchRun(server, tmp_path, sums(10), max_cost=0.0008)
     assert run.stopped.startswith(
         "--llm-max-cost 0.0008: the next 10 requests would cost about 0.0009 USD in batches; raise the limit"
@@ -374,9 +303,9 @@ def test_a_wave_above_the_limit_of_costs_is_not_submitted(start_any: Start, tmp_
     assert BatchRun(server, tmp_path, sums(10), max_cost=0.001).texts == right(10)
 
 
-def test_open_batches_count_for_the_limit_of_costs(start_any: Start, tmp_path: Path) -> None:
+def test_open_batches_count_for_the_limit_of_costs(start_batch_server: Start, tmp_path: Path) -> None:
     """A wave is also refused if it exceeds the limit together with the replies and the open batches so far."""
-    server = start_any(polls=-1)
+    server = start_batch_server(polls=-1)
     BatchRun(server, tmp_path, sums(10), batch_wait=0)
     run = BatchRun(server, tmp_path, sums(14), max_cost=0.001)
     assert "the next 4 requests would cost about 0.0004 USD in batches after 0.0008 USD so far" in run.stopped
@@ -398,8 +327,8 @@ def test_a_batch_whose_creation_was_not_confirmed_is_found(
     """If the answer to the creation is lost, the batch is found and not created twice."""
     create, lost = api.create, []
 
-    async def losing(self: Any, uploaded: Any, mark: str) -> Any:
-        await create(self, uploaded, mark)
+    async def losing(self: Any, lines: Any, mark: str) -> Any:
+        await create(self, lines, mark)
         lost.append(mark)
         raise BackendError("connection lost", kind="connection", transient=True)
 
@@ -411,7 +340,7 @@ def test_a_batch_whose_creation_was_not_confirmed_is_found(
         assert [batch["metadata"] for batch in server.batches.values()] == [{"llmprops": lost[0]}]
 
 
-async def failing_create(self: Any, uploaded: Any, mark: str) -> Any:
+async def failing_create(self: Any, lines: Any, mark: str) -> Any:
     """Fail as a provider that creates no batch."""
     raise BackendError("status 500", kind="status 500", transient=True)
 
@@ -419,20 +348,18 @@ async def failing_create(self: Any, uploaded: Any, mark: str) -> Any:
 def test_a_provider_that_creates_no_batch_stops_the_run(
     start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lines are not uploaded for ever; the next run submits them."""
-
+    """The lines are not sent for ever; the next run submits them."""
     server = start_batch_server()
     with monkeypatch.context() as patched:
         patched.setattr(OpenAIBatches, "create", failing_create)
         run = BatchRun(server, tmp_path, sums(8), retries=2)
     assert run.stopped == "m: no batch was created, 3 times: status 500"
-    assert len(server.files) == 3
     assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
 
 
-def test_a_ledger_on_a_full_disk_stops_the_run_in_one_line(start_any: Start, tmp_path: Path) -> None:
+def test_a_ledger_on_a_full_disk_stops_the_run_in_one_line(start_batch_server: Start, tmp_path: Path) -> None:
     """A batch whose intent cannot be written is not submitted; the line names the ledger and the fix."""
-    server, store = start_any(), str(tmp_path / "replies.sqlite")
+    server, store = start_batch_server(), str(tmp_path / "replies.sqlite")
     connect = sqlite3.connect
 
     def small(path: Any, *args: Any, **options: Any) -> sqlite3.Connection:
@@ -477,57 +404,50 @@ def test_the_ledger_of_a_database_is_named_without_its_password() -> None:
     assert first == second != ledger_path("postgresql://me:one@host/other")
 
 
-def test_requests_that_fail_as_calls_cost_no_batch(start_any: Start, tmp_path: Path) -> None:
+def test_requests_that_fail_as_calls_cost_no_batch(start_batch_server: Start, tmp_path: Path) -> None:
     """While the calls of a shape fail, none of its lines is submitted; 20 failures in a row stop the run."""
-    server = start_any()
+    server = start_batch_server()
     run = BatchRun(server, tmp_path, sums(30), spec=f"{server.spec.partition(':')[0]}:too-long")
     assert "20 calls in a row failed, the last with: the API refuses the request" in run.stopped
     assert server.sizes == []
 
 
 def test_lines_that_cannot_be_written_stop_the_run(
-    start_any: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk stops the run with one line and leaves no file behind; the next run submits the lines."""
+    """A full disk stops the run with one line; the next run submits the lines."""
 
-    def full(self: Submitter, *values: Any) -> Any:
+    def full(self: BatchedModel, *values: Any) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    server = start_any()
+    server = start_batch_server()
     with monkeypatch.context() as patched:
-        patched.setattr(Submitter, "_write", full)
+        patched.setattr(BatchedModel, "_write", full)
         run = BatchRun(server, tmp_path, sums(8))
-    ledger = ledger_path(str(tmp_path / "replies.sqlite"))
-    assert run.stopped == (
-        f"batches: ledger of batches {ledger}: No space left on device; free disk space and run again"
-    )
+    assert run.stopped == "batches: the lines cannot be written: No space left on device"
     assert server.sizes == []
     assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
     assert set(server.paid.values()) == {1}
-    assert [path for path in tmp_path.iterdir() if path.name.startswith(f"{ledger.name}.")] == []
 
 
-def test_the_ledger_refuses_a_batch_with_a_request_of_another(tmp_path: Path) -> None:
-    """It looks at every sample of a line, not only at the first."""
-    entry = Entry("one", "a", "m", "openai:m", "", 0.0, (), 0)
-    with closing(Ledger(tmp_path / "ledger")) as ledger:
-        assert ledger.add(entry, {"line": ["k1", "k2"]})
-        assert not ledger.add(replace(entry, mark="two"), {"line": ["k0", "k2"], "free": ["k3"]})
-        assert ledger.owners(["k0", "k2", "k3"]) == {"k2": "one"}
-        assert [batch.mark for batch in ledger.open_batches()] == ["one"]
+def test_one_run_at_a_time_uses_the_batches_of_a_model(start_batch_server: Start, tmp_path: Path) -> None:
+    """Of two runs with the same store, one ends with one line and submits nothing; with another model, it goes on."""
+    server = start_batch_server(polls=3)
+    runs = [
+        BatchRun(server, tmp_path, sums(12), is_begun=False, spec=spec)
+        for spec in (server.spec, server.spec, "openai:other")
+    ]
 
+    async def all_runs() -> list[list[Any]]:
+        return await asyncio.gather(*(run.work() for run in runs))
 
-def test_a_batch_is_being_prepared_while_its_process_lives(tmp_path: Path) -> None:
-    """The lock on its lines says so to every process; what a killed process left behind is removed."""
-    with closing(Ledger(tmp_path / "ledger")) as ledger, closing(Ledger(tmp_path / "ledger")) as other:
-        with ledger.draft("one") as file:
-            assert oct(os.fstat(file.fileno()).st_mode & 0o777) == "0o600"
-            assert other.is_being_prepared("one")
-        assert not other.is_being_prepared("one")
-        left = tmp_path / "ledger.two"
-        left.write_bytes(b"lines")
-        assert not other.is_being_prepared("two")
-        assert not left.exists()
+    *same, other = asyncio.run(asyncio.wait_for(all_runs(), 60))
+    done, refused = sorted(same, key=lambda results: isinstance(results[0], RunStopped))
+    assert [reply.text for reply in done] == [reply.text for reply in other] == right(12)
+    assert {str(result) for result in refused} == {
+        "m: another run with this reply store uses the model's batches; wait until it has ended"
+    }
+    assert set(server.batched.values()) == {2}
 
 
 def test_a_run_does_not_leave_while_a_batch_is_undecided(

@@ -60,6 +60,29 @@ async def capitals(label: str, role: str, request: Request) -> Reply:
     return Reply(request.prompt.upper(), key=f"key of {request.prompt}")
 
 
+class Broker:
+    """What an evaluator needs of a broker; keeps the reasons to stop."""
+
+    def __init__(self) -> None:
+        self.stops: list[str] = []
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+    async def stop(self, reason: str) -> None:
+        """Keep the reason."""
+        self.stops.append(reason)
+
+
+def evaluator_of(
+    loop: LoopThread, answer: Answer, *cases: Case, window: int = 1, keeps_calls: bool = True
+) -> Evaluator:
+    """Return an evaluator with submitted cases."""
+    evaluator = Evaluator(loop.loop, Broker(), answer, window=window, keeps_calls=keeps_calls)
+    evaluator.submit(cases)
+    return evaluator
+
+
 @pytest.fixture
 def loop() -> Iterator[LoopThread]:
     """Yield a running event loop."""
@@ -70,8 +93,7 @@ def loop() -> Iterator[LoopThread]:
 
 def outcomes(loop: LoopThread, answer: Answer, *cases: Case, window: int = 8) -> list[Outcome]:
     """Return the outcomes of ``cases``, fetched in order."""
-    evaluator = Evaluator(loop.loop, answer, window=window)
-    evaluator.submit(cases)
+    evaluator = evaluator_of(loop, answer, *cases, window=window)
     results = [evaluator.outcome(c, timeout=60) for c in cases]
     loop.call(evaluator.close(), 60)
     return results
@@ -83,20 +105,6 @@ def test_every_case_gets_its_own_outcome(loop: LoopThread) -> None:
     assert [o.verdict.given for o in results if o.verdict] == [f"I{n}" for n in range(30)]
     assert [o.record().requests for o in results] == [(f"key of i{n}",) for n in range(30)]
     assert [(o.record().id, o.record().status) for o in results[:2]] == [("i0", "correct"), ("i1", "correct")]
-
-
-def test_cases_begin_in_order(loop: LoopThread) -> None:
-    """Cases start in the order of submission."""
-    begun: list[str] = []
-
-    async def noting(label: str, role: str, request: Request) -> Reply:
-        assert isinstance(request, Chat)
-        begun.append(request.prompt)
-        await asyncio.sleep(0.002)
-        return Reply("x")
-
-    outcomes(loop, noting, *(case(f"i{n:02}") for n in range(12)), window=4)
-    assert begun == [f"i{n:02}" for n in range(12)]
 
 
 class Gauge:
@@ -116,7 +124,7 @@ class Gauge:
 def test_the_window_holds_over_all_submissions(loop: LoopThread) -> None:
     """Cases submitted while others are active share the same window."""
     gauge = Gauge()
-    evaluator = Evaluator(loop.loop, gauge, window=4)
+    evaluator = evaluator_of(loop, gauge, window=4)
     batches = [[case(f"{batch}/{n}") for n in range(10)] for batch in range(3)]
     for batch in batches:
         evaluator.submit(batch)
@@ -132,6 +140,7 @@ def test_unfetched_outcomes_are_bounded(
 ) -> None:
     """Evaluation pauses while pytest has many outcomes to fetch, but not if pytest waits for a later case."""
     monkeypatch.setattr("pytest_llmprops.engine.evaluation.evaluator.MOST_WAITING", 10)
+    monkeypatch.setattr("pytest_llmprops.engine.evaluation.evaluator.WAIT_SECONDS", 0.001)
     answered = 0
 
     async def counting(label: str, role: str, request: Request) -> Reply:
@@ -139,8 +148,8 @@ def test_unfetched_outcomes_are_bounded(
         answered += 1
         return Reply("x")
 
-    evaluator, cases = Evaluator(loop.loop, counting, window=4), [case(f"i{n}") for n in range(100)]
-    evaluator.submit(cases)
+    cases = [case(f"i{n}") for n in range(100)]
+    evaluator = evaluator_of(loop, counting, *cases, window=4)
     time.sleep(0.2)
     assert answered <= 10 + 4
     for fetched, one in enumerate(reversed(cases) if is_reversed else cases, 1):
@@ -152,9 +161,8 @@ def test_unfetched_outcomes_are_bounded(
 
 def test_outcomes_without_calls(loop: LoopThread) -> None:
     """Without Allure, a waiting outcome has only the keys of its calls, for the record."""
-    evaluator, one = Evaluator(loop.loop, capitals, window=1, keeps_calls=False), case("a")
-    evaluator.submit([one])
-    outcome = evaluator.outcome(one, timeout=60)
+    evaluator = evaluator_of(loop, capitals, case("a"), keeps_calls=False)
+    outcome = evaluator.outcome(case("a"), timeout=60)
     loop.call(evaluator.close(), 60)
     assert not outcome.calls
     assert outcome.record().requests == ("key of a",)
@@ -214,8 +222,7 @@ def test_a_stopped_run_leaves_cases_open(loop: LoopThread) -> None:
     async def stopping(label: str, role: str, request: Request) -> Reply:
         raise RunStopped("over")
 
-    evaluator = Evaluator(loop.loop, stopping, window=2)
-    evaluator.submit([case("a"), case("b")])
+    evaluator = evaluator_of(loop, stopping, case("a"), case("b"))
     outcome = evaluator.outcome(case("a"), timeout=60)
     assert (outcome.stopped, outcome.verdict, outcome.error) == ("over", None, None)
     assert evaluator.has_verdicts() is False
@@ -230,28 +237,14 @@ def test_an_outcome_is_fetched_once_and_then_measured_again(loop: LoopThread) ->
         asked.append(label)
         return Reply("x")
 
-    evaluator = Evaluator(loop.loop, counting, window=2)
+    evaluator = evaluator_of(loop, counting, case("a"))
     evaluator.submit([case("a")])
-    evaluator.submit([case("a")])
-    assert evaluator.is_submitted(case("a"))
     evaluator.outcome(case("a"), timeout=60)
     assert len(asked) == 1
-    assert not evaluator.is_submitted(case("a"))
     evaluator.submit([case("a")])
     evaluator.outcome(case("a"), timeout=60)
     assert len(asked) == 2
     loop.call(evaluator.close(), 60)
-
-
-def test_cases_of_two_models_are_separate(loop: LoopThread) -> None:
-    """The same item is measured separately for each model."""
-    other = Case(Capitals(), Item("a", "t", "en"), None, Protocol("quick", NoSettings()), "n")
-
-    async def labelled(label: str, role: str, request: Request) -> Reply:
-        return Reply(label)
-
-    results = outcomes(loop, labelled, case("a"), other)
-    assert [o.verdict.given for o in results if o.verdict is not None] == ["m", "n"]
 
 
 def test_waiting_has_a_timeout(loop: LoopThread) -> None:
@@ -262,8 +255,7 @@ def test_waiting_has_a_timeout(loop: LoopThread) -> None:
         await asyncio.to_thread(go_on.wait, 60)
         return Reply("A")
 
-    evaluator = Evaluator(loop.loop, slow, window=1)
-    evaluator.submit([case("a")])
+    evaluator = evaluator_of(loop, slow, case("a"))
     with pytest.raises(TimeoutError):
         evaluator.outcome(case("a"), timeout=0.02)
     assert evaluator.has_verdicts() is False
@@ -279,8 +271,7 @@ def test_closing_leaves_no_one_waiting(loop: LoopThread) -> None:
         await asyncio.sleep(60)
         return Reply("x")
 
-    evaluator = Evaluator(loop.loop, never, window=1)
-    evaluator.submit([case("a"), case("b")])
+    evaluator = evaluator_of(loop, never, case("a"), case("b"))
     loop.call(asyncio.sleep(0.01))
     loop.call(evaluator.close(), 60)
     assert evaluator.outcome(case("a"), timeout=60).stopped
@@ -353,7 +344,6 @@ def test_no_exception_keeps_the_others_waiting(loop: LoopThread, exception: Base
 
 def test_equal_faults_in_a_row_stop_the_evaluation(loop: LoopThread) -> None:
     """After 20 exceptions in a row at one place, the other cases are not evaluated."""
-    stops: list[str] = []
 
     async def failing(item: Item, ask: Any) -> Verdict:
         if item.id == "i10":
@@ -361,13 +351,14 @@ def test_equal_faults_in_a_row_stop_the_evaluation(loop: LoopThread) -> None:
         raise KeyError(item.id)
 
     cases = [odd(f"i{n}", failing) for n in range(60)]
-    evaluator = Evaluator(loop.loop, capitals, window=1, on_stop=stops.append)
+    broker = Broker()
+    evaluator = Evaluator(loop.loop, broker, capitals, window=1, keeps_calls=True)
     evaluator.submit(cases)
     results = [evaluator.outcome(c, timeout=60) for c in cases]
     loop.call(evaluator.close(), 60)
     assert [o.fault is not None for o in results] == [True] * 10 + [False] + [True] * 20 + [False] * 29
     assert all(o.stopped for o in results[31:])
-    [reason] = stops
+    [reason] = broker.stops
     assert (
         "20 items of odd in a row failed in the same way: KeyError: 'i30' (test_engine_evaluator.py, line"
         in reason
@@ -440,11 +431,17 @@ def outcome_of(*results: Status | Exception | str, given: str = "") -> GroupOutc
     return group_outcome(CaseGroup("g", tuple(o.case for o in outcomes)), outcomes)
 
 
-def test_all_correct() -> None:
-    """A group passes if every item is correct."""
+def test_a_group_without_failures() -> None:
+    """A group passes if every item is correct; errors make it an error with the first message; a fault comes first."""
     outcome = outcome_of("correct", "correct")
     assert outcome.verdict
     assert (outcome.status, outcome.verdict.score, outcome.failures) == ("correct", 1.0, [])
+    outcome = outcome_of("correct", BackendError("lost"), BackendError("again"))
+    assert outcome.error is not None
+    assert (outcome.verdict, outcome.status, outcome.error.message) == (None, "error", "2 of 3 items: lost")
+    fault = KeyError("x")
+    outcome = outcome_of("wrong", fault)
+    assert (outcome.fault, outcome.verdict) == (fault, None)
 
 
 def test_failures_are_counted_and_the_first_named() -> None:
@@ -458,22 +455,6 @@ def test_failures_are_counted_and_the_first_named() -> None:
         " some/0 (reason 0); some/1 (reason 1); some/3 (reason 3); and 1 more"
     )
     assert outcome.verdict.score == 1 / 5
-
-
-def test_errors_alone_are_an_error() -> None:
-    """Errors next to correct items make the case an error with the first error's message."""
-    outcome = outcome_of("correct", BackendError("lost"), BackendError("again"))
-    assert outcome.verdict is None
-    assert outcome.error is not None
-    assert outcome.error.message == "2 of 3 items: lost"
-    assert outcome.status == "error"
-
-
-def test_fault_is_reported_first() -> None:
-    """An exception in the benchmark's code is reported before any other failure."""
-    fault = KeyError("x")
-    outcome = outcome_of("wrong", fault)
-    assert (outcome.fault, outcome.verdict) == (fault, None)
 
 
 def test_stopped_group_keeps_its_judged_items() -> None:

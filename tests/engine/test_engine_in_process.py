@@ -147,7 +147,7 @@ def test_a_model_that_cannot_be_loaded_stops_all(here: InProcess) -> None:
     assert [o.stopped for o in judged(here, "a", "fatal")] == ["m: no dictionary"] * 2
     assert here.stopped == "m: no dictionary"
     with pytest.raises(RunStopped, match="m: no dictionary"):
-        asyncio.run(here.ask("m", Segment("a")))
+        asyncio.run(here.ask("m", "subject", Segment("a")))
 
 
 def test_declined_items_are_evaluated_singly(here: InProcess, cutter: Cutter) -> None:
@@ -164,7 +164,9 @@ def test_single_requests_are_batched_and_counted(here: InProcess, cutter: Cutter
 
     async def ask_all() -> list[Any]:
         texts = ["a", "b", "!", "c", "d"]
-        return await asyncio.gather(*(here.ask("m", Segment(t)) for t in texts), return_exceptions=True)
+        return await asyncio.gather(
+            *(here.ask("m", "subject", Segment(t)) for t in texts), return_exceptions=True
+        )
 
     outcomes = asyncio.run(ask_all())
     assert [type(r) for r in outcomes] == [Reply, Reply, BackendError, Reply, Reply]

@@ -20,7 +20,6 @@ from pytest_llmprops.models.api.litellm import BACKEND, LiteLLMModel
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import called, error, fatal, needs, printed, refuse, reply, sampled
-from tests.support.networks import answer, answering
 from tests.support.runs import ROOT
 
 pytestmark = needs("litellm", extra="litellm")
@@ -205,18 +204,3 @@ def test_a_proxy_that_sends_forever_is_a_timeout(monkeypatch: pytest.MonkeyPatch
         model = litellm_model("openai/m", "http://example.invalid/v1", timeout=2)
         assert error(called(model, ASKED)[0]).kind == "timeout"
         sender.join(timeout=10)
-
-
-@pytest.mark.parametrize("name", ["openai/m", "anthropic/m"])
-def test_redirect_to_another_host_gets_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clients of litellm, that of the OpenAI SDK and its own, send nothing to the host of a redirect."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test-0123456789")
-    with answering(answer("200 OK", "{}")) as other:
-        moved = answer("307 Temporary Redirect", "", f"Location: http://localhost:{other.port}/v1")
-        with answering(moved) as server:
-            model = litellm_model(name, f"http://127.0.0.1:{server.port}/v1")
-            got = fatal(
-                called(model, ASKED)[0], f"redirected to http://localhost:{other.port}/v1 (status 307)"
-            )
-    assert got.kind == "url"
-    assert other.heads == []

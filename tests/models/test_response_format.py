@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pytest_llmprops.core.requests import Chat, request_from_json, request_key, request_to_json
 from pytest_llmprops.models.api.anthropic import message_params
-from pytest_llmprops.models.api.client import Deviations, chat_body
+from pytest_llmprops.models.api.deviations import Deviations, chat_body
 from pytest_llmprops.models.api.responses import response_params
 
 PLAIN = Chat.user("Output one JSON object.")
@@ -22,14 +22,6 @@ def test_each_api_has_its_own_name_for_it() -> None:
     assert "response_format" not in message_params(body, deviations)
     assert list(deviations.phrases()) == ["response_format left out"]
     assert "response_format" not in chat_body("m", PLAIN)
-
-
-def test_a_server_that_refuses_it_is_asked_without() -> None:
-    """It is left out of all later calls, and listed as a deviation."""
-    deviations = Deviations()
-    assert deviations.adapt("response_format", chat_body("m", JSON))
-    assert "response_format" not in deviations.apply(chat_body("m", JSON))
-    assert list(deviations.phrases()) == ["response_format left out"]
 
 
 def test_it_is_part_of_the_key_only_if_it_is_set() -> None:

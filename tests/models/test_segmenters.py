@@ -14,7 +14,7 @@ import pytest
 
 from pytest_llmprops.core.requests import Segment
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.segmenters.base import WordSegmenter
+from pytest_llmprops.models.segmenters import WordSegmenter, longest_match
 from tests.support.backends import error, fatal, make, needs, refuse, reply, values
 
 needs_jieba = needs("jieba", extra="zh")
@@ -66,8 +66,6 @@ def test_word_list_may_be_a_training_file(tmp_path: Path) -> None:
 
 def test_maxmatch_agrees_with_the_definition() -> None:
     """On random texts and lists, the words equal those of the definition applied length by length."""
-    from pytest_llmprops.models.segmenters.maxmatch import longest_match
-
     rng = np.random.default_rng(5)
     for _ in range(200):
         known = {"".join(rng.choice(list("甲乙丙"), rng.integers(1, 6))) for _ in range(rng.integers(1, 9))}
@@ -143,10 +141,7 @@ def test_jieba_keeps_nothing_in_the_temporary_folder(
     ("raw", "said"),
     [
         ("学生 5\n留心\n".encode(), "line 2 is not 'WORD COUNT'"),
-        ("学生 many\n".encode(), "line 1 is not"),
-        (b"", "is empty"),
         ("\ufeff学生 5\n".encode(), "byte-order mark"),
-        ("学生 5".encode("gbk"), "GBK"),
         (None, "does not exist"),
     ],
 )
@@ -164,11 +159,8 @@ def test_bad_jieba_dictionary(raw: bytes | None, said: str, tmp_path: Path) -> N
     ("spec", "said"),
     [
         ("jieba?hmm=maybe", "hmm must be true or false"),
-        ("jieba?hm=true", "'hm' is not a parameter"),
         ("jieba:big", "write jieba, jieba"),
-        ("pkuseg:news", "write pkuseg or"),
         ("maxmatch", "maxmatch:MODEL"),
-        ("maxmatch:x?hmm=true", "takes none"),
     ],
 )
 def test_bad_specification(spec: str, said: str) -> None:

@@ -14,15 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
-from pytest_llmprops.core.texts import visible
 from pytest_llmprops.records.files import from_plain, run_metadata
 from pytest_llmprops.records.gate import GateResult, MemberChange
 from pytest_llmprops.reports.allure import case, run, site
@@ -71,16 +68,9 @@ GATE = from_plain(GateResult, GATE_JSON)
 FACTS = run_metadata(FACTS_JSON, "run-1")
 
 
-@given(st.dictionaries(st.text(min_size=1).filter(str.strip), st.text()))
-def test_properties_are_read_back(values: dict[str, str]) -> None:
-    """All keys and values read back, with white space and control characters replaced."""
-
-    def plain(text: str) -> str:
-        return visible(" ".join(text.split()))
-
-    text = run.properties(values)
-    assert text.count("\n") == len(values)
-    assert run.read_properties(text) == {plain(k): plain(v) for k, v in values.items()}
+def test_properties_are_escaped() -> None:
+    """One line per entry of a properties file: separators in keys are escaped, white space is one space."""
+    assert run.properties({"a b=c:": "x\\y\n z\x07"}) == "a\\ b\\=c\\:=x\\\\y z␇\n"
 
 
 def test_environment_names_what_was_measured() -> None:
@@ -93,8 +83,8 @@ def test_environment_names_what_was_measured() -> None:
     assert (known["Seed"], known["Run"], known["Version pytest"]) == ("7", "run-1", "9")
     assert known["Forced by the API of m"] == "no temperature"
     assert known["Commit"] == "0123456789ab (changed)"
-    assert run.EARLIER not in known
-    assert run.environment(FACTS, earlier=3)[run.EARLIER].startswith("3 ")
+    assert "Results of earlier runs" not in known
+    assert run.environment(FACTS, earlier=3)["Results of earlier runs"].startswith("3 ")
 
 
 def test_decision_and_accuracies_come_first() -> None:
@@ -112,7 +102,7 @@ def test_decision_and_accuracies_come_first() -> None:
     assert known["Lost"].startswith("40.0 points worse on rhyme (H-TEST)")
     # The control does not count: 1 of 4 and 3 of 4 are correct.
     assert [known[name] for name in list(known)[2:5]] == ["50.0%", "25.0%", "75.0%"]
-    assert site.report_name(known) == "gate: fail, rhyme is too low · run-1"
+    assert run.heading(facts) == "gate: fail, rhyme is too low · run-1"
 
 
 def test_environment_and_heading_name_only_measured_benchmarks() -> None:
@@ -121,7 +111,7 @@ def test_environment_and_heading_name_only_measured_benchmarks() -> None:
     facts = replace(FACTS, protocols=protocols, not_served={"eras": {"m": 3}})
     known = run.environment(facts)
     assert [name for name in known if name.startswith("Protocol ")] == ["Protocol htest", "Protocol eras"]
-    assert site.report_name(known) == "m · H-TEST, ERAS · run-1"
+    assert run.heading(facts) == "m · H-TEST, ERAS · run-1"
     empty = run.environment(replace(facts, summary=(), not_served={}))
     assert sum(name.startswith("Protocol ") for name in empty) == 4
 
@@ -189,14 +179,6 @@ class Demo(Benchmark):
 
 
 ITEM = Item("demo/1+word_only", "word_only", "ta", "published")
-
-
-@given(st.text())
-def test_visible_text_holds_no_control_characters(text: str) -> None:
-    """Only printable text, tabs and line feeds of a reply are kept, and the result can be encoded."""
-    shown = visible(text)
-    assert all(c in "\t\n" or not ("\x00" <= c < " " or "\x7f" <= c < "\xa0") for c in shown)
-    shown.encode("utf-8")
 
 
 def test_long_texts_keep_beginning_and_end() -> None:
@@ -372,6 +354,16 @@ def allure(folder: Path, script: str) -> str:
     return str(command)
 
 
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Return a folder with the files of a run."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    for name, text in run.run_files(FACTS, [], Path("runs/run-1")).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
 def test_without_results_one_line_says_what_to_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -385,32 +377,28 @@ def test_without_results_one_line_says_what_to_run(
 
 
 @pytest.mark.parametrize("name", ["thesis.html", "folder"])
-def test_what_is_not_a_report_is_unchanged(tmp_path: Path, name: str) -> None:
+def test_what_is_not_a_report_is_unchanged(results: Path, tmp_path: Path, name: str) -> None:
     """--out never replaces anything except a report."""
-    results, out = tmp_path / "results", tmp_path / name
-    results.mkdir()
-    (results / "1-result.json").write_text("{}")
     (tmp_path / "folder").mkdir()
     (tmp_path / "thesis.html").write_text("mine")
     with pytest.raises(UsageError, match="is not an Allure report and is not changed: give another file"):
-        site.build(results, out, None, allure="allure")
+        site.build(results, tmp_path / name, None, allure="allure")
     assert (tmp_path / "thesis.html").read_text() == "mine"
 
 
-@pytest.mark.parametrize(("says", "expected"), [("2.30.0", "is version 2.30.0"), ("", "is version unknown")])
-def test_other_versions_of_allure_are_refused(tmp_path: Path, says: str, expected: str) -> None:
-    """Only Allure 3 is accepted, and the error says how to install it."""
-    with pytest.raises(UsageError, match=expected):
-        site.find_allure(allure(tmp_path, f"echo {says}"))
-    with pytest.raises(UsageError, match="No such file"):
-        site.find_allure(str(tmp_path / "nothing"))
+def test_other_versions_of_allure_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only Allure 3 is accepted, and the error says how to install it; a relative path is from the current folder."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"is version 2\.30\.0; the report needs Allure 3"):
+        site.find_allure(allure(tmp_path, "echo 2.30.0"))
+    assert site.find_allure(allure(Path("bin"), "echo 3.0.0")) == str(tmp_path / "bin" / "allure")
+    with pytest.raises(UsageError, match=r"bin/other: is not a command; .*give Allure 3 with --allure FILE"):
+        site.find_allure("bin/other")
 
 
-def test_failing_allure_is_one_line_and_keeps_the_old_report(tmp_path: Path) -> None:
+def test_failing_allure_is_one_line_and_keeps_the_old_report(results: Path, tmp_path: Path) -> None:
     """When Allure fails, its last line is shown and the old report is kept."""
-    results, out = tmp_path / "results", tmp_path / "out.html"
-    results.mkdir()
-    (results / "1-result.json").write_text("{}")
+    out = tmp_path / "out.html"
     out.write_text(report_page(), encoding="utf-8")
     old = out.read_bytes()
     command = allure(tmp_path, "echo first >&2\necho broken pipe >&2\nexit 3")
@@ -420,35 +408,24 @@ def test_failing_allure_is_one_line_and_keeps_the_old_report(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["allure", "out.html", "results"]
 
 
-def test_configuration_follows_the_results(tmp_path: Path) -> None:
-    """Categories, metrics and the tree come from the results; with several models they are the tree's first level."""
-    environment = {"Model a": "x", "Model b": "y", "Protocol htest": "quick", "Run": "run-7"}
-    (tmp_path / run.ENVIRONMENT).write_text(run.properties(environment))
-    (tmp_path / run.CATEGORIES).write_text(json.dumps(run.categories()))
-    (tmp_path / run.METRICS).write_text(json.dumps([{"key": "a/htest/rhyme/en/builtin"}]))
-    config = site.config(tmp_path, tmp_path / "site", tmp_path / "history.jsonl")
-    assert config["name"] == "a, b · H-TEST · run-7"
+def test_the_configuration_is_that_of_the_run() -> None:
+    """With several models, they are the tree's first level; the figure is the accuracy on the headline tasks."""
+    several = replace(FACTS, models={"a": FACTS.models["m"], "b": FACTS.models["m"]})
+    config = run.site(several)["config"]
+    assert config["name"] == "a, b · H-TEST · run-1"
     assert config["plugins"]["awesome"]["options"]["groupBy"] == ["parentSuite", "epic", "feature", "story"]
     assert "parentSuite" not in config["hideLabels"]
     assert "host" in config["hideLabels"]
     assert [c["groupByMessage"] for c in config["categories"]] == [False] * len(run.categories())
-    assert config["performance"]["metrics"]["a/htest/rhyme/en/builtin"]["title"] == "htest/rhyme/en/builtin"
-    default = site.config(tmp_path / "none", tmp_path / "site", None)
-    assert (default["name"], default["categories"]) == ("pytest-llmprops", [])
-    assert default["plugins"]["awesome"]["options"]["groupBy"] == ["epic", "feature", "story"]
-
-
-def test_damaged_file_gives_one_line(tmp_path: Path) -> None:
-    """A file that is not JSON is named in a one-line error."""
-    (tmp_path / run.CATEGORIES).write_text("{")
-    with pytest.raises(UsageError, match=r"categories\.json: not JSON"):
-        site.config(tmp_path, tmp_path / "site", None)
+    assert config["performance"]["metrics"]["m/htest/rhyme/en/builtin"]["title"] == "htest/rhyme/en/builtin"
+    one = run.site(replace(FACTS, gate=GATE), earlier=2)
+    assert one["config"]["plugins"]["awesome"]["options"]["groupBy"] == ["epic", "feature", "story"]
+    assert (one["accuracy"], one["earlier"], one["gate"]) == (0.25, 2, run.quality_gate(GATE))
 
 
 def test_gate_archive_holds_results_of_the_quality_gate(tmp_path: Path) -> None:
     """The archive has the gate's rows and no cases."""
-    gate = GateResult("pass", line="gate: pass")
-    site.write_gate(tmp_path / "gate.zip", gate)
+    site.write_gate(tmp_path / "gate.zip", run.quality_gate(GateResult("pass", line="gate: pass")))
     with zipfile.ZipFile(tmp_path / "gate.zip") as archive:
         [row] = json.loads(archive.read("quality-gate-results.json"))
         assert json.loads(archive.read("test-results.json")) == {}
@@ -463,11 +440,3 @@ def test_make_installs_the_version_that_is_named_here() -> None:
     )
     [install] = re.findall(r"npm install .*", planned.stdout)
     assert install.endswith(f" allure@{site.VERSION}")
-
-
-def test_command_may_be_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relative path to the command is one from the current folder, although Allure runs in another one."""
-    monkeypatch.chdir(tmp_path)
-    assert site.find_allure(allure(Path("bin"), "echo 3.0.0")) == str(tmp_path / "bin" / "allure")
-    with pytest.raises(UsageError, match="give Allure 3 with --allure FILE"):
-        site.find_allure("bin/other")

@@ -23,7 +23,6 @@ from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.page.findings import finding
 from pytest_llmprops.reports.site.contributions import Contributions, shares_of
-from pytest_llmprops.reports.site.files import SiteFiles
 from pytest_llmprops.reports.site.index import Index
 from pytest_llmprops.reports.site.measurements import SiteRun
 from pytest_llmprops.runs.compare import compare
@@ -33,7 +32,7 @@ from pytest_llmprops.runs.summary import summary_rows
 from tests.support.gates import facts_of, gate_of
 from tests.support.recorded import verdict
 
-PAIRS = 300
+PAIRS = 120
 GATE = gate_of(
     {"benchmark": "homophones", "max_drop": 0.1, "no_collapse": 0.15, "each": "language", "min_items": 1},
     {"benchmark": "htest", "max_drop": 0.1, "no_collapse": 0.15, "each": "task", "min_items": 1},
@@ -194,7 +193,7 @@ def test_outputs_agree_on_random_pairs_of_runs(tmp_path: Path) -> None:
         check_gate(result, new, recorded)
         check_compare(old, new, recorded)
         check_page(old, new, recorded)
-        check_site(old, new, Contributions(SiteFiles(tmp_path / "site")), recorded)
+        check_site(old, new, Contributions(tmp_path / "known"), recorded)
         if n < 4:
             decided = replace(new, facts=replace(new.facts, gate=result))
             assert report_on([old, decided], {}).title.removesuffix(".") == result.line.removesuffix(".")

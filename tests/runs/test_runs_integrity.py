@@ -118,14 +118,11 @@ def _drop_file(name: str) -> Edit:
             "run.json has correct 55 of sums/add",
         ),
         (lambda facts: facts["summary"][0].update(accuracy=0.95), "run.json has accuracy 0.95 of sums/add"),
-        (lambda facts: facts["summary"][0].update(accuracy=None), "run.json has accuracy inf of sums/add"),
-        (lambda facts: facts["summary"][0].update(clusters=3), "run.json has clusters 3 of sums/add"),
         (lambda facts: facts["summary"].clear(), "run.json has no summary of sums/add/en/builtin"),
         (lambda facts: facts["summary"].append(facts["summary"][0]), "several summary rows"),
         (lambda facts: facts.update(models={"other": {"spec": "x"}}), "verdicts of new, which run.json does"),
         (lambda facts: facts.update(finished=None), 'run.json has no time in "finished"'),
         (lambda facts: facts.update(files={}), 'run.json has no hashes in "files"'),
-        (lambda facts: facts.pop("files"), 'run.json has no hashes in "files"'),
         (_drop_file("verdicts.jsonl"), 'run.json has no hashes in "files"'),
         (_drop_file("requests.jsonl"), "requests.jsonl was added after the run"),
         (lambda facts: facts["files"].update(other="00"), "other is missing"),
@@ -149,13 +146,8 @@ def test_run_json_that_contradicts_the_verdicts_is_invalid(
     "edit",
     [
         lambda facts: facts["options"].update(limit=5),
-        lambda facts: facts.update(protocols={"sums": {"name": "quick", "seed": 7}}),
-        lambda facts: next(iter(facts["models"].values())).update(served_as=["x"]),
         lambda facts: facts.update(gate={"decision": "pass"}),
-        lambda facts: facts.update(benchmarks={"sums": {"accuracy_targets": {"add": 1.0}}}),
-        lambda facts: facts.update(helpers={"reader": {"spec": "x"}}),
         lambda facts: facts.update(deviations={"new": []}),
-        lambda facts: facts.update(data={"builtin:sums.csv": "aa"}),
         lambda facts: facts.update(note="unknown keys count, too"),
         lambda facts: facts.pop("content_sha256"),
     ],
@@ -195,18 +187,12 @@ def _foreign(rows: list[VerdictRecord]) -> list[VerdictRecord]:
     ("edit", "reason"),
     [
         (_repeated, "verdicts.jsonl has several verdicts on 1 items or samples (sums/0059)"),
-        (
-            lambda rows: [*rows, rows[0]],
-            "verdicts.jsonl has several verdicts on 1 items or samples (sums/0000)",
-        ),
         (_foreign, "verdicts.jsonl has verdicts of better, which run.json does not name as a model"),
         (lambda rows: rows[:-1], "run.json has wrong 6 of sums/add/en/builtin, verdicts.jsonl has 5"),
-        (lambda rows: [*rows[:-1], replace(rows[-1], status="error")], "run.json has wrong 6 of sums/add"),
         (
             lambda rows: [*rows[:-1], replace(rows[-1], status="correct")],
             "run.json has correct 54 of sums/add",
         ),
-        (lambda rows: [*rows[:-1], replace(rows[-1], task="sub")], "run.json has wrong 6 of sums/add"),
     ],
 )
 @pytest.mark.parametrize(("seal", "whose"), [(False, "this run"), (True, "baseline baseline")])

@@ -16,12 +16,11 @@ from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, Shard
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.plugin.options import shard
+from pytest_llmprops.plugin.options import parse_shard
 from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.integrity import run_json
-from pytest_llmprops.runs.merge import merge
-from pytest_llmprops.runs.parts import merged_models
+from pytest_llmprops.runs.merge import merge, merged_models
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.recorded import edit_run_json
@@ -144,14 +143,11 @@ def test_a_gate_does_not_judge_one_shard(run: Runner) -> None:
     assert "merge the shards with 'llmprops runs merge'" in done.output
 
 
-def test_shards_that_do_not_exist_are_refused(run: Runner) -> None:
-    run.sums()
-    done = run("--model", run.adder, "--llm-shard", "0/4")
-    assert done.code == 4
-    assert "--llm-shard 0/4: " in done.output
-    for text in ("5/4", "4", "1/0", "a/b", "1/-2"):
+def test_shards_that_do_not_exist_are_refused() -> None:
+    """I is from 1 to N."""
+    for text in ("0/4", "5/4", "4", "1/0", "a/b", "1/-2"):
         with pytest.raises(ValueError, match="must be"):
-            shard(text)
+            parse_shard(text)
 
 
 def test_missing_and_incomplete_shards_make_the_run_incomplete(tmp_path: Path) -> None:
@@ -186,22 +182,14 @@ def test_an_incomplete_merged_run_names_the_shards(
     )
     assert main(["run", "--resume", str(out)]) == 2
     assert capsys.readouterr().err == f"llmprops: {out}: was merged from shards; {steps}\n"
+    whole = shards(tmp_path / "whole", [[verdict("add", 0)], [verdict("add", 1)]])
+    merge([read_run(folder) for folder in whole], tmp_path / "all")
+    with pytest.raises(UsageError, match="are complete and have no errors, so there is nothing to run"):
+        resume_arguments([str(tmp_path / "all")])
     run = read_run(out)
     assert f"have no verdict; complete it: {steps}" in " ".join(
         summary_lines(run.facts, run.records, out, ())
     )
-
-
-def test_a_merged_run_is_not_resumed(parts: tuple[Finished, list[Finished], Path]) -> None:
-    """``llmprops run --resume`` and ``--llm-resume`` say why, also if nothing is missing."""
-    *_, out = parts
-    run = Runner(out.parent)
-    done = run(str(ROOT / "suites"), *OPTIONS, "--llm-run", str(out), "--llm-resume")
-    assert done.code == 4
-    nothing = "was merged from shards; they are complete and have no errors, so there is nothing to run"
-    assert f"--llm-resume {out}: {nothing}" in done.output
-    with pytest.raises(UsageError, match=nothing):
-        resume_arguments([str(out)])
 
 
 def test_an_incomplete_last_line_of_requests_is_left_out(tmp_path: Path) -> None:
@@ -217,13 +205,10 @@ def test_an_incomplete_last_line_of_requests_is_left_out(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"protocols": {"sums": {"name": "paper"}}}, "differ in the protocol of sums"),
         ({"data": {"sums.json": "2"}}, "differ in the data of sums.json: 1 and 2"),
-        ({"versions": {"python": "4"}}, "differ in the version of python: 3 and 4"),
         ({"models": {"model": {"spec": "other"}}}, "differ in the model of model: model and other"),
         ({"options": {"shard": [2, 2], "limit": 3}}, r"differ in the option of --llm-limit: \(none\) and 3"),
         ({"options": {"shard": [2, 2], "selected": {"-k": "x"}}}, "differ in the selection of the tests"),
-        ({"selection": {"sums": {"items": 1, "of": 3}}}, "differ in the number of items of sums"),
         ({"options": {"shard": [2, 3]}}, "is one of 2 shards and .* one of 3"),
         ({"options": {"shard": [1, 2]}}, "are both shard 1/2"),
         ({"options": {}}, "is not a shard"),

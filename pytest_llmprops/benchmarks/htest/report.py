@@ -13,8 +13,11 @@ from statistics import fmean
 
 from pytest_llmprops.benchmarks.htest.benchmark import FEWEST_READ, HTest
 from pytest_llmprops.benchmarks.htest.items import GEOMETRY, TASKS
+from pytest_llmprops.core.field_types import FreeObject
+from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.published_results import PublishedResult, find
+from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.reports.kit.blocks import (
     Block,
     Cell,
@@ -30,7 +33,7 @@ from pytest_llmprops.reports.kit.blocks import (
 from pytest_llmprops.reports.kit.figures import ForestRow, Mark, Point, Spot, panels, scatter
 from pytest_llmprops.reports.kit.generic import accuracy_figure, detailed, fine_print
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
-from pytest_llmprops.reports.kit.trained import read_training
+from pytest_llmprops.runs.json_lines import read_record_file
 
 #: Row of the grid for all items together; it is the mean of the tasks if they have equally many items.
 ALL = "all tasks"
@@ -228,26 +231,59 @@ class Condition:
     held_out: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Description:
+    """How a model was trained: from which model, on what, and with which settings."""
+
+    base: str
+    options: FreeObject
+    settings: FreeObject
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What ``training.json`` in the folder of a trained model says."""
+
+    description: Description
+    scores: tuple[FreeObject, ...] = ()
+
+
+def read_training(series: Series) -> Training | None:
+    """Return how a model was trained; None if the report cannot know it."""
+    facts = series.run.facts.models.get(series.model)
+    backend, _, rest = facts.spec.partition(":") if facts else ("", "", "")
+    if backend != "hf" or not rest:
+        return None
+    try:
+        path = Path(rest.partition("?")[0]).expanduser() / "training.json"
+        return from_plain(Training, parsed_json(read_record_file(path)))
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
 def conditions(measured: Measured) -> list[Condition]:
     """Return the bases in a report, each followed by the models that were trained from it; empty without any."""
     trainings = [
-        (s, t) for s in measured.series if (t := read_training(s)) is not None and "task" in t.options
+        (s, t) for s in measured.series if (t := read_training(s)) and "task" in t.description.options
     ]
     rows: list[Condition] = []
-    for name in dict.fromkeys(training.base for _, training in trainings):
-        tuned = [(s, t) for s, t in trainings if t.base == name]
+    for name in dict.fromkeys(training.description.base for _, training in trainings):
+        tuned = [(s, t) for s, t in trainings if t.description.base == name]
         base = next((s for s in measured.series if _model(s) == name), None)
         label = visible(Path(name).name if base is None else base.label)
         if base is not None:
             rows.append(Condition(label, "", _accuracies(measured, base)))
         for s, training in tuned:
             changed = None if base is None else _changed(measured.benchmark, base, s)
-            task, settings = visible(str(training.options["task"])), training.settings
-            how = (settings.get("seed"), training.options.get("items"), settings.get("epochs"))
+            options, settings = training.description.options, training.description.settings
+            task, how = (
+                visible(str(options["task"])),
+                (settings.get("seed"), options.get("items"), settings.get("epochs")),
+            )
             seed, items, epochs = (f"{x:,g}" if isinstance(x, int | float) else "–" for x in how)
             # The only scored file of such a training is its held-out part.
-            held_out = training.scores[0][1].get("accuracy") if training.scores else None
-            accuracies = _accuracies(measured, s)
+            held_out = training.scores[0].get("accuracy") if training.scores else None
+            task, accuracies = visible(str(options["task"])), _accuracies(measured, s)
             rows.append(Condition(label, task, accuracies, (seed, items, epochs), changed, held_out))
     return rows
 

@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped
-from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply, Request
+from pytest_llmprops.core.reasoning import answer_of, is_cut
+from pytest_llmprops.core.requests import Chat, Reply, canonical_identity
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.engine.batch.collect import Result, results
 from pytest_llmprops.engine.batch.ledger import TOO_LARGE, Entry, Ledger, described, ledger_path
-from pytest_llmprops.engine.batch.submit import BatchedModel, Pending, Submitter
+from pytest_llmprops.engine.batch.submit import BatchedModel, Keep
 from pytest_llmprops.engine.broker.reply_cache import ReplyCache
 from pytest_llmprops.engine.calls.calls import ActiveModel, Calls
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.models.api.batches import BatchModel, BatchState, Intent
-from pytest_llmprops.models.api.prices import price
-from pytest_llmprops.models.base import Model
+from pytest_llmprops.models.api.batches import BatchState, Intent, LineResult
 from pytest_llmprops.records.messages import OpenBatches
 
 #: maximum number of cases that wait at once, over all processes; about 12 kB each
@@ -38,6 +36,8 @@ LONGEST_OUTAGE = 1800.0
 MOST_ATTEMPTS = 3
 #: seconds that a batch that was created just before a crash may be missing in the provider's list
 LIST_DELAY = 5.0
+#: results that are stored together
+CHUNK = 500
 
 
 class Batches:
@@ -47,19 +47,10 @@ class Batches:
     :raises StoreError: if the ledger cannot be used.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        calls: Calls,
-        known: ReplyCache,
-        keep: Callable[[str, ActiveModel, str, Reply], Awaitable[Reply]],
-    ) -> None:
+    def __init__(self, config: BrokerConfig, calls: Calls, known: ReplyCache, keep: Keep) -> None:
         self._config, self._calls, self._known, self._keep = config, calls, known, keep
         self._ledger = Ledger(ledger_path(config.store))
-        self._submitter = Submitter(config, calls, self._ledger, self._settle)
-        #: the requests that wait, by key
-        self._pending: dict[str, Pending] = {}
-        #: by label
+        #: by account
         self._models: dict[str, BatchedModel] = {}
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -68,58 +59,43 @@ class Batches:
         self._outage: float | None = None
         #: mark of an intent -> when this process first did not find its batch
         self._missing: dict[str, float] = {}
-        #: the open batches after the last poll
-        self._open: list[Entry] = []
         self._is_unfinished = False
 
-    def takes(self, model: Model, request: Request) -> bool:
-        """Return True if the request goes into a batch."""
-        return isinstance(request, Chat) and hasattr(model, "batches")
-
-    async def reply(self, label: str, served: ActiveModel, key: str, request: Chat) -> Reply:
+    async def reply(self, served: ActiveModel, key: str, request: Chat) -> Reply:
         """Return the reply from a batch, or from a call if it is the first request of its shape.
 
         :raises BackendError: if the provider refuses it. :raises RunStopped: if the run is stopped.
         """
-        model = self._models.get(label)
-        if model is None:
+        model: Any = served.model
+        account = canonical_identity(model.identity)
+        if account not in self._models:
             try:
-                api = cast("BatchModel", served.model).batches()
+                api = model.batches()
             except BackendError as error:
-                raise self._calls.stop(f"{label}: {error.message}") from None
-            spec = self._config.models[label]
-            listed = price(spec.name, spec.params, self._config.calls.prices)
-            known = None if listed is None else listed.scaled(BATCH_DISCOUNT)
-            model = self._models[label] = BatchedModel(label, served, api, known)
+                raise self._calls.stop(f"{served.label}: {error.message}") from None
+            self._models[account] = BatchedModel(
+                account,
+                served,
+                api,
+                self._config,
+                self._calls,
+                self._ledger,
+                self._keep,
+                self._changed,
+            )
         if self._calls.stopped is not None:
             raise RunStopped(self._calls.stopped)
-        pending = Pending(model, key, request, asyncio.get_running_loop().create_future())
-        self._pending[key] = pending
-        self._changed.set()
+        future = self._models[account].add(key, request)
         if not self._tasks:
             self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._end_with_the_run())]
-        return await pending.future
-
-    async def _settle(self, one: Pending, result: Reply | BackendError) -> None:
-        """End the wait for a request; a reply is stored first."""
-        if isinstance(result, Reply):
-            result = await self._keep(one.model.label, one.model.served, one.key, result)
-        self._end(one, result)
-
-    def _end(self, one: Pending, result: Reply | Exception) -> None:
-        self._changed.set()
-        if self._pending.pop(one.key, None) is None or one.future.done():
-            return
-        if isinstance(result, Reply):
-            one.future.set_result(result)
-        else:
-            one.future.set_exception(result)
+        return await future
 
     async def _end_with_the_run(self) -> None:
         """End the wait of all requests; the open batches stay in the ledger for the next run."""
         await self._calls.over.wait()
-        for one in list(self._pending.values()):
-            self._end(one, RunStopped(self._calls.stopped or ""))
+        for model in self._models.values():
+            for one in list(model.pending.values()):
+                model.end(one, RunStopped(self._calls.stopped or ""))
 
     async def close(self) -> None:
         """Stop following the batches."""
@@ -135,6 +111,8 @@ class Batches:
             pass
         except LLMPropsError as error:
             self._calls.stop(f"batches: {error}")
+        except OSError as error:
+            self._calls.stop(f"batches: the lines cannot be written: {error.strerror}")
         except Exception as error:
             self._calls.stop(f"batches: {type(error).__name__}: {one_line(str(error), 200)}")
 
@@ -150,43 +128,28 @@ class Batches:
 
     async def _all_wait(self) -> None:
         """Wait until there are requests, and neither a request nor a reply has come for a moment."""
-        while self._changed.is_set() or not self._pending:
+        has_requests = False
+        while self._changed.is_set() or not has_requests:
             self._changed.clear()
+            has_requests = any(model.pending for model in self._models.values())
             with contextlib.suppress(TimeoutError):
                 # Not wait_for, which in Python 3.11 ignores a cancellation that coincides with the event.
-                async with asyncio.timeout(QUIET_SECONDS if self._pending else None):
+                async with asyncio.timeout(QUIET_SECONDS if has_requests else None):
                     await self._changed.wait()
 
     async def _submit(self) -> bool:
         """Submit what is in no open batch; return True if cases have got replies instead."""
-        await self._take_stored()
         has_called = False
         for model in list(self._models.values()):
-            unsent = self._waiting(model, is_open=False)
-            owners = self._ledger.owners(one.key for one in unsent)
-            for one in unsent:
-                one.mark = owners.get(one.key)
-            lines = model.lines(one for one in unsent if one.mark is None)
+            if not self._ledger.lock(model.account):
+                text = "another run with this reply store uses the model's batches; wait until it has ended"
+                raise self._calls.stop(f"{model.served.label}: {text}")
+            lines = model.unsent()
             if lines and self._config.max_cost is not None:
-                models = self._models.values()
-                open_cost = sum(one.cost(one.lines(self._waiting(one, is_open=True))) for one in models)
+                open_cost = sum(one.open_cost() for one in self._models.values())
                 self._calls.check_cost(model.cost(lines), open_cost, len(lines))
-            has_called |= await self._submitter.submit(model, lines)
+            has_called |= await model.submit(lines)
         return has_called
-
-    def _waiting(self, model: BatchedModel, *, is_open: bool) -> list[Pending]:
-        """Return the requests of a model that are in an open batch, or those that are in none."""
-        return [o for o in self._pending.values() if o.model is model and (o.mark is not None) is is_open]
-
-    async def _take_stored(self) -> None:
-        """Take the replies that another run has stored since they were looked up."""
-        unsent = [one for one in self._pending.values() if one.mark is None]
-        replies = await asyncio.gather(*(self._known.find(one.model.served.model, one.key) for one in unsent))
-        for one, reply in zip(unsent, replies, strict=True):
-            if reply is not None:
-                if not one.is_own:
-                    self._calls.counters.cache_hits += 1
-                self._end(one, reply)
 
     async def _poll(self) -> bool:
         """Look at the open batches, which takes hours: the network may be away for a part of that time."""
@@ -203,27 +166,29 @@ class Batches:
 
     async def _look(self) -> bool:
         """Look at each open batch once; return True if requests were answered or can be sent again."""
-        models = {model.account: model for model in self._models.values()}
-        await self._adopt(models)
+        # Without one whose first request has just come.
+        models = {account: model for account, model in self._models.items() if self._ledger.lock(account)}
+        for model in models.values():
+            await self._adopt(model)
         moved = False
         for entry in self._ledger.open_batches(models):
             if entry.state == "submitted":
                 moved |= await self._look_at(models[entry.account], entry)
-        self._open = self._ledger.open_batches(models)
-        marks = {entry.mark for entry in self._open}
-        for one in self._pending.values():
-            if one.mark is not None and one.mark not in marks:
+        marks = {None, *(entry.mark for entry in self._ledger.open_batches(models))}
+        for one in (one for model in models.values() for one in model.pending.values()):
+            if one.mark not in marks:
                 one.mark = None
                 moved = True
         return moved
 
     async def _look_at(self, model: BatchedModel, entry: Entry) -> bool:
+        """Look at a batch; return True if it is over."""
         state = await model.api.state(entry.batch)
-        self._ledger.progress(entry.mark, state.status, state.done, state.expires)
+        self._ledger.progress(entry.mark, state)
         if not state.is_over:
             return False
         if state.status == "failed":
-            self._end_failed(entry, state)
+            self._end_failed(model, entry, state)
             return True
         await self._collect(model, entry, state)
         if state.status == "cancelled" or (state.status == "expired" and not state.done):
@@ -235,79 +200,99 @@ class Batches:
             )
         return True
 
-    def _end_failed(self, entry: Entry, state: BatchState) -> None:
+    def _end_failed(self, model: BatchedModel, entry: Entry, state: BatchState) -> None:
         if not state.is_too_large:
             self._ledger.end(entry.mark, "failed")
             raise self._calls.stop(f"batch {state.id} failed: {state.problem or state.code or 'no reason'}")
-        is_alone = entry.lines == 1 and len(self._ledger.open_batches({entry.account})) == 1
-        keys = [key for line in self._ledger.members(entry.mark).values() for key in line] if is_alone else []
+        if entry.lines == 1 and len(self._ledger.open_batches({entry.account})) == 1:
+            for one in [one for one in model.pending.values() if one.mark == entry.mark]:
+                model.end(one, BackendError(f"the batch of this request failed: {state.problem}"))
         self._ledger.end(entry.mark, TOO_LARGE)
-        for one in filter(None, map(self._pending.get, keys)):
-            self._end(one, BackendError(f"the batch of this request failed: {state.problem}"))
 
     async def _collect(self, model: BatchedModel, entry: Entry, state: BatchState) -> None:
-        """Store the results of a batch. A run that was killed may have stored a part of them."""
+        """Store the results of a batch.
+
+        Lines of the files that cannot be read, have an unknown custom id or are there twice are ignored.
+        """
         lines = self._ledger.members(entry.mark)
-        async for chunk in results(model.api, entry, state, lines):
-            replies = [reply for result in chunk for reply in result.replies]
-            await asyncio.gather(*(self._answer(model, reply) for reply in replies))
-            for result in chunk:
-                if result.discarded:
-                    model.served.discard(result.discarded)
-                self._ask_again(model, entry, result)
+        chunk: list[tuple[LineResult, list[str]]] = []
+        for file in filter(None, (state.output_file, state.error_file)):
+            async for text in model.api.lines(file):
+                line = model.api.read(text)
+                if line is not None and line.was_run and line.custom_id in lines:
+                    chunk.append((line, lines.pop(line.custom_id)))
+                    if len(chunk) >= CHUNK:
+                        await asyncio.gather(*(self._take(model, entry, *one) for one in chunk))
+                        chunk.clear()
+        text = f"the batch is {state.status} without a result for this request"
+        missing = BackendError(text, kind="batch", transient=True)
+        was_run = state.status == "completed"
+        chunk += ((LineResult(name, missing, was_run), keys) for name, keys in lines.items())
+        await asyncio.gather(*(self._take(model, entry, *one) for one in chunk))
         self._ledger.end(entry.mark, state.status)
 
-    async def _answer(self, model: BatchedModel, reply: Reply) -> None:
-        one = self._pending.get(reply.key)
-        if one is None and await self._known.stored(reply.key) is not None:
-            # A run that was killed has stored and counted it.
-            return
-        kept = await self._keep(model.label, model.served, reply.key, reply)
-        if one is not None:
-            if not one.is_own:
-                self._calls.counters.adopted += 1
-            self._end(one, kept)
-
-    def _ask_again(self, model: BatchedModel, entry: Entry, result: Result) -> None:
-        """Let requests without a reply go into another batch, unless their error stays."""
-        error, is_final = result.error, result.error is not None and not result.error.transient
-        if result.is_cut:
-            error = model.served.thinking.error()
-            is_final = not model.served.thinking.raised_from(entry.extra_tokens)
+    async def _take(self, model: BatchedModel, entry: Entry, line: LineResult, keys: Sequence[str]) -> None:
+        """Store the replies of a line. Requests without one go into another batch, unless their error stays."""
+        served, replies = model.served, list[Reply]()
+        read = model.api.replies(line, len(keys))
+        error = read if isinstance(read, BackendError) else None
+        is_final = error is not None and not error.transient
+        if isinstance(read, BackendError):
+            if read.billed is not None:
+                served.discard([replace(read.billed, via="batch")])
+        else:
+            read = [replace(reply, via="batch", deviations=entry.deviations) for reply in read]
+            answers = [answer_of(reply) for reply in read]
+            if any(is_cut(reply, parts) for reply, parts in answers):
+                served.discard(read)
+                error = served.thinking.error()
+                is_final = not served.thinking.raised_from(entry.extra_tokens)
+            else:
+                replies = [reply for reply, _ in answers]
+                if len(replies) < len(keys):
+                    text = "the server returned fewer samples than requested"
+                    error = BackendError(text, kind="batch", transient=True)
+        for key, reply in zip(keys, replies, strict=False):
+            await self._answer(model, entry, key, reply)
         if error is None:
             return
-        reason = model.served.breaker.failure(error, final=True) if is_final else None
-        for one in filter(None, map(self._pending.get, result.keys[len(result.replies) :])):
-            one.mark = None
-            one.attempts += result.was_run
+        reason = served.breaker.failure(error, final=True) if is_final else None
+        for one in filter(None, map(model.pending.get, keys[len(replies) :])):
+            one.attempts += line.was_run
             if is_final:
-                self._end(one, error)
+                model.end(one, error)
             elif one.attempts >= MOST_ATTEMPTS:
-                self._end(one, BackendError(f"{error.message}, {one.attempts} times", kind="batch"))
+                model.end(one, BackendError(f"{error.message}, {one.attempts} times", kind="batch"))
         if reason:
             self._calls.stop(f"{entry.label}: {reason}")
 
-    async def _adopt(self, models: dict[str, BatchedModel]) -> None:
+    async def _answer(self, model: BatchedModel, entry: Entry, key: str, reply: Reply) -> None:
+        one = model.pending.get(key)
+        if one is not None:
+            self._calls.counters.adopted += entry.mark not in model.own
+            await model.settle(one, reply)
+        elif await self._known.stored(key) is None:
+            # Otherwise, a run that was killed has stored and counted it.
+            await self._keep(model.served, key, reply)
+
+    async def _adopt(self, model: BatchedModel) -> None:
         """Find the batches of killed runs whose creation was not noted, or give up their intents."""
-        intents: dict[str, list[Entry]] = {}
-        for entry in self._ledger.open_batches(models):
-            if entry.state == "intent" and not self._ledger.is_being_prepared(entry.mark):
-                intents.setdefault(entry.account, []).append(entry)
-        for account, entries in intents.items():
-            asked = [
-                Intent(e.mark, e.created, e.lines, partial(self._ledger.members, e.mark)) for e in entries
-            ]
-            found = await models[account].api.find(asked, self._ledger.batches(account))
-            for entry in entries:
-                state = found.get(entry.mark)
-                if state is not None:
-                    self._ledger.submitted(entry.mark, state.id, state.status, state.expires)
-                    self._missing.pop(entry.mark, None)
-                    if entry.mark in self._submitter.own:
-                        self._calls.counters.sent += entry.lines
-                elif time.monotonic() - self._missing.setdefault(entry.mark, time.monotonic()) >= LIST_DELAY:
-                    self._ledger.end(entry.mark, "not created")
-                    self._missing.pop(entry.mark)
+        entries = [e for e in self._ledger.open_batches({model.account}) if e.state == "intent"]
+        if not entries:
+            return
+        members = self._ledger.members
+        intents = [Intent(e.mark, e.created, e.lines, partial(members, e.mark)) for e in entries]
+        found = await model.api.find(intents, self._ledger.batches(model.account))
+        for entry in entries:
+            state = found.get(entry.mark)
+            if state is not None:
+                self._ledger.submitted(entry.mark, state)
+                self._missing.pop(entry.mark, None)
+                if entry.mark in model.own:
+                    self._calls.counters.sent += entry.lines
+            elif time.monotonic() - self._missing.setdefault(entry.mark, time.monotonic()) >= LIST_DELAY:
+                self._ledger.end(entry.mark, "not created")
+                self._missing.pop(entry.mark)
 
     def _next_wait(self, seconds: float) -> float:
         """Return how long to wait before the next poll.
@@ -323,20 +308,17 @@ class Batches:
         # Not while it is unknown if a killed run has created a batch.
         if left <= 0 and not self._missing:
             self._is_unfinished = True
-            raise self._calls.stop(f"{described(self._progress())}; run the same command again to continue")
+            raise self._calls.stop(f"{described(self.progress())}; run the same command again to continue")
         return min(seconds, max(left, FIRST_POLL))
 
-    def _progress(self) -> OpenBatches:
-        """Return how far the open batches are, as of the last poll."""
-        expires = [entry.expires for entry in self._open if entry.expires]
+    def progress(self) -> OpenBatches:
+        """Return how far the open batches are."""
+        entries = self._ledger.open_batches(self._models)
+        expires = [entry.expires for entry in entries if entry.expires]
         return OpenBatches(
-            len(self._open),
-            sum(entry.lines for entry in self._open),
-            sum(entry.done for entry in self._open),
+            len(entries),
+            sum(entry.lines for entry in entries),
+            sum(entry.done for entry in entries),
             min(expires, default=0.0),
             self._is_unfinished,
         )
-
-    def report(self) -> dict[str, Any]:
-        """Return how far the open batches are, as plain values."""
-        return asdict(self._progress())

@@ -1,8 +1,8 @@
 """The ledger of batches: what is being submitted, what was submitted, and which requests are in it.
 
 It is one SQLite file next to the reply store. A row is written before a batch is created, so that after a crash the
-next run either finds the batch at the provider or knows that none was created. A request is in at most one open batch,
-also if several runs share the file. A process holds a lock on the lines of a batch while it submits them.
+next run either finds the batch at the provider or knows that none was created. A request is in at most one open batch:
+one process at a time submits and collects those of a model.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from pytest_llmprops.core.errors import StoreError
+from pytest_llmprops.models.api.batches import BatchState
 from pytest_llmprops.records.messages import OpenBatches
 
 
@@ -88,17 +90,10 @@ class Entry:
 _COLUMNS = tuple(column.name for column in fields(Entry))
 
 
-def account_of(identity: Mapping[str, Any]) -> str:
-    """Return the account of a model: its identity as JSON."""
-    return json.dumps(dict(identity), sort_keys=True, ensure_ascii=False)
-
-
 def ledger_path(store: str) -> Path:
     """Return the ledger's file for a reply store, which is a file or a URL."""
     if "://" not in store:
         return Path(f"{store}.batches")
-    from hashlib import sha256
-
     from pytest_llmprops.engine.store.location import default_store, without_password
 
     name = sha256(without_password(store).encode()).hexdigest()[:16]
@@ -117,11 +112,14 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        #: the open files that hold a lock, by account
+        self._locks: dict[str, IO[bytes]] = {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Create the file before SQLite does, so that it is private from the start.
             os.close(_private(path, os.O_CREAT | os.O_RDWR))
-            self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+            # Opened before the event loop starts, and used in its thread alone.
+            self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
             # Batches are paid for, so an intent must survive a power failure.
             self._db.execute("PRAGMA synchronous=FULL")
@@ -137,60 +135,39 @@ class Ledger:
         fix = "; free disk space and run again" if is_full else ""
         return StoreError(f"ledger of batches {self.path}: {getattr(error, 'strerror', None) or error}{fix}")
 
-    def _do(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        try:
-            with closing(self._db.execute(sql, values)) as rows:
-                return rows.fetchall()
-        except sqlite3.Error as error:
-            raise self._failure(error) from None
-
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Make all changes of a ``with`` block, or none if it fails."""
         try:
             with self._db:
-                self._db.execute("BEGIN IMMEDIATE")
                 yield
         except sqlite3.Error as error:
             raise self._failure(error) from None
 
-    def _draft_path(self, mark: str) -> Path:
-        return self.path.with_name(f"{self.path.name}.{mark}")
+    def _do(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._changing():
+            return self._db.execute(sql, values).fetchall()
 
-    @contextmanager
-    def draft(self, mark: str) -> Iterator[IO[bytes]]:
-        """Yield an empty file for the lines of a batch, which is removed at the end."""
-        path = self._draft_path(mark)
-        try:
-            with open(path, "x+b", opener=_private) as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                yield file
-        except OSError as error:
-            raise self._failure(error) from None
-        finally:
-            path.unlink(missing_ok=True)
-
-    def is_being_prepared(self, mark: str) -> bool:
-        """Return True if a process, this one included, is about to submit the batch."""
-        try:
-            with open(self._draft_path(mark), "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    def lock(self, account: str) -> bool:
+        """Let this process alone submit and collect the batches of a model; return False if another one does."""
+        if account in self._locks:
             return True
-        except OSError:
+        name = sha256(account.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        file = open(f"{self.path}.{name}", "wb", opener=_private)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
             return False
-        # Of a process that was killed.
-        self._draft_path(mark).unlink(missing_ok=True)
-        return False
+        self._locks[account] = file
+        return True
 
-    def add(self, entry: Entry, lines: Mapping[str, Sequence[str]]) -> bool:
-        """Write the intent to submit a batch, unless one of its requests is in another open batch.
+    def add(self, entry: Entry, lines: Mapping[str, Sequence[str]]) -> None:
+        """Write the intent to submit a batch.
 
-        :param lines: the keys of each line, by custom id. :return: whether it was written.
+        :param lines: the keys of each line, by custom id.
         """
         with self._changing():
-            if self.owners(key for keys in lines.values() for key in keys):
-                return False
             self._db.executemany(
                 "INSERT INTO lines VALUES (?, ?, ?, ?)",
                 (
@@ -202,26 +179,25 @@ class Ledger:
             values = {**asdict(entry), "deviations": json.dumps(entry.deviations), "lines": len(lines)}
             holes = ", ".join(f":{name}" for name in _COLUMNS)
             self._db.execute(f"INSERT INTO batches ({', '.join(_COLUMNS)}) VALUES ({holes})", values)  # noqa: S608
-        return True
 
     def owners(self, keys: Iterable[str]) -> dict[str, str]:
         """Return the mark of the open batch that each of ``keys`` is in, for those that are in one."""
         query = "SELECT key, mark FROM lines WHERE key IN (SELECT value FROM json_each(?))"
         return dict(self._do(query, (json.dumps(list(keys)),)))
 
-    def submitted(self, mark: str, batch: str, status: str, expires: float) -> None:
+    def submitted(self, mark: str, state: BatchState) -> None:
         """Note that the provider has created the batch."""
         self._do(
             "UPDATE batches SET state = 'submitted', batch = ?, status = ?, expires = ? WHERE mark = ?"
             " AND state = 'intent'",
-            (batch, status, expires, mark),
+            (state.id, state.status, state.expires, mark),
         )
 
-    def progress(self, mark: str, status: str, done: int, expires: float) -> None:
+    def progress(self, mark: str, state: BatchState) -> None:
         """Note how far a batch is."""
         self._do(
             "UPDATE batches SET status = ?, done = ?, expires = ? WHERE mark = ?",
-            (status, done, expires, mark),
+            (state.status, state.done, state.expires, mark),
         )
 
     def end(self, mark: str, status: str) -> None:
@@ -262,8 +238,10 @@ class Ledger:
         return None if least is None else max(1, least // 2)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and let other runs use the batches."""
         self._db.close()
+        for file in self._locks.values():
+            file.close()
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +15,7 @@ from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
 from pytest_llmprops.core.faults import fault_line, not_closed
 from pytest_llmprops.core.reasoning import answer_of, is_cut
 from pytest_llmprops.core.requests import GENERATED, Chat, Reply, Request
-from pytest_llmprops.engine.broker.reply_cache import CLOSE_SECONDS, ReplyCache
+from pytest_llmprops.engine.broker.reply_cache import ReplyCache
 from pytest_llmprops.engine.broker.request_log import RequestLog
 from pytest_llmprops.engine.calls.calls import (
     ActiveModel,
@@ -25,7 +24,7 @@ from pytest_llmprops.engine.calls.calls import (
     Counters,
     affordable_concurrency,
 )
-from pytest_llmprops.engine.calls.queues import SampleCalls, SharedWork, queue_of
+from pytest_llmprops.engine.calls.queues import SampleCalls, queue_of
 from pytest_llmprops.engine.calls.thinking import ThinkingBudget
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.event_loop import is_cancellation
@@ -67,7 +66,6 @@ class LocalBroker:
         self._started, self._started_monotonic = time.time(), time.monotonic()
         self._known = ReplyCache(config, self._stop_without_store)
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
-        self._is_flush_due = False
 
         self._calls = Calls(config, self.counters, self._known, self._secrets)
         #: serves requests with batches, with ``--llm-engine batch``
@@ -83,7 +81,8 @@ class LocalBroker:
 
             self._fleets = Fleets(config)
         self._served: dict[str, ActiveModel] = {}
-        self._in_work: SharedWork[Reply] = SharedWork()
+        #: the work in progress by key, for all who ask for its reply
+        self._in_work: dict[str, asyncio.Task[Reply]] = {}
         #: the latest replies that each run computes again, the last used at the end
         self._computed: OrderedDict[str, Reply] = OrderedDict()
         #: replies to the calls before the run, for the requests of the run
@@ -108,19 +107,14 @@ class LocalBroker:
             send = queue_of(model) if fleets is None else fleets.start(label, model)
             breaker = Breaker(is_proven=label in self.config.proven)
             discard = partial(self._discard, label)
-            is_remote = not (model.blocking or getattr(model, "immediate", False))
-            thinking = ThinkingBudget(self.config.max_thinking, probes=is_remote, discard=discard)
+            thinking = ThinkingBudget(self.config.max_thinking, probes=not model.blocking, discard=discard)
             limiter = self._calls.limiter_of(model, label)
-            served = self._served[label] = ActiveModel(model, send, breaker, thinking, limiter, discard)
-            served.is_immediate = (
-                getattr(model, "immediate", False)
-                and fleets is None
-                and self._batches is None
-                and self.config.rpm is None
+            served = self._served[label] = ActiveModel(
+                label, model, send, breaker, thinking, limiter, discard
             )
             if hasattr(model, "most_samples"):
                 served.together = SampleCalls(
-                    cast("SampleModel", model), partial(self._calls.replies, label, served)
+                    cast("SampleModel", model), partial(self._calls.replies, served)
                 )
             served.is_stored = getattr(model, "stored", True)
         return served
@@ -138,19 +132,19 @@ class LocalBroker:
         except BaseException as fault:
             if is_cancellation(fault):
                 raise
-            raise self._stop(fault_line(fault)) from None
+            raise self._calls.stop(fault_line(fault)) from None
         key = served.key_of(request)
         if not served.is_stored:
-            computed = await self._compute(label, served, key, request)
-            self._note(label, role, served, request, computed, kept=False)
+            computed = await self._compute(served, key, request)
+            self._note(role, served, request, computed, kept=False)
             return computed
         self.counters.requests += 1
         trial = self._trials.pop(key, None)
         reply = trial
-        if reply is None and key not in self._in_work and self._known.unstored(key) is None:
+        if reply is None and key not in self._in_work:
             reply = await self._find(served.model, key, request)
         if reply is None:
-            reply = await self._joined(label, served, key, request)
+            reply = await self._joined(served, key, request)
         elif trial is not None:
             # Its call is counted already.
             pass
@@ -165,12 +159,10 @@ class LocalBroker:
         if role == "subject" and _is_sampled(request, reply):
             self.counters.sampled += 1
             self.counters.sampled_earlier += reply.cached and reply.stored < self._started
-        self._note(label, role, served, request, reply, kept=True)
+        self._note(role, served, request, reply, kept=True)
         return reply
 
-    def _note(
-        self, label: str, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool
-    ) -> None:
+    def _note(self, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool) -> None:
         """Record which model served a request, and log the request; with ``kept``, also its reply."""
         if reply.served_model:
             served.served_as[reply.served_model] += 1
@@ -179,36 +171,32 @@ class LocalBroker:
         # A stored reply has the same deviations as the call that produced it.
         served.deviations.update(reply.deviations)
         if self._log:
-            self._flush_soon()
+            # In the next iteration of the loop, with all replies of this one.
+            asyncio.get_running_loop().call_soon(self.flush)
             # A stored reply is paid for already.
             cost = None if reply.cached else _paid(served, reply)
             try:
-                self._log.add(role, request, reply, kept=kept, model=label, cost=cost)
+                self._log.add(role, request, reply, kept=kept, model=served.label, cost=cost)
             except OSError as error:
                 raise self._stop_without_log(error) from None
 
-    def _flush_soon(self) -> None:
-        """Write the log in the next iteration of the loop, with all replies of this one."""
-        if not self._is_flush_due:
-            self._is_flush_due = True
-            asyncio.get_running_loop().call_soon(self.flush)
-
     def flush(self) -> None:
         """Write the requests that were answered so far to ``requests.jsonl``; a full disk stops the run."""
-        if self._log and self._is_flush_due:
-            self._is_flush_due = False
+        if self._log:
             try:
                 self._log.flush()
             except OSError as error:
                 self._stop_without_log(error)
 
     def _stop_without_store(self, error: Exception) -> RunStopped:
-        return self._stop(f"{error}; the replies so far are kept; llmprops run --resume RUN resumes the run")
+        return self._calls.stop(
+            f"{error}; the replies so far are kept; llmprops run --resume RUN resumes the run"
+        )
 
     def _stop_without_log(self, error: OSError) -> RunStopped:
-        return self._stop(f"requests.jsonl cannot be written: {error.strerror}")
+        return self._calls.stop(f"requests.jsonl cannot be written: {error.strerror}")
 
-    async def _compute(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
+    async def _compute(self, served: ActiveModel, key: str, request: Request) -> Reply:
         """Return the reply of a model whose replies are not stored. It is not a call: no budget counts it."""
         if key in self._computed:
             self._computed.move_to_end(key)
@@ -221,7 +209,7 @@ class LocalBroker:
             return result
 
         try:
-            reply = await self._in_work.result(key, computation)
+            reply = await self._shared(key, computation)
         except BackendError as error:
             self._secrets.error(error)
             # A request that the model cannot process (a text that is too long) is not a failure of the model.
@@ -231,7 +219,7 @@ class LocalBroker:
             final = served.breaker.succeeded > 0
             reason = "" if about_text else served.breaker.failure(error, final=final)
             if reason:
-                raise self._stop(f"{label}: {reason}") from None
+                raise self._calls.stop(f"{served.label}: {reason}") from None
             raise
         served.breaker.success(empty=False)
         reply = self._computed[key] = dataclasses.replace(reply, key=key, deviations=served.forced())
@@ -252,67 +240,41 @@ class LocalBroker:
         answer, parts = answer_of(reply)
         return None if is_cut(reply, parts) else answer
 
-    async def _joined(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
+    async def _joined(self, served: ActiveModel, key: str, request: Request) -> Reply:
         """Return the reply to one call that all equal requests in progress share."""
         if self.config.cache == "only":
-            raise self._stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
-        reply, first = self._known.unstored(key), None
-        if reply is not None or key in self._in_work:
-            self.counters.joined += 1
-        elif served.is_immediate:
-            reply, first = await self._at_once(label, served, key, request)
-        if reply is not None:
-            return reply
-        return await self._in_work.result(key, lambda: self._call(label, served, key, request, first))
+            raise self._calls.stop(
+                f"--llm-cache only: no stored reply of {served.label} to {_excerpt(request)}"
+            )
+        self.counters.joined += key in self._in_work
+        return await self._shared(key, partial(self._call, served, key, request))
 
-    async def _at_once(
-        self, label: str, served: ActiveModel, key: str, request: Request
-    ) -> tuple[Reply, None] | tuple[None, BackendError]:
-        """Return the reply of an immediate model, or the error of the first attempt.
+    async def _shared(self, key: str, work: Callable[[], Coroutine[Any, Any, Reply]]) -> Reply:
+        """Return the reply of the work in progress for a key, which begins if there is none.
 
-        A task and two futures per call would take longer than everything else that the call needs.
+        It goes on if those who wait for it are cancelled.
         """
-        result = await self._calls.at_once(served, request)
-        if isinstance(result, BackendError):
-            return None, result
-        reply = self._counted(label, served, key, result)
-        self._known.keep_soon(label, reply)
-        if not self._known.has_store:
-            # Nothing else lets the loop run.
-            await asyncio.sleep(0)
-        return reply, None
+        task = self._in_work.get(key)
+        if task is None:
+            task = self._in_work[key] = asyncio.get_running_loop().create_task(work())
+            task.add_done_callback(lambda _: self._in_work.pop(key))
+        return await asyncio.shield(task)
 
-    async def _call(
-        self, label: str, served: ActiveModel, key: str, request: Request, first: BackendError | None = None
-    ) -> Reply:
-        if (
-            self._batches is not None
-            and isinstance(request, Chat)
-            and self._batches.takes(served.model, request)
-        ):
+    async def _call(self, served: ActiveModel, key: str, request: Request) -> Reply:
+        if self._batches is not None and isinstance(request, Chat) and hasattr(served.model, "batches"):
             try:
-                return await self._batches.reply(label, served, key, request)
+                return await self._batches.reply(served, key, request)
             except BackendError as error:
                 raise self._secrets.error(error) from None
         together = served.together
         if together is not None and isinstance(request, Chat) and together.takes(request):
             reply = await together.send(request)
         else:
-            [reply] = await self._calls.replies(label, served, [request], first)
-        return await self._keep(label, served, key, reply)
+            [reply] = await self._calls.replies(served, [request])
+        return await self._keep(served, key, reply)
 
-    async def _keep(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
+    async def _keep(self, served: ActiveModel, key: str, reply: Reply) -> Reply:
         """Store and count a new reply, and return it with its key."""
-        reply = self._counted(label, served, key, reply)
-        await self._known.keep(label, reply)
-        return reply
-
-    async def _keep_batched(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
-        """Store and count a reply from a batch, which no call has cleaned."""
-        return await self._keep(label, served, key, self._secrets.reply(reply))
-
-    def _counted(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
-        """Count a new reply, and return it with its key."""
         # The deviations of a batch are from the time at which it was written.
         deviations = reply.deviations if reply.via else served.forced()
         reply = reply.answering(key, stored=reply.stored or self._now(), deviations=deviations)
@@ -320,8 +282,13 @@ class LocalBroker:
         self._pay(served, reply)
         reason = served.breaker.success(empty=_is_empty(reply))
         if reason:
-            self._stop(f"{label}: {reason}")
+            self._calls.stop(f"{served.label}: {reason}")
+        await self._known.keep(served.label, reply)
         return reply
+
+    async def _keep_batched(self, served: ActiveModel, key: str, reply: Reply) -> Reply:
+        """Store and count a reply from a batch, which no call has cleaned."""
+        return await self._keep(served, key, self._secrets.reply(reply))
 
     def _discard(self, label: str, replies: Sequence[Reply]) -> None:
         """Count and record replies that are paid for and not used."""
@@ -333,9 +300,6 @@ class LocalBroker:
                     self._log.add_discarded(reply, label, _paid(served, reply))
                 except OSError as error:
                     self._stop_without_log(error)
-        if self._log and self.counters.requests:
-            # The files of a run that is killed during its first call stay empty, so that the same command runs again.
-            self._flush_soon()
 
     def _pay(self, served: ActiveModel, reply: Reply) -> None:
         """Count the tokens and the cost of a reply that a call returned."""
@@ -367,9 +331,9 @@ class LocalBroker:
                 # From another run, in the meantime.
                 return found.thinking_tokens
             is_last = position == len(requests)
-            reply, is_blocked = await self._calls.trial(label, served, request, is_last=is_last)
+            reply, is_blocked = await self._calls.trial(served, request, is_last=is_last)
             if reply is not None:
-                self._trials[key] = await self._keep(label, served, key, reply)
+                self._trials[key] = await self._keep(served, key, reply)
                 return reply.thinking_tokens
             if not is_blocked:
                 break
@@ -382,11 +346,7 @@ class LocalBroker:
 
     async def stop(self, reason: str) -> None:
         """Stop the run: all open and later requests fail."""
-        self._stop(reason)
-
-    def _stop(self, reason: str) -> RunStopped:
-        """Stop the run, and return the exception of its requests."""
-        return self._calls.stop(reason)
+        self._calls.stop(reason)
 
     async def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
         """Return which (model label, request) pairs need no call: a stored reply or a computed one answers them.
@@ -411,15 +371,8 @@ class LocalBroker:
             notes += (f"{label}: {note}" for note in getattr(served.model, "notes", list)())
         return list(dict.fromkeys(map(self._secrets.message, notes)))
 
-    async def settled(self) -> None:
-        """Wait until the replies so far are stored or cannot be stored, but not for long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await self._known.settled()
-
     async def report(self) -> dict[str, Any]:
-        """Return :meth:`snapshot` when the replies so far are stored."""
-        await self.settled()
+        """Return :meth:`snapshot`."""
         return self.snapshot()
 
     def snapshot(self) -> dict[str, Any]:
@@ -430,7 +383,7 @@ class LocalBroker:
             "waits_for": self._calls.waits_for(),
             "notes": self.notes(),
             "models": {label: _facts(served) for label, served in self._served.items()},
-            "batches": None if self._batches is None else self._batches.report(),
+            "batches": None if self._batches is None else dataclasses.asdict(self._batches.progress()),
         }
 
     async def close(self) -> list[str]:
@@ -441,12 +394,14 @@ class LocalBroker:
         self._is_closed = True
         if self._batches is not None:
             await self._batches.close()
-        ends = [self._in_work.close()]
-        for served in self._served.values():
-            if served.together is not None:
-                ends.append(served.together.close())
+        tasks = list(self._in_work.values())
+        for task in tasks:
+            task.cancel()
+        together = [
+            served.together.close() for served in self._served.values() if served.together is not None
+        ]
         # All at once: while one waited for the other, a reply would free its slot for a new call.
-        await asyncio.gather(*ends)
+        await asyncio.gather(*tasks, *together, return_exceptions=True)
         if self._fleets is not None:
             await self._fleets.close()
         await self._known.close()

@@ -7,7 +7,6 @@ import base64
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
@@ -89,10 +88,6 @@ async def read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     return message
 
 
-#: The broker process starts while the workers collect, which takes time on a busy machine.
-CONNECT_SECONDS = 60.0
-#: how long a socket may refuse connections
-REFUSED_SECONDS = 1.0
 GONE = "the broker process ended; the summary says why, and llmprops run --resume RUN resumes the run"
 
 
@@ -121,23 +116,10 @@ class RemoteBroker:
         await asyncio.shield(self._connecting)
 
     async def _connect(self) -> None:
-        loop = asyncio.get_running_loop()
-        until, refused_until = loop.time() + CONNECT_SECONDS, 0.0
-        while True:
-            try:
-                reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE_LIMIT)
-                break
-            except FileNotFoundError:
-                # A broker starts. The folder is removed at the end of the run.
-                is_gone, refused_until = not Path(self._path).parent.exists(), 0.0
-            except ConnectionRefusedError:
-                # A running broker accepts connections as soon as its socket exists: this one has ended.
-                refused_until = refused_until or loop.time() + REFUSED_SECONDS
-                is_gone = loop.time() > refused_until
-            if is_gone or loop.time() > until:
-                raise BackendError(GONE, kind="broker")
-            await asyncio.sleep(0.02)
-        self.writer = writer
+        try:
+            reader, self.writer = await asyncio.open_unix_connection(self._path, limit=LINE_LIMIT)
+        except OSError:
+            raise BackendError(GONE, kind="broker") from None
         self._reading = asyncio.create_task(self._read(reader))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:

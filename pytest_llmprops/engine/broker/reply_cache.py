@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Callable, Sequence
 from operator import methodcaller
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.event_loop import DaemonThread, call_soon, resolve
+from pytest_llmprops.engine.event_loop import DaemonThread, resolve
 from pytest_llmprops.engine.store.base import Store, row_of
 from pytest_llmprops.engine.store.location import open_store
 from pytest_llmprops.models.base import Model
@@ -26,71 +24,28 @@ _MOST_FINDS = 500
 CLOSE_SECONDS = 8.0
 
 
-@dataclass(slots=True, eq=False)
-class _Find:
-    key: str
-    not_before: float
-    future: asyncio.Future[Reply | None]
-
-
-@dataclass(slots=True, eq=False)
-class _Put:
-    key: str
-    model: str
-    reply: Reply
-    #: called when the reply is stored, or with the error if it cannot be
-    done: Callable[[Reply, Exception | None], None]
-    #: those who wait until this reply and those before it are stored or cannot be stored
-    settling: list[asyncio.Future[None]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Job:
-    """Replies to store, then keys to look up. A failed part keeps its exception."""
-
-    puts: Sequence[_Put]
-    finds: Sequence[_Find]
-    found: Mapping[str, Reply] = field(default_factory=dict)
-    put_error: Exception | None = None
-    find_error: Exception | None = None
-
-    def run(self, store: Store) -> None:
-        if self.puts:
-            try:
-                store.put_many([row_of(put.key, put.model, put.reply) for put in self.puts])
-            except Exception as error:
-                self.put_error = error
-        if self.finds:
-            try:
-                self.found = store.get_many({find.key for find in self.finds})
-            except Exception as error:
-                self.find_error = error
-
-
 class StoreCalls:
     """Looks up and stores replies in a thread, for one event loop.
 
-    A slow disk or server does not hold up the loop. One job runs at a time. What is asked for in the meantime makes the
-    next one, so that requests that arrive together share a statement.
+    A slow disk or server does not hold up the loop. What is asked for while a statement runs is in the next one, so
+    that requests that arrive together share a statement.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._thread = DaemonThread("llmprops-store")
-        self._puts: list[_Put] = []
-        self._last_put: _Put | None = None
-        self._finds: list[_Find] = []
-        self._is_busy = False
-        self._idle: asyncio.Future[None] | None = None
+        self._puts: list[tuple[str, str, Reply, asyncio.Future[None]]] = []
+        self._last_put: asyncio.Future[None] | None = None
+        self._finds: list[tuple[str, asyncio.Future[Reply | None]]] = []
+        self._working: asyncio.Task[None] | None = None
 
-    async def find(self, key: str, *, not_before: float = 0.0) -> Reply | None:
+    async def find(self, key: str) -> Reply | None:
         """Return the stored reply to a request; None if there is none.
 
-        :param not_before: Unix time; older replies are ignored.
         :raises StoreError: if the store cannot be used.
         """
         future: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
-        self._finds.append(_Find(key, not_before, future))
+        self._finds.append((key, future))
         self._start()
         return await future
 
@@ -100,29 +55,16 @@ class StoreCalls:
         :param model: label of the model.
         :raises StoreError: if it cannot be stored.
         """
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.put_soon(key, model, reply, lambda reply, error: resolve(future, None, error))
-        await future
-
-    def put_soon(
-        self, key: str, model: str, reply: Reply, done: Callable[[Reply, Exception | None], None]
-    ) -> None:
-        """Store a reply, without waiting for it.
-
-        :param done: called on the loop with ``reply``, and the error if it cannot be stored.
-        """
-        self._last_put = _Put(key, model, reply, done)
-        self._puts.append(self._last_put)
+        self._last_put = asyncio.get_running_loop().create_future()
+        self._puts.append((key, model, reply, self._last_put))
         self._start()
+        await self._last_put
 
     async def settled(self) -> None:
         """Wait until the replies so far are stored or cannot be stored."""
-        # Jobs run one after the other, and resolve their replies in order.
-        if self._last_put is not None:
-            # A future of its own: one that is cancelled would end the wait of all.
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._last_put.settling.append(future)
-            await future
+        if self._last_put is not None and not self._last_put.done():
+            # Unlike an await, this does not cancel the future.
+            await asyncio.wait([self._last_put])
 
     async def run(self, work: Callable[[Store], T]) -> T:
         """Return the result of ``work`` on the store, called in its thread.
@@ -132,47 +74,37 @@ class StoreCalls:
         return await self._thread.run(work, self.store)
 
     def _start(self) -> None:
-        if not self._is_busy:
-            self._is_busy = True
-            # In the next iteration of the loop, when all requests of this one have arrived.
-            asyncio.get_running_loop().call_soon(self._send)
+        if self._working is None or self._working.done():
+            # It begins in the next iteration of the loop, when all requests of this one have arrived.
+            self._working = asyncio.get_running_loop().create_task(self._work())
 
-    def _send(self) -> None:
-        job = _Job(self._puts, self._finds[:_MOST_FINDS])
-        if not (job.puts or job.finds):
-            self._is_busy = False
-            if self._idle is not None and not self._idle.done():
-                self._idle.set_result(None)
-            return
-        self._puts, self._finds = [], self._finds[_MOST_FINDS:]
-        loop = asyncio.get_running_loop()
+    async def _work(self) -> None:
+        while self._puts or self._finds:
+            puts, self._puts = self._puts, []
+            finds, self._finds = self._finds[:_MOST_FINDS], self._finds[_MOST_FINDS:]
+            if puts:
+                rows = [row_of(key, model, reply) for key, model, reply, _ in puts]
+                _, error = await self._tried(methodcaller("put_many", rows))
+                for *_, stored in puts:
+                    resolve(stored, None, error)
+            if finds:
+                replies, error = await self._tried(methodcaller("get_many", {key for key, _ in finds}))
+                for key, found in finds:
+                    resolve(found, None if error else replies.get(key), error)
 
-        def work() -> None:
-            job.run(self.store)
-            call_soon(loop, self._finish, job)
-
-        self._thread.do(work)
-
-    def _finish(self, job: _Job) -> None:
-        for put in job.puts:
-            put.done(put.reply, job.put_error)
-            for future in put.settling:
-                resolve(future, None, None)
-            if put is self._last_put:
-                self._last_put = None
-        for find in job.finds:
-            reply = job.found.get(find.key)
-            is_new = reply is not None and reply.stored >= find.not_before
-            resolve(find.future, reply if is_new else None, job.find_error)
-        self._send()
+    async def _tried(self, work: Callable[[Store], Any]) -> tuple[Any, Exception | None]:
+        """Return the result of ``work`` on the store, or its exception."""
+        try:
+            return await self.run(work), None
+        except Exception as error:
+            return None, error
 
     async def close(self) -> None:
         """Store what is left and close the store."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                if self._is_busy:
-                    self._idle = asyncio.get_running_loop().create_future()
-                    await self._idle
+                if self._working is not None:
+                    await self._working
                 await self.run(lambda store: store.close())
         self._thread.close()
 
@@ -200,8 +132,6 @@ class ReplyCache:
         self._not_again: set[str] = set()
         #: latest replies with --llm-cache off, so that a request of many items (rules of a concept) is sent once
         self._recent: OrderedDict[str, Reply] = OrderedDict()
-        #: key -> reply that the store takes while the run goes on
-        self._unstored: dict[str, Reply] = {}
         #: number of replies that the store did not take
         self._lost = 0
 
@@ -219,7 +149,8 @@ class ReplyCache:
             return self._recent.get(key)
         if self._cache == "refresh" and key not in self._not_again:
             return None
-        return await self._stored.find(key, not_before=self._oldest(model))
+        reply = await self._stored.find(key)
+        return None if reply is None or self._is_old(model, reply) else reply
 
     async def stored(self, key: str) -> Reply | None:
         """Return the stored reply, of any age; None if there is none.
@@ -228,48 +159,23 @@ class ReplyCache:
         """
         return None if self._stored is None else await self._stored.find(key)
 
-    def _oldest(self, model: Model) -> float:
-        return 0.0 if model.pinned else self._not_before
+    def _is_old(self, model: Model, reply: Reply) -> bool:
+        return not model.pinned and reply.stored < self._not_before
 
     async def keep(self, label: str, reply: Reply) -> None:
         """Keep a reply under its key. If the store does not take it, the case still gets its reply."""
         if self._stored is None:
-            self._keep_recent(reply)
+            self._recent[reply.key] = reply
+            if len(self._recent) > RECENT:
+                self._recent.popitem(last=False)
             return
         if self._cache == "refresh":
             self._not_again.add(reply.key)
         try:
             await self._stored.put(reply.key, label, reply)
         except StoreError as error:
-            self._lose(error)
-
-    def keep_soon(self, label: str, reply: Reply) -> None:
-        """Keep a reply under its key, without waiting until it is stored."""
-        if self._stored is None:
-            self._keep_recent(reply)
-            return
-        if self._cache == "refresh":
-            self._not_again.add(reply.key)
-        self._unstored[reply.key] = reply
-        self._stored.put_soon(reply.key, label, reply, self._note_stored)
-
-    def _note_stored(self, reply: Reply, error: Exception | None) -> None:
-        self._unstored.pop(reply.key, None)
-        if error is not None:
-            self._lose(error)
-
-    def _lose(self, error: Exception) -> None:
-        self._lost += 1
-        self._on_failure(error)
-
-    def unstored(self, key: str) -> Reply | None:
-        """Return the reply of :meth:`keep_soon` with this key, until it is stored."""
-        return self._unstored.get(key)
-
-    def _keep_recent(self, reply: Reply) -> None:
-        self._recent[reply.key] = reply
-        if len(self._recent) > RECENT:
-            self._recent.popitem(last=False)
+            self._lost += 1
+            self._on_failure(error)
 
     async def settled(self) -> None:
         """Wait until the replies so far are stored or cannot be stored."""
@@ -281,16 +187,11 @@ class ReplyCache:
 
         :raises StoreError: if the store cannot be used.
         """
-        if self._stored is None:
-            return {key for _, key in asked if key in self._recent}
-        if self._cache == "refresh":
-            asked = [(model, key) for model, key in asked if key in self._not_again]
         known: set[str] = set()
-        iterator = iter(asked)
-        while part := list(islice(iterator, _COUNTED)):
-            get = methodcaller("get_many", {key for _, key in part})
-            found: dict[str, Reply] = await self._stored.run(get)
-            known |= {key for model, key in part if key in found and found[key].stored >= self._oldest(model)}
+        for start in range(0, len(asked), _COUNTED):
+            part = asked[start : start + _COUNTED]
+            replies = await asyncio.gather(*(self.find(model, key) for model, key in part))
+            known |= {key for (_, key), reply in zip(part, replies, strict=True) if reply is not None}
         return known
 
     def notes(self) -> list[str]:

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
@@ -30,7 +29,7 @@ from pytest_llmprops.records.run import CallCounts, OldReplies
 
 #: file descriptors for everything except the calls: the store, the record, pipes to workers, imports, and the 64
 #: connections that may rest after a call
-_SPARE_FILES = 24 + 64
+_SPARE_FILES = 128
 #: how often a call that waits for the cost of those in flight looks at it, in seconds
 _BUDGET_SECONDS = 0.02
 EMPTY_IN_A_ROW = 20
@@ -102,23 +101,14 @@ def affordable_concurrency(concurrency: int) -> int:
     except ImportError:  # Windows has no such limit
         return concurrency
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
+    needed = concurrency + _SPARE_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
         return concurrency
-    needed = concurrency + _open_files() + _SPARE_FILES
-    if soft < needed:
-        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        if raised > soft:
-            with contextlib.suppress(OSError, ValueError):
-                resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-                soft = raised
-    return max(1, min(concurrency, concurrency - (needed - soft)))
-
-
-def _open_files() -> int:
-    for folder in ("/proc/self/fd", "/dev/fd"):
-        with contextlib.suppress(OSError):
-            return sum(1 for _ in Path(folder).iterdir())
-    return 0
+    raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        soft = raised
+    return max(1, min(concurrency, soft - _SPARE_FILES))
 
 
 #: seconds before the first retry; each further wait is twice as long, up to the longest
@@ -128,11 +118,9 @@ LONGEST_WAIT = 60.0
 LONGEST_RETRY_AFTER = 300.0
 
 
-def worth_retrying(error: BaseException) -> bool:
+def worth_retrying(error: BackendError) -> bool:
     """Return True if a retry may succeed, and soon enough."""
-    if not isinstance(error, BackendError) or not error.transient:
-        return False
-    return error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER
+    return error.transient and (error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER)
 
 
 def _seconds_before(retry: int, error: BackendError) -> float:
@@ -157,6 +145,7 @@ class Counters(CallCounts):
 class ActiveModel:
     """A model in use."""
 
+    label: str
     model: Model
     send: Send
     breaker: Breaker
@@ -169,8 +158,6 @@ class ActiveModel:
     service_tiers: set[str] = field(default_factory=set)
     #: deviations of the replies so far, also of stored ones
     deviations: set[str] = field(default_factory=set)
-    #: it never waits, and its replies cost nothing
-    is_immediate: bool = False
     #: collects the samples of a prompt, if one call can ask for several
     together: SampleCalls | None = None
     #: its replies are stored; those of others are computed again in each run
@@ -242,40 +229,25 @@ class Calls:
         """Return lines for the summary about the limits of the models."""
         return [note for limiter in self._limiters.values() for note in limiter.notes()]
 
-    async def replies(
-        self,
-        label: str,
-        served: ActiveModel,
-        requests: Sequence[Request],
-        first: Sequence[Reply] | BackendError | None = None,
-    ) -> Sequence[Reply]:
+    async def replies(self, served: ActiveModel, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return the replies to one call, with retries.
 
         One request has one reply. Several samples of a prompt may have fewer replies than requests.
 
-        :param first: the result of the first attempt, if it was made with :meth:`at_once`.
         :raises BackendError: if the last attempt fails.
         :raises RunStopped: if the run is stopped.
         """
         try:
-            return await self._with_retries(label, served, requests, first=first)
+            return await self._with_retries(served, requests)
         except BackendError as error:
             self.counters.failed += 1
             reason = served.breaker.failure(error, final=True)
             if reason:
-                raise self.stop(f"{label}: {reason}") from None
+                raise self.stop(f"{served.label}: {reason}") from None
             raise
 
-    async def at_once(self, served: ActiveModel, request: Request) -> Reply | BackendError:
-        """Return the result of one attempt at an immediate model. Nothing else of the loop runs in between.
-
-        :raises RunStopped: if the run is stopped.
-        """
-        result = await self._send(served, [request])
-        return result if isinstance(result, BackendError) else result[0]
-
     async def trial(
-        self, label: str, served: ActiveModel, request: Request, *, is_last: bool
+        self, served: ActiveModel, request: Request, *, is_last: bool
     ) -> tuple[Reply | None, bool]:
         """Return the reply to a call before the run, and whether the server refuses it as it may refuse one prompt.
 
@@ -287,60 +259,46 @@ class Calls:
         """
         spared = () if is_last else BLOCKS_ONE_PROMPT
         try:
-            [reply] = await self._with_retries(label, served, [request], is_trial=True, spared=spared)
+            [reply] = await self._with_retries(served, [request], is_trial=True, spared=spared)
         except BackendError as error:
             if _is_unreachable(error, served):
-                raise self.stop(f"{label}: {error.message}") from None
+                raise self.stop(f"{served.label}: {error.message}") from None
             return None, error.kind in spared
         return reply, False
 
     async def _with_retries(
         self,
-        label: str,
         served: ActiveModel,
         requests: Sequence[Request],
-        first: Sequence[Reply] | BackendError | None = None,
         is_trial: bool = False,
         spared: Collection[str] = (),
     ) -> Sequence[Reply]:
-        worth = partial(_is_unreachable, served=served) if is_trial else worth_retrying
-        attempt = partial(self._attempt, served, requests, Turn(), is_trial=is_trial)
-        if isinstance(first, BackendError) and first.kind in LIMITED:
-            self.counters.refused += 1
-            first = None
-        if first is None:
-            first = await attempt()
-        if not isinstance(first, BackendError):
-            return first
-        if first.kind in spared or (is_trial and first.kind in LIMITED):
-            raise first
-        self._count_failure(label, served, first)
-        if not worth(first):
-            if first.kind not in BLOCKS_ONE_PROMPT or not served.breaker.has_worked:
-                raise first
-            # The address, the name and the key are right: a gateway blocks this prompt, or a moment was bad.
-            first = await attempt()
-            if not isinstance(first, BackendError):
-                return first
-            if not worth(first):
-                raise first
-        error = first
-        for retry in range(self._config.retries):
-            await self.pause(_seconds_before(retry, error))
-            self.counters.retries += 1
-            result = await attempt()
+        turn, retries, is_repeated = Turn(), 0, False
+        while True:
+            result = await self._attempt(served, requests, turn, is_trial=is_trial)
             if not isinstance(result, BackendError):
                 return result
-            self._count_failure(label, served, result)
-            error = result
-            if not worth(error):
-                break
-        raise error
-
-    def _count_failure(self, label: str, served: ActiveModel, error: BackendError) -> None:
-        reason = served.breaker.failure(error, final=False)
-        if reason:
-            raise self.stop(f"{label}: {reason}")
+            if result.kind in spared or (is_trial and result.kind in LIMITED):
+                raise result
+            reason = served.breaker.failure(result, final=False)
+            if reason:
+                raise self.stop(f"{served.label}: {reason}")
+            if _is_unreachable(result, served) if is_trial else worth_retrying(result):
+                if retries == self._config.retries:
+                    raise result
+                await self.pause(_seconds_before(retries, result))
+                retries += 1
+                self.counters.retries += 1
+            elif (
+                retries
+                or is_repeated
+                or result.kind not in BLOCKS_ONE_PROMPT
+                or not served.breaker.has_worked
+            ):
+                raise result
+            else:
+                # The address, the name and the key are right: a gateway blocks this prompt, or a moment was bad.
+                is_repeated = True
 
     async def pause(self, seconds: float) -> None:
         """Sleep until the time is over or the run is stopped."""
@@ -408,8 +366,7 @@ class Calls:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         counters = self.counters
-        if not served.is_immediate:
-            await self._affordable()
+        await self._affordable()
         self.check_budget()
         counters.sent += 1
         counters.in_flight += 1
@@ -472,10 +429,10 @@ class Calls:
             )
 
 
-def _is_unreachable(error: BaseException, served: ActiveModel) -> bool:
+def _is_unreachable(error: BackendError, served: ActiveModel) -> bool:
     """Return True if no call reaches the server; one that has worked may close the connection of single calls."""
     kinds = ("unreachable",) if served.breaker.has_worked else ("unreachable", "connection")
-    return isinstance(error, BackendError) and error.kind in kinds
+    return error.kind in kinds
 
 
 def _too_many(served: ActiveModel, requests: Sequence[Request]) -> bool:

@@ -9,8 +9,9 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
@@ -115,72 +116,6 @@ class SampleCalls:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-T = TypeVar("T")
-
-
-class SharedWork(Generic[T]):
-    """Runs one task per key, and gives its result to everyone who asks for it while it runs.
-
-    The task goes on if those who wait for it are cancelled. Unlike ``asyncio.shield``, this costs only the task and one
-    future for each who waits.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, list[asyncio.Future[T]]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._waiting
-
-    async def result(self, key: str, start: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of the work with this key; ``start`` begins it if it is not in progress."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        waiting = self._waiting.get(key)
-        if waiting is None:
-            waiting = self._waiting[key] = []
-            task = loop.create_task(self._run(key, start, waiting))
-            # The loop has only a weak reference.
-            self._tasks.add(task)
-        waiting.append(future)
-        return await future
-
-    async def _run(
-        self, key: str, start: Callable[[], Awaitable[T]], waiting: list[asyncio.Future[T]]
-    ) -> None:
-        try:
-            result = await start()
-        except asyncio.CancelledError:
-            for future in waiting:
-                future.cancel()
-            raise
-        except BaseException as error:
-            # Not raised here, where SystemExit would end the event loop.
-            for future in waiting:
-                if not future.done():
-                    future.set_exception(error)
-        else:
-            for future in waiting:
-                if not future.done():
-                    future.set_result(result)
-        finally:
-            del self._waiting[key]
-            task = asyncio.current_task()
-            assert task is not None
-            self._tasks.discard(task)
-
-    async def close(self) -> None:
-        """Cancel all work in progress."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        # Those of a task that was cancelled before it began.
-        for waiting in self._waiting.values():
-            for future in waiting:
-                future.cancel()
-
-
 Send = Callable[[Request], Awaitable[Result]]
 #: takes the next results of a batch
 Deliver = Callable[[Sequence[Result]], None]
@@ -193,7 +128,7 @@ def queue_of(model: Model) -> Send:
     if model.blocking:
         worker = ThreadWorker(lambda requests: served_in_parts(model, requests))
         return BatchQueue(model.max_batch, [worker]).send
-    return SingleQueue(model).send
+    return partial(served_singly, model)
 
 
 async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Reply] | BackendError:
@@ -209,36 +144,30 @@ def served_in_parts(model: Model, requests: Sequence[Request]) -> Iterator[Seque
 
     An exception is the error of the requests that have no result yet.
     """
-    missing = len(requests)
-    try:
-        results: object = serve(model, requests)
-        part = None if isinstance(results, Iterator) else checked_results(results, missing)
-    except BaseException as fault:
-        part = [_error_of(fault)] * missing
-    if part is not None:
-        yield part
-        return
-    assert isinstance(results, Iterator)
-    while missing:
-        part = _next_results(results, missing, len(requests))
+    parts, missing = _parts(model, requests), len(requests)
+    while True:
+        try:
+            part = next(parts, None)
+        except BaseException as fault:
+            part = [_error_of(fault)] * missing
+        if not part:
+            break
         missing -= len(part)
         yield part
-    try:
-        # What follows the last result of a generator is run, too.
-        next(results, None)
-    except BaseException as fault:
-        _error_of(fault)
+    if missing:
+        text = f"the model yielded {len(requests) - missing} results for {len(requests)} requests"
+        yield [BackendError(text, kind="backend")] * missing
 
 
-def _next_results(results: Iterator[Any], missing: int, count: int) -> list[Result]:
-    """Return the next result of ``count``, or the error of the ``missing`` ones."""
-    try:
-        return [checked_result(next(results))]
-    except StopIteration:
-        text = f"the model yielded {count - missing} results for {count} requests"
-        return [BackendError(text, kind="backend")] * missing
-    except BaseException as fault:
-        return [_error_of(fault)] * missing
+def _parts(model: Model, requests: Sequence[Request]) -> Iterator[Sequence[Result]]:
+    results: object = serve(model, requests)
+    if not isinstance(results, Iterator):
+        yield checked_results(results, len(requests))
+        return
+    # What follows the last result of a generator is run, too.
+    for number, result in enumerate(results):
+        if number < len(requests):
+            yield [checked_result(result)]
 
 
 def _error_of(
@@ -261,22 +190,17 @@ def served_batch(model: Model, requests: Sequence[Request]) -> list[Result]:
     return [result for part in served_in_parts(model, requests) for result in part]
 
 
-class SingleQueue:
-    """For asynchronous models: each request is one call."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-
-    async def send(self, request: Request) -> Result:
-        try:
-            results: object = serve(self._model, [request])
-            if isinstance(results, Awaitable):
-                results = await results
-            [result] = checked_results(results, 1)
-            return result
-        except BaseException as fault:
-            # The event loop of the broker's process is in its main thread, where signals are ignored.
-            return _error_of(fault, is_cancellation)
+async def served_singly(model: Model, request: Request) -> Result:
+    """Return the result of one call of an asynchronous model."""
+    try:
+        results: object = serve(model, [request])
+        if isinstance(results, Awaitable):
+            results = await results
+        [result] = checked_results(results, 1)
+        return result
+    except BaseException as fault:
+        # The event loop of the broker's process is in its main thread, where signals are ignored.
+        return _error_of(fault, is_cancellation)
 
 
 class WorkerLost(Exception):

@@ -11,17 +11,13 @@ its id, it is recognised by its size, its time and, as soon as it has results, b
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
-import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
     CLOCKS,
     FILE_SECONDS,
@@ -33,18 +29,11 @@ from pytest_llmprops.models.api.batches import (
     Status,
     encoded,
 )
-from pytest_llmprops.models.api.client import (
-    ApiCalls,
-    ApiModel,
-    Deviations,
-    check_prices,
-    http_client,
-    http_library,
-)
-from pytest_llmprops.models.api.openai import normalised_url
-from pytest_llmprops.models.base import CallOptions, import_sdk
+from pytest_llmprops.models.api.client import ChatApiModel, Provider, SdkModel
+from pytest_llmprops.models.api.deviations import Deviations
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, basic, split_user
+from pytest_llmprops.models.spec import ModelSpec
 
 #: the Messages API requires a limit; sent where a benchmark sets none
 MOST_TOKENS = 4096
@@ -124,16 +113,13 @@ class AnthropicBatches(BatchApi):
     most_bytes = 64_000_000
 
     def line(self, custom_id: str, request: Chat, count: int) -> bytes:
-        params = message_params(self._body(request, count), self._calls.deviations)
+        params = message_params(self._body(request, count), self._calls.forced)
         return encoded({"custom_id": custom_id, "params": params})
 
-    async def upload(self, lines: IO[bytes]) -> list[Any]:
-        """Return the requests; nothing is sent before the batch is created."""
-        return [json.loads(line) for line in lines]
-
-    async def create(self, uploaded: list[Any], mark: str) -> BatchState:
+    async def create(self, lines: IO[bytes], mark: str) -> BatchState:
         """Create a batch. The API keeps no ``mark``."""
-        created = self._client.messages.batches.create(requests=uploaded, timeout=FILE_SECONDS)
+        requests = [json.loads(line) for line in lines]
+        created = self._client.messages.batches.create(requests=requests, timeout=FILE_SECONDS)
         return self._state(await self._result(created))
 
     async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
@@ -199,7 +185,7 @@ class AnthropicBatches(BatchApi):
             return self._refused(custom_id, _STATUS.get(name, 400), error)
         text = "the batch has no answer to this request"
         failure = BackendError(text, kind="batch", transient=True)
-        return LineResult(custom_id, error=failure, was_run=kind not in _NOT_RUN)
+        return LineResult(custom_id, failure, kind not in _NOT_RUN)
 
     def _state(self, batch: Any) -> BatchState:
         counts = batch.request_counts
@@ -226,108 +212,54 @@ def _seconds(time: Any) -> float:
     return time.timestamp() if isinstance(time, datetime) else 0.0
 
 
-ANTHROPIC_URL = "https://api.anthropic.com"
-KEY = "ANTHROPIC_API_KEY"
+PROVIDER = Provider(
+    sdk="anthropic",
+    extra="anthropic",
+    key="ANTHROPIC_API_KEY",
+    url="https://api.anthropic.com",
+    variable="ANTHROPIC_BASE_URL",
+    # Not messages.create: its signature changes with the newest models, and its objects take time to build.
+    path="/v1/messages",
+)
 
 
-class AnthropicModel(ApiModel):
+def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
+    return PROVIDER.missing_key(spec)
+
+
+class AnthropicModel(SdkModel, ChatApiModel):
     """One model of the Messages API."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
-        self._url = _base_url(spec, options)
-        url = normalised_url(self._url)
-        deviations = Deviations(required_limit=MOST_TOKENS)
-        calls = ApiCalls(spec.name, url, deviations, options.timeout, most_samples=1)
-        super().__init__(spec, options, calls, "anthropic", "" if url == ANTHROPIC_URL else url)
-        self._client: Any = None
-        #: the class of raw answers
-        self._response: Any = None
+        super().__init__(spec, options, PROVIDER, _missing_key, Deviations(required_limit=MOST_TOKENS))
+        # The API returns one reply per call.
+        self._most = 1
 
     def batches(self) -> BatchApi:
         """Return the model's batches.
 
-        :raises BackendError: if the key is missing or wrong.
+        :raises BackendError: if the key is missing or wrong, or there are several servers.
         """
-        self._opened()
-        return AnthropicBatches(self._client, self._calls)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
-
-    def _open(self) -> BackendError | None:
-        """Create the SDK's client at the first call; return the error if that fails."""
-        if self._client is not None:
-            return None
-        missing = _missing_key(self._spec, self._options)
-        if missing:
-            return BackendError(missing, kind="key", fatal=True)
-        key, (url, user) = os.environ[KEY].strip(), split_user(self._url)
-        self._prepare()
-        sdk = import_sdk("anthropic")
-        self._response = http_library(sdk).Response
-        options = self._options
-        try:
-            self._client = sdk.AsyncAnthropic(
-                api_key=key,
-                base_url=url,
-                default_headers=({"Authorization": basic(user)} if user else {}) | dict(options.headers),
-                timeout=options.timeout,
-                max_retries=0,
-                http_client=http_client(sdk, self._calls.url, options),
-            )
-        except Exception as error:
-            return errors.from_opening(error, self._calls.hidden)
-        return None
+        return AnthropicBatches(self._batch_client(), self)
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
-        params = message_params(body, self._calls.deviations)
-        # Not messages.create: its signature changes with the newest models, and its objects take time to build.
-        response = await self._client.post("/v1/messages", cast_to=self._response, body=params)
-        return self._calls.parsed(response.content, response.headers, chat_answer)
-
-
-def _base_url(spec: ModelSpec, options: CallOptions) -> str:
-    return (
-        spec.params.get("base_url")
-        or options.base_url
-        or os.environ.get("ANTHROPIC_BASE_URL", "").strip()
-        or ANTHROPIC_URL
-    )
+        content, headers = await self.client.post(message_params(body, self.forced))
+        return self.parsed(content, headers, chat_answer)
 
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("price_in", "price_out", "base_url")
-    check_prices(spec, options)
-    if importlib.util.find_spec("anthropic") is None:
-        raise MissingExtra(f"--model {spec.text}", package="anthropic", extra="anthropic")
-    where = f"--model {spec.text}: base_url" if "base_url" in spec.params else "--llm-base-url"
-    normalised_url(_base_url(spec, options), where)
+    PROVIDER.check(spec, options)
     return lambda: AnthropicModel(spec, options)
-
-
-def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
-    key = os.environ.get(KEY, "").strip()
-    if not key:
-        return f"model {spec.name} needs a key: set the environment variable {KEY}"
-    if not (key.isascii() and key.isprintable()):
-        return f"{KEY} has characters that are not allowed in a key; set it again"
-    return ""
-
-
-def _import_sdk() -> None:
-    import_sdk("anthropic")
 
 
 BACKEND = Backend(
     _check,
     always("chat"),
-    prepare=_import_sdk,
+    prepare=PROVIDER.prepare,
     batches=True,
     remote=True,
     missing=_missing_key,
     example="claude-sonnet-4-5",
-    keys=("ANTHROPIC_API_KEY",),
+    keys=(PROVIDER.key,),
 )

@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Literal, Protocol, TypeVar
+from typing import IO, Any, Literal, TypeVar
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import LARGEST_ANSWER, ApiCalls, chat_body
-from pytest_llmprops.models.base import ChatModel
+from pytest_llmprops.models.api.client import ApiModel
+from pytest_llmprops.models.api.deviations import chat_body
+from pytest_llmprops.models.api.http import LARGEST_ANSWER
+from pytest_llmprops.models.api.prices import Price
 
 T = TypeVar("T")
 #: seconds to wait for a part of a file of up to 200 MB
@@ -95,15 +97,12 @@ class Intent:
 class LineResult:
     """One line of a result file.
 
-    :param answer: the answer to the request; None if there is none.
-    :param error: why there is no answer. :param is_filtered: a content filter refused the prompt.
+    :param answer: the answer to the request, or why there is none; None if a content filter refused the prompt.
     :param was_run: False if the batch ended before this line.
     """
 
     custom_id: str
-    answer: Mapping[str, Any] | None = None
-    error: BackendError | None = None
-    is_filtered: bool = False
+    answer: Mapping[str, Any] | BackendError | None
     was_run: bool = True
 
 
@@ -117,13 +116,13 @@ class BatchApi:
     most_lines: int
     most_bytes: int
 
-    def __init__(self, client: Any, calls: ApiCalls) -> None:
+    def __init__(self, client: Any, calls: ApiModel) -> None:
         self._client, self._calls = client, calls
 
     def _body(self, request: Chat, count: int) -> dict[str, Any]:
         """Return the body of a line in OpenAI's chat format."""
         try:
-            return self._calls.deviations.apply(chat_body(self._calls.name, request, count))
+            return self._calls.forced.apply(chat_body(self._calls.name, request, count))
         except UsageError as error:
             raise BackendError(str(error), kind="request", fatal=True) from None
 
@@ -172,16 +171,23 @@ class BatchApi:
     def _refused(self, custom_id: str, status: int, body: Any) -> LineResult:
         """Return the result of a line that has the error of a call with this status."""
         if errors.is_filtered(status, body):
-            return LineResult(custom_id, is_filtered=True)
+            return LineResult(custom_id, None)
         calls = self._calls
         error = errors.from_status(status, {}, body, url=calls.url, model=calls.name, hidden=calls.hidden)
-        return LineResult(custom_id, error=error)
+        return LineResult(custom_id, error)
 
-    def replies(self, answer: Mapping[str, Any], count: int) -> Sequence[Reply] | BackendError:
-        """Return the first ``count`` replies in an answer, or fewer if it has fewer, with the price of a batch."""
-        calls = self._calls
-        price = None if calls.price is None else calls.price.scaled(BATCH_DISCOUNT)
-        return calls.read(answer, count, price, 0.0)
+    @property
+    def price(self) -> Price | None:
+        """The price of a line; None if it is unknown."""
+        return None if self._calls.price is None else self._calls.price.scaled(BATCH_DISCOUNT)
+
+    def replies(self, line: LineResult, count: int) -> Sequence[Reply] | BackendError:
+        """Return the first ``count`` replies of a line, or fewer if it has fewer."""
+        if line.answer is None:
+            return [Reply(finish_reason="content_filter", cost_usd=0.0)] * count
+        if isinstance(line.answer, BackendError):
+            return line.answer
+        return self._calls.read(line.answer, count, self.price, 0.0)
 
     # A provider has a subclass with these methods.
 
@@ -192,12 +198,8 @@ class BatchApi:
         """
         raise NotImplementedError
 
-    async def upload(self, lines: IO[bytes]) -> Any:
-        """Upload the lines and return what :meth:`create` takes, such as the id of a file."""
-        raise NotImplementedError
-
-    async def create(self, uploaded: Any, mark: str) -> BatchState:
-        """Create a batch that :meth:`find` recognises, by ``mark`` if the provider keeps it."""
+    async def create(self, lines: IO[bytes], mark: str) -> BatchState:
+        """Create a batch of these lines that :meth:`find` recognises, by ``mark`` if the provider keeps it."""
         raise NotImplementedError
 
     async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
@@ -221,14 +223,3 @@ class BatchApi:
 
     def _result_of(self, custom_id: str, data: Mapping[str, Any]) -> LineResult | None:
         raise NotImplementedError
-
-
-class BatchModel(ChatModel, Protocol):
-    """A network chat model whose provider takes batches."""
-
-    def batches(self) -> BatchApi:
-        """Return its batches.
-
-        :raises BackendError: if its key is missing or wrong.
-        """
-        ...

@@ -1,301 +1,34 @@
-"""What the models of all SDKs share: a call, the largest answer, and the deviations that an API forces.
-
-A deviation is made once per model, applies to all later calls and is listed in the run's record. Calls that were in
-flight at the first refusal are adapted and resent as well; they do not count as failures.
-"""
+"""What the models of all network APIs share: their calls, and how those of the official SDKs are opened."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
+import importlib.util
 import json
+import os
 import re
 import time
-import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.connections import redirect_problem
+from pytest_llmprops.models.api.deviations import FIXED, NEW_LIMIT, OLD_LIMIT, Deviations, chat_body
+from pytest_llmprops.models.api.http import SdkClient, ServerPool
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
 from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
 from pytest_llmprops.models.api.usage import usage_of
-from pytest_llmprops.models.base import CallOptions, Result
+from pytest_llmprops.models.base import CallOptions, Result, import_sdk
 from pytest_llmprops.models.secrets import Secrets
-from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.models.spec import ModelSpec, normalised_url
 
 #: the end of a name that is one exact model, such as ``gpt-4o-2024-05-13``
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
-
-
-#: in bytes; a long reply with log probabilities has a few
-LARGEST_ANSWER = 64 * 2**20
-#: the header of a call: what :func:`limit_answer` can decompress
-ENCODINGS = {"Accept-Encoding": "gzip, deflate"}
-_PIECE = 2**20
-
-
-async def limit_answer(response: Any) -> None:
-    """Limit the body of an answer to ``LARGEST_ANSWER`` bytes, also decompressed; an event hook of ``httpx``.
-
-    The body is decompressed in small pieces, so that a small one cannot fill the memory. The files of a batch have no
-    limit, because they are read in pieces.
-
-    :raises BackendError: if the body is said to be longer, or is compressed in a way that no call asked for.
-    """
-    if response.request.url.path.endswith(("/content", "/results")):
-        return
-    size, encoding = response.headers.get("content-length", ""), response.headers.get("content-encoding", "")
-    if size.isdecimal() and int(size[:20]) > LARGEST_ANSWER:
-        raise _too_large(response, f"{int(size[:20]):,}")
-    encoding = encoding.strip().lower()
-    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        text = errors.clean(
-            f"the answer of {response.url.host} is compressed with '{encoding}', not with gzip"
-        )
-        raise BackendError(text, kind="response")
-    if encoding not in ("", "identity"):
-        # The library would decompress a whole chunk at once.
-        del response.headers["content-encoding"]
-    library = importlib.import_module(type(response).__module__.partition(".")[0])
-    response.stream = _limited_stream(library.AsyncByteStream)(response, encoding)
-
-
-async def refuse_redirect(base: str, response: Any) -> None:
-    """Refuse a redirect to another server, or one that makes a GET of a POST; an event hook of ``httpx``.
-
-    The library would send the prompt and the user's headers to any host.
-
-    :param base: the base URL, for the message; empty if it is unknown.
-    :raises BackendError: if the answer is such a redirect.
-    """
-    if not response.has_redirect_location:
-        return
-    request, location = response.request, response.headers["location"]
-    problem = redirect_problem(
-        base, str(request.url), location, method=request.method, status=response.status_code
-    )
-    if problem is not None:
-        raise BackendError(errors.clean(problem), kind="url", fatal=True)
-
-
-def http_library(sdk: Any) -> Any:
-    """Return the HTTP library that an SDK uses: httpx, or its successor."""
-    return importlib.import_module(sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
-
-
-def http_client(sdk: Any, url: str, options: CallOptions) -> Any:
-    """Return an SDK's client over aiohttp, which takes less than half the CPU time of its default client.
-
-    It follows redirects only within one server, and limits the size of answers.
-
-    :param sdk: the module ``openai`` or ``anthropic``. :param url: the base URL.
-    :param options: its timeout is for a connection, and for the next part of an answer.
-    """
-    return sdk.DefaultAioHttpClient(
-        timeout=options.timeout,
-        headers=ENCODINGS,
-        event_hooks={"response": [partial(refuse_redirect, url), limit_answer]},
-        limits=http_library(sdk).Limits(max_connections=options.concurrency),
-    )
-
-
-def _too_large(response: Any, size: str) -> BackendError:
-    text = f"the answer of {response.url.host} has {size} bytes; the limit is {LARGEST_ANSWER:,}"
-    return BackendError(errors.clean(text), kind="response")
-
-
-@cache
-def _limited_stream(base: type) -> type:
-    """Return the class of a limited body, which must be a subclass of the library's class of streams."""
-
-    class Limited(base):  # type: ignore[misc]
-        def __init__(self, response: Any, encoding: str) -> None:
-            self._response, self._stream = response, response.stream
-            self._decoder = None if encoding in ("", "identity") else zlib.decompressobj(zlib.MAX_WBITS | 32)
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            received = size = 0
-            async for chunk in self._stream:
-                received += len(chunk)
-                for piece in self._pieces(chunk):
-                    size += len(piece)
-                    if size > LARGEST_ANSWER:
-                        break
-                    yield piece
-                if max(received, size) > LARGEST_ANSWER:
-                    raise _too_large(self._response, f"more than {LARGEST_ANSWER:,}")
-
-        def _pieces(self, chunk: bytes) -> Iterator[bytes]:
-            if self._decoder is None:
-                yield chunk
-                return
-            while chunk and not self._decoder.eof:
-                try:
-                    piece = self._decoder.decompress(chunk, _PIECE)
-                except zlib.error as error:
-                    raise BackendError(
-                        f"the answer cannot be decompressed: {error}", kind="connection", transient=True
-                    ) from None
-                if piece:
-                    yield piece
-                chunk = self._decoder.unconsumed_tail
-
-        async def aclose(self) -> None:
-            await self._stream.aclose()
-
-    return Limited
-
-
-_OLD, _NEW = "max_tokens", "max_completion_tokens"
-#: sent in place of 0 to an API whose temperature must be positive (MiniMax, TGI)
-LEAST_TEMPERATURE = 0.01
-#: parameters that are left out if the API refuses them; any other refused parameter of --llm-param stops the run
-_OPTIONAL = (
-    "temperature",
-    "top_p",
-    "stop",
-    "logprobs",
-    "top_logprobs",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "response_format",
-)
-_FIXED = ("model", "messages", "stream", "n")
-
-
-def chat_body(model: str, request: Chat, count: int = 1) -> dict[str, Any]:
-    """Return the JSON body that asks for ``count`` replies to ``request``, before any deviation.
-
-    :raises UsageError: if ``--llm-param`` names a parameter that the plugin sets.
-    """
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": [{"role": m.role, "content": m.content} for m in request.messages],
-    }
-    if count > 1:
-        body["n"] = count
-    if request.temperature is not None:
-        body["temperature"] = request.temperature
-    if request.max_tokens is not None:
-        body[_OLD] = request.max_tokens
-    if request.stop:
-        body["stop"] = list(request.stop)
-    if request.response_format:
-        body["response_format"] = {"type": request.response_format}
-    if request.logprobs:
-        body["logprobs"] = True
-        body["top_logprobs"] = request.logprobs
-    for name, value in request.extra:
-        if name in _FIXED:
-            raise UsageError(f"--llm-param {name}: this is set by the plugin")
-        if name in (_OLD, _NEW):
-            body.pop(_OLD, None)
-        body[name] = value
-    return body
-
-
-class Deviations:
-    """The parameters that one model's API refuses, and what is sent instead.
-
-    :param completion_tokens: the API is known to take ``max_completion_tokens``, the newer name of ``max_tokens``.
-        Sending that name is then not a deviation.
-    :param required_limit: tokens sent as the limit of calls that have none, if the API requires one.
-    """
-
-    def __init__(self, *, completion_tokens: bool = False, required_limit: int | None = None) -> None:
-        self._tokens_as = _NEW if completion_tokens else None
-        self._required_limit, self._is_limited = required_limit, False
-        self._refused: list[str] = []
-        self._least_temperature: float | None = None
-        self._has_no_system = False
-
-    def apply(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Apply all deviations so far to ``body``, in place, and return it."""
-        for name in self._refused:
-            if name not in (_OLD, _NEW):
-                body.pop(name, None)
-        if self._required_limit is not None and body.keys().isdisjoint((_OLD, _NEW)):
-            body[_OLD] = self._required_limit
-            self._is_limited = True
-        if self._tokens_as is not None:
-            for name in (_OLD, _NEW):
-                if name in body:
-                    body[self._tokens_as] = body.pop(name)
-                    break
-        temperature = body.get("temperature")
-        if self._least_temperature is not None and isinstance(temperature, int | float):
-            body["temperature"] = min(max(temperature, self._least_temperature), 1.0)
-        if self._has_no_system and "messages" in body:
-            body["messages"] = _without_system(body["messages"])
-        return body
-
-    def adapt(self, name: str, sent: Mapping[str, Any], *, is_range: bool = False) -> bool:
-        """Record that the API refused ``name`` in the body ``sent``; return whether to resend the adapted call.
-
-        :param is_range: the API takes the parameter, but not this value.
-        """
-        if name in (_OLD, _NEW):
-            other = _NEW if name == _OLD else _OLD
-            if other in self._refused:
-                # The API accepts neither name. A call without a token limit could cost any amount.
-                return False
-            self._note(name)
-            self._tokens_as = other
-            return True
-        if name not in _OPTIONAL or name not in sent:
-            return False
-        if name == "temperature" and is_range and self._least_temperature is None:
-            self._least_temperature = LEAST_TEMPERATURE
-            return True
-        self._note(name)
-        if name == "logprobs":
-            self._note("top_logprobs")
-        return True
-
-    def put_system_first(self, sent: Mapping[str, Any]) -> bool:
-        """Record that the model has no role for system messages; return whether to resend the adapted call."""
-        has_system = any(message["role"] == "system" for message in sent.get("messages", ()))
-        self._has_no_system |= has_system
-        return has_system
-
-    def _note(self, name: str) -> None:
-        if name not in self._refused:
-            self._refused.append(name)
-
-    def phrases(self) -> Sequence[str]:
-        """Return one short phrase per deviation, in the order of the parameters' names."""
-        texts = []
-        for name in sorted(self._refused):
-            if name in (_OLD, _NEW):
-                texts.append(f"{name} sent as {_NEW if name == _OLD else _OLD}")
-            elif name != "top_logprobs" or "logprobs" not in self._refused:
-                texts.append(f"{name} left out")
-        if self._is_limited:
-            texts.append(f"at most {self._required_limit} tokens, because the API requires a limit")
-        if self._least_temperature is not None:
-            texts.append(f"temperature from {self._least_temperature:g} to 1")
-        if self._has_no_system:
-            texts.append("system message put before the first user message")
-        return tuple(texts)
-
-
-def _without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return messages whose first user message begins with the text of the system messages."""
-    system = [message["content"] for message in messages if message["role"] == "system"]
-    others = [dict(message) for message in messages if message["role"] != "system"]
-    first = next((message for message in others if message["role"] == "user"), None)
-    if first is None:
-        return [{"role": "user", "content": "\n\n".join(system)}, *others]
-    first["content"] = "\n\n".join([*system, first["content"]])
-    return list(others)
 
 
 def _prompt(body: Mapping[str, Any]) -> str:
@@ -311,80 +44,86 @@ MOST_SAMPLES = 128
 MANY_CUT = 5
 #: seconds for the end of a cancelled call
 _CANCELLED = 1.0
-#: sends a body and returns the parsed answer or an error value; may raise the SDK's exceptions
-Post = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any] | BackendError]]
 
 
-@dataclass(slots=True)
-class ApiCalls:
-    """The chat calls of one model.
+class ApiModel:
+    """The part that the models of all APIs share: calls, which may run concurrently.
 
-    :param url: the base URL for messages.
-    :param timeout: seconds for a whole call, from the request to the last byte of the answer.
-    :param hidden: what no message may show.
-    :param price: None if the price is unknown.
-    :param most_samples: maximum replies per call; set to 1 when the API turns out to return only one.
+    A subclass has ``_open``, which prepares the first call and returns why it cannot be made, and ``_post``, which
+    sends a body and returns the parsed answer or an error value. ``_post`` may raise the SDK's exceptions.
+
+    :param backend: the name of the backend.
+    :param url: the base URL for messages. :param base_url: that of the identity.
+    :param forced: what the API forces to change.
     """
 
-    name: str
-    url: str
-    deviations: Deviations
-    timeout: float
-    price: Price | None = None
-    hidden: Secrets | None = None
-    most_samples: int = MOST_SAMPLES
-    #: function from the model's name, a request and a number of replies to the body of the call
-    body: Callable[[str, Any, int], dict[str, Any]] = chat_body
+    max_batch = 1
+    blocking = False
+    _open: Callable[[], BackendError | None]
+    _post: Callable[[dict[str, Any]], Awaitable[Mapping[str, Any] | BackendError]]
     #: names of the API's parameters -> those of the chat format, where they differ
-    chat_names: Mapping[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    #: prompts whose calls with ``n`` were refused, possibly because of ``n``
-    _refused_together: set[tuple[Message, ...]] = field(default_factory=set)
-    #: prompts in which the server counted far fewer tokens than they can have; None after the note
-    _cut: set[int] | None = field(default_factory=set)
+    chat_names: Mapping[str, str] = MappingProxyType({})
 
-    async def reply(self, request: Chat, post: Post) -> Result:
-        """Send ``request``, and adapt and resend it until the API accepts it or refuses it for good."""
-        replies = await self.replies(request, 1, post)
-        if isinstance(replies, BackendError):
-            return replies
-        if request.messages in self._refused_together:
-            # The same prompt is accepted alone, so n was the reason.
-            self._stop_batching("refuses several samples of a prompt in one call (n)")
-        return replies[0]
+    def __init__(
+        self,
+        spec: ModelSpec,
+        options: CallOptions,
+        backend: str,
+        url: str,
+        forced: Deviations,
+        *,
+        base_url: str = "",
+    ) -> None:
+        self._spec, self._options = spec, options
+        self.name, self.url, self.forced = spec.name, url, forced
+        self.identity: Mapping[str, Any] = {"backend": backend, "name": spec.name, "base_url": base_url}
+        if options.header_hashes:
+            self.identity = {**self.identity, "headers": options.header_hashes}
+        self.pinned = bool(_DATED.search(spec.name))
+        #: what no message may show
+        self.hidden: Secrets | None = None
+        #: None if the price is unknown
+        self.price: Price | None = None
+        self._notes: list[str] = []
+        #: prompts in which the server counted far fewer tokens than they can have; None after the note
+        self._cut: set[int] | None = set()
 
-    async def samples(self, request: Chat, count: int, post: Post) -> list[Reply] | BackendError:
-        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several.
+    def body(self, request: Any, count: int) -> dict[str, Any]:
+        """Return the body of a call, before any deviation."""
+        return chat_body(self.name, request, count)
 
-        Some APIs refuse ``n`` without naming it. They are recognised when they accept the same request without ``n``.
+    def notes(self) -> Sequence[str]:
+        """Return notes about the API that do not affect replies."""
+        return self._notes
+
+    def deviations(self) -> Sequence[str]:
+        """Return the parameters that had to be left out or changed so far, one phrase each."""
+        return self.forced.phrases()
+
+    def close(self) -> None:
+        """Do nothing: connections can only be closed in a coroutine, ``aclose``."""
+
+    def _prepare(self) -> None:
+        """Set the price, and what no message may show."""
+        addresses = (self._options.base_url, self._spec.params.get("base_url"))
+        self.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
+        self.price = price(self._spec.name, self._spec.params, self._options.prices)
+
+    async def replies(self, request: Any, count: int) -> list[Reply] | BackendError:
+        """Return up to ``count`` replies from one call, which is adapted and sent again until the API accepts it.
+
+        The list is empty if the API says that it returns only one.
         """
-        replies = await self.replies(request, count, post)
-        if isinstance(replies, BackendError):
-            if replies.kind != "request" or replies.fatal:
-                return replies
-            self._refused_together.add(request.messages)
-            return []
-        if len(replies) == 1 < count:
-            self._stop_batching("returns one sample of a prompt although n asks for several")
-        return replies
-
-    def _stop_batching(self, reason: str) -> None:
-        """Request each sample in a separate call from now on."""
-        if self.most_samples > 1:
-            self.most_samples = 1
-            self.notes.append(f"the API {reason}; each sample is requested in a separate call")
-        self._refused_together.clear()
-
-    async def replies(self, request: Any, count: int, post: Post) -> list[Reply] | BackendError:
-        """Return up to ``count`` replies from one call, which is adapted and sent again until the API accepts it."""
+        if error := self._open():
+            return error
         started = time.perf_counter()
         while True:
             try:
-                body = self.deviations.apply(self.body(self.name, request, count))
+                body = self.forced.apply(self.body(request, count))
             except UsageError as error:
                 return BackendError(str(error), kind="request", fatal=True)
             try:
-                answer = await self._in_time(post(body))
+                answer = await self._in_time(self._post(body))
             except UnicodeEncodeError:
                 return BackendError("the prompt has characters that UTF-8 cannot encode", kind="request")
             except Exception as error:
@@ -392,14 +131,13 @@ class ApiCalls:
                 refused, is_range = self._refused_parameter(error, body), False
                 if isinstance(status, int) and refused == "temperature":
                     is_range = errors.names_range(errors.error_body(error))
-                if refused is not None and self.deviations.adapt(refused, body, is_range=is_range):
+                if refused is not None and self.forced.adapt(refused, body, is_range=is_range):
                     continue
-                if errors.refuses_system(
-                    status, errors.error_body(error)
-                ) and self.deviations.put_system_first(body):
+                if errors.refuses_system(status, errors.error_body(error)) and self.forced.put_system_first(
+                    body
+                ):
                     continue
                 if count > 1 and status and errors.refuses_several(status, errors.error_body(error)):
-                    self._stop_batching("refuses several samples of a prompt in one call (n)")
                     return []
                 result = self._failure(error)
                 if refused in dict(request.extra) and isinstance(result, BackendError):
@@ -422,7 +160,7 @@ class ApiCalls:
         self._cut.add(hash(text))
         if len(self._cut) >= MANY_CUT:
             self._cut = None
-            self.notes.append(
+            self._notes.append(
                 f"the server counted {counted:,} tokens in a prompt of about {estimate:,.0f}, and as few in others;"
                 " it may cut long prompts silently: raise its context length (Ollama: OLLAMA_CONTEXT_LENGTH, or"
                 " num_ctx in the Modelfile)"
@@ -477,9 +215,11 @@ class ApiCalls:
         """
         for reason in unknown_reasons(answer):
             note = f"the finish_reason '{reason}' is unknown; replies with it are taken as complete"
-            if note not in self.notes:
-                self.notes.append(note)
-        limits = [body[name] for name in (_OLD, _NEW) if isinstance(body.get(name), int)] if body else []
+            if note not in self._notes:
+                self._notes.append(note)
+        limits = (
+            [body[name] for name in (OLD_LIMIT, NEW_LIMIT) if isinstance(body.get(name), int)] if body else []
+        )
         limit, prompt = min(limits, default=None), None if body is None else _prompt(body)
         return chat_replies(answer, count, price, seconds, self.url, self.name, limit, prompt)
 
@@ -497,7 +237,7 @@ class ApiCalls:
         # An exception after the deadline has no reader.
         task.add_done_callback(lambda late: late.cancelled() or late.exception())
         try:
-            await asyncio.wait({task}, timeout=self.timeout)
+            await asyncio.wait({task}, timeout=self._options.timeout)
         finally:
             if not task.done():
                 task.cancel()
@@ -511,7 +251,7 @@ class ApiCalls:
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):
             return None
-        adaptable = [name for name in body if name not in _FIXED]
+        adaptable = [name for name in body if name not in FIXED]
         adaptable += (name for name, chat_name in self.chat_names.items() if chat_name in body)
         refused = errors.refused_parameter(status, errors.error_body(error), adaptable)
         return None if refused is None else self.chat_names.get(refused, refused)
@@ -535,76 +275,183 @@ def most_samples(spec: ModelSpec) -> int:
     return MOST_SAMPLES if value == "on" else 1
 
 
-class ApiModel:
-    """The part that the models of all APIs share; calls may run concurrently.
+class ChatApiModel(ApiModel):
+    """A model that continues conversations.
 
-    A subclass has ``_open``, which prepares the first call and returns why it cannot be made, and ``_post``.
-
-    :param base_url: of the identity.
+    The number of replies per call is set to 1 with ``?n=off``, and when the API turns out to return only one.
     """
 
-    max_batch = 1
-    blocking = False
-    _open: Callable[[], BackendError | None]
-    _post: Post
-
-    def __init__(
-        self, spec: ModelSpec, options: CallOptions, calls: ApiCalls, backend: str, base_url: str
-    ) -> None:
-        self._spec, self._options, self._calls = spec, options, calls
-        self.identity: Mapping[str, Any] = {"backend": backend, "name": spec.name, "base_url": base_url}
-        if options.header_hashes:
-            self.identity = {**self.identity, "headers": options.header_hashes}
-        self.pinned = bool(_DATED.search(spec.name))
-
-    async def chat(self, requests: Sequence[Chat]) -> list[Result]:
-        """Return one result per request, in order."""
-        error = self._open()
-        if error is not None:
-            return [error] * len(requests)
-        if len(requests) == 1:
-            return [await self._calls.reply(requests[0], self._post)]
-        return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
-
-    def _prepare(self) -> None:
-        """Set the price, and what no message may show."""
-        addresses = (self._options.base_url, self._spec.params.get("base_url"))
-        self._calls.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
-        self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
-
-    def _opened(self) -> None:
-        """Prepare the first call.
-
-        :raises BackendError: if it cannot be made.
-        """
-        error = self._open()
-        if error is not None:
-            raise error
-
-    def notes(self) -> Sequence[str]:
-        """Return notes about the API that do not affect replies."""
-        return self._calls.notes
-
-    def deviations(self) -> Sequence[str]:
-        """Return the parameters that had to be left out or changed so far, one phrase each."""
-        return self._calls.deviations.phrases()
-
-    def close(self) -> None:
-        """Do nothing: connections can only be closed in a coroutine, ``aclose``."""
-
-
-class ApiSampleModel(ApiModel):
-    """A model of an API that may return several replies per call."""
+    def __init__(self, spec: ModelSpec, *settings: Any, **more: Any) -> None:
+        super().__init__(spec, *settings, **more)
+        self._most = most_samples(spec)
+        #: prompts whose calls with ``n`` were refused, possibly because of ``n``
+        self._refused_together: set[tuple[Message, ...]] = set()
 
     @property
     def most_samples(self) -> int:
-        """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
-        return self._calls.most_samples
+        """The maximum replies per call."""
+        return self._most
+
+    async def chat(self, requests: Sequence[Chat]) -> list[Result]:
+        """Return one result per request, in order."""
+        if len(requests) == 1:
+            return [await self._reply(requests[0])]
+        return list(await asyncio.gather(*map(self._reply, requests)))
+
+    async def _reply(self, request: Chat) -> Result:
+        replies = await self.replies(request, 1)
+        if isinstance(replies, BackendError):
+            return replies
+        if request.messages in self._refused_together:
+            # The same prompt is accepted alone, so n was the reason.
+            self._stop_batching("refuses several samples of a prompt in one call (n)")
+        return replies[0]
 
     async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
-        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several."""
-        error = self._open()
-        return await self._calls.samples(request, count, self._post) if error is None else error
+        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several.
+
+        Some APIs refuse ``n`` without naming it. They are recognised when they accept the same request without ``n``.
+        """
+        replies = await self.replies(request, count)
+        if isinstance(replies, BackendError):
+            if replies.kind != "request" or replies.fatal:
+                return replies
+            self._refused_together.add(request.messages)
+            return []
+        if not replies:
+            self._stop_batching("refuses several samples of a prompt in one call (n)")
+        elif len(replies) == 1 < count:
+            self._stop_batching("returns one sample of a prompt although n asks for several")
+        return replies
+
+    def _stop_batching(self, reason: str) -> None:
+        """Request each sample in a separate call from now on."""
+        if self._most > 1:
+            self._most = 1
+            self._notes.append(f"the API {reason}; each sample is requested in a separate call")
+        self._refused_together.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """How the models of an official SDK are reached.
+
+    :param sdk: the SDK's package, which is also the name of the backend. :param extra: the extra that installs it.
+    :param key: the environment variable of the key.
+    :param url: the default base URL. :param variable: the environment variable of another one.
+    :param path: where chats are sent, after the base URL.
+    """
+
+    sdk: str
+    extra: str
+    key: str
+    url: str
+    variable: str
+    path: str
+
+    def urls(self, spec: ModelSpec, options: CallOptions) -> list[str]:
+        """Return the addresses of the servers of a model: one, or several separated by commas."""
+        stated = spec.params.get("base_url") or options.base_url
+        text = stated or os.environ.get(self.variable, "").strip() or self.url
+        return list(dict.fromkeys(url.strip() for url in text.split(",")))
+
+    def check(self, spec: ModelSpec, options: CallOptions) -> None:
+        """Check the prices, the package and the addresses of a model.
+
+        :raises UsageError: with the first problem.
+        """
+        check_prices(spec, options)
+        # The client uses aiohttp, which is an optional dependency of the SDKs.
+        if not all(map(importlib.util.find_spec, (self.sdk, "aiohttp"))):
+            package = f"{self.sdk}[aiohttp]"
+            raise MissingExtra(f"--model {spec.text}", package=package, extra=self.extra)
+        where = f"--model {spec.text}: base_url" if "base_url" in spec.params else "--llm-base-url"
+        for url in self.urls(spec, options):
+            normalised_url(url, where)
+
+    def missing_key(self, spec: ModelSpec, *, is_needed: bool = True, hint: str = "") -> str:
+        """Return what is wrong with the key, in one line; empty if nothing is."""
+        key = os.environ.get(self.key, "").strip()
+        if not key and is_needed:
+            return f"model {spec.name} needs a key: set the environment variable {self.key}{hint}"
+        if not (key.isascii() and key.isprintable()):
+            return f"{self.key} has characters that are not allowed in a key; set it again"
+        return ""
+
+    def prepare(self) -> None:
+        """Import the SDK."""
+        import_sdk(self.sdk)
+
+
+class SdkModel(ApiModel):
+    """A model of an official SDK.
+
+    :param missing: function that returns what is wrong with the key.
+    :param backend: the name of the backend; default: the SDK's.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        options: CallOptions,
+        provider: Provider,
+        missing: Callable[[ModelSpec, CallOptions], str],
+        forced: Deviations,
+        *,
+        backend: str = "",
+    ) -> None:
+        self._provider, self._missing = provider, missing
+        self._urls = provider.urls(spec, options)
+        urls = [normalised_url(url) for url in self._urls]
+        # Several servers serve the same model.
+        base_url = "" if urls == [provider.url] else ",".join(sorted(urls))
+        if "as" in spec.params:
+            base_url = f"as {spec.params['as']}"
+        super().__init__(spec, options, backend or provider.sdk, ", ".join(urls), forced, base_url=base_url)
+        self.path = provider.path
+        self.client: Any = None
+        #: the SDK's own client of the first server
+        self._sdk: Any = None
+
+    def notes(self) -> Sequence[str]:
+        """Return notes about the API that do not affect replies."""
+        return [*self._notes, *(() if self.client is None else self.client.notes())]
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        client, self.client = self.client, None
+        if client is not None:
+            await client.aclose()
+
+    def _open(self) -> BackendError | None:
+        """Import the SDK and create its clients at the first call; return the error if that fails."""
+        if self.client is not None:
+            return None
+        if missing := self._missing(self._spec, self._options):
+            return BackendError(missing, kind="key", fatal=True)
+        key = os.environ.get(self._provider.key, "").strip()
+        self._prepare()
+        sdk = import_sdk(self._provider.sdk)
+        try:
+            clients = {
+                url: SdkClient(sdk, url, key or "none", self._options, self.path) for url in self._urls
+            }
+        except Exception as error:
+            return errors.from_opening(error, self.hidden)
+        self.client, self._sdk = ServerPool(clients), clients[self._urls[0]].sdk
+        return None
+
+    def _batch_client(self) -> Any:
+        """Return the SDK's own client.
+
+        :raises BackendError: if the key is missing or wrong, or there are several servers.
+        """
+        if len(self._urls) > 1:
+            text = f"{self._spec.text}: a batch is sent to one server; give one address"
+            raise BackendError(text, kind="url", fatal=True)
+        if error := self._open():
+            raise error
+        return self._sdk
 
 
 def check_prices(spec: ModelSpec, options: CallOptions) -> None:

@@ -18,6 +18,7 @@ from pytest_llmprops.models.api.connections import (
     environment_problem,
     problem_of,
     proxy_problem,
+    redirect_target,
 )
 from pytest_llmprops.models.api.rate_hints import seconds_to_wait
 from pytest_llmprops.models.secrets import Secrets
@@ -260,6 +261,11 @@ def from_status(
         wait = seconds_to_wait(headers, body, message)
         text = f"status {status}"
         return error(text, text, fatal=False, transient=True, retry_after=wait)
+    if 300 <= status < 400:
+        target = redirect_target(headers.get("location", ""))
+        fix = "correct the base URL, or log in to the gateway"
+        text = f"{url} redirected to {target} (status {status}), which is not followed; {fix}"
+        return BackendError(clean(text, hidden), kind="url", fatal=True)
     if status == 407:
         return error(proxy_problem(status, url).text, "key")
     if status in (495, 496) or (status in (400, 403) and _WANTS_CERTIFICATE.search(message)):
@@ -298,7 +304,7 @@ def from_status(
     no_model = "model_not_found" in code or _NO_MODEL.search(message)
     if no_model and status in (400, 404):
         return error(f"unknown model '{model}'", "model")
-    if status in (404, 405) or 300 <= status < 400:
+    if status in (404, 405):
         fix = "a base URL usually ends in /v1"
         if "/openai/deployments/" in url:
             fix = "add ?api-version=VERSION to the base URL, or correct it"

@@ -10,24 +10,16 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
-from functools import partial, wraps
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import (
-    ApiCalls,
-    ApiSampleModel,
-    Deviations,
-    check_prices,
-    most_samples,
-    refuse_redirect,
-)
-from pytest_llmprops.models.api.openai import normalised_url
+from pytest_llmprops.models.api.client import ChatApiModel, check_prices, most_samples
+from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.base import CallOptions, import_sdk
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user
+from pytest_llmprops.models.spec import ModelSpec, basic, normalised_url, split_query, split_user
 
 #: litellm reads these at import: use the packaged copies of its tables, and do not read ``.env``
 _ENVIRONMENT = {
@@ -40,14 +32,12 @@ _ENVIRONMENT = {
 }
 
 
-class LiteLLMModel(ApiSampleModel):
+class LiteLLMModel(ChatApiModel):
     """One model of a provider that litellm knows."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         url = normalised_url(options.base_url) if options.base_url else ""
-        most = most_samples(spec)
-        calls = ApiCalls(spec.name, url or spec.name, Deviations(), options.timeout, most_samples=most)
-        super().__init__(spec, options, calls, "litellm", url)
+        super().__init__(spec, options, "litellm", url or spec.name, Deviations(), base_url=url)
         self._complete: Any = None
 
     async def aclose(self) -> None:
@@ -97,33 +87,7 @@ def load_litellm() -> Any:
     litellm.suppress_debug_info = True
     litellm.set_verbose = False
     litellm.telemetry = False
-    _refuse_redirects()
     return litellm
-
-
-def _refuse_redirects() -> None:
-    """Let each client that litellm makes refuse a redirect to another server.
-
-    litellm (1.110) has no setting for it, and its two ways of making clients, for the OpenAI SDK and for all others,
-    follow redirects to any host.
-    """
-    handler: Any = importlib.import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler
-    sdk: Any = importlib.import_module("litellm.llms.openai.common_utils").BaseOpenAILLM
-    if not hasattr(handler.create_client, "__wrapped__"):
-        handler.create_client = _guarded(handler.create_client)
-        sdk._get_async_http_client = staticmethod(_guarded(sdk._get_async_http_client))  # noqa: SLF001
-
-
-def _guarded(make: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(make)
-    def client(*args: Any, **settings: Any) -> Any:
-        made = make(*args, **settings)
-        if made is not None:
-            hooks = made.event_hooks
-            made.event_hooks = {**hooks, "response": [*hooks["response"], partial(refuse_redirect, "")]}
-        return made
-
-    return client
 
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:

@@ -8,14 +8,11 @@ waits for the import nor needs a key.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import IO, Any, get_args
 from urllib.parse import urlsplit
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
@@ -29,11 +26,12 @@ from pytest_llmprops.models.api.batches import (
     Status,
     encoded,
 )
-from pytest_llmprops.models.api.client import ApiCalls, ApiSampleModel, Deviations, check_prices, most_samples
+from pytest_llmprops.models.api.client import ChatApiModel, Provider, SdkModel, most_samples
+from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.api.responses import CHAT_NAMES, chat_answer, response_params
-from pytest_llmprops.models.base import CallOptions, import_sdk
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, without_secrets
+from pytest_llmprops.models.spec import ModelSpec
 
 ENDPOINT = "/v1/chat/completions"
 #: the key of the mark in a batch's metadata
@@ -52,21 +50,19 @@ class OpenAIBatches(BatchApi):
         body = self._body(request, count)
         return encoded({"custom_id": custom_id, "method": "POST", "url": ENDPOINT, "body": body})
 
-    async def upload(self, lines: IO[bytes]) -> str:
+    async def create(self, lines: IO[bytes], mark: str) -> BatchState:
         sent = self._client.files.create(
             file=("llmprops.jsonl", lines), purpose="batch", timeout=FILE_SECONDS
         )
         try:
-            return str((await self._result(sent)).id)
+            file = await self._result(sent)
         except BackendError as error:
             if error.kind != "url":
                 raise
             text = f"{self._calls.url} takes no files for batches; leave out --llm-engine batch"
             raise BackendError(text, kind="url", fatal=True) from None
-
-    async def create(self, uploaded: str, mark: str) -> BatchState:
         created = self._client.batches.create(
-            completion_window="24h", endpoint=ENDPOINT, input_file_id=uploaded, metadata={MARK: mark}
+            completion_window="24h", endpoint=ENDPOINT, input_file_id=str(file.id), metadata={MARK: mark}
         )
         return self._state(await self._result(created))
 
@@ -107,7 +103,7 @@ class OpenAIBatches(BatchApi):
         message = str(error.get("message") or "") if isinstance(error, Mapping) else ""
         text = errors.clean(f"the batch has no answer to this request: {code} {message}", self._calls.hidden)
         failure = BackendError(text, kind="batch", transient=True)
-        return LineResult(custom_id, error=failure, was_run=code not in _NOT_RUN)
+        return LineResult(custom_id, failure, code not in _NOT_RUN)
 
     def _state(self, batch: Any) -> BatchState:
         metadata, counts = getattr(batch, "metadata", None), getattr(batch, "request_counts", None)
@@ -144,85 +140,66 @@ def _number(values: Any, name: str) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-OPENAI_URL = "https://api.openai.com/v1"
+PROVIDER = Provider(
+    sdk="openai",
+    extra="",
+    key="OPENAI_API_KEY",
+    url="https://api.openai.com/v1",
+    variable="OPENAI_BASE_URL",
+    path="/chat/completions",
+)
 
 
-class OpenAIModel(ApiSampleModel):
+def _is_official(spec: ModelSpec, options: CallOptions) -> bool:
+    host = urlsplit(PROVIDER.urls(spec, options)[0]).hostname or ""
+    return host == "openai.com" or host.endswith(".openai.com")
+
+
+def missing_key(spec: ModelSpec, options: CallOptions) -> str:
+    has_own = any(name.lower() in ("authorization", "api-key") for name in options.headers)
+    is_needed = not has_own and _is_official(spec, options)
+    hint = ", or give --llm-base-url URL for another server"
+    return PROVIDER.missing_key(spec, is_needed=is_needed, hint=hint)
+
+
+class OpenAIModel(SdkModel, ChatApiModel):
     """One model of an OpenAI-compatible API."""
 
-    path = "/chat/completions"
-
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
-        self._urls = _base_urls(spec, options)
-        urls = [normalised_url(url) for url in self._urls]
-        self._official = _is_openai(urls[0])
         #: ``chat``, or ``responses`` if the model has only the Responses API
         self._api = spec.params.get("api", "chat")
-        deviations, most = Deviations(completion_tokens=self._official), most_samples(spec)
-        calls = ApiCalls(spec.name, ", ".join(urls), deviations, options.timeout, most_samples=most)
-        super().__init__(spec, options, calls, "openai", _identity_of(spec, urls))
-        self.client: Any = None
-        #: the SDK's client of the first server
-        self._sdk: Any = None
+        super().__init__(
+            spec,
+            options,
+            PROVIDER,
+            missing_key,
+            Deviations(completion_tokens=_is_official(spec, options)),
+        )
 
     @property
     def most_samples(self) -> int:
         """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
-        return 1 if self._api == "responses" else self._calls.most_samples
+        return 1 if self._api == "responses" else self._most
 
     def batches(self) -> BatchApi:
         """Return the model's batches.
 
         :raises BackendError: if the key is missing or wrong, or there are several servers.
         """
-        if len(self._urls) > 1:
-            text = f"{self._spec.text}: a batch is sent to one server; give one address"
-            raise BackendError(text, kind="url", fatal=True)
-        self._opened()
-        return OpenAIBatches(self._sdk, self._calls)
-
-    def notes(self) -> Sequence[str]:
-        """Return notes about the API that do not affect replies."""
-        return [*self._calls.notes, *(() if self.client is None else self.client.notes())]
+        return OpenAIBatches(self._batch_client(), self)
 
     def deviations(self) -> Sequence[str]:
         """Return the parameters that had to be left out or changed so far, one phrase each."""
-        phrases = self._calls.deviations.phrases()
+        phrases = self.forced.phrases()
         is_forced = self._api == "responses" and "api" not in self._spec.params
         return (*phrases, "sent to the Responses API") if is_forced else phrases
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        client, self.client = self.client, None
-        if client is not None:
-            await client.aclose()
-
-    def _open(self) -> BackendError | None:
-        """Import the SDK and create its client at the first call; return the error if that fails."""
-        if self.client is not None:
-            return None
-        missing = _missing_key(self._spec, self._options)
-        if missing:
-            return BackendError(missing, kind="key", fatal=True)
-        key = os.environ.get("OPENAI_API_KEY", "").strip()
-        self._prepare()
-        pool = import_sdk(_POOL)
-        try:
-            clients = {
-                url: pool.SdkClient(url, key or "none", self._options, self.path) for url in self._urls
-            }
-            self.client = pool.ServerPool(clients)
-            self._sdk = clients[self._urls[0]].sdk
-        except Exception as error:
-            return errors.from_opening(error, self._calls.hidden)
-        return None
-
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         if self._api == "responses":
-            self._calls.chat_names = CHAT_NAMES
-            params = response_params(body, self._calls.deviations)
+            self.chat_names = CHAT_NAMES
+            params = response_params(body, self.forced)
             content, headers = await self.client.post(params, "/responses")
-            return self._calls.parsed(content, headers, chat_answer)
+            return self.parsed(content, headers, chat_answer)
         try:
             content, headers = await self.client.post(body)
         except Exception as error:
@@ -230,48 +207,7 @@ class OpenAIModel(ApiSampleModel):
                 raise
             self._api = "responses"
             return await self._post(body)
-        return self._calls.parsed(content, headers)
-
-
-def normalised_url(url: str, where: str = "--llm-base-url") -> str:
-    """Return a base URL for the record: scheme, host, port and path, without user, password and query.
-
-    :param where: how an error names the URL.
-    :raises UsageError: if it is not an http or https address.
-    """
-    try:
-        parts = urlsplit(url.strip())
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        parts, port = urlsplit(""), ""
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        shown = errors.clean(without_secrets(url))
-        raise UsageError(f"{where} {shown}: write http://HOST:PORT/v1 or https://HOST/v1")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
-
-
-def _base_urls(spec: ModelSpec, options: CallOptions) -> list[str]:
-    """Return the addresses of the servers of a model: one, or several separated by commas."""
-    text = (
-        spec.params.get("base_url")
-        or options.base_url
-        or os.environ.get("OPENAI_BASE_URL", "").strip()
-        or OPENAI_URL
-    )
-    return list(dict.fromkeys(url.strip() for url in text.split(",")))
-
-
-def _identity_of(spec: ModelSpec, urls: Sequence[str]) -> str:
-    """Return where the replies of a model are from: ``?as=NAME``, or its servers, which serve the same model."""
-    if "as" in spec.params:
-        return f"as {spec.params['as']}"
-    return "" if urls == [OPENAI_URL] else ",".join(sorted(urls))
-
-
-def _is_openai(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    return host == "openai.com" or host.endswith(".openai.com")
+        return self.parsed(content, headers)
 
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
@@ -281,44 +217,17 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     if spec.params.get("as") == "":
         raise UsageError(f"--model {spec.text}: write as=NAME, a name for the servers of this model")
     most_samples(spec)
-    check_prices(spec, options)
-    # SdkClient uses aiohttp, which is an optional dependency of the SDK.
-    if not all(map(importlib.util.find_spec, ("openai", "aiohttp"))):
-        raise MissingExtra(f"--model {spec.text}", package="openai[aiohttp]", extra="")
-    where = f"--model {spec.text}: base_url" if "base_url" in spec.params else "--llm-base-url"
-    for url in _base_urls(spec, options):
-        normalised_url(url, where)
+    PROVIDER.check(spec, options)
     return lambda: OpenAIModel(spec, options)
-
-
-def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
-    key = os.environ.get("OPENAI_API_KEY", "").strip()
-    has_own = any(name.lower() in ("authorization", "api-key") for name in options.headers)
-    if not key and not has_own and _is_openai(normalised_url(_base_urls(spec, options)[0])):
-        return (
-            f"model {spec.name} needs a key: set the environment variable OPENAI_API_KEY,"
-            " or give --llm-base-url URL for another server"
-        )
-    if not (key.isascii() and key.isprintable()):
-        return "OPENAI_API_KEY has characters that are not allowed in a key; set it again"
-    return ""
-
-
-#: the module that imports the SDK
-_POOL = "pytest_llmprops.models.api.server_pool"
-
-
-def _import_sdk() -> None:
-    import_sdk(_POOL)
 
 
 BACKEND = Backend(
     _check,
     always("chat"),
-    prepare=_import_sdk,
+    prepare=PROVIDER.prepare,
     batches=True,
     remote=True,
-    missing=_missing_key,
+    missing=missing_key,
     example="gpt-4o",
-    keys=("OPENAI_API_KEY",),
+    keys=(PROVIDER.key,),
 )

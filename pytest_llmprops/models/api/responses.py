@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pytest_llmprops.models.api.client import Deviations
+from pytest_llmprops.models.api.deviations import Deviations
 
 #: parameters of the chat format that the Responses API does not have
 _NO_RESPONSES = ("stop", "seed", "logprobs", "top_logprobs", "n", "presence_penalty", "frequency_penalty")

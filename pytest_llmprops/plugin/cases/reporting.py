@@ -1,7 +1,7 @@
 """Pytest's report of a case: one line for a failure, and the typed report that the controller reads.
 
-The typed report is a user property of pytest's report. The process that runs the case adds it, and pytest-xdist sends
-it as plain values. The controller removes it before other plugins see the report, since pytest keeps every report.
+The typed report is a user property of pytest's report, as a text that pytest-xdist can send. The process that runs the
+case adds it. The controller removes it before other plugins see the report, since pytest keeps every report.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import ast
 import bdb
 import linecache
-from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import pytest
 
@@ -19,7 +17,7 @@ from pytest_llmprops.core.errors import BackendError, LLMPropsError
 from pytest_llmprops.core.faults import fault_line, own_traceback, place_of
 from pytest_llmprops.core.texts import explained, shortened, terminal_line, visible
 from pytest_llmprops.engine.evaluation.evaluator import GroupOutcome, GroupVerdict, Outcome
-from pytest_llmprops.plugin.cases.light_items import LightItem, drop_outcome, outcome_of
+from pytest_llmprops.plugin.cases.light_items import OUTCOME, LightItem, drop_outcome
 from pytest_llmprops.plugin.tracebacks import with_one_frame
 from pytest_llmprops.records.files import from_text, text
 from pytest_llmprops.records.messages import CaseReport, GroupLines
@@ -102,8 +100,8 @@ def is_wrong_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None
 
 
 def attach(report: pytest.TestReport, message: CaseReport) -> None:
-    """Add the typed report to pytest's."""
-    report.user_properties = [*report.user_properties, (PROPERTY, message)]
+    """Add the typed report, as a text, to pytest's."""
+    report.user_properties = [*report.user_properties, (PROPERTY, text(message))]
 
 
 def detach(report: pytest.TestReport) -> CaseReport | None:
@@ -111,39 +109,15 @@ def detach(report: pytest.TestReport) -> CaseReport | None:
     for position, (name, value) in enumerate(report.user_properties):
         if name == PROPERTY:
             del report.user_properties[position]
-            assert isinstance(value, CaseReport)
-            return value
+            return from_text(CaseReport, str(value))
     return None
-
-
-def serialize(data: dict[str, Any]) -> None:
-    """Replace the typed report in a serialized report by a text."""
-    data["user_properties"] = [
-        (name, _sent(value) if name == PROPERTY else value) for name, value in data["user_properties"]
-    ]
-
-
-def _sent(message: CaseReport) -> str:
-    if message.group is not None:
-        # The controller reads them from the lines.
-        message = replace(message, group=replace(message.group, records=None))
-    return text(message)
-
-
-def deserialize(report: pytest.TestReport) -> None:
-    """Replace the text in a worker's report by the typed report."""
-    report.user_properties = [
-        (name, from_text(CaseReport, str(value)) if name == PROPERTY else value)
-        for name, value in report.user_properties
-    ]
 
 
 def case_report(outcome: Outcome | GroupOutcome, *, by_model: bool) -> CaseReport:
     """Return the outcome of a case or group as the controller needs it."""
     if isinstance(outcome, Outcome):
         return CaseReport(outcome.record(), by_model=by_model)
-    group = GroupLines(outcome.status, outcome.counts, outcome.lines, outcome.records)
-    return CaseReport(group=group, by_model=by_model)
+    return CaseReport(group=GroupLines(outcome.status, outcome.counts, outcome.lines), by_model=by_model)
 
 
 def shorten_failure(item: pytest.Item, call: pytest.CallInfo[None], seen: set[str]) -> str | None:
@@ -155,7 +129,7 @@ def shorten_failure(item: pytest.Item, call: pytest.CallInfo[None], seen: set[st
     :param seen: places of the exceptions whose traceback was shown.
     :return: the line that replaces pytest's text for a failed setup; None to keep it.
     """
-    outcome = outcome_of(item)
+    outcome = item.stash.get(OUTCOME, None)
     if outcome is None or call.excinfo is None:
         return None
     error = call.excinfo.value
@@ -210,7 +184,7 @@ def complete_report(
 
     :param line: the result of :func:`shorten_failure`. :param is_gated: a gate decides about the run.
     """
-    outcome = outcome_of(item)
+    outcome = item.stash.get(OUTCOME, None)
     if outcome is None:
         return
     if is_wrong_verdict(outcome, call) and is_expected_failure(outcome, is_gated=is_gated):
@@ -241,93 +215,36 @@ def _has_verdict(
 RERAISE = (KeyboardInterrupt, pytest.exit.Exception)
 
 
-def run_light(item: LightItem, *, is_gated: bool) -> bool | None:
+def run_light(item: LightItem, *, has_phases: bool) -> bool | None:
     """Run one light item and log its reports; return None if pytest's own protocol must run it.
 
-    :param is_gated: a gate decides about the run.
+    :param has_phases: a plugin needs the report of its teardown, and its start and end, which a worker would send.
     """
     if item.has_own_marks:
         return None
-    source = item.source
-    if source.phases.ends:
-        source.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    hook, nodeid, location = item.ihook, item.nodeid, item.location
+    has_ends = has_phases or not hasattr(item.config, "workerinput")
+    if has_ends:
+        hook.pytest_runtest_logstart(nodeid=nodeid, location=location)
     call = pytest.CallInfo.from_call(item.run, when="call", reraise=RERAISE)
-    report_light(item, call, is_gated=is_gated)
-    return True
-
-
-def report_light(item: LightItem, call: pytest.CallInfo[Any], *, is_gated: bool) -> None:
-    """Log the reports of a light item that was run."""
-    source = item.source
-    hook, location, phases = source.hook, item.location, source.phases
-    if not item.is_set_up:
+    if not item.funcargs:
         call.when = "setup"
-    report = _report(item, location, call, item.outcome, is_gated)
-    if report is None:
-        # Everything except a verdict is reported as usual, with a traceback.
-        report = hook.pytest_runtest_makereport(item=item, call=call)
-    hook.pytest_runtest_logreport(report=report)
+    report = _logged(item, call)
     if call.excinfo is not None and not (
         hasattr(report, "wasxfail") or isinstance(call.excinfo.value, (pytest.skip.Exception, bdb.BdbQuit))
     ):
         hook.pytest_exception_interact(node=item, call=call, report=report)
-    if not report.user_properties:
-        # Pytest keeps all reports; a quarter of a million empty lists need 14 MB.
-        report.user_properties = source.empty
-    if phases.teardown:
-        last = _test_report(item, location, "teardown", "passed", call.stop, 0.0)
-        hook.pytest_runtest_logreport(report=last)
+    if has_phases:
+        _logged(item, pytest.CallInfo.from_call(lambda: None, when="teardown"))
     item.teardown()
-    if phases.ends:
-        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=location)
+    if has_ends:
+        hook.pytest_runtest_logfinish(nodeid=nodeid, location=location)
+    return True
 
 
-def _report(
-    item: LightItem,
-    location: tuple[str, int | None, str],
-    call: pytest.CallInfo[Any],
-    outcome: Outcome | GroupOutcome | None,
-    is_gated: bool,
-) -> pytest.TestReport | None:
-    """Return the report of a verdict; None for everything else."""
-    wrong = call.excinfo is not None and outcome is not None and is_wrong_verdict(outcome, call)
-    if outcome is None or not (wrong or (call.excinfo is None and call.when == "call")):
-        return None
-    line = failure_line(outcome) if wrong else None
-    is_expected = wrong and is_expected_failure(outcome, is_gated=is_gated)
-    result: Any = "passed" if not wrong else "skipped" if is_expected else "failed"
-    report = _test_report(item, location, "call", result, call.start, call.duration, line)
-    if line is not None and is_expected:
-        report.wasxfail = line
-    attach(report, case_report(outcome, by_model=wrong and not is_expected))
-    return report
-
-
-def _test_report(
-    item: LightItem,
-    location: tuple[str, int | None, str],
-    when: Any,
-    outcome: Any,
-    start: float,
-    duration: float,
-    line: str | None = None,
-) -> pytest.TestReport:
-    properties = item.reported_properties
-    report = pytest.TestReport(
-        # pytest 9.2 parses a text again, and keeps the result of each case, 300 bytes.
-        nodeid=item.nodeid if item.source.id is None else item.id,
-        location=location,
-        keywords=item.source.keywords,
-        outcome=outcome,
-        longrepr=line,
-        when=when,
-        duration=duration,
-        start=start,
-        stop=start + duration,
-        user_properties=properties,
-    )
-    # Shared, as above.
-    report.sections = item.source.empty
-    if not properties:
-        report.user_properties = item.source.empty
+def _logged(item: LightItem, call: pytest.CallInfo[None]) -> pytest.TestReport:
+    report: pytest.TestReport = item.ihook.pytest_runtest_makereport(item=item, call=call)
+    # pytest keeps every report, and workers send them.
+    report.keywords = {}
+    item.ihook.pytest_runtest_logreport(report=report)
     return report

@@ -31,12 +31,11 @@ TABLE = "llmprops-results-attachment.csv"
 SUMMARY = "llmprops-summary-attachment.txt"
 GATE = "llmprops-gate-attachment.json"
 GATE_TEXT = "llmprops-gate-attachment.txt"
-#: key of the environment with the run's id
-RUN = "Run"
-#: keys of the environment with the line of the decision, and with the accuracy on the headline tasks
-DECISION, ACCURACY = "Decision", "Accuracy"
+#: what ``reports.allure.site`` builds pages with; Allure does not read it
+SITE = "llmprops-site.json"
 MOST_LOSSES = 3
-EARLIER = "Results of earlier runs"
+#: labels that repeat others or name the machine
+HIDDEN = ("host", "thread", "framework", "language", "package", "parentSuite", "suite", "subSuite")
 
 
 def categories() -> list[dict[str, Any]]:
@@ -67,17 +66,17 @@ def environment(facts: RunMetadata, earlier: int = 0) -> dict[str, str]:
     """
     entries: dict[str, str] = {}
     if facts.gate is not None:
-        entries[DECISION] = facts.gate.line
+        entries["Decision"] = facts.gate.line
         if facts.gate.losses:
             entries["Lost"] = "; ".join(map(loss_text, facts.gate.losses[:MOST_LOSSES]))
     counted = headline(facts.summary, facts)
     if (share := pooled_accuracy(counted)) is not None:
-        entries[ACCURACY] = percent(share)
+        entries["Accuracy"] = percent(share)
     for measured, name in dict.fromkeys((row.model, row.benchmark) for row in counted):
         rows = [row for row in counted if (row.model, row.benchmark) == (measured, name)]
         if len(rows) < len(counted) and (share := pooled_accuracy(rows)) is not None:
             of = f" of {measured}" if len(facts.models) > 1 else ""
-            entries[f"{ACCURACY}{of} on {title_of(name, facts)}"] = percent(share)
+            entries[f"Accuracy{of} on {title_of(name, facts)}"] = percent(share)
     for label, model in facts.models.items():
         entries[f"Model {label}"] = _model(model)
     for role, model in facts.helpers.items():
@@ -102,9 +101,11 @@ def environment(facts: RunMetadata, earlier: int = 0) -> dict[str, str]:
             entries[f"Version {name}"] = facts.versions[name]
     if facts.git is not None:
         entries["Commit"] = facts.git.commit[:12] + (" (changed)" if facts.git.dirty else "")
-    entries[RUN] = facts.run_id
+    entries["Run"] = facts.run_id
     if earlier:
-        entries[EARLIER] = f"{earlier} in this folder: give --clean-alluredir to remove them"
+        entries["Results of earlier runs"] = (
+            f"{earlier} in this folder: give --clean-alluredir to remove them"
+        )
     return entries
 
 
@@ -129,24 +130,6 @@ def _escaped(text: str, more: str) -> str:
     for character in more:
         text = text.replace(character, "\\" + character)
     return text
-
-
-def read_properties(text: str) -> dict[str, str]:
-    """Read a text that :func:`properties` returned."""
-    values = {}
-    for line in text.splitlines():
-        key, value, current = "", None, ""
-        characters = iter(line)
-        for c in characters:
-            if c == "\\":
-                current += next(characters, "")
-            elif c == "=" and value is None:
-                key, value, current = current, "", ""
-            else:
-                current += c
-        if key:
-            values[key] = current
-    return values
 
 
 def metrics(facts: RunMetadata) -> list[dict[str, Any]]:
@@ -213,6 +196,46 @@ def table(facts: RunMetadata) -> str:
     return visible(out.getvalue())
 
 
+def heading(facts: RunMetadata) -> str:
+    """Return the report's heading: the decision of a gate, or models and benchmarks, and the run's id."""
+    if facts.gate is not None:
+        return f"{facts.gate.line} · {facts.run_id}"
+    parts = (facts.models, [title_of(name, facts) for name in facts.measured_protocols], [facts.run_id])
+    return visible(" · ".join(filter(None, map(", ".join, parts))))
+
+
+def site(facts: RunMetadata, earlier: int = 0) -> dict[str, Any]:
+    """Return what ``reports.allure.site`` needs: Allure's configuration, its quality gate, and the headline figure.
+
+    The tree groups by benchmark, task and language, and first by model if there are several.
+    """
+    tree = [*(["parentSuite"] if len(facts.models) > 1 else []), "epic", "feature", "story"]
+    options = {
+        "groupBy": tree,
+        "defaultSortBy": "status,asc",
+        "stepTreeExpansion": "expanded",
+        "singleFile": True,
+    }
+    keys = [row["key"].partition("/") for row in metrics(facts)]
+    named = {
+        "".join(key): {"title": key[2], "unit": "%", "better": "higher", "group": key[0]} for key in keys
+    }
+    # All messages differ, so grouping by message would give one group per case.
+    by_place = {"groupByMessage": False, "groupBy": [{"label": "epic"}, {"label": "feature"}]}
+    return {
+        "config": {
+            "name": heading(facts),
+            "plugins": {"awesome": {"options": options}, "agent": {"enabled": False}},
+            "hideLabels": [label for label in HIDDEN if label not in tree],
+            "categories": [category | by_place for category in categories()],
+            "performance": {"groups": {key[0]: {"title": key[0]} for key in sorted(keys)}, "metrics": named},
+        },
+        "gate": None if facts.gate is None else quality_gate(facts.gate),
+        "accuracy": pooled_accuracy(headline(facts.summary, facts)),
+        "earlier": earlier,
+    }
+
+
 def _check(check: Check) -> str:
     lines: list[str] = [check.verdict]
     lines += [
@@ -239,6 +262,7 @@ def run_files(
         ENVIRONMENT: properties(environment(facts, earlier)),
         CATEGORIES: _json(categories()),
         METRICS: _json(metrics(facts)),
+        SITE: _json(site(facts, earlier)),
         TABLE: table(facts),
         SUMMARY: summary,
     }

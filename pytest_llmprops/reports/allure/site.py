@@ -21,10 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
-from pytest_llmprops.records.files import from_plain
-from pytest_llmprops.records.gate import GateResult
-from pytest_llmprops.reports.allure import run as allure_run
-from pytest_llmprops.runs.benchmark_metadata import title_of
+from pytest_llmprops.core.numbers import percent
+from pytest_llmprops.reports.allure.run import SITE
 
 #: the tested version of Allure
 VERSION = "3.18.0"
@@ -71,14 +69,8 @@ def without_requests(page: str) -> str:
     return text
 
 
-def _data(page: str, name: str) -> Any:
-    """Return a JSON file of the data in a page; None if the page does not have it."""
-    found = re.search(rf'd\("{re.escape(name)}","([^"]*)"\)', page)
-    return None if found is None else json.loads(base64.b64decode(found[1]))
-
-
-def with_accuracy(page: str, accuracy: str | None) -> str:
-    """Return a page whose headline figure is this accuracy in percent.
+def with_accuracy(page: str, accuracy: float | None) -> str:
+    """Return a page whose headline figure is this accuracy.
 
     Allure shows the share of passed cases, in which controls count. With a gate, wrong answers are expected failures,
     and the share is 100%.
@@ -87,7 +79,7 @@ def with_accuracy(page: str, accuracy: str | None) -> str:
         return page
 
     def replaced(match: re.Match[str]) -> str:
-        chart = json.loads(base64.b64decode(match[2])) | {"percentage": float(accuracy.rstrip("%"))}
+        chart = json.loads(base64.b64decode(match[2])) | {"percentage": float(percent(accuracy).rstrip("%"))}
         return f'{match[1]}{base64.b64encode(json.dumps(chart).encode()).decode("ascii")}"'
 
     return re.sub(r'(d\("widgets/(?:[^"/]*/)?pie_chart\.json",")([^"]*)"', replaced, page)
@@ -99,7 +91,8 @@ def folded(page: str) -> str:
     The page opens groups with failures and draws all their rows, and ten thousand rows freeze a browser. It keeps the
     list of closed groups in the browser's storage, so a script fills that list.
     """
-    tree = _data(page, "widgets/tree.json") or {"leavesById": {}}
+    found = re.search(r'd\("widgets/tree\.json","([^"]*)"\)', page)
+    tree = json.loads(base64.b64decode(found[1])) if found else {"leavesById": {}}
     if len(tree["leavesById"]) <= OPEN:
         return page
     closed = [group["nodeId"] for group in tree["groupsById"].values() if group.get("leaves")]
@@ -112,25 +105,14 @@ def folded(page: str) -> str:
     return page.replace('<div id="app">', f'{script}\n    <div id="app">', 1)
 
 
-def is_report(path: Path) -> bool:
-    """Return True if a file is a page of Allure, or empty."""
-    if not path.is_file():
-        return False
-    text = path.read_text(encoding="utf-8", errors="replace")
-    return not text or "window.allureReportOptions" in text
-
-
 #: maximum number of runs in the history and in the page's trends
 RUNS_KEPT = 10
 RESULTS = Path("reports") / "allure-results"
 OUT = Path("reports") / "allure-report.html"
 HISTORY = Path("reports") / "allure-history.jsonl"
-RUNS = Path("reports") / "runs"
 #: Allure as installed by ``make``
 LOCAL = Path(".venv-allure") / "node_modules" / ".bin" / "allure"
 RUN_FIRST = f"pytest suites/ --model SPEC --alluredir {RESULTS} --clean-alluredir"
-#: labels that repeat others or name the machine
-HIDDEN = ("host", "thread", "framework", "language", "package", "parentSuite", "suite", "subSuite")
 #: entries that ``allure generate --dump`` requires in an archive, besides the quality gate's
 _EMPTY: dict[str, Any] = {
     "test-results": {},
@@ -154,24 +136,21 @@ def find_allure(requested: str | None = None) -> str:
 
     :raises UsageError: if there is none, or it is not Allure 3.
     """
-    command = requested or (str(LOCAL) if LOCAL.exists() else shutil.which("allure"))
-    if command is not None and (found := shutil.which(command)) is not None:
-        # Allure runs in another folder.
-        command = str(Path(found).absolute())
+    command = shutil.which(requested or (str(LOCAL) if LOCAL.exists() else "allure"))
+    needs = (
+        f"the report needs Allure 3, which needs Node.js: npm install --prefix .venv-allure allure@{VERSION}"
+    )
     if command is None:
         raise UsageError(
-            f"the report needs Allure 3, which needs Node.js: npm install --prefix .venv-allure allure@{VERSION}"
+            f"{requested or 'allure'}: is not a command; {needs}, or give Allure 3 with --allure FILE"
         )
-    try:
-        done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise UsageError(f"{command}: {error.strerror}; give Allure 3 with --allure FILE") from None
-    version = done.stdout.strip()
+    # Allure runs in another folder.
+    command = str(Path(command).absolute())
+    version = subprocess.run(
+        [command, "--version"], capture_output=True, text=True, check=False
+    ).stdout.strip()
     if not version.startswith("3."):
-        raise UsageError(
-            f"{command} is version {version or 'unknown'}; the report needs Allure 3:"
-            f" npm install --prefix .venv-allure allure@{VERSION}"
-        )
+        raise UsageError(f"{command} is version {version or 'unknown'}; {needs}")
     return command
 
 
@@ -181,144 +160,51 @@ def build(results: Path, out: Path, history: Path | None, *, allure: str) -> lis
     :param history: file with the outcomes of the last runs.
     :raises UsageError: if there are no results, if ``out`` has other files, or if Allure fails.
     """
-    if not any(results.glob("*-result.json")):
-        raise UsageError(f"no Allure results in {results}: run {RUN_FIRST} first")
-    if out.exists() and not is_report(out):
+    try:
+        known = json.loads((results / SITE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise UsageError(f"no results of pytest-llmprops in {results}: run {RUN_FIRST} first") from None
+    if out.exists() and not (out.is_file() and _is_report(out.read_text(encoding="utf-8", errors="replace"))):
         raise UsageError(f"{out} is not an Allure report and is not changed: give another file with --out")
-    known = _environment(results)
     if history is not None:
         history.parent.mkdir(parents=True, exist_ok=True)
+        known["config"] |= {"historyPath": str(history.absolute()), "historyLimit": RUNS_KEPT}
     out.parent.mkdir(parents=True, exist_ok=True)
     # In the same folder as the report, so that the new report replaces the old one by a rename.
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as name:
         folder = Path(name).absolute()
-        site = folder / "report"
-        (folder / "allurerc.json").write_text(json.dumps(config(results, site, history)), encoding="utf-8")
-        command = [allure, "generate", str(results.absolute()), "--config", str(folder / "allurerc.json")]
-        gate = _json(results / allure_run.GATE)
-        if gate is not None:
-            write_gate(folder / "gate.zip", from_plain(GateResult, gate))
-            command += ["--dump", str(folder / "gate.zip")]
+        page, rc, gate = folder / "report" / "index.html", folder / "allurerc.json", folder / "gate.zip"
+        rc.write_text(json.dumps({**known["config"], "output": str(page.parent)}), encoding="utf-8")
+        command = [allure, "generate", str(results.absolute()), "--config", str(rc)]
+        if known["gate"] is not None:
+            write_gate(gate, known["gate"])
+            command += ["--dump", str(gate)]
         done = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
+            command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False
         )
-        if done.returncode or not (site / "index.html").is_file():
+        if done.returncode or not page.is_file():
             lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
             raise UsageError(f"allure generate failed: {lines[-1]}")
-        text = (site / "index.html").read_text(encoding="utf-8")
-        notes = _notes(text, known, gate)
-        page = folder / "report.html"
-        text = with_accuracy(without_requests(text), known.get(allure_run.ACCURACY))
+        text = with_accuracy(without_requests(page.read_text(encoding="utf-8")), known["accuracy"])
         text = text.replace('<div id="app">', f'{_AT_TOP}\n    <div id="app">', 1)
         page.write_text(folded(text), encoding="utf-8")
         page.replace(out)
-    return notes
+    return [f"{known['earlier']} results of earlier runs are shown too"] if known["earlier"] else []
 
 
-def config(results: Path, site: Path, history: Path | None) -> dict[str, Any]:
-    """Return Allure's configuration, with the categories and the metrics' titles.
-
-    The tree groups by benchmark, task and language, and first by model if there are several.
-    """
-    known = _environment(results)
-    models = len(_after("Model ", known))
-    tree = [*(["parentSuite"] if models > 1 else []), "epic", "feature", "story"]
-    categories = _json(results / allure_run.CATEGORIES) or []
-    for category in categories:
-        # All messages differ, so grouping by message would give one group per case.
-        category |= {"groupByMessage": False, "groupBy": [{"label": "epic"}, {"label": "feature"}]}
-    keys = [row["key"] for row in _json(results / allure_run.METRICS) or []]
-    return {
-        "name": report_name(known),
-        "output": str(site),
-        "plugins": {
-            "awesome": {
-                "options": {
-                    "groupBy": tree,
-                    "defaultSortBy": "status,asc",
-                    "stepTreeExpansion": "expanded",
-                    "singleFile": True,
-                }
-            },
-            "agent": {"enabled": False},
-        },
-        "hideLabels": [label for label in HIDDEN if label not in tree],
-        "categories": categories,
-        "performance": {
-            "groups": {m: {"title": m} for m in sorted({key.partition("/")[0] for key in keys})},
-            "metrics": {
-                key: {
-                    "title": key.partition("/")[2],
-                    "unit": "%",
-                    "better": "higher",
-                    "group": key.partition("/")[0],
-                }
-                for key in keys
-            },
-        },
-        **({} if history is None else {"historyPath": str(history.absolute()), "historyLimit": RUNS_KEPT}),
-    }
+def _is_report(text: str) -> bool:
+    """Return True if a file is a page of Allure, or empty."""
+    return not text or "window.allureReportOptions" in text
 
 
-def report_name(known: Mapping[str, str]) -> str:
-    """Return the report's heading: the decision of a gate, or models and benchmarks, and the run's id."""
-    if allure_run.DECISION in known:
-        return " · ".join(filter(None, (known[allure_run.DECISION], known.get(allure_run.RUN))))
-    models = ", ".join(_after("Model ", known))
-    suites = ", ".join(map(title_of, _after("Protocol ", known)))
-    return " · ".join(filter(None, (models, suites, known.get(allure_run.RUN)))) or "pytest-llmprops"
-
-
-def _after(prefix: str, known: Mapping[str, str]) -> list[str]:
-    return [name.removeprefix(prefix) for name in known if name.startswith(prefix)]
-
-
-def write_gate(path: Path, gate: GateResult) -> None:
-    """Write an archive as ``allure run --dump`` does, with only the gate's results.
+def write_gate(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write an archive as ``allure run --dump`` does, with only the results of the quality gate.
 
     Allure computes its quality gate by its own rules. An archive is the only way to provide other results.
     """
-    entries = {**_EMPTY, "quality-gate-results": allure_run.quality_gate(gate)}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, value in entries.items():
+        for name, value in {**_EMPTY, "quality-gate-results": rows}.items():
             archive.writestr(f"{name}.json", json.dumps(value))
-
-
-def _notes(page: str, known: Mapping[str, str], gate: Any) -> list[str]:
-    notes = []
-    if allure_run.EARLIER in known:
-        notes.append(f"results of earlier runs are shown too: {known[allure_run.EARLIER]}")
-    run = known.get(allure_run.RUN)
-    runs = sorted(path.parent.name for path in RUNS.glob("*/run.json"))
-    if run in runs and run != runs[-1]:
-        notes.append(f"this is run {run}; the last one, {runs[-1]}, was made without --alluredir")
-    if gate is not None and not _data(page, "widgets/quality-gate.json"):
-        notes.append("this version of Allure does not show the gate; its decision is in the attachments")
-    return notes
-
-
-def _environment(results: Path) -> dict[str, str]:
-    path = results / allure_run.ENVIRONMENT
-    return allure_run.read_properties(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def _json(path: Path) -> Any:
-    """Return the file's value; None if the file does not exist.
-
-    :raises UsageError: if it is not JSON.
-    """
-    if not path.is_file():
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UsageError(f"{path}: not JSON ({error}); run {RUN_FIRST} again") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.metrics import MetricRow, Place
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.data.published_results import ranked
+from pytest_llmprops.data.published_results import PublishedResult, ranked
 from pytest_llmprops.records.rows import SearchCounts, SearchRecord, SummaryRow
 from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.kit.blocks import (
@@ -94,6 +94,16 @@ def published_beside(measured: Measured, place: Place) -> list[tuple[str, float]
             for result in ranked(measured.benchmark, row.task, row.language, s.protocol(measured.benchmark)):
                 best.setdefault(result.model, result.value)
     return sorted(best.items(), key=lambda pair: -pair[1])
+
+
+def published_headline(measured: Measured, series: Series) -> list[PublishedResult]:
+    """Return the published accuracies that correspond to a series' headline figure, one per model, best first."""
+    places = {(task, code) for task, code, _ in measured.places if task in measured.headline_tasks}
+    task = measured.facts.printed_task or (next(iter(places))[0] if len(places) == 1 else "")
+    languages = {code for _, code in places}
+    if not task or len(languages) != 1:
+        return []
+    return ranked(measured.benchmark, task, languages.pop(), series.protocol(measured.benchmark))
 
 
 def published_note(measured: Measured) -> str:
@@ -254,20 +264,12 @@ def pair_cells(
 
 
 def _comparison(measured: Measured) -> Table:
-    import pandas as pd
-
-    long = [
-        {"place": place, "series": s.index, "cell": place_cell(measured, place, s)}
-        for place in measured.places
-        for s in measured.series
-    ]
-    wide = pd.DataFrame(long).pivot(index="place", columns="series", values="cell")
     two = len(measured.series) == 2
     any_published = any(published_beside(measured, place) for place in measured.places)
     rows = []
     for place in measured.places:
         cells = [Cell(words(place[0])), Cell(language(place[1])), Cell(place[2])]
-        cells += [wide.at[place, s.index] for s in measured.series]
+        cells += [place_cell(measured, place, s) for s in measured.series]
         if two:
             cells += change_cells(measured, place)
         if any_published:

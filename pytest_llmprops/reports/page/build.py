@@ -17,8 +17,8 @@ from pytest_llmprops.runs.compare import with_baseline_first
 from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
 from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, read_gate
 from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.runs.readings import read_reviews
 from pytest_llmprops.runs.replies import read_requests
-from pytest_llmprops.runs.reviews import read_reviews
 
 
 def with_decisions(runs: Sequence[Run], path: Path) -> list[Run]:
@@ -62,7 +62,7 @@ def write_report(
     :param is_served: ``llmprops view`` serves the page, and saves its review marks.
     :param progress: called with what is being done.
     :return: the files, ``report.html`` first, and the folders of additional pages.
-    :raises MissingExtra: without jinja2, matplotlib or pandas.
+    :raises MissingExtra: without jinja2 or matplotlib.
     :raises UsageError: if ``out`` has files but no earlier report, or cannot be written.
     :raises DataError: if a run cannot be read.
     """
@@ -169,8 +169,10 @@ def refuse_foreign(out: Path, is_own: Callable[[], bool], what: str) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
+    """Write a file atomically, unless it has this content."""
     try:
+        if path.is_file() and path.read_bytes() == content:
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as draft:
             draft.write_bytes(content)

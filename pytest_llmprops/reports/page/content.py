@@ -35,8 +35,7 @@ from pytest_llmprops.reports.page.items import Spent, TaskOfSeries, default_pair
 from pytest_llmprops.reports.page.suites import changes_by_task, measured_for_one, suites_table, worst_first
 from pytest_llmprops.reports.readings import readings_section
 from pytest_llmprops.reports.terminal import old_replies
-from pytest_llmprops.runs.caveats import caveats
-from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.comparable import caveats, differences
 from pytest_llmprops.runs.reader import Run
 
 if TYPE_CHECKING:

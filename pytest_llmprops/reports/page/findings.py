@@ -20,7 +20,7 @@ from pytest_llmprops.reports.kit.blocks import (
     words,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy_of, scores_of
-from pytest_llmprops.runs.judgement import Member
+from pytest_llmprops.runs.pairs import Member
 from pytest_llmprops.runs.readings import MANY
 from pytest_llmprops.statistics.bounded_mean import cluster_means
 
@@ -36,24 +36,42 @@ def finding(measured: Measured) -> str:
     shares = [(s, share) for s in measured.series if (share := measured.headline(s))]
     if not shares:
         return f"No item of {facts.title} was answered"
-    if all(task in facts.accuracy_targets for task in tasks):
-        text = targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
-        return text + without_readable(measured, shares, tasks)
-    if len(shares) == 1:
+    if len(shares) == 1 and _target(measured) is None:
         return _one(measured, *shares[0], tasks)
-    first, member = (
-        _reference(measured, [s for s, _ in shares], tasks),
-        Member(measured.benchmark, "benchmark", measured.benchmark),
-    )
-    rest = [s for s, _ in shares if s is not first]
-    changes = {s.starred: change for s in rest if (change := first.judgement(s).get(member)) is not None}
-    if not changes:
+    first = _reference(measured, [s for s, _ in shares], tasks)
+    member = Member(measured.benchmark, "benchmark", measured.benchmark)
+    rest = (s for s, _ in shares if s is not first)
+    changes = {s.index: change for s in rest if (change := first.judgement(s).get(member)) is not None}
+    return finding_on(measured, shares, first, changes)
+
+
+def finding_on(
+    measured: Measured, shares: Sequence[tuple[Series, Share]], first: Series, changes: Mapping[int, Change]
+) -> str:
+    """Return the sentence on several series, or on a target.
+
+    :param shares: the accuracies on the headline tasks. :param first: what the others are compared with.
+    :param changes: from the first series to each other one that has items in common with it, by index.
+    """
+    facts, target = measured.facts, _target(measured)
+    if target is not None:
+        text = targeted(facts.noun, shares, target)
+    elif not changes:
         return f"{joined([s.starred for s, _ in shares])} have no item of {facts.title} in common"
-    text = compared(facts.noun, first.starred, changes)
-    others = [s.starred for s in rest if s.starred not in changes]
-    if others:
-        text += f"; {joined(others)} {'was' if len(others) == 1 else 'were'} measured on other items"
-    return text + without_readable(measured, shares, tasks)
+    else:
+        text = compared(
+            facts.noun, first.starred, {s.starred: changes[s.index] for s, _ in shares if s.index in changes}
+        )
+        others = [s.starred for s, _ in shares if s is not first and s.index not in changes]
+        if others:
+            text += f"; {joined(others)} {'was' if len(others) == 1 else 'were'} measured on other items"
+    return text + _without_readable(measured, shares)
+
+
+def _target(measured: Measured) -> float | None:
+    """Return the accuracy that is best on all headline tasks, if it is not 1."""
+    targets = [measured.facts.accuracy_targets.get(task) for task in measured.headline_tasks]
+    return None if None in targets else targets[0]
 
 
 def _reference(measured: Measured, series: Sequence[Series], tasks: list[str]) -> Series:
@@ -79,9 +97,9 @@ def _unread(measured: Measured, series: Series, tasks: list[str]) -> _Unread:
     return _Unread(sum(row.unparsed for row in rows), sum(row.refused for row in rows), answered)
 
 
-def without_readable(measured: Measured, shares: Iterable[tuple[Series, Share]], tasks: list[str]) -> str:
+def _without_readable(measured: Measured, shares: Iterable[tuple[Series, Share]]) -> str:
     """Return a clause that names the series of which many replies could not be read; empty without any."""
-    counts = {s.starred: _unread(measured, s, tasks) for s, _ in shares}
+    counts = {s.starred: _unread(measured, s, measured.headline_tasks) for s, _ in shares}
     none = [name for name, c in counts.items() if c.part == c.of]
     some = [
         f"{percent(c.part / c.of)} of those of {name}"
@@ -130,7 +148,7 @@ def unranked(measured: Measured) -> str:
     return "; ".join(found)
 
 
-def targeted(noun: str, shares: list[tuple[Series, Share]], target: float) -> str:
+def targeted(noun: str, shares: Sequence[tuple[Series, Share]], target: float) -> str:
     """Return a sentence on tasks with an accuracy target: the accuracy of each series and the target."""
     accuracies = [
         f"{s.starred} {percent(share.value)} ({interval(share.low, share.high)})" for s, share in shares

@@ -24,9 +24,8 @@ from pytest_llmprops.records.rows import Review
 from pytest_llmprops.reports.kit.blocks import Failures, ItemData, visible
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
-from pytest_llmprops.runs.readings import readings_of
+from pytest_llmprops.runs.readings import readings_of, shown_review
 from pytest_llmprops.runs.recorded_command import Part, parts_of
-from pytest_llmprops.runs.reviews import shown_review
 
 #: options that the command does not repeat: what selects models and cases, decides, or is about stored replies
 _DROPPED = (

@@ -12,8 +12,7 @@ from pathlib import Path
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.kit.blocks import Report
-from pytest_llmprops.reports.kit.figures import SERIES, marker
-from pytest_llmprops.reports.page.html import GLYPHS, SHAPES, environment, script_hash, style
+from pytest_llmprops.reports.page.html import markup, rendered
 
 #: the script of the decision sheet: 1047 pixels are the printable height of A4
 FIT = """
@@ -74,19 +73,4 @@ def _root_options() -> Sequence[str]:
 
 def sheet_html(report: Report) -> bytes:
     """Return the page of the decision sheet, which makes itself small enough for one page."""
-    from markupsafe import Markup
-
-    page: str = (
-        environment()
-        .get_template("sheet.html.jinja")
-        .render(
-            report=report,
-            style=style(),
-            colours=len(SERIES),
-            shape=lambda index: SHAPES[marker(index)],
-            glyphs=GLYPHS,
-            fit=Markup(FIT),  # noqa: S704 - a constant
-            fit_hash=script_hash(FIT),
-        )
-    )
-    return page.encode("utf-8", "replace")
+    return rendered("sheet.html.jinja", report=report, fit=markup(FIT))

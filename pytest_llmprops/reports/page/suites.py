@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_llmprops.data.published_results import ranked
 from pytest_llmprops.reports.columns import line_of
 from pytest_llmprops.reports.kit.blocks import (
     Cell,
@@ -19,9 +18,15 @@ from pytest_llmprops.reports.kit.blocks import (
     with_interval,
     words,
 )
-from pytest_llmprops.reports.kit.generic import item_link, pair_cells, place_cell, place_label
+from pytest_llmprops.reports.kit.generic import (
+    item_link,
+    pair_cells,
+    place_cell,
+    place_label,
+    published_headline,
+)
 from pytest_llmprops.reports.kit.series import Measured, Series
-from pytest_llmprops.runs.judgement import Member
+from pytest_llmprops.runs.pairs import Member
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.metrics import Place
@@ -65,7 +70,8 @@ def _one(parts: Sequence[Measured], series: Series) -> Table:
         rest = line_of([row for row in measured.rows(series) if row.task in tasks])
         number = NO_CELL if share is None else Cell(f"{share.n:,}", share.n)
         guess = NO_CELL if chance is None else Cell(f"{100 * chance:.0f}%", chance)
-        best = _best(measured, series)
+        printed = published_headline(measured, series)
+        best = f"{printed[0].model} {percent(printed[0].value)}" if printed else ""
         rows.append((_name(measured), accuracy_cell(measured, series), number, guess, Cell(best), Cell(rest)))
     columns = (
         ("Suite", False), ("Accuracy", True), ("Items", True), ("Guessing", True), ("Best of the paper", False),
@@ -130,16 +136,6 @@ def accuracy_cell(measured: Measured, series: Series) -> Cell:
 
 def _name(measured: Measured) -> Cell:
     return Cell(measured.facts.title)
-
-
-def _best(measured: Measured, series: Series) -> str:
-    """Return model and value of the best published accuracy; empty if the paper has none."""
-    languages = {code for task, code, _ in measured.places if task in measured.headline_tasks}
-    task = measured.facts.printed_task
-    if not task or len(languages) != 1:
-        return ""
-    printed = ranked(measured.benchmark, task, languages.pop(), series.protocol(measured.benchmark))
-    return f"{printed[0].model} {percent(printed[0].value)}" if printed else ""
 
 
 def _headline_places(measured: Measured) -> list[Place]:

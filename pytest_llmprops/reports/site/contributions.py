@@ -16,34 +16,20 @@ from typing import Any
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.records.run import RunMetadata
-from pytest_llmprops.reports.kit.generic import protocol_lines, published_beside
 from pytest_llmprops.reports.kit.series import Measured, Share, series_of
+from pytest_llmprops.reports.page.build import write_file
 from pytest_llmprops.reports.page.findings import finding
-from pytest_llmprops.reports.site.changes import served
-from pytest_llmprops.reports.site.files import SiteFiles
-from pytest_llmprops.reports.site.measurements import (
-    Measurement,
-    SiteRun,
-    comparable,
-    decisions_of,
-    measured_of,
-    measurements_of,
-)
-from pytest_llmprops.reports.site.over_time import figure_of
+from pytest_llmprops.reports.site.measurements import Measurement, SiteRun
 from pytest_llmprops.runs.integrity import NO_HASHES_IN_SCHEMA_1, REQUESTS, VERDICTS
 from pytest_llmprops.runs.json_lines import read_record_file
-from pytest_llmprops.runs.judgement import Member, judged_runs
+from pytest_llmprops.runs.pairs import Member, judged_runs
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
-from pytest_llmprops.runs.reviews import FILE as REVIEWS
+from pytest_llmprops.runs.readings import REVIEWS
 from pytest_llmprops.statistics.judgement import Change
 
 DISTRIBUTION = "pytest-llmprops"
 #: changed with every change of what is kept, which is then made again
 FORMAT = 4
-#: what is kept of the runs: accuracies, problems and comparisons, by the keys of the runs
-KEPT = "data/known"
-#: errors of a record in which a value has a type that no version writes
-DAMAGED = (TypeError, LookupError, AttributeError, ValueError, OSError)
 
 
 def record_key(folder: Path) -> str:
@@ -76,10 +62,13 @@ def shares_of(run: Run) -> dict[tuple[str, str], Share]:
 
 
 class Contributions:
-    """Reads runs, and keeps what they add in one file of the site. At most two runs' verdicts are in memory."""
+    """Reads runs, and keeps accuracies, problems and comparisons in one file. At most two runs' verdicts are in memory.
 
-    def __init__(self, files: SiteFiles) -> None:
-        self._files = files
+    :param path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
         known = self._read_known()
         self._known_runs, self._known_results = known.get("runs", {}), known.get("results", {})
         self._runs: dict[str, Any] = {}
@@ -93,17 +82,16 @@ class Contributions:
 
     def _read_known(self) -> dict[str, Any]:
         """Return what an earlier build kept; empty without one, or if it is damaged."""
-        content = self._files.read(KEPT)
         try:
-            known = {} if content is None else json.loads(zlib.decompress(content))
-        except (ValueError, zlib.error):
+            known = json.loads(zlib.decompress(self._path.read_bytes()))
+        except (OSError, ValueError, zlib.error):
             return {}
         return known if isinstance(known, dict) else {}
 
     def save(self) -> None:
         """Keep what this build used for the next one."""
         known = {"runs": self._runs, "results": dict(sorted(self._results.items()))}
-        self._files.put(KEPT, zlib.compress(json.dumps(known, sort_keys=True).encode(), 6))
+        write_file(self._path, zlib.compress(json.dumps(known, sort_keys=True).encode(), 6))
 
     def runs(self, folders: Sequence[Path]) -> list[SiteRun]:
         """Return the runs in these folders, newest first; those that cannot be read come last, with the problem."""
@@ -124,7 +112,7 @@ class Contributions:
 
     def finding(self, m: Measurement) -> str:
         """Return the sentence of a report on one measurement."""
-        text: str = self._kept([m], lambda: finding(Measured(m.benchmark, (m.series(0, self.run),))))
+        text: str = self._kept([m], lambda: finding(Measured(m.benchmark, (m.series(0, self.run(m.run)),))))
         return text
 
     def _kept(self, members: Sequence[Measurement], compute: Callable[[], Any]) -> Any:
@@ -152,14 +140,11 @@ class Contributions:
         try:
             facts = read_facts(folder)
             key = record_key(folder)
-            run = self._contribution(SiteRun(folder, key, facts), facts)
-            check_values(run)
+            return self._contribution(SiteRun(folder, key, facts), facts)
         except DataError as error:
             return SiteRun(folder, key, facts, _problem(folder, str(error)))
-        except DAMAGED as error:
-            problem = f"the record is damaged ({type(error).__name__}: {error})"
-            return SiteRun(folder, key, None, _problem(folder, problem))
-        return run
+        except OSError as error:
+            return SiteRun(folder, key, facts, str(error.strerror))
 
     def _contribution(self, run: SiteRun, facts: RunMetadata) -> SiteRun:
         """Return the run with its accuracies, or with the problem for which it does not count."""
@@ -174,28 +159,6 @@ class Contributions:
         self._runs[run.key] = kept
         found = {(model, benchmark): Share(*numbers) for model, benchmark, *numbers in kept["shares"]}
         return replace(run, problem=kept["problem"], shares=found)
-
-
-def check_values(run: SiteRun) -> None:
-    """Check that no value of ``run.json`` has a type with which the page cannot be written.
-
-    A record's hashes do not show that: who writes a record can compute them.
-
-    :raises Exception: one of :data:`DAMAGED`.
-    """
-    assert run.facts is not None
-    facts = run.facts
-    if not all(isinstance(text, str) for text in (facts.run_id, facts.started)):
-        raise TypeError("a name or time is not a text")
-    decisions_of([run])
-    for members in measurements_of([run]).values():
-        comparable(members, deviations=True)
-        measured = measured_of(members)
-        for m, series in zip(members, measured.series, strict=True):
-            protocol_lines(series, m.benchmark)
-            published_beside(measured, measured.places[0])
-            served(m, m)
-        figure_of(members, {m.model: 0 for m in members})
 
 
 def problem_of(run: Run) -> str:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.numbers import counted
-from pytest_llmprops.reports.kit.blocks import joined, visible, with_interval
-from pytest_llmprops.reports.kit.figures import SERIES, marker
+from pytest_llmprops.reports.kit.blocks import Figure, file_name, joined, visible, with_interval
+from pytest_llmprops.reports.kit.figures import draw_svg, inline, marker
 from pytest_llmprops.reports.page.html import ASSETS as PAGE_ASSETS
-from pytest_llmprops.reports.page.html import SHAPES, environment, script_hash, style
+from pytest_llmprops.reports.page.html import markup, rendered, text_of
 from pytest_llmprops.reports.site.changes import headline, steps_of
 from pytest_llmprops.reports.site.contributions import Contributions
-from pytest_llmprops.reports.site.files import GENERATOR
 from pytest_llmprops.reports.site.leaderboard import Board, boards_of
-from pytest_llmprops.reports.site.measurements import SiteRun, decisions_of, measurements_of
-from pytest_llmprops.reports.site.over_time import Figure, figure_of
+from pytest_llmprops.reports.site.measurements import Measurement, SiteRun, comparable, measurements_of
 from pytest_llmprops.runs.benchmark_metadata import title_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
 
 ASSETS = Path(__file__).parent / "assets"
 #: the last line of the page's script
@@ -67,7 +69,7 @@ class Index:
             "changes": [step for step in steps if step.result.is_clear],
             "benchmarks": benchmarks,
             "numbers": numbers,
-            "decisions": decisions_of(runs),
+            "decisions": [_decision(run) for run in runs if run.facts and run.facts.gate],
             "rows": list(map(_row, counting)),
             "left_out": [run for run in runs if run.problem],
             "summary": f"{counted(len(counting), 'run')} of {counted(len(models), 'model')}",
@@ -87,33 +89,73 @@ class Index:
         :param is_live: ``llmprops view`` serves the page, which shows the runs that go on.
         """
         names = ("site", "live") if is_live else ("site",)
-        scripts = [PAGE_ASSETS / "page.js", *(ASSETS / f"{name}.js" for name in names)]
-        script = "".join(path.read_text(encoding="utf-8") for path in scripts)
-        styles = "".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in names)
-        start = START_LIVE if is_live else START
-        page: str = (
-            environment(ASSETS)
-            .get_template("index.html.jinja")
-            .render(
-                **self.values,
-                generator=GENERATOR,
-                style=style() + _markup(styles),
-                script=_markup(script),
-                start=_markup(start),
-                is_live=is_live,
-                script_hashes=[script_hash(script), script_hash(start)],
-                colours=len(SERIES),
-                shape=lambda index: SHAPES[marker(index)],
-                link=lambda run: links.get(run.key, ""),
-            )
+        return rendered(
+            "index.html.jinja",
+            ASSETS,
+            **self.values,
+            draw=lambda figure: markup(inline(draw_svg(figure.draw), figure.name)),
+            site_style=text_of(*(ASSETS / f"{name}.css" for name in names)),
+            script=text_of(PAGE_ASSETS / "page.js", *(ASSETS / f"{name}.js" for name in names)),
+            start=markup(START_LIVE if is_live else START),
+            is_live=is_live,
+            link=lambda run: links.get(run.key, ""),
         )
-        return page.encode("utf-8", "replace")
 
 
-def _markup(text: str) -> Any:
-    from markupsafe import Markup
+def figure_of(measurements: Sequence[Measurement], numbers: Mapping[str, int]) -> Figure | None:
+    """Return the plot of accuracy by date of one benchmark, with a line per model; None without a date and an accuracy.
 
-    return Markup(text)  # noqa: S704 - files of the package
+    :param numbers: the number of each model, which determines its colour and shape.
+    """
+    dated = [m for m in measurements if m.share and m.days is not None]
+    if not dated:
+        return None
+    shown = {model: number for model, number in numbers.items() if model in {m.model for m in dated}}
+    title = f"{dated[-1].benchmark_facts.title}, accuracy by date"
+    counts = f"{counted(len(dated), 'run')} of {counted(len(shown), 'model')}"
+    return Figure(
+        f"{file_name(dated[0].benchmark)}-by-date",
+        title,
+        f"{title}: {counts} from {dated[0].date} to {dated[-1].date}; the table of runs has the numbers.",
+        partial(by_date, dated, shown),
+    )
+
+
+def by_date(measurements: Sequence[Measurement], numbers: Mapping[str, int]) -> Plot:
+    """Return a plot of measurements with a date and an accuracy; lines connect runs that may be compared."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    from pytest_llmprops.reports.kit import figures
+
+    labels = {number: visible(model) for model, number in numbers.items()}
+    height = figures.legend_height(labels)
+    figure = figures.new_figure(figures.WIDTH, 2.9 + height)
+    axes = figure.add_axes(figures.margins(figure, left=0.5, right=0.15, top=0.12 + height, bottom=0.35))
+    chance = measurements[-1].benchmark_facts.chance_of()
+    if chance is not None:
+        axes.axhline(chance, color=figures.MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
+    for group in comparable(measurements, deviations=False):
+        for model in dict.fromkeys(m.model for m in group):
+            points = [(m.days, m.share) for m in group if m.model == model and m.days is not None and m.share]
+            days, shares = [day for day, _ in points], [share for _, share in points]
+            shade, shape = figures.colour(numbers[model]), marker(numbers[model])
+            axes.vlines(days, [s.low for s in shares], [s.high for s in shares], color=shade, alpha=0.5)
+            axes.plot(days, [s.value for s in shares], color=shade, marker=shape, linewidth=1.0)
+    figures.share_axis(axes, "y")
+    locator = AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    figures.legend(figure, labels, False, chance is not None)
+    return figure
+
+
+def _decision(run: SiteRun) -> dict[str, Any]:
+    """Return what the page shows of the decision on a run, as its record has it: the reason is without the decision."""
+    assert run.facts is not None
+    assert run.facts.gate is not None
+    gate = run.facts.gate
+    why = gate.line.partition(": ")[2]
+    return {"run": run, "candidate": joined(list(run.facts.models)), "gate": gate, "why": why}
 
 
 def _row(run: SiteRun) -> dict[str, Any]:

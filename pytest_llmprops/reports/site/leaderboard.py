@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.core.numbers import counted
-from pytest_llmprops.data.published_results import PublishedResult, ranked
+from pytest_llmprops.data.published_results import PublishedResult
 from pytest_llmprops.reports.columns import line_of
 from pytest_llmprops.reports.kit.blocks import point_range, points, visible
-from pytest_llmprops.reports.kit.generic import protocol_lines
-from pytest_llmprops.reports.kit.series import Measured, Share
-from pytest_llmprops.reports.page.findings import compared, targeted, unranked, without_readable
+from pytest_llmprops.reports.kit.generic import protocol_lines, published_headline
+from pytest_llmprops.reports.kit.series import Share
+from pytest_llmprops.reports.page.findings import finding_on, unranked
 from pytest_llmprops.reports.site.changes import Compare
 from pytest_llmprops.reports.site.measurements import Measurement, comparable, measured_of
 from pytest_llmprops.runs.comparable import differences
-from pytest_llmprops.statistics.judgement import Change
 
 #: printed figures of one table, the best first
 MOST_PRINTED = 12
@@ -48,7 +47,6 @@ class Board:
     :param printed: model, value and table of the paper.
     """
 
-    benchmark: str
     title: str
     finding: str
     settings: tuple[str, ...]
@@ -96,49 +94,40 @@ def _board(
 ) -> Board:
     shown = shown_of(group)
     measured = measured_of(shown)
-    tasks, facts = measured.headline_tasks, measured.facts
-    answered = [m for m in shown[1:] if m.share] if shown[0].is_judged else []
-    changes = {m.model: change for m in answered if (change := compare(shown[0], m)) is not None}
-    against = {m.model: "was measured on other items" for m in answered} if changes else {}
-    for model, change in changes.items():
+    answered = [(s, m) for s, m in zip(measured.series, shown, strict=True) if m.share]
+    rest = answered[1:] if shown[0].is_judged else []
+    changes = {s.index: change for s, m in rest if (change := compare(shown[0], m)) is not None}
+    against = {s.index: "was measured on other items" for s, _ in rest} if changes else {}
+    for index, change in changes.items():
         by = f"{points(change.difference)} ({point_range(change.low, change.high)})"
-        against[model] = f"{by}, {change.word}"
-    if changes:
-        against[shown[0].model] = "highest"
-    rows = [_row(m, group, against.get(m.model, "")) for m in shown]
-    lines = protocol_lines(measured.series[0], measured.benchmark)
-    items = _items(shown[0])
-    printed = _printed(measured, shown[0])
-    apart = () if group is first else _apart(first[-1], group[-1])
+        against |= {0: "highest", index: f"{by}, {change.word}"}
+    if not measured.facts.is_ranked(measured.headline_tasks):
+        finding = unranked(measured)
+    elif len(answered) > 1:
+        shares = [(s, m.share) for s, m in answered if m.share]
+        finding = finding_on(measured, shares, measured.series[0], changes)
+    else:
+        finding = describe(shown[0])
     return Board(
-        measured.benchmark, facts.title, _sentence(measured, shown, changes, tasks, describe), tuple(lines),
-        counted(items, "item"), apart, tuple(rows), tuple(printed[:MOST_PRINTED]),
-    )  # fmt: skip
-
-
-def _printed(measured: Measured, m: Measurement) -> list[PublishedResult]:
-    """Return the printed accuracies that correspond to the headline figure, one per model, best first."""
-    places = {(row.task, row.language) for row in m.headline_rows}
-    languages = {code for _, code in places}
-    task = measured.facts.printed_task or (next(iter(places))[0] if len(places) == 1 else "")
-    if not task or len(languages) != 1:
-        return []
-    return ranked(measured.benchmark, task, languages.pop(), measured.series[0].protocol(measured.benchmark))
+        measured.facts.title,
+        finding,
+        tuple(protocol_lines(measured.series[0], measured.benchmark)),
+        counted(_items(shown[0]), "item"),
+        () if group is first else _apart(first[-1], group[-1]),
+        tuple(_row(m, group, against.get(index, "")) for index, m in enumerate(shown)),
+        tuple(published_headline(measured, measured.series[0])[:MOST_PRINTED]),
+    )
 
 
 def _apart(first: Measurement, other: Measurement) -> tuple[str, ...]:
-    lines = []
-    for text in differences(first.facts, other.facts, [other.benchmark]):
-        # "baseline RUN of DATE is older than this run's protocol of htest: seed 1 → 2"
-        _, _, changed = text.partition("this run's ")
-        lines.append(changed or text)
+    # "baseline RUN of DATE is older than this run's protocol of htest: seed 1 → 2"
+    lines = [
+        text.rpartition("this run's ")[2] for text in differences(first.facts, other.facts, [other.benchmark])
+    ]
     if first.items_key != other.items_key and not lines:
-        numbers = _items(other), _items(first)
-        more = (
-            "" if numbers[0] == numbers[1] else f": {counted(numbers[0], 'item')} instead of {numbers[1]:,}"
-        )
-        lines.append(f"other items, controls or weights{more}")
-    return tuple(visible(line) for line in lines)
+        numbers = f": {counted(_items(other), 'item')} instead of {_items(first):,}"
+        lines = [f"other items, controls or weights{numbers if _items(other) != _items(first) else ''}"]
+    return tuple(map(visible, lines))
 
 
 def _row(m: Measurement, group: Sequence[Measurement], against: str) -> Row:
@@ -152,26 +141,3 @@ def _row(m: Measurement, group: Sequence[Measurement], against: str) -> Row:
         sum(other.model == m.model for other in group),
         line_of(rows),
     )  # fmt: skip
-
-
-def _sentence(
-    measured: Measured,
-    shown: Sequence[Measurement],
-    changes: Mapping[str, Change],
-    tasks: list[str],
-    describe: Callable[[Measurement], str],
-) -> str:
-    """Return how the others do compared with the highest accuracy, as a report on these runs says it."""
-    if not measured.facts.is_ranked(tasks):
-        return unranked(measured)
-    shares = [(s, m.share) for s, m in zip(measured.series, shown, strict=True) if m.share]
-    facts = measured.facts
-    if len(shares) > 1 and all(task in facts.accuracy_targets for task in tasks):
-        text = targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
-    elif changes:
-        first, *others = measured.series
-        by_label = {s.starred: changes[s.model] for s in others if s.model in changes}
-        text = compared(facts.noun, first.starred, by_label)
-    else:
-        return describe(shown[0])
-    return text + without_readable(measured, shares, tasks)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +12,14 @@ from pytest_llmprops.core.texts import visible
 from pytest_llmprops.core.verdicts import VerdictKey, VerdictRecord
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.rows import Review
-from pytest_llmprops.runs.catalog import FileIdentity, file_identity
 from pytest_llmprops.runs.integrity import VERDICTS
 from pytest_llmprops.runs.json_lines import JsonLines
 from pytest_llmprops.runs.reader import read_facts
+from pytest_llmprops.runs.readings import append_review, read_reviews, shown_review
 from pytest_llmprops.runs.record import utc_now
-from pytest_llmprops.runs.reviews import append_review, read_reviews, shown_review
 
 #: the longest note, in characters; the page's field has the same limit
 LONGEST_NOTE = 2000
-#: runs whose verdicts' keys are kept: 30 bytes per verdict
-_KEPT = 8
-#: one mark is saved at a time
-_ONE = threading.Lock()
 
 
 def saved_marks(folder: Path) -> list[dict[str, Any]]:
@@ -37,7 +30,7 @@ def saved_marks(folder: Path) -> list[dict[str, Any]]:
     return [shown_review(review) for review in read_reviews(folder, read_facts(folder).run_id).values()]
 
 
-def save_mark(line: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def save_mark(line: Any, folder: Path) -> dict[str, Any]:
     """Append the mark ``line`` of the page to ``review.jsonl`` of the run; from any thread.
 
     The time of the mark is the current one. Return it as the page has it.
@@ -51,37 +44,19 @@ def save_mark(line: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         raise UsageError(f"the mark {error}") from None
     if len(review.note) > LONGEST_NOTE:
         raise UsageError(f"the note has {len(review.note):,} characters; the limit is {LONGEST_NOTE:,}")
-    with _ONE:
-        run_id = read_facts(folder).run_id
-        keys = _keys(folder, file_identity(folder / VERDICTS))
-        key = keys.find(review.key) if visible(run_id) == review.run else None
-        if key is None:
-            raise UsageError("the mark is on a verdict that this run does not have; load the report again")
-        review = replace(review, **key._asdict(), run=run_id, time=utc_now())
-        append_review(folder, review)
-        return shown_review(review)
+    run_id = read_facts(folder).run_id
+    key = _marked(review.key, folder) if visible(run_id) == review.run else None
+    if key is None:
+        raise UsageError("the mark is on a verdict that this run does not have; load the report again")
+    review = replace(review, **key._asdict(), run=run_id, time=utc_now())
+    append_review(folder, review)
+    return shown_review(review)
 
 
-@lru_cache(maxsize=_KEPT)
-def _keys(folder: Path, identity: FileIdentity | None) -> _Keys:
-    return _Keys(folder)
-
-
-class _Keys:
-    """The verdicts of a run. The page names them by their visible texts, which may differ from those of the record."""
-
-    def __init__(self, folder: Path) -> None:
-        self._plain: set[int] = set()
-        self._others: dict[VerdictKey, VerdictKey] = {}
-        for record in JsonLines(folder / VERDICTS, partial(from_plain, VerdictRecord)):
-            key = record.key
-            model, benchmark, source, item = map(visible, key[:4])
-            seen = VerdictKey(model, benchmark, source, item, key.sample)
-            if seen == key:
-                self._plain.add(hash(key))
-            else:
-                self._others[seen] = key
-
-    def find(self, seen: VerdictKey) -> VerdictKey | None:
-        """Return the record's key of the verdict with this visible key; None if there is none."""
-        return self._others.get(seen) or (seen if hash(seen) in self._plain else None)
+def _marked(shown: VerdictKey, folder: Path) -> VerdictKey | None:
+    """Return the record's key of the verdict whose key the page shows with visible texts; None if there is none."""
+    for record in JsonLines(folder / VERDICTS, partial(from_plain, VerdictRecord)):
+        key = record.key
+        if key.sample == shown.sample and (*map(visible, key[:4]), key.sample) == shown:
+            return key
+    return None

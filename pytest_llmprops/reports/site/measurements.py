@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.records.rows import SummaryRow
 from pytest_llmprops.records.run import ModelMetadata, RunMetadata
-from pytest_llmprops.reports.kit.blocks import file_name, joined, visible
+from pytest_llmprops.reports.kit.blocks import file_name, visible
 from pytest_llmprops.reports.kit.series import Measured, Series, Share
-from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
+from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.comparable import comparable_groups
 from pytest_llmprops.runs.reader import Run
 
@@ -84,21 +84,33 @@ class Measurement:
         """The day of the run, in UTC."""
         return self.run.started[:10]
 
+    @property
+    def days(self) -> float | None:
+        """When the run started, in days since 1970 (UTC); None without a date."""
+        try:
+            return datetime.fromisoformat(self.run.started).timestamp() / 86_400
+        except ValueError:
+            return None
+
+    @cached_property
+    def measured(self) -> Measured:
+        """The input of report functions on this measurement, without verdicts."""
+        return measured_of([self])
+
+    @property
+    def benchmark_facts(self) -> BenchmarkMetadata:
+        """What the run recorded about the benchmark."""
+        return self.measured.facts
+
     @cached_property
     def rows(self) -> list[SummaryRow]:
         """The rows of the summary."""
-        return [r for r in self.facts.summary if (r.model, r.benchmark) == (self.model, self.benchmark)]
-
-    @cached_property
-    def benchmark_facts(self) -> BenchmarkMetadata:
-        """What the run recorded about the benchmark."""
-        return facts_of(self.benchmark, self.facts) or BenchmarkMetadata.unknown(self.benchmark)
+        return self.measured.rows(self.measured.series[0])
 
     @property
     def headline_rows(self) -> list[SummaryRow]:
         """The rows that count in the headline figure."""
-        tasks = self.benchmark_facts.headline_tasks(row.task for row in self.rows)
-        return [row for row in self.rows if row.task in tasks]
+        return [row for row in self.rows if row.task in self.measured.headline_tasks]
 
     @property
     def is_judged(self) -> bool:
@@ -109,11 +121,11 @@ class Measurement:
     @property
     def starred(self) -> str:
         """The model's label as in reports."""
-        return self.series(0).starred
+        return self.measured.series[0].starred
 
-    def series(self, index: int, records: Callable[[SiteRun], Run] | None = None) -> Series:
-        """Return the series of a report; without verdicts, if ``records`` does not add them."""
-        run = Run(self.run.folder, self.facts, ()) if records is None else records(self.run)
+    def series(self, index: int, run: Run | None = None) -> Series:
+        """Return the series of a report; without verdicts, if ``run`` does not add them."""
+        run = run or Run(self.run.folder, self.facts, ())
         return Series(index, self.facts.marked(visible(self.model)), self.model, run)
 
     @cached_property
@@ -162,28 +174,3 @@ def measured_of(measurements: Sequence[Measurement]) -> Measured:
     """Return the input of report functions on one benchmark, without verdicts."""
     series = tuple(m.series(index) for index, m in enumerate(measurements))
     return Measured(measurements[0].benchmark, series)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The decision on one run, as its record has it.
-
-    :param why: its reason, without the decision.
-    """
-
-    run: SiteRun
-    candidate: str
-    gate: GateResult
-    why: str
-
-
-def decisions_of(runs: Iterable[SiteRun]) -> list[Decision]:
-    """Return the decisions on all readable runs, newest first."""
-    decided = [_decision(run, run.facts.gate) for run in runs if run.facts and run.facts.gate]
-    return sorted(decided, key=lambda d: (d.run.started, d.run.run_id), reverse=True)
-
-
-def _decision(run: SiteRun, gate: GateResult) -> Decision:
-    assert run.facts is not None
-    _, _, why = gate.line.partition(": ")
-    return Decision(run, joined(list(run.facts.models)), gate, why)

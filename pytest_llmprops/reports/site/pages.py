@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.reports.site.rows import id_of
 from pytest_llmprops.runs.catalog import record_identity
 
 #: the first page of a report
 PAGE = "report.html"
 #: reports that are kept; the one that was built longest ago is deleted first
 MOST = 8
-#: the longest line that a worker writes, in bytes: the files of a report
-_LONGEST = 16_000_000
 
 
 class CannotBuild(Exception):
     """A page could not be built; the text says why."""
+
+
+def id_of(folder: Path) -> str:
+    """Return an opaque id for a folder, used in URLs instead of its path."""
+    return hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 class Pages:
@@ -33,28 +36,31 @@ class Pages:
     def __init__(self) -> None:
         # Only this user may read it.
         self._folder = Path(tempfile.mkdtemp(prefix="llmprops-view-"))
+        self._index = self._folder / "site" / "index.html"
         self._one = asyncio.Lock()
-        self._reports: dict[Path, tuple[object, dict[str, Path]]] = {}
-        self._first = asyncio.Event()
+        self._reports: dict[Path, object] = {}
+        #: why the page of the site could not be written; empty if it could
+        self.problem = ""
 
-    async def index(self) -> Path:
-        """Return the file of the site's page, when it was written first."""
-        await self._first.wait()
-        return self._folder / "site" / "index.html"
+    @property
+    def version(self) -> str:
+        """What changes each time that the page of the site is written."""
+        return str(self._index.stat().st_mtime_ns) if self._index.exists() else ""
 
-    async def write_index(self, runs: Sequence[Path], written: Callable[[], None]) -> str:
-        """Write the site's page, first without runs if there is none; return the problem, empty without one.
+    async def index(self) -> bytes:
+        """Return the page of the site, when it was written first.
 
-        :param written: called when the page was written.
+        :raises CannotBuild: with one line that says why.
         """
-        job = {"index": [str(run) for run in runs], "out": str(self._folder / "site")}
-        async with contextlib.aclosing(work(job)) as lines:
-            async for line in lines:
-                if "error" in line:
-                    return str(line["error"])
-                self._first.set()
-                written()
-        return ""
+        while not self._index.exists():
+            if self.problem:
+                raise CannotBuild(self.problem)
+            await asyncio.sleep(0.02)
+        return await asyncio.to_thread(self._index.read_bytes)
+
+    async def write_index(self, runs: Sequence[Path]) -> None:
+        """Write the page of the site, first without runs if there is none."""
+        self.problem = await work({"index": list(map(str, runs)), "out": str(self._index.parent)})
 
     async def report(self, run: Path, *, is_new: bool) -> dict[str, Path]:
         """Return the files of the report on a run by their paths in it.
@@ -62,60 +68,38 @@ class Pages:
         :param is_new: the report is built again if the record changed.
         :raises CannotBuild: with one line that says why.
         """
+        out = self._folder / id_of(run)
         async with self._one:
-            known, identity = self._reports.get(run), record_identity(run)
-            if known is not None and (not is_new or known[0] == identity):
-                return known[1]
-            out, names, problem = self._folder / id_of(run), [], "the worker ended"
-            async with contextlib.aclosing(work({"report": str(run), "out": str(out)})) as lines:
-                async for line in lines:
-                    names, problem = line.get("files", []), line.get("error", "")
-            if not names:
-                raise CannotBuild(problem)
-            files = {name: out / name for name in names}
-            self._reports = {**self._reports, run: (identity, files)}
+            identity = record_identity(run)
+            if run not in self._reports or (is_new and self._reports[run] != identity):
+                if problem := await work({"report": str(run), "out": str(out)}):
+                    raise CannotBuild(problem)
+                self._reports[run] = identity
             for old in list(self._reports)[:-MOST]:
                 del self._reports[old]
                 shutil.rmtree(self._folder / id_of(old), ignore_errors=True)
-            return files
+        return {path.relative_to(out).as_posix(): path for path in out.rglob("*") if path.is_file()}
 
     async def close(self) -> None:
         """Delete all pages."""
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 
-async def work(job: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield the lines that a worker writes about ``job``. The worker ends if the iteration does.
-
-    A worker that fails yields a last line with ``error``.
-    """
+async def work(job: Mapping[str, Any]) -> str:
+    """Let a worker do ``job``; return the problem in one line, empty without one."""
     process = await asyncio.create_subprocess_exec(
         # -P: no module of the current folder replaces one of Python.
-        sys.executable,
-        "-P",
-        "-m",
-        "pytest_llmprops.reports.site.worker",
+        *(sys.executable, "-P", "-m", "pytest_llmprops.reports.site.worker"),
         stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        limit=_LONGEST,
         # Ctrl-C ends this process, which then ends the worker.
         start_new_session=True,
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    errors = asyncio.create_task(process.stderr.read())
     try:
-        process.stdin.write(json.dumps(job).encode())
-        process.stdin.close()
-        async for line in process.stdout:
-            yield json.loads(line)
-        if await process.wait():
-            said = (await errors).decode("utf-8", "replace").strip().splitlines()
-            yield {"error": said[-1] if said else f"the worker ended with status {process.returncode}"}
+        _, errors = await process.communicate(json.dumps(job).encode())
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        # The pipes are closed when both have ended; the loop may end after this.
-        await asyncio.gather(errors, process.wait(), return_exceptions=True)
+        await process.wait()
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    return (lines or [f"the worker ended with status {process.returncode}"])[-1] if process.returncode else ""

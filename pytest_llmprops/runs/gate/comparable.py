@@ -11,7 +11,7 @@ from pytest_llmprops.records.run import NOT_MEASURED, RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.gate.file import Gate, Rule
-from pytest_llmprops.runs.parts import shard_steps
+from pytest_llmprops.runs.merge import shard_steps
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.recorded_command import resume_command
 

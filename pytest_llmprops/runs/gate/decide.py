@@ -12,7 +12,7 @@ rates. If the baseline is right on 90% of the items, ten errors fall on ten such
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,8 +25,7 @@ from pytest_llmprops.records.gate import Check, CheckVerdict, GateDecision, Gate
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.records.served_models import fallback_notes
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer, unknown_benchmarks
-from pytest_llmprops.runs.caveats import caveats
-from pytest_llmprops.runs.comparable import differences, remarks_on_baseline
+from pytest_llmprops.runs.comparable import caveats, differences, remarks_on_baseline
 from pytest_llmprops.runs.gate import checks as gate_checks
 from pytest_llmprops.runs.gate.comparable import unfit_baseline, why_not_comparable
 from pytest_llmprops.runs.gate.data import RuleData, Terms
@@ -37,9 +36,8 @@ from pytest_llmprops.runs.gate.file import (
     on_headline_tasks,
     unbounded_rules,
 )
-from pytest_llmprops.runs.integrity import AGAIN, added_hashes
-from pytest_llmprops.runs.judgement import headline_members, recorded_changes
-from pytest_llmprops.runs.pairs import Item, ItemKey, pair_items, pairs_of
+from pytest_llmprops.runs.integrity import AGAIN, added_hashes, is_equal, shown_value
+from pytest_llmprops.runs.pairs import Item, ItemKey, headline_members, pair_items, pairs_of, recorded_changes
 from pytest_llmprops.runs.reader import Run, computed_metrics
 from pytest_llmprops.statistics.judgement import Change, judge
 
@@ -122,25 +120,15 @@ def _differences(recorded: Iterable[MetricRow], computed: Iterable[MetricRow]) -
     """Compare values, not intervals: the computed ones are judged."""
     before, after = ({_key(row): row.value for row in rows} for rows in (recorded, computed))
     return [
-        f"run.json has {_shown(before.get(key))} for {'/'.join(filter(None, key[1:]))}, computed from the verdicts it"
-        f" is {_shown(after.get(key))}: run.json was changed or written by another version; {AGAIN}"
+        f"run.json has {shown_value(before.get(key))} for {'/'.join(filter(None, key[1:]))}, computed from the verdicts"
+        f" it is {shown_value(after.get(key))}: run.json was changed or written by another version; {AGAIN}"
         for key in dict.fromkeys([*before, *after])
-        if not _equal(before.get(key), after.get(key))
+        if not is_equal(before.get(key), after.get(key))
     ]
 
 
 def _key(row: MetricRow) -> Key:
     return (row.model, row.benchmark, row.task, row.language, row.source, row.group, row.name)
-
-
-def _equal(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12) or (math.isnan(one) and math.isnan(other))
-
-
-def _shown(value: float | None) -> str:
-    return "no value" if value is None else f"{value:.6g}"
 
 
 #: worst first
@@ -217,7 +205,6 @@ def decide(
         notes=(
             *selection,
             *remarks,
-            *_low_baselines(rules),
             *unknown_benchmarks(names, *runs),
             *(f"run {run.run_id}: {line}" for run in runs for line in added_hashes(run)),
             *(f"run {run.run_id}: {line}" for run in runs for line in fallback_notes(run.models.values())),
@@ -227,15 +214,6 @@ def decide(
         changes=recorded_changes(judged, *runs),
     )
     return replace(result, line=_line(result, gate, runs, is_selection=bool(selection)))
-
-
-def _low_baselines(rules: Iterable[RuleData]) -> Iterator[str]:
-    """Return one note for each rule whose baseline has so little right that the rule's drop is impossible."""
-    for data in rules:
-        rule, scores = data.rule, data.comparison.baseline
-        right = math.fsum(scores) / len(scores) if scores else 1.0
-        if rule.max_drop is not None and right <= rule.max_drop:
-            yield f"{rule.name}: the baseline has only {percent(right)} right, so there is little to lose"
 
 
 def _selections(facts: RunMetadata, gate: Gate) -> list[str]:

@@ -262,21 +262,6 @@ _TOP: Mapping[str, Callable[[Any], Any]] = {
     "allow_mixed": _flag,
     **{name: _RULE[name] for name in _SHARED},
 }
-_MARGIN = "write max_drop = 0.05, the largest drop that you accept"
-_LEVEL = "all rules share one level of 5%, so leave it out"
-#: keys of other gates, and what to write here
-_OTHER_KEYS = {
-    "no_regression": _MARGIN,
-    "detect": _MARGIN,
-    "alpha": _LEVEL,
-    "basis": _LEVEL,
-    "group": 'write metric = "NAME/GROUP"',
-    "sequential": "measure with --llm-size small first, and leave it out",
-    "within": 'write no_collapse = 0.15 and each = "task"',
-    "inconclusive": "an inconclusive gate has exit code 6, so leave it out",
-    "repeats": "give --llm-repeats to both runs, so leave it out",
-    "allow_deviations": "what an API forces is a caveat, so leave it out",
-}
 
 
 def read_gate(path: Path) -> Gate:
@@ -312,8 +297,6 @@ def _parsed(
 ) -> dict[str, Any]:
     values = {}
     for key, value in table.items():
-        if key in _OTHER_KEYS:
-            raise UsageError(f"{where}: no key {key!r}: {_OTHER_KEYS[key]}")
         if key not in known:
             raise UsageError(
                 f"{where}: unknown key {key!r}; there are {', '.join(known)}{did_you_mean(key, known)}"

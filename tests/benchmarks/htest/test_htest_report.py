@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pytest_llmprops.benchmarks.htest.report import (
     Condition,
     conditions,
     printed,
+    read_training,
     training_figure,
     training_table,
 )
@@ -44,7 +46,6 @@ def trained_on(folder: Path, task: str, base: str, seed: int = 0) -> str:
         json.dumps({"description": description, "scores": [{"file": "held-out part", "accuracy": 0.9}]}),
         "utf-8",
     )
-    (folder / "curve.csv").write_text("step,loss\n1,0.5\n", "utf-8")
     return f"hf:{folder}?dtype=float32"
 
 
@@ -112,6 +113,20 @@ def test_without_the_base_nothing_is_tested(runs: list[Path]) -> None:
         ("base", "rhyme", None), ("base", "end_ly", None)
     ]  # fmt: skip
     assert "worse or better" not in training_table(rows).note
+
+
+def test_other_models_have_no_training(tmp_path: Path) -> None:
+    """A missing folder, or a file of the same name from another program, is no error."""
+    specs = ["hf:/no/such/folder", "hf:google/model", "jieba", "", "hf:\0"]
+    for n, content in enumerate(("{", "[]", '{"description": 1}', '{"description": {}}')):
+        (tmp_path / f"model-{n}").mkdir()
+        (tmp_path / f"model-{n}" / "training.json").write_text(content, "utf-8")
+        specs.append(f"hf:{tmp_path / f'model-{n}'}")
+    run = read_run(run_of(tmp_path / "run", "model", dict.fromkeys(TASKS, 1), 1))
+    for spec in specs:
+        models = {"model": replace(run.facts.models["model"], spec=spec)}
+        [series] = series_of([replace(run, facts=replace(run.facts, models=models))])
+        assert read_training(series) is None, spec
 
 
 def test_figure_has_a_panel_per_base(runs: list[Path]) -> None:

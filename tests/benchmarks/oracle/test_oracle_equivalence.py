@@ -432,7 +432,7 @@ def test_own_paraphrases() -> None:
 
 def test_a_denied_paraphrase_is_not_accepted() -> None:
     """Only five "yes" answers are accepted: five "no" answers are consistent, but deny the own paraphrase."""
-    cases: tuple[tuple[list[Any], str, int], ...] = (
+    cases: tuple[tuple[Sequence[bool | str], str, int], ...] = (
         ([False] * 5, "denied", 1),
         ([True] * 5, "consistent", 1),
         ([True] * 4 + [False], "inconsistent", 0),

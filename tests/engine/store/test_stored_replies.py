@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import RunStopped
-from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.broker import reply_cache
 from pytest_llmprops.engine.broker.reply_cache import StoreCalls
 from pytest_llmprops.engine.store import sqlite
 from pytest_llmprops.engine.store.base import Store
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import MakeBroker, ask_all
-from tests.support.stores import REPLY, fill, put
+from tests.support.stores import REPLY, fill
 
 Open = Callable[[], Store]
 
@@ -37,17 +36,6 @@ def run(opened: Open, work: Callable[..., Awaitable[Any]], runs: int = 1) -> Any
                 await one.close()
 
     return asyncio.run(session())
-
-
-def test_old_replies_are_ignored_on_request(opened: Open, store: Store) -> None:
-    """A reply from before ``not_before`` is ignored; one from exactly that time is used."""
-    put(store, "k", REPLY)
-
-    async def work(one: StoreCalls) -> list[Reply | None]:
-        times = (1000.0, 1000.1, 0.0)
-        return [await one.find("k", not_before=t) for t in times]
-
-    assert run(opened, work) == [REPLY, None, REPLY]
 
 
 def test_requests_of_one_moment_share_statements(opened: Open) -> None:

@@ -15,7 +15,7 @@ from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.reviews import read_reviews
+from pytest_llmprops.runs.readings import read_reviews
 from tests.support.browser import accessibility_problems, low_contrasts
 from tests.support.records import exchange, recorded, verdict
 

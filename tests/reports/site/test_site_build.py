@@ -15,8 +15,9 @@ import pytest
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.data.whole_files import replacing
+from pytest_llmprops.reports.page import build as page_build
 from pytest_llmprops.reports.page.build import run_pages
-from pytest_llmprops.reports.site import build, contributions, files
+from pytest_llmprops.reports.site import build, contributions
 from pytest_llmprops.reports.site.build import Reports, write_site
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.integrity import run_json
@@ -151,7 +152,7 @@ def test_a_build_that_is_killed_leaves_a_whole_site(
                 raise Stopped
             return replacing(path)
 
-        monkeypatch.setattr(files, "replacing", stop)
+        monkeypatch.setattr(page_build, "replacing", stop)
         try:
             write_site([few], site)
             break
@@ -160,7 +161,7 @@ def test_a_build_that_is_killed_leaves_a_whole_site(
             has_new_index = (site / "index.html").read_bytes() == new["index.html"]
             assert not has_new_index
         if count == 1:
-            monkeypatch.setattr(files, "replacing", replacing)
+            monkeypatch.setattr(page_build, "replacing", replacing)
             write_site([few], site)
             assert content(site) == new
         shutil.rmtree(site)
@@ -173,15 +174,12 @@ def test_a_killed_first_build_can_be_repeated(
 ) -> None:
     """A folder with only a part of a first build is known as a site."""
     site = tmp_path / "site"
-    put = files.SiteFiles.put
 
-    def stop(self: files.SiteFiles, path: str, data: bytes) -> Path:
-        if path.endswith(".html"):
-            raise Stopped
-        return put(self, path, data)
+    def stop(path: Path, data: bytes) -> None:
+        raise Stopped
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.SiteFiles, "put", stop)
+        patch.setattr(build, "write_file", stop)
         with pytest.raises(Stopped):
             write_site([runs], site, "none")
     assert not (site / "index.html").exists()

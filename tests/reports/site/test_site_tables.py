@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import pairwise
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,17 @@ import pytest
 from pytest_llmprops.core.numbers import with_interval
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.run import RunMetadata
+from pytest_llmprops.reports.kit.blocks import Figure
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.site.changes import Step, headline, steps_of
 from pytest_llmprops.reports.site.contributions import Contributions
-from pytest_llmprops.reports.site.files import SiteFiles
+from pytest_llmprops.reports.site.index import figure_of
 from pytest_llmprops.reports.site.leaderboard import Board, boards_of
 from pytest_llmprops.reports.site.measurements import SiteRun, measurements_of
-from pytest_llmprops.reports.site.over_time import BOTTOM, HEIGHT, TOP, Figure, figure_of
 from pytest_llmprops.runs.catalog import run_folders
 from pytest_llmprops.runs.comparable import comparable_groups
 from pytest_llmprops.runs.compare import compare
-from pytest_llmprops.runs.judgement import Member, judged_runs
+from pytest_llmprops.runs.pairs import Member, judged_runs
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
 from tests.support.team_runs import PROTOCOL, answers, record, team
@@ -31,7 +31,7 @@ from tests.support.team_runs import PROTOCOL, answers, record, team
 
 def boards(folder: Path) -> dict[str, list[Board]]:
     """Return the tables on the runs in a folder by benchmark."""
-    contributions = Contributions(SiteFiles(folder.parent / "site"))
+    contributions = Contributions(folder.parent / "known")
     by_benchmark = measurements_of(contributions.runs(run_folders([folder])))
     return {
         name: boards_of(ms, contributions.result, contributions.finding) for name, ms in by_benchmark.items()
@@ -184,7 +184,7 @@ def test_runs_without_a_difference_are_in_one_group(tmp_path: Path) -> None:
 
 def contents(folder: Path) -> tuple[list[SiteRun], Contributions]:
     """Return the runs in a folder, and what reads and compares them."""
-    contributions = Contributions(SiteFiles(folder.parent / "site"))
+    contributions = Contributions(folder.parent / "known")
     return contributions.runs(run_folders([folder])), contributions
 
 
@@ -310,43 +310,29 @@ def figure(folder: Path, benchmark: str = "homophones") -> Figure | None:
 
 
 def test_lines_connect_runs_that_may_be_compared(tmp_path: Path) -> None:
-    """A run with other settings is a point of its own; accuracy goes up from 0 to 100%, time to the right."""
+    """A run with other settings is a point of its own; the lines have the dates and the accuracies."""
     other = {"homophones": {**PROTOCOL, "seed": 1}}
     for day, correct in enumerate((0, 5, 10)):
-        record(
-            tmp_path / "runs" / f"run-{day}",
-            day,
-            verdicts("asked", correct, 10 - correct, benchmark="homophones"),
-        )
+        records = verdicts("asked", correct, 10 - correct, benchmark="homophones")
+        record(tmp_path / "runs" / f"run-{day}", day, records)
     record(tmp_path / "runs" / "other", 3, verdicts("asked", 5, 5, benchmark="homophones"), protocols=other)
     found = figure(tmp_path / "runs")
     assert found is not None
-    [line] = found.lines
-    parts = [part.split("L") for part in line.line.split("M")[1:]]
-    assert [len(part) for part in parts] == [3, 1]
-    places = [tuple(map(float, place.split())) for part in parts for place in part]
-    height = HEIGHT - TOP - BOTTOM
-    assert [y for _, y in places] == pytest.approx([TOP + height, TOP + height / 2, TOP, TOP + height / 2])
-    gaps = {round(b[0] - a[0], 1) for a, b in pairwise(places)}
-    assert max(gaps) - min(gaps) < 0.2
-    intervals = re.findall(r"M([\d.]+) ([\d.]+)V([\d.]+)", line.intervals)
-    assert len(intervals) == 4
-    assert all(float(low) > float(high) for _, low, high in intervals)
     assert found.alt.startswith(
         "Homophones, accuracy by date: 4 runs of 1 model from 2026-01-01 to 2026-01-04"
     )
+    lines = found.draw().axes[0].get_lines()
+    assert [list(line.get_ydata()) for line in lines] == [[0.0, 0.5, 1.0], [0.5]]
+    first = (date(2026, 1, 1) - date(1970, 1, 1)).days
+    assert [[int(day) - first for day in line.get_xdata()] for line in lines] == [[0, 1, 2], [3]]
 
 
 def test_a_figure_has_the_chance_level(tmp_path: Path) -> None:
-    """Guessing is a line where the benchmark defines it."""
-    record(tmp_path / "runs" / "one", 0, verdicts("rhyme", 5, 5, benchmark="htest"))
+    """Guessing is a line where the benchmark defines it; a run without a date has no place."""
+    records = verdicts("rhyme", 5, 5, benchmark="htest")
+    record(tmp_path / "runs" / "one", 0, records)
     found = figure(tmp_path / "runs", "htest")
     assert found is not None
-    assert found.chance is not None
-    assert [label for _, label in found.shares] == ["0%", "25%", "50%", "75%", "100%"]
-
-
-def test_runs_without_a_date_have_no_place(tmp_path: Path) -> None:
-    """Without a date or an answer there is no figure."""
-    record(tmp_path / "runs" / "undated", 0, verdicts("asked", 5, 5, benchmark="homophones"), started="")
-    assert figure(tmp_path / "runs") is None
+    assert [len(line.get_xdata()) for line in found.draw().axes[0].get_lines()] == [2, 1]
+    record(tmp_path / "undated" / "one", 0, records, started="")
+    assert figure(tmp_path / "undated", "htest") is None

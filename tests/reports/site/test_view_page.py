@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.records.run import ModelMetadata
-from pytest_llmprops.reports.site.rows import id_of
-from pytest_llmprops.reports.site.serving import Server
+from pytest_llmprops.reports.site.app import Server
+from pytest_llmprops.reports.site.pages import id_of
 from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.readings import REVIEWS, read_reviews
 from pytest_llmprops.runs.record import RunRecord, first_facts
-from pytest_llmprops.runs.reviews import FILE, read_reviews
 from tests.support.browser import accessibility_problems, low_contrasts
 from tests.support.records import exchange, recorded, verdict, verdicts
 from tests.support.runs import Runner
@@ -166,7 +166,7 @@ def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: 
         assert f"llmprops run --resume {folder}" in page.locator(".run-card").inner_text()
         shutil.rmtree(folder)
         page.locator(".run-card").wait_for(state="detached")
-        server.stop()
+        server.should_exit = True
         page.locator("#link[data-state=lost]").wait_for()
 
 
@@ -196,7 +196,7 @@ def test_a_real_run_is_followed_to_its_end(browser_page: Any, run: Runner) -> No
         assert "unknown" not in figures
         # Following changed nothing: the record is consistent, with all cases.
         assert (process.returncode, read_run(folder).problems) == (1, ())
-        assert not (folder / FILE).exists()
+        assert not (folder / REVIEWS).exists()
         page.get_by_role("link", name="Open the report").click()
         page.wait_for_selector("[data-ready=items]", state="attached", timeout=60_000)
         assert page.locator("#count").inner_text() == "40 of 40 items"

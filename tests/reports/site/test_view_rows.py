@@ -13,9 +13,8 @@ import pytest
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine.broker.request_log import RequestLog
-from pytest_llmprops.records.run import ModelMetadata, PriceFacts
-from pytest_llmprops.reports.site.following import Follower, Part
-from pytest_llmprops.reports.site.hub import Watch
+from pytest_llmprops.records.run import ModelMetadata
+from pytest_llmprops.reports.site.live import Follower, Part, Watch
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
 from tests.support.records import recorded, verdict, verdicts
@@ -200,30 +199,23 @@ def test_fields_of_other_types_hide_no_other_run(tmp_path: Path, change: dict[st
     good.close()
 
 
-PRICES = {"small": PriceFacts(1.0, 10.0, "table"), "large": PriceFacts(5.0, 50.0, "table")}
-
-
 class Written:
     """A run that is being written."""
 
-    def __init__(self, folder: Path, **facts: Any) -> None:
+    def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
-        models = {name: ModelMetadata(name, price=price) for name, price in PRICES.items()}
-        facts = {"models": models, "expected": 100, **facts}
+        models = {name: ModelMetadata(name) for name in ("small", "large")}
         self.folder = folder
-        self.record = RunRecord(folder, first_facts(folder, **facts))
+        self.record = RunRecord(folder, first_facts(folder, models=models, expected=100))
         self.log = RequestLog(folder)
 
-    def call(self, key: str, role: str = "subject", **more: Any) -> None:
-        """Log a call of 1,000 prompt tokens and 100 reply tokens."""
-        cost = more.pop("cost", None)
-        self.log.add(role, Chat.user(key), Reply("A", key=key, usage=Usage(1000, 100), **more), cost=cost)
-        self.log.flush()
-
     def case(self, number: int, status: RecordStatus = "correct", model: str = "small", **more: Any) -> None:
-        """Log a call and its verdict."""
-        self.call(f"{model} {number}", **more)
-        self.record.add(verdict("add", number, status, model=model, requests=(f"{model} {number}",)))
+        """Log a call of 0.002 USD and its verdict."""
+        key, cost = f"{model} {number}", more.pop("cost", 0.002)
+        reply = Reply("A", key=key, usage=Usage(1000, 100), **more)
+        self.log.add("subject", Chat.user(key), reply, model=model, cost=cost)
+        self.log.flush()
+        self.record.add(verdict("add", number, status, model=model, requests=(key,)))
 
     def follower(self) -> Follower:
         """Return a follower that has read nothing yet."""
@@ -244,57 +236,28 @@ def written(tmp_path: Path) -> Iterator[Written]:
 
 
 def test_counts_calls_and_cost_follow_the_record(written: Written) -> None:
-    """Verdicts by status, calls and cost, in total and by model, are those recorded so far."""
+    """Verdicts by status and part, and what the run paid for calls, are those recorded so far."""
     follower = written.follower()
     assert not follower.advance(10_000, 0.0)
-    assert (follower.total.done, follower.total.usd) == (0, 0.0)
+    assert (follower.done, follower.cost_text) == (0, "no calls")
     written.case(0)
-    written.case(1, "wrong", model="large")
-    written.case(2, "error", model="large", cached=True)
+    written.case(1, "wrong", model="large", cost=0.01)
+    written.case(2, "error", model="large", cached=True, cost=None)
     assert not follower.advance(10_000, 1.0)
-    assert dict(follower.total.statuses) == {"correct": 1, "wrong": 1, "error": 1}
-    # 1,000 * 1 + 100 * 10 USD per million for the small model, five times that for the large one.
-    assert follower.total.calls == 2
-    assert follower.total.usd == pytest.approx(0.012)
-    small, large = follower.parts[Part("small", "sums")], follower.parts[Part("large", "sums")]
-    assert [(small.done, small.calls), (large.done, large.calls)] == [(1, 1), (2, 1)]
-    assert [small.cost, large.cost] == pytest.approx([0.002, 0.010])
-
-
-def test_the_cost_is_what_the_run_paid(written: Written) -> None:
-    """A reply that is not used counts in total; a cost in the log needs no price; an estimate is marked."""
-    follower = written.follower()
-    written.case(0, cost=0.5)
-    written.log.add_discarded(Reply(usage=Usage(1000, 50)), "small", 0.25)
-    written.log.flush()
-    follower.advance(10_000, 0.0)
-    assert (follower.total.calls, follower.total.usd, follower.total.cost_text) == (2, 0.75, "0.7500 USD")
-    assert follower.parts[Part("small", "sums")].usd == 0.5
+    assert dict(follower.statuses) == {"correct": 1, "wrong": 1, "error": 1}
+    assert (follower.calls, follower.cost_text) == (2, "0.0120 USD")
+    assert follower.parts == {
+        Part("small", "sums"): {"add": {"correct": 1}},
+        Part("large", "sums"): {"add": {"wrong": 1, "error": 1}},
+    }
+    # A reply that is not used was paid for; an estimate is marked; without a price, the cost is unknown.
     written.log.add_discarded(Reply(usage=Usage(10, 5, estimated=True)), "small", 0.25)
-    written.log.add_discarded(Reply(usage=Usage(10, 5)), "small", None)
     written.log.flush()
-    follower.advance(10_000, 1.0)
-    assert follower.total.cost_text == "unknown"
-    assert follower.total.estimated == 1
-
-
-def test_the_cost_in_total_is_that_of_the_finished_run(written: Written) -> None:
-    """A batch costs half; a helper has its own price; a helper without a price makes the cost unknown."""
-    helper = ModelMetadata("reader", price=PriceFacts(1.0, 0.0, "table"))
-    one = Written(
-        written.folder.parent / "one",
-        models={"small": ModelMetadata(price=PRICES["small"])},
-        helpers={"reader": helper},
-    )
-    follower = one.follower()
-    one.call("a", via="batch")
-    one.call("b", "reader")
-    follower.advance(10_000, 0.0)
-    assert follower.total.usd == pytest.approx(0.001 + 0.001)
-    one.call("c", "parse")
-    follower.advance(10_000, 0.0)
-    assert (follower.total.usd, follower.total.calls) == (None, 3)
-    one.close()
+    follower.advance(10_000, 2.0)
+    assert (follower.calls, follower.cost_text) == (3, "≈0.2620 USD")
+    written.case(3, cost=None)
+    follower.advance(10_000, 3.0)
+    assert follower.cost_text == "cost unknown"
 
 
 def test_a_verdict_that_is_recorded_again_replaces_the_first(written: Written) -> None:
@@ -304,7 +267,7 @@ def test_a_verdict_that_is_recorded_again_replaces_the_first(written: Written) -
     follower.advance(10_000, 0.0)
     written.record.add(verdict("add", 0, "correct", model="small"))
     follower.advance(10_000, 1.0)
-    assert +follower.total.statuses == {"correct": 1}
+    assert +follower.statuses == {"correct": 1}
 
 
 def test_damaged_lines_are_counted_and_named(written: Written) -> None:
@@ -317,7 +280,7 @@ def test_damaged_lines_are_counted_and_named(written: Written) -> None:
     )
     written.record.add(verdict("add", 0, model="small"))
     follower.advance(10_000, 0.0)
-    assert (follower.total.done, follower.damaged) == (1, 4)
+    assert (follower.done, follower.damaged) == (1, 4)
     assert follower.problem == "has a 'model' that is not a string"
 
 
@@ -329,11 +292,11 @@ def test_a_large_record_is_read_in_parts(written: Written) -> None:
     steps, done = 0, [0]
     while follower.advance(2000, 0.0):
         steps += 1
-        done.append(follower.total.done)
+        done.append(follower.done)
         assert not follower.is_current
     assert steps > 5
     assert done == sorted(done)
-    assert (follower.total.done, follower.total.calls, follower.is_current) == (50, 50, True)
+    assert (follower.done, follower.calls, follower.is_current) == (50, 50, True)
 
 
 def test_a_replaced_or_deleted_record_is_counted_again(written: Written) -> None:
@@ -348,13 +311,13 @@ def test_a_replaced_or_deleted_record_is_counted_again(written: Written) -> None
     written.case(7)
     while follower.advance(10_000, 1.0):
         pass
-    assert +follower.total.statuses == {"wrong": 2, "correct": 1}
-    assert follower.total.calls == 6
+    assert +follower.statuses == {"wrong": 2, "correct": 1}
+    assert follower.calls == 6
     for name in ("verdicts.jsonl", "requests.jsonl"):
         (written.folder / name).unlink()
     while follower.advance(10_000, 2.0):
         pass
-    assert (follower.total.done, follower.total.calls, follower.parts) == (0, 0, {})
+    assert (follower.done, follower.calls, follower.parts) == (0, 0, {})
 
 
 def test_speed_and_time_left_are_those_of_the_last_seconds(written: Written) -> None:
@@ -363,29 +326,15 @@ def test_speed_and_time_left_are_those_of_the_last_seconds(written: Written) -> 
         written.case(number)
     follower = written.follower()
     follower.advance(100_000, 1000.0)
-    assert (follower.calls_per_second, follower.seconds_left) == (None, None)
+    assert (follower.rates, follower.seconds_left) == (None, None)
     for second in range(1, 11):
         written.case(20 + 2 * second)
         written.case(21 + 2 * second)
         follower.advance(100_000, 1000.0 + second)
-    assert follower.calls_per_second == pytest.approx(2.0)
+    assert follower.rates == pytest.approx((2.0, 2.0))
     # 60 of the 100 cases are left.
     assert follower.seconds_left == pytest.approx(30.0)
     for second in range(11, 60):
         follower.advance(100_000, 1000.0 + second)
-    assert (follower.calls_per_second, follower.seconds_left) == (0.0, None)
+    assert (follower.rates, follower.seconds_left) == ((0.0, 0.0), None)
     assert follower.progress_at == 1010.0
-
-
-def test_calls_of_several_models_are_counted_when_their_verdict_names_them(written: Written) -> None:
-    """Before, it is not known whose price a call has. A verdict may also be read before its call."""
-    follower = written.follower()
-    written.call("a")
-    follower.advance(10_000, 0.0)
-    assert (follower.total.calls, follower.total.usd) == (1, 0.0)
-    written.record.add(verdict("add", 0, model="large", requests=("a", "b")))
-    follower.advance(10_000, 0.0)
-    written.call("b")
-    follower.advance(10_000, 0.0)
-    assert follower.parts[Part("large", "sums")].calls == 2
-    assert follower.total.usd == pytest.approx(0.020)

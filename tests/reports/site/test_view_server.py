@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.reports.site import pages
-from pytest_llmprops.reports.site.rows import id_of
-from pytest_llmprops.reports.site.serving import Server
-from pytest_llmprops.runs.reviews import FILE, read_reviews
+from pytest_llmprops.reports.site.app import Server
+from pytest_llmprops.reports.site.pages import id_of
+from pytest_llmprops.runs.readings import REVIEWS, read_reviews
 from tests.support.records import recorded, verdict, verdicts
 from tests.support.view_server import ask, first_message, viewed
 
@@ -30,12 +30,11 @@ WORK = pages.work
 BUILT: list[str] = []
 
 
-def write(out: Path, name: str) -> str:
-    """Write a page with its number; return its name."""
+def write(out: Path, name: str) -> None:
+    """Write a page with its number."""
     out.mkdir(exist_ok=True)
     (out / name).write_text(f"page {len(BUILT)}")
     BUILT.append(name)
-    return name
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +42,11 @@ def server(runs: Path) -> Iterator[Server]:
     """Return a server of these runs, whose pages have one line."""
     with pytest.MonkeyPatch.context() as patch:
 
-        async def lines(job: Any) -> Any:
-            yield {"files": [write(Path(job["out"]), "report.html" if "report" in job else "index.html")]}
+        async def build(job: Any) -> str:
+            write(Path(job["out"]), "report.html" if "report" in job else "index.html")
+            return ""
 
-        patch.setattr(pages, "work", lines)
+        patch.setattr(pages, "work", build)
         with viewed(runs) as server:
             first_message(server.address)
             yield server
@@ -95,7 +95,7 @@ def test_another_host_name_is_refused(server: Server, host: str) -> None:
 
 def test_another_origin_changes_nothing(server: Server, report: str, runs: Path, origin: str) -> None:
     """A request that saves something must say that it is from a page of this server."""
-    address, file = report + "reviews", runs / "old" / FILE
+    address, file = report + "reviews", runs / "old" / REVIEWS
     # Other tests of this module may have saved marks.
     before = file.read_bytes() if file.exists() else None
     for headers in (
@@ -182,10 +182,10 @@ def test_a_wrong_mark_is_refused(
     report: str, runs: Path, origin: str, body: Any, status: int, problem: str
 ) -> None:
     """The answer is one line that says why, and nothing is written."""
-    before = {path: path.read_bytes() for path in runs.rglob(FILE)}
+    before = {path: path.read_bytes() for path in runs.rglob(REVIEWS)}
     answer = ask(f"{report}reviews", "POST", body, Origin=origin)
     assert (answer.status, problem in answer.json["error"]) == (status, True)
-    assert {path: path.read_bytes() for path in runs.rglob(FILE)} == before
+    assert {path: path.read_bytes() for path in runs.rglob(REVIEWS)} == before
 
 
 def test_a_full_disk_is_said(report: str, origin: str, monkeypatch: pytest.MonkeyPatch) -> None:

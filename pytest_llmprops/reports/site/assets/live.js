@@ -11,13 +11,13 @@ function term(name, value, more = "") {
 function partsTable(row) {
   const names = [...new Set(row.parts.flatMap((part) => Object.keys(part.counts)))];
   const number = (text) => element("td", { class: "num" }, text || "–");
-  const headings = ["Model", "Benchmark", "Accuracy", ...names, "Calls", "Cost"];
+  const headings = ["Model", "Benchmark", "Accuracy", ...names];
   return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${row.name} by model and benchmark, table` },
     element("table", {},
       element("thead", {}, element("tr", {}, ...headings.map((name, n) => element("th", { scope: "col", class: n > 1 ? "num" : null }, name)))),
       element("tbody", {}, ...row.parts.map((part) => element("tr", {},
         element("th", { scope: "row" }, part.model), element("td", {}, part.benchmark), number(part.accuracy),
-        ...names.map((name) => number(part.counts[name])), number(part.calls), number(part.cost))))));
+        ...names.map((name) => number(part.counts[name])))))));
 }
 
 // The card of a run. `show` brings it up to date without replacing the link, which may have the focus.

@@ -1,46 +1,49 @@
-"""Clients of the OpenAI SDK: one server, or several servers of one model. Importing this module imports the SDK."""
+"""Clients of the official SDKs: one server, or several servers of one model."""
 
 from __future__ import annotations
 
+import importlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
-import openai
-
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.models.api.client import http_client, http_library
+from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.spec import basic, split_query, split_user
 
-#: the class of raw answers
-_Response: Any = http_library(openai).Response
+#: in bytes; a long reply with log probabilities has a few million
+LARGEST_ANSWER = 64 * 2**20
+
+
+def http_library(sdk: Any) -> Any:
+    """Return the HTTP library that an SDK uses: httpx, or its successor."""
+    return importlib.import_module(sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
 
 
 class SdkClient:
-    """An ``AsyncOpenAI`` with the SDK's aiohttp client, without the SDK's own retries.
+    """A client of an SDK, without the SDK's own retries.
 
-    The aiohttp client takes less than half the CPU time of the default client.
-    The library handles proxies and TLS, with its environment variables.
+    It uses the SDK's aiohttp client, which takes less than half the CPU time of the default client and handles proxies
+    and TLS with their environment variables. No redirect is followed: the prompt and the user's headers would go to any
+    host. No answer is compressed, so that a small one cannot fill the memory.
 
+    :param sdk: the module ``openai`` or ``anthropic``.
     :param url: the base URL. Its user and password are sent in place of the key.
     :param options: of each call; a header named ``Authorization`` replaces that of the key.
     :param path: where requests are sent, after the base URL.
     """
 
-    def __init__(
-        self,
-        url: str,
-        key: str,
-        options: CallOptions,
-        path: str = "/chat/completions",
-    ) -> None:
-        self._path = path
+    def __init__(self, sdk: Any, url: str, key: str, options: CallOptions, path: str) -> None:
+        library = http_library(sdk)
+        self._path, self._response = path, library.Response
         url, user = split_user(url)
         url, query = split_query(url)
+        create = sdk.AsyncOpenAI if sdk.__name__ == "openai" else sdk.AsyncAnthropic
         #: the SDK's own client
-        self.sdk = openai.AsyncOpenAI(
+        self.sdk = create(
             api_key=key,
             base_url=url,
             # aiohttp refuses a user in the URL together with the SDK's header.
@@ -48,18 +51,24 @@ class SdkClient:
             default_query=query or None,
             timeout=options.timeout,
             max_retries=0,
-            http_client=http_client(openai, url, options),
+            http_client=sdk.DefaultAioHttpClient(
+                timeout=options.timeout,
+                headers={"Accept-Encoding": "identity"},
+                event_hooks={"response": [limit_answer]},
+                follow_redirects=False,
+                limits=library.Limits(max_connections=options.concurrency),
+            ),
         )
 
     async def post(self, body: Mapping[str, Any], path: str = "") -> tuple[bytes, Mapping[str, str]]:
         """Post a body to the client's path, or another one; return (body, headers by lower-case name) of the answer.
 
-        :raises openai.APIError: or a subclass, as the SDK maps errors.
+        :raises APIError: of the SDK, or a subclass.
         :raises BackendError: if the body of the answer is refused (:func:`limit_answer`).
         """
         try:
-            response = await self.sdk.post(path or self._path, cast_to=_Response, body=dict(body))
-        except openai.APIConnectionError as error:
+            response = await self.sdk.post(path or self._path, cast_to=self._response, body=dict(body))
+        except Exception as error:
             if isinstance(error.__cause__, BackendError):
                 # The SDK takes it for a lost connection, and the pool would take the server for one that is down.
                 raise error.__cause__ from None
@@ -71,6 +80,46 @@ class SdkClient:
         await self.sdk.close()
 
 
+async def limit_answer(response: Any) -> None:
+    """Limit the body of an answer to ``LARGEST_ANSWER`` bytes; an event hook of ``httpx``.
+
+    The files of a batch have no limit, because they are read in pieces.
+
+    :raises BackendError: if the body is compressed.
+    """
+    if response.request.url.path.endswith(("/content", "/results")):
+        return
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        text = f"the answer of {response.url.host} is compressed with '{encoding}', which no call asks for"
+        raise BackendError(errors.clean(text), kind="response")
+    library = importlib.import_module(type(response).__module__.partition(".")[0])
+    response.stream = _limited_stream(library.AsyncByteStream)(response)
+
+
+@cache
+def _limited_stream(base: type) -> type:
+    """Return the class of a limited body, which must be a subclass of the library's class of streams."""
+
+    class Limited(base):  # type: ignore[misc]
+        def __init__(self, response: Any) -> None:
+            self._host, self._stream = response.url.host, response.stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for chunk in self._stream:
+                size += len(chunk)
+                if size > LARGEST_ANSWER:
+                    text = f"the answer of {self._host} has more than the limit of {LARGEST_ANSWER:,} bytes"
+                    raise BackendError(errors.clean(text), kind="response")
+                yield chunk
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return Limited
+
+
 #: seconds for which a server that failed gets no calls; twice as long after each call that tries it in vain
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
@@ -79,7 +128,7 @@ _DOWN = (502, 503, 504)
 
 
 class Client(Protocol):
-    """A client of one server, such as :class:`~pytest_llmprops.models.api.openai.SdkClient`."""
+    """A client of one server, such as :class:`SdkClient`."""
 
     async def post(self, body: Mapping[str, Any], path: str = ...) -> tuple[bytes, Mapping[str, str]]: ...
 
@@ -123,7 +172,7 @@ class ServerPool:
     async def post(self, body: Mapping[str, Any], path: str = "") -> tuple[bytes, Mapping[str, str]]:
         """Post a body to a path of one server; return (body, headers by lower-case name) of the answer.
 
-        :raises openai.APIError: or a subclass, as the SDK maps errors.
+        :raises APIError: of the SDK, or a subclass.
         """
         tried: list[_Server] = []
         while True:
@@ -135,9 +184,8 @@ class ServerPool:
                 is_down = False
                 return answer
             except Exception as error:
-                is_down = (
-                    isinstance(error, openai.APIConnectionError) or getattr(error, "status_code", 0) in _DOWN
-                )
+                is_lost = any(cls.__name__ == "APIConnectionError" for cls in type(error).__mro__)
+                is_down = is_lost or getattr(error, "status_code", 0) in _DOWN
                 tried.append(server)
                 if not is_down or len(tried) == len(self._servers):
                     raise

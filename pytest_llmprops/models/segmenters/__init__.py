@@ -1,1 +1,0 @@
-"""Chinese word segmenters that run in the pytest processes."""
