@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import math
 import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.servers import JsonHandler, serving
 
 #: (text before a token, token) -> its log probability
 Score = Callable[[str, str], float]
@@ -107,27 +107,11 @@ def completions_server(mode: str = "vllm", **settings: Any) -> Iterator[Completi
     """Run a :class:`CompletionsServer` on a free port."""
     server = CompletionsServer(mode, **settings)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(JsonHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            body = json.loads(self.read_body())
             status, answer = server.answer(body) if self.path == "/v1/completions" else (404, {})
-            content = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.send_json(answer, status)
 
-        def log_message(self, *_: Any) -> None:
-            """Print nothing."""
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.url = f"http://127.0.0.1:{http.server_port}/v1"
-    thread = threading.Thread(target=http.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as server.url:
         yield server
-    finally:
-        http.shutdown()
-        http.server_close()
-        thread.join()
