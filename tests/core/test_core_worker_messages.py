@@ -37,7 +37,7 @@ def test_the_status_and_the_group_of_a_report() -> None:
     """A report has the status of its verdict or group, none of a search."""
     assert CaseReport(VERDICT).status == "wrong"
     assert CaseReport(search=SEARCH).status is None
-    message = CaseReport(group=GroupLines("error", {"wrong": 1}, "{}\n", [VERDICT]))
+    message = CaseReport(group=GroupLines("error", {"wrong": 1}, "{}\n"))
     assert message.status == "error"
 
 

@@ -168,16 +168,17 @@ def test_ended_run_is_resumed(
 #: sends Ctrl-C when the fifth verdict is in the file, before the record has noted it
 INTERRUPTING = """
 import os, signal
-from pytest_llmprops.runs.record import RunRecord
+from pytest_llmprops.runs import record
 
-append = RunRecord._append
+append, written = record.append_whole, []
 
-def interrupting(self, raw):
-    append(self, raw)
-    if self.count == 4:
+def interrupting(file, raw, size):
+    append(file, raw, size)
+    written.append(raw)
+    if len(written) == 5:
         os.kill(os.getpid(), signal.SIGINT)
 
-RunRecord._append = interrupting
+record.append_whole = interrupting
 """
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import SearchStrategy
 
-from fixtures.known_oracles import ORACLES, answered, pairs_of
+from fixtures.known_oracles import pairs_of
 from fixtures.strategies import choices, replacements
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
@@ -246,25 +246,3 @@ def test_each_pair_has_one_search() -> None:
         assert searched == [pair_search(one.id)]
     paper = ORACLE.protocols["paper"].settings
     assert not any(ORACLE.searches(one, paper, name) for one in pairs_of() for name in ORACLE.properties)
-
-
-@pytest.mark.parametrize(("name", "is_found"), [("perfect", False), ("first words differ", True)])
-def test_judges_of_known_pairs(name: str, is_found: bool) -> None:
-    """A judge that says yes where the first words differ is found on pairs whose paraphrases begin differently."""
-    made, write = ORACLES["perfect"]
-    same = made() if name == "perfect" else lambda _, a, b: a.split()[0] != b.split()[0]
-
-    async def ask(chat: Chat) -> Reply:
-        return Reply(answered(chat, same, write))
-
-    found = 0
-    for one in pairs_of():
-        texts = one["first"], one["second"]
-        if same("sentences", *texts):
-            continue
-        search = asyncio.run(pair_search_of("no", *texts, False, Oracle(ask), QUICK))
-        if not isinstance(search, str):
-            asyncio.run(search.holds(0))
-            counterexample = asyncio.run(search.counterexample())
-            found += counterexample is not None and counterexample.is_repeated
-    assert (found > 0) == is_found
