@@ -33,10 +33,8 @@ def by_length(before: str, token: str) -> float:
 class CompletionsServer:
     """How the server answers; ``bodies`` has the calls.
 
-    :param mode: ``vllm``; ``unlisted`` does not list a generated end of text; ``no-usage``; ``miscounted`` has another
-        usage; ``reversed`` choices; ``one-choice``; ``silent`` ignores ``echo``; ``rambling`` also ignores the limit;
-        ``no-logprobs``; ``no-logprobs-refused`` refuses ``logprobs``; ``gaps`` lacks some log probabilities;
-        ``llamacpp``.
+    :param mode: ``vllm``; ``no-usage``; ``miscounted`` has another usage; ``reversed`` choices; ``one-choice``;
+        ``silent`` ignores ``echo``; ``no-logprobs``; ``gaps`` lacks some log probabilities; ``llamacpp``.
     """
 
     mode: str = "vllm"
@@ -68,9 +66,6 @@ class CompletionsServer:
         self.bodies.append(body)
         if self.mode == "llamacpp" and body.get("echo"):
             return 400, {"error": {"message": "Only no echo is supported", "type": "invalid_request_error"}}
-        if self.mode == "no-logprobs-refused" and "logprobs" in body:
-            message = "Unsupported parameter: 'logprobs'"
-            return 400, {"error": {"message": message, "param": "logprobs", "type": "invalid_request_error"}}
         prompts = [body["prompt"]] if isinstance(body["prompt"], str) else body["prompt"]
         choices = [self._choice(index, prompt, body) for index, prompt in enumerate(prompts)]
         if self.mode == "reversed":
@@ -78,25 +73,21 @@ class CompletionsServer:
         if self.mode == "one-choice":
             choices = choices[:1]
         answer: dict[str, Any] = {"object": "text_completion", "model": body["model"], "choices": choices}
-        if self.mode not in ("no-usage", "rambling"):
+        if self.mode != "no-usage":
             total = sum(len(self.tokens(prompt)) for prompt in prompts) - (self.mode == "miscounted")
             answer["usage"] = {"prompt_tokens": total, "completion_tokens": len(prompts)}
         return 200, answer
 
     def _choice(self, index: int, prompt: str, body: dict[str, Any]) -> dict[str, Any]:
-        echo = body.get("echo") and self.mode not in ("silent", "rambling")
-        generated = "" if self.mode == "unlisted" else self.text
-        tokens = [*(self.tokens(prompt) if echo else ()), *([generated] if generated else ())]
-        if self.mode == "rambling":
-            tokens = [" so", f" {index}", *([" on"] * index)]
-            generated = "".join(tokens)
+        echo = body.get("echo") and self.mode != "silent"
+        tokens = [*(self.tokens(prompt) if echo else ()), self.text]
         scores = self._scores(tokens)
         if self.mode == "gaps":
             scores[-2] = None
         logprobs = {"tokens": tokens, "token_logprobs": scores}
         return {
             "index": index,
-            "text": (prompt if echo else "") + generated,
+            "text": (prompt if echo else "") + self.text,
             "finish_reason": "length",
             "logprobs": logprobs if body.get("logprobs") and self.mode != "no-logprobs" else None,
         }
