@@ -66,7 +66,7 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
         ),
     ],
     "hf": [
-        ("-c", "import accelerate, gguf, sacremoses, sentencepiece"),
+        ("-c", "import accelerate, sacremoses, sentencepiece"),
         ("-c", "from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline; import torch"),
     ],
     "anthropic": [("-c", "import anthropic; anthropic.AsyncAnthropic(api_key='none').messages.batches.results")],

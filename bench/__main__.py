@@ -8,19 +8,13 @@ alternate.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from bench.oracle_speed import oracle
 from bench.process import PLAIN, ROOT, TRIVIAL, Measured, measure
 from bench.readers import fuzz, know_nothing, score
 from bench.stub_server import running_stub
@@ -154,63 +148,12 @@ def one(bench: Bench) -> None:
     bench.median("one item: wall", walls, 1.0)
 
 
-def _verdicts(run: Path) -> dict[str, str]:
-    rows = map(json.loads, (run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines())
-    return {row["id"]: row["status"] for row in rows}
-
-
-def faults(bench: Bench) -> None:
-    """Measure runs with injected faults, items that always fail, a server that always fails, and a killed run."""
-    runs = [bench.fresh("run") for _ in range(3)]
-    with running_stub(delay=0.2) as stub:
-        calm = bench.suite(stub, run=runs[0])
-    with running_stub(delay=0.2, rate_429=0.05, rate_500=0.02) as stub:
-        faulty = bench.suite(stub, run=runs[1])
-    same = _verdicts(runs[0]) == _verdicts(runs[1])
-    bench.line(
-        "5% 429 and 2% 500: same 1,000 verdicts, no error", f"{same}, {faulty.wall:.2f} s", "same", same
-    )
-    with running_stub(delay=0.2, always_500="22/1000") as stub:
-        broken = bench.suite(stub, run=runs[2])
-    statuses = list(_verdicts(runs[2]).values())
-    errors = statuses.count("error")
-    good = errors == 22 and len(statuses) == 1000 and broken.code != 0
-    label, counts = "22 items always get 500", f"{errors}, {1000 - errors}, {broken.code}"
-    bench.line(f"{label}: errors, verdicts, status", counts, "22, 978, not 0", good)
-    ratio = broken.wall / calm.wall
-    bench.line(f"{label}: wall / fault-free", f"{broken.wall:.2f} s, {ratio:.2f}", "<= 2", ratio <= 2)
-    with running_stub(delay=0.2, fail_all=True) as stub:
-        dead = bench.suite(stub)
-    good = dead.code != 0 and dead.wall < 10
-    bench.line("every request fails: wall, status", f"{dead.wall:.2f} s, {dead.code}", "seconds, not 0", good)
-    killed(bench)
-
-
-def killed(bench: Bench) -> None:
-    """Kill a run with SIGKILL after half of its calls, and run the same command again."""
-    store = bench.fresh("store")
-    with running_stub(delay=0.2) as stub:
-        quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(bench.command(stub, store=store), cwd=ROOT, env=bench.env, **quiet)
-        while stub.stats()["answered"] < 500:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        bench.suite(stub, store=store)
-        stats = stub.stats()
-    repeats = stats["repeats"]
-    sent = f"{repeats} of {stats['distinct']}"
-    bench.line("kill -9 at half, run again: prompts sent twice", sent, "<= 64 (in flight)", repeats <= 64)
-
-
 PARTS: dict[str, Callable[[Bench], None]] = {
     "mission": mission,
     "speed": speed,
     "stored": stored,
     "one": one,
-    "faults": faults,
     "direct": direct,
-    "oracle": oracle,
     "readers": fuzz,
     "labelled": score,
     "know_nothing": know_nothing,

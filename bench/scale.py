@@ -1,10 +1,7 @@
-"""Measure what a case and a request cost as runs grow: ``python -m bench.scale [--cases N ...] [--workers 0 2]``.
+"""Measure what a case costs as runs grow: ``python -m bench.scale [--cases N ...] [--workers 0 2]``.
 
 Each run has one benchmark of N items, one call each, and a fake model that answers at once, so that the time is that of
 pytest and this plugin. Prints the CPU time per case of all processes, their memory, and both per added case.
-
-``--requests N`` writes ``requests.jsonl`` with N requests, whose prompts have heads of 2,000 characters, reads it as
-``llmprops report`` does, and exports it to Parquet.
 """
 
 from __future__ import annotations
@@ -36,37 +33,6 @@ def test_numbers(verdict):
     assert verdict
 """
 
-WRITE_REQUESTS = """
-import sys
-from pathlib import Path
-from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.broker.request_log import RequestLog
-
-log = RequestLog(Path(sys.argv[1]))
-for n in range(int(sys.argv[2])):
-    head = f"Task {n // 1000}\\n" + "an example\\n" * 180
-    log.add("subject", Chat.user(f"{head}question {n}"), Reply(f"reply {n}", key=f"{n:064x}"))
-log.close()
-"""
-READ_REQUESTS = """
-import sys
-from pathlib import Path
-from pytest_llmprops.runs.replies import read_requests
-
-requests = read_requests(Path(sys.argv[1]))
-assert requests[f"{int(sys.argv[2]) // 2:064x}"].reply == f"reply {int(sys.argv[2]) // 2}"
-"""
-EXPORT_REQUESTS = """
-import sys
-from pathlib import Path
-from pytest_llmprops.records.run import RunMetadata
-from pytest_llmprops.runs.export import tables, write_parquet
-from pytest_llmprops.runs.reader import Run
-
-folder = Path(sys.argv[1])
-write_parquet(tables([Run(folder, RunMetadata("run"), ())], "requests"), folder / "t.parquet")
-"""
-
 
 class Scale:
     """Runs of generated benchmarks in a folder."""
@@ -93,15 +59,6 @@ class Scale:
         assert facts["summary"][0]["correct"] == cases, done.output[-2000:]
         return done
 
-    def requests(self, count: int) -> None:
-        """Print the time and memory of processes that write, read and export ``count`` requests."""
-        programs = {"written": WRITE_REQUESTS, "read": READ_REQUESTS, "exported": EXPORT_REQUESTS}
-        for name, program in programs.items():
-            command = [sys.executable, "-c", program, str(self.folder), str(count)]
-            done = measure(command, cwd=self.folder, env=self.env)
-            assert done.code == 0, done.output[-2000:]
-            print(f"{count:>9,} requests {name}: CPU {done.cpu:.1f} s, {done.peak_mb:.0f} MB", flush=True)
-
 
 def main() -> None:
     """Print one line per run."""
@@ -111,13 +68,9 @@ def main() -> None:
     parser.add_argument(
         "--option", action="append", default=[], help="an option of the runs, such as --llm-cache=off"
     )
-    parser.add_argument("--requests", type=int, help="number of requests")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="llmprops-scale-") as folder:
         scale = Scale(Path(folder), tuple(options.option))
-        if options.requests is not None:
-            scale.requests(options.requests)
-            return
         for workers in options.workers:
             before: tuple[int, Measured] | None = None
             for cases in options.cases:

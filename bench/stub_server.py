@@ -1,6 +1,6 @@
 """A stub OpenAI-compatible server with a fixed delay, deterministic answers and injected faults.
 
-    python bench/stub_server.py --port 0 --delay 0.2 --rate-429 0.05 --rate-500 0.02 --seed 1
+    python bench/stub_server.py --port 0 --delay 0.2
 
 prints its base URL (ending in ``/v1``) in the first line and serves until it is killed. In a test::
 
@@ -8,14 +8,13 @@ prints its base URL (ending in ``/v1``) in the first line and serves until it is
         ... stub.url ... stub.stats()
 
 It shares the cores with the program that it measures, so it is a plain asyncio protocol: standard library only, about
-0.1 ms of CPU time per request. Faults depend on the prompt and the seed: the first attempt at a chosen prompt fails and
-the next one succeeds. Runs with and without faults can therefore be compared item by item.
+0.1 ms of CPU time per request.
 
 The model's name chooses a scenario: ``reasoner…`` (refuses temperature and max_tokens, uses hidden tokens), ``missing``
 (404 model_not_found), ``quota``, ``too-long``, ``filtered`` (Azure's 400), ``filtered-reply``, ``refusing``,
 ``finish-REASON`` (any finish reason), ``html``, ``not-json``, ``status-503`` (any status), ``limited-seconds``,
 ``limited-date``, ``limited-ms`` (429 at the first attempt, with three forms of Retry-After),
-``no-max-completion-tokens``, ``no-stop`` (refuse these parameters), ``slow`` (ten times the delay), ``hang`` (no
+``no-max-completion-tokens``, ``no-stop`` (refuse these parameters), ``hang`` (no
 answer). For several choices in one answer (``n``): ``no-n`` refuses ``n`` by name, ``no-n-unsaid`` refuses it without a
 reason, ``one-of-n`` returns one choice, ``few-of-n`` every other one, ``filtered-second`` withholds the second one.
 The key ``wrong`` gets a 401, ``forbidden`` a 403.
@@ -29,12 +28,11 @@ import hashlib
 import json
 import math
 import os
-import re
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from email.utils import formatdate
@@ -52,30 +50,20 @@ class StubOptions:
     """The server's options; every field is a command-line option of the same name.
 
     :param delay: seconds from request to answer, also for faults.
-    :param rate_429: share of prompts whose first attempt gets a 429 (``rate_500``: a 500).
-    :param retry_after: value of the Retry-After header of these 429 answers; empty for none.
-    :param always_500: prompts that always get a 500: ``22/1000`` (22 of every 1,000 distinct prompts, evenly spread in
-        order of arrival), ``0.022`` (a share, chosen by the prompt's hash) or substrings separated by ``|``.
-    :param limit: a limit of the account: ``tokens:PER_MINUTE:BURST``, ``calls:NUMBER:SECONDS``, ``spaced:PER_SECOND``
-        or ``first:NUMBER``, see :data:`LIMITS`; empty for none.
+    :param always_500: prompts with one of these texts, separated by ``|``, always get a 500.
+    :param limit: a limit of the account, ``NUMBER:SECONDS`` of calls (:class:`Window`); empty for none.
     :param fail_all: every call gets a 500.
-    :param html: every call gets a web page.
     :param answer: ``hash`` (A or B by the last user message), ``echo``, ``empty``, ``control`` (escape sequences),
-        ``huge`` (2 MB), ``sample`` (the choice's number), ``sum`` (of "N + 1", wrong for every fifth N), ``oracle`` (an
-        ideal reply to the prompts of the oracle-checker's linearity test) or ``constant:TEXT``.
+        ``huge`` (2 MB), ``sample`` (the choice's number), ``sum`` (of "N + 1", wrong for every fifth N) or
+        ``constant:TEXT``.
     """
 
     port: int = 0
     delay: float = 0.2
-    rate_429: float = 0.0
-    rate_500: float = 0.0
-    retry_after: str = "0.2"
     always_500: str = ""
     limit: str = ""
     fail_all: bool = False
-    html: bool = False
     answer: str = "hash"
-    seed: int = 1
     until_stdin_closes: bool = False
 
 
@@ -168,27 +156,6 @@ class EvenlySpaced:
         return calls / self.per_second
 
 
-@dataclass(slots=True)
-class FirstCalls:
-    """A provider without capacity for the first calls, as Anthropic's 529."""
-
-    calls: float
-
-    def refusal(self, now: float, cost: int) -> Refusal | None:
-        """Return the refusal of a call; None if it is served."""
-        self.calls -= 1
-        return Refusal(529) if self.calls >= 0 else None
-
-    def least_seconds(self, calls: int, tokens: int) -> float:
-        """Return 0: no time is lost but by waiting."""
-        return 0.0
-
-
-LIMITS: dict[str, Callable[..., TokenBucket | Window | EvenlySpaced | FirstCalls]] = {
-    "tokens": TokenBucket, "calls": Window, "spaced": EvenlySpaced, "first": FirstCalls
-}  # fmt: skip
-
-
 def _share(*parts: Any) -> float:
     """Return a number in [0, 1) that depends only on ``parts``."""
     digest = hashlib.blake2b("\0".join(map(str, parts)).encode("utf-8", "replace"), digest_size=8).digest()
@@ -202,8 +169,6 @@ def answer_text(rule: str, prompt: str, sample: int = 0) -> str:
     if rule == "sum":
         number = int(prompt.split()[0])
         return str(number + 1 if number % 5 else number)
-    if rule == "oracle":
-        return _oracle_answer(prompt) or answer_text("hash", prompt, sample)
     if rule.startswith("constant:"):
         return rule.removeprefix("constant:")
     texts = {
@@ -218,37 +183,6 @@ def answer_text(rule: str, prompt: str, sample: int = 0) -> str:
     return texts[rule]
 
 
-_NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+)*")
-_ABOUT = re.compile(r'"(?P<about>[^"]*)" in the sentence "')
-#: three letters each
-_SYLLABLES = "BraCorDunFelGorHalJunKelLorMarNorPelRasSolTamVex"
-
-
-def _oracle_answer(prompt: str) -> str:
-    """Return the reply of an ideal extractor, whose entities are the capitalised words; "" for any other prompt.
-
-    One name in three has a class that is neither in the pool nor certain to be named.
-    """
-    if prompt.startswith("Please perform entity recognition"):
-        text = prompt[prompt.index('"') + 1 : prompt.index('"\n')]
-        names = dict.fromkeys(_NAME.findall(text))
-        kinds = {name: "gadget" if _share("kind", name) < 1 / 3 else "city" for name in names}
-        return "\n".join(f"{place}. {kinds[name]}: {name}" for place, name in enumerate(names, 1)) or "none"
-    about = _ABOUT.search(prompt)
-    if about is None:
-        return ""
-    if prompt.startswith("Is the entity"):
-        return "It is the name of one thing. [[named entity]]"
-    name = about["about"]
-    words = ["".join(_pick(name, k, part).lower() for part in range(3)).capitalize() for k in range(5)]
-    return "\n".join(f"{number}. {word}" for number, word in enumerate(words, 1))
-
-
-def _pick(*parts: Any) -> str:
-    start = 3 * int(_share("syllable", *parts) * (len(_SYLLABLES) // 3))
-    return _SYLLABLES[start : start + 3]
-
-
 @dataclass(slots=True)
 class Counts:
     """The calls that the server has received so far."""
@@ -257,38 +191,20 @@ class Counts:
     answered: int = 0
     in_flight: int = 0
     peak_in_flight: int = 0
-    repeats: int = 0
-    dropped: int = 0
-    #: of the calls that no limit refused
-    tokens: int = 0
     #: of the answers to prompts
     statuses: Counter[int] = field(default_factory=Counter)
     attempts: Counter[bytes] = field(default_factory=Counter)
-    done: set[bytes] = field(default_factory=set)
-    texts: dict[bytes, str] = field(default_factory=dict)
-    order: dict[bytes, int] = field(default_factory=dict)
 
-    def to_json(self, *, prompts: bool = False) -> dict[str, Any]:
-        """Return the counts as plain values.
-
-        ``repeats`` counts calls with a prompt that was answered before. ``dropped`` counts calls whose client
-        disconnected before the answer.
-        """
-        data: dict[str, Any] = {
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts as plain values."""
+        return {
             "requests": self.requests,
             "answered": self.answered,
             "in_flight": self.in_flight,
             "peak_in_flight": self.peak_in_flight,
             "distinct": len(self.attempts),
-            "repeats": self.repeats,
-            "dropped": self.dropped,
-            "tokens": self.tokens,
             "statuses": {str(k): v for k, v in sorted(self.statuses.items())},
-            "cpu_seconds": time.process_time(),
         }
-        if prompts:
-            data["prompts"] = {self.texts[key]: count for key, count in self.attempts.items()}
-        return data
 
 
 def _error(
@@ -318,53 +234,31 @@ class Stub:
     def __init__(self, options: StubOptions) -> None:
         self.options = options
         self.counts = Counts()
-        name, *numbers = options.limit.split(":")
-        self.limit = LIMITS[name](*map(float, numbers)) if name else None
-        self._always_fails = self._failure_rule(options.always_500)
+        calls, _, seconds = options.limit.partition(":")
+        self.limit = Window(float(calls), float(seconds)) if calls else None
+        self._failing = options.always_500.split("|") if options.always_500 else []
         answer_text(options.answer, "0")
 
-    def _failure_rule(self, text: str) -> Callable[[int, str], bool]:
-        if not text:
-            return lambda index, prompt: False
-        first, slash, second = text.partition("/")
-        if slash and first.isdigit() and second.isdigit():
-            bad, total = int(first), int(second)
-            # Offset by half a period, so that the first prompt of a run does not fail.
-            return lambda index, prompt: (index * bad + total // 2) % total < bad
-        try:
-            share = float(text)
-        except ValueError:
-            parts = text.split("|")
-            return lambda index, prompt: any(part in prompt for part in parts)
-        return lambda index, prompt: _share("doom", self.options.seed, prompt) < share
-
-    def answer(self, body: bytes, authorization: str) -> tuple[Answer, bytes]:
-        """Return the answer to one call, and the key of its prompt."""
+    def answer(self, body: bytes, authorization: str) -> Answer:
+        """Return the answer to one call."""
         try:
             data = json.loads(body)
             messages, model = data["messages"], data["model"]
         except (ValueError, KeyError, TypeError):
-            return _error(400, "We could not parse the JSON body of your request.", None), b""
+            return _error(400, "We could not parse the JSON body of your request.", None)
         turns = json.dumps([model, messages], ensure_ascii=False).encode("utf-8", "surrogatepass")
         key = hashlib.blake2b(turns, digest_size=12).digest()
         counts = self.counts
         counts.attempts[key] += 1
         prompt = next((m["content"] for m in reversed(messages) if m["role"] == "user"), "")
-        if key not in counts.texts:
-            counts.texts[key] = prompt
-            counts.order[key] = len(counts.order)
-        elif key in counts.done:
-            counts.repeats += 1
-        return self._fault(data, model, key, prompt, authorization) or self._reply(data, model, prompt), key
+        return self._fault(data, model, key, prompt, authorization) or self._reply(data, model, prompt)
 
     def _fault(self, data: dict[str, Any], model: str, key: bytes, prompt: str, auth: str) -> Answer | None:
         options, attempt = self.options, self.counts.attempts[key]
-        tokens = len(prompt) // 4 + 8
-        refusal = None if self.limit is None else self.limit.refusal(time.monotonic(), tokens)
+        refusal = None if self.limit is None else self.limit.refusal(time.monotonic(), 0)
         if refusal is not None:
             return refusal.answer()
-        self.counts.tokens += tokens
-        if options.html or model == "html":
+        if model == "html":
             return 200, _HTML, {"content-type": "text/html; charset=utf-8"}
         if auth.endswith(" wrong"):
             shown = f"Incorrect API key provided: {auth.rsplit(' ', 1)[-1]}."
@@ -372,16 +266,8 @@ class Stub:
         if auth.endswith(" forbidden"):
             return _error(403, "You are not allowed to sample from this model.", None)
         failed = _error(500, "The server had an error.", None, error_type="server_error")
-        # The order of the prompts' first arrival decides, also for later attempts.
-        if options.fail_all or self._always_fails(self.counts.order[key], prompt):
+        if options.fail_all or any(part in prompt for part in self._failing):
             return failed
-        if attempt == 1 and (options.rate_429 or options.rate_500):
-            draw = _share("fault", options.seed, prompt)
-            if draw < options.rate_429:
-                wait = {"retry_after": options.retry_after} if options.retry_after else {}
-                return _limited(**wait)
-            if draw < options.rate_429 + options.rate_500:
-                return failed
         return _scenario(model, data, attempt)
 
     def _reply(self, data: dict[str, Any], model: str, prompt: str) -> Answer:
@@ -527,7 +413,6 @@ class _Connection(asyncio.Protocol):
         if self._pending is not None:
             self._pending.cancel()
             self._stub.counts.in_flight -= 1
-            self._stub.counts.dropped += 1
 
     def data_received(self, data: bytes) -> None:
         self._buffer = self._buffer + data if self._buffer else data
@@ -549,8 +434,8 @@ class _Connection(asyncio.Protocol):
             self._chat(body, headers.get("authorization", ""))
             return
         counts = self._stub.counts
-        if path.startswith("/stats"):
-            self._write(200, counts.to_json(prompts="prompts" in path), {})
+        if path == "/stats":
+            self._write(200, counts.to_json(), {})
         elif path == "/reset":
             self._stub.counts = Counts(in_flight=counts.in_flight)
             self._write(200, {}, {})
@@ -562,24 +447,21 @@ class _Connection(asyncio.Protocol):
         counts.requests += 1
         counts.in_flight += 1
         counts.peak_in_flight = max(counts.peak_in_flight, counts.in_flight)
-        (status, answer, headers), key = self._stub.answer(body, authorization)
+        status, answer, headers = self._stub.answer(body, authorization)
         if self._stub.limit is not None and status != 200:
             # A gateway refuses a call before the model sees it.
             delay = 0.0
-        elif b'"slow"' in body:
-            delay *= 10
         elif b'"hang"' in body:
             delay = 3600.0
-        self._pending = self._loop.call_later(delay, self._finish, status, answer, headers, key)
+        self._pending = self._loop.call_later(delay, self._finish, status, answer, headers)
 
-    def _finish(self, status: int, answer: Any, headers: dict[str, str], key: bytes) -> None:
+    def _finish(self, status: int, answer: Any, headers: dict[str, str]) -> None:
         self._pending = None
         counts = self._stub.counts
         counts.in_flight -= 1
         counts.statuses[status] += 1
         if status == 200:
             counts.answered += 1
-            counts.done.add(key)
         self._write(status, answer, headers)
         if self._buffer:
             self._next()
@@ -624,9 +506,9 @@ class RunningStub:
         finally:
             connection.close()
 
-    def stats(self, *, prompts: bool = False) -> dict[str, Any]:
-        """Return the counts so far; with ``prompts`` also the number of calls of each distinct prompt, by its text."""
-        return self.get("/stats?prompts=1" if prompts else "/stats")
+    def stats(self) -> dict[str, Any]:
+        """Return the counts so far."""
+        return self.get("/stats")
 
     def reset(self) -> None:
         """Reset all counts."""

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distribution
@@ -161,7 +160,7 @@ def add_data(groups: Groups) -> None:
 def _pull(options: argparse.Namespace) -> int:
     from pytest_llmprops.data.pull import BASE_URL, pull
 
-    return pull(options.dest, files=options.files or None, base_url=options.base_url or BASE_URL)
+    return pull(options.dest, print, files=options.files, base_url=options.base_url or BASE_URL)
 
 
 class Words(argparse.Action):
@@ -263,16 +262,8 @@ def _note(text: str) -> None:
 def _pytest(arguments: Sequence[str]) -> int:
     command = [sys.executable, "-m", "pytest", *arguments]
     print(shell_line(*command), flush=True)
-    if os.name == "posix":
-        # pytest takes the place of this process, so that signals reach it.
-        os.execv(sys.executable, command)  # noqa: S606
-    with subprocess.Popen(command) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                # pytest gets it, too, and ends with its summary.
-                continue
+    # pytest takes the place of this process, so that signals reach it.
+    os.execv(sys.executable, command)  # noqa: S606
 
 
 def pytest_arguments(words: Sequence[str]) -> list[str]:

@@ -142,11 +142,6 @@ class DataFolder:
         self._check_inside(path)
         return os.path.isfile(f"{self.root}/{path}")  # noqa: PTH113
 
-    def sha256(self, path: str) -> str:
-        """Return the hexadecimal sha256 of a file's bytes."""
-        self._bytes(path)
-        return self.read[path]
-
     def text(self, path: str) -> str:
         """Return a whole UTF-8 file without its byte-order mark; line ends are not changed."""
         raw = self._bytes(path)
@@ -265,22 +260,16 @@ class DataFolder:
             self._fail(path, f"source is {source!r}", 'write {"source": "generated"}')
         return str(source)
 
-    def verify(self, manifest: Iterable[ManifestEntry], *, everything: bool = False) -> list[str]:
+    def verify(self, manifest: Iterable[ManifestEntry]) -> list[str]:
         """Compare files with the manifest; return warnings about files that are not in it.
 
-        Generated data is not checked, because it was never published.
+        The files read so far are checked. Generated data is not, because it was never published.
 
-        :param everything: check all files of the manifest that exist, not only those read so far. No file is read
-            twice.
         :raises DataError: for the first file whose content differs.
         """
         if self.source == "builtin":
             return []
         known = {entry.file: entry for entry in manifest}
-        if everything:
-            for file in known:
-                if file not in self.read and self.exists(file):
-                    self._bytes(file)
         sources: dict[str, str] = {}
         warnings = []
         for path, digest in sorted(self.read.items()):

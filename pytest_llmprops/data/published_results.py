@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -144,41 +143,21 @@ def read_published(file: Path) -> tuple[PublishedResult, ...]:
     return tuple(_result(row, f"{file}, row {number}") for number, row in enumerate(rows, start=2))
 
 
-def find(
-    results: Iterable[PublishedResult] | None = None,
-    *,
-    paper: str | None = None,
-    table: str | None = None,
-    model: str | None = None,
-    task: str | None = None,
-    metric: str | None = None,
-    language: str | None = None,
-    k: int | None = None,
-    setting: str | None = None,
-) -> tuple[PublishedResult, ...]:
-    """Return the results that match all arguments; None matches any value.
+def find(paper: str, **wanted: str | int | None) -> tuple[PublishedResult, ...]:
+    """Return the printed results of a paper whose fields have these values; None matches any value.
 
     Model names match regardless of case, spaces, hyphens and underscores: ``gpt-3.5`` matches ``GPT 3.5``.
-
-    :param results: the results to search; by default those of ``paper``, or of all papers.
     """
-    if results is None:
-        papers = benchmark_names() if paper is None else [paper]
-        results = (result for name in papers for result in load_published(name))
-    filters = {
-        name: value
-        for name, value in {
-            "paper": paper, "table": table, "task": task, "metric": metric,
-            "language": language, "k": k, "setting": setting,
-        }.items()
-        if value is not None
-    }  # fmt: skip
-    key = None if model is None else _model_key(model)
+
+    def fits(result: PublishedResult, name: str, value: str | int) -> bool:
+        own = getattr(result, name)
+        return bool(_model_key(own) == _model_key(str(value)) if name == "model" else own == value)
+
+    filters = [(name, value) for name, value in wanted.items() if value is not None]
     return tuple(
         result
-        for result in results
-        if (key is None or _model_key(result.model) == key)
-        and all(getattr(result, name) == value for name, value in filters.items())
+        for result in load_published(paper)
+        if all(fits(result, name, value) for name, value in filters)
     )
 
 

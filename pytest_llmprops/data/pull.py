@@ -6,10 +6,11 @@ and digest are checked. Existing files with the right content are skipped, so an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 from pytest_llmprops.core.errors import DataError
@@ -21,21 +22,12 @@ BASE_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 #: Folder of corpora to train models on. They are large, and only a command that names them downloads them.
 TRAINING = "training"
 
+#: of a file, for temporary failures: no answer, 429, 5xx, an incomplete download
+_ATTEMPTS = 4
 _BLOCK = 1 << 16
 _MOST_BYTES = 200_000_000  # of a file whose size the manifest does not state
 _TIMEOUT = 30.0  # seconds without any byte from the server
 _LONGEST_WAIT = 60.0  # seconds; if a server asks for a longer wait, it is better to fail
-
-
-class Response(Protocol):
-    """The response of an opener: a context manager that can be read in blocks."""
-
-    def read(self, size: int, /) -> bytes: ...
-    def __enter__(self) -> Response: ...
-    def __exit__(self, *details: object) -> object: ...
-
-
-Opener = Callable[[str], Any]
 
 
 class _TransientError(Exception):
@@ -51,35 +43,22 @@ class _WrongFileError(Exception):
 
 
 def pull(
-    dest: Path | str,
-    *,
-    files: Sequence[str] | None = None,
-    base_url: str = BASE_URL,
-    opener: Opener | None = None,
-    manifest: Iterable[ManifestEntry] | None = None,
-    attempts: int = 4,
-    sleep: Callable[[float], None] | None = None,
-    out: Callable[[str], None] = print,
+    dest: Path | str, out: Callable[[str], object], *, files: Sequence[str] = (), base_url: str = BASE_URL
 ) -> int:
     """Download published data into ``dest``, in the layout of the manifest's ``file`` column.
 
-    After a wrong file, the download continues with the next one. If the host stays unreachable or the folder cannot be
-    written, it stops, because the other files would fail in the same way.
+    After a wrong file, the download continues with the next one. If the host
+    stays unreachable or the folder cannot be written, it stops, because the other files would fail in the same way.
 
-    :param files: paths, folders (``htest``) or patterns (``htest/*_test.jsonl``) of the manifest; by default all except
-        those of the folder ``training``.
+    :param out: prints one line per file and per error.
+    :param files: paths, folders (``htest``) or patterns (``htest/*_test.jsonl``) of the manifest; without any, all
+        except those of the folder ``training``.
     :param base_url: template with ``{repository}``, ``{commit}`` and ``{path}``.
-    :param opener: function from a URL to a :class:`Response`; by default ``urllib`` with a timeout. It raises
-        ``OSError``; ``urllib.error.HTTPError`` has a status and headers.
-    :param manifest: by default the packaged one.
-    :param attempts: maximum attempts per file for temporary failures (no answer, 429, 5xx, an incomplete download).
-    :param sleep: function that waits between attempts, in seconds; ``time.sleep`` by default.
-    :param out: function that prints one line per file and per error.
     :returns: exit status: 0 if all requested files are in place, otherwise 1.
     """
     folder = Path(dest)
     try:
-        entries = _select(tuple(manifest) if manifest is not None else read_manifest(), files)
+        entries = _select(read_manifest(), files)
         for placeholder in ("{repository}", "{commit}", "{path}"):
             if placeholder not in base_url:
                 raise DataError(f"base URL {base_url!r} has no {placeholder}; the default is {BASE_URL}")
@@ -88,7 +67,6 @@ def pull(
     except DataError as error:
         out(f"error: {error}")
         return 1
-    opener = opener or _urlopen
     failed = 0
     for origin in dict.fromkeys((e.repository, e.licence) for e in entries if e.benchmark == TRAINING):
         out("terms of {}: {}".format(*origin))
@@ -99,7 +77,7 @@ def pull(
             if existed and _verifies(target, entry):
                 out(f"{entry.file}: already there")
                 continue
-            _fetch(entry, target, _url(base_url, entry), opener, attempts, sleep)
+            _fetch(entry, target, _url(base_url, entry))
             action = "replaced, because its content differed" if existed else "pulled"
             out(f"{entry.file}: {action} ({target.stat().st_size} bytes)")
         except _WrongFileError as error:
@@ -117,8 +95,8 @@ def pull(
     return 1 if failed else 0
 
 
-def _select(entries: tuple[ManifestEntry, ...], files: Sequence[str] | None) -> tuple[ManifestEntry, ...]:
-    if files is None:
+def _select(entries: tuple[ManifestEntry, ...], files: Sequence[str]) -> tuple[ManifestEntry, ...]:
+    if not files:
         return tuple(entry for entry in entries if entry.benchmark != TRAINING)
     chosen: set[str] = set()
     for pattern in files:
@@ -147,17 +125,8 @@ def _verifies(path: Path, entry: ManifestEntry) -> bool:
     return path.stat().st_size == (entry.bytes or path.stat().st_size) and entry.digest(path) == entry.sha256
 
 
-def _fetch(
-    entry: ManifestEntry,
-    target: Path,
-    url: str,
-    opener: Opener,
-    attempts: int,
-    sleep: Callable[[float], None] | None,
-) -> None:
+def _fetch(entry: ManifestEntry, target: Path, url: str) -> None:
     """Download one file to ``target``, with retries."""
-    import time
-
     import tenacity
 
     backoff = tenacity.wait_exponential(multiplier=0.5, max=8) + tenacity.wait_random(0, 0.5)
@@ -169,20 +138,20 @@ def _fetch(
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(_TransientError),
-        stop=tenacity.stop_after_attempt(attempts),
+        stop=tenacity.stop_after_attempt(_ATTEMPTS),
         wait=wait,
-        sleep=sleep or time.sleep,
+        sleep=time.sleep,
         reraise=True,
     )
-    retrying(_download, entry, target, url, opener)
+    retrying(_download, entry, target, url)
 
 
-def _download(entry: ManifestEntry, target: Path, url: str, opener: Opener) -> None:
+def _download(entry: ManifestEntry, target: Path, url: str) -> None:
     """Make one attempt: stream to a draft next to the target, check it, and rename it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as draft:
         with draft.open("wb") as file:
-            size = _stream(entry, url, opener, file.write)
+            size = _stream(entry, url, file.write)
         if size < entry.bytes:
             raise _TransientError(f"{url}: cut off after {size} of {entry.bytes} bytes")
         if (digest := entry.digest(draft)) != entry.sha256:
@@ -193,14 +162,14 @@ def _download(entry: ManifestEntry, target: Path, url: str, opener: Opener) -> N
             )
 
 
-def _stream(entry: ManifestEntry, url: str, opener: Opener, write: Callable[[bytes], object]) -> int:
+def _stream(entry: ManifestEntry, url: str, write: Callable[[bytes], object]) -> int:
     """Read the response in blocks and return its size; stop if it is longer than the manifest says."""
     from http.client import HTTPException
 
     most = entry.bytes or _MOST_BYTES
     size = 0
     try:
-        response = opener(url)
+        response = _urlopen(url)
     except (OSError, HTTPException, ValueError) as error:  # ValueError: a malformed URL
         _refuse(url, error)
     with response:

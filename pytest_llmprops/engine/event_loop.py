@@ -34,35 +34,17 @@ def is_cancellation(fault: BaseException) -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def forget_cancellation() -> None:
-    """Undo that code that the running task called has cancelled it; the next ``await`` would raise it."""
-    task = asyncio.current_task()
-    if task is None or not task.cancelling():
-        return
-    while task.uncancel():
-        pass
-    # Before Python 3.13, a cancellation that was not raised so far is raised all the same.
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.sleep(0)
-
-
 T = TypeVar("T")
 CLOSE_SECONDS = 15.0
 
 
-def resolve(future: asyncio.Future[T], result: T, error: BaseException | None) -> None:
+def resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
     """Give a future its result or its error, unless the one who waits for it was cancelled."""
     if not future.done():
         if error is None:
             future.set_result(result)
         else:
             future.set_exception(error)
-
-
-def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *values: object) -> None:
-    """Call a function on a loop, from another thread; a process that ends may have closed it."""
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(function, *values)
 
 
 class DaemonThread:
@@ -72,20 +54,14 @@ class DaemonThread:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-
-    def do(self, job: Callable[[], None]) -> None:
-        """Run ``job``, which must not raise, after those before it."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._thread.start()
-        self._jobs.put(job)
+        threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            job()
+            # A process that ends may have closed its loop.
+            with contextlib.suppress(RuntimeError):
+                job()
 
     async def run(self, function: Callable[..., T], *values: Any) -> T:
         """Return the result of a function that blocks."""
@@ -94,11 +70,13 @@ class DaemonThread:
 
         def job() -> None:
             try:
-                call_soon(loop, resolve, future, function(*values), None)
+                result = function(*values)
             except BaseException as error:
-                call_soon(loop, resolve, future, None, error)
+                loop.call_soon_threadsafe(resolve, future, None, error)
+            else:
+                loop.call_soon_threadsafe(resolve, future, result, None)
 
-        self.do(job)
+        self._jobs.put(job)
         return await future
 
     def close(self) -> None:

@@ -24,8 +24,6 @@ import os
 import re
 import secrets
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -50,10 +48,6 @@ _TEMPLATE = b"tokenizer.chat_template"
 _STRING = 8  # the number of a string's type in a GGUF header
 # Some chat templates print today's date. A fixed date keeps prompts the same from one day to the next.
 _FIXED_DATE = "{%- macro strftime_now(format) -%}26 Jul 2024{%- endmacro -%}"
-_LOAD = (
-    "import sys; from pathlib import Path; from pytest_llmprops.models.llamacpp import LlamaServer;"
-    " LlamaServer(Path(sys.argv[1]), n_ctx=int(sys.argv[2]), threads=1, verbosity=1)"
-)
 
 
 @dataclass(slots=True)
@@ -91,11 +85,10 @@ class LlamaServer:
     """A loaded GGUF file, with the keys and values of the last prompt and its reply.
 
     :param n_ctx: context length in tokens; 0 for the length that the model was trained with.
-    :param verbosity: 1 prints errors on standard error, below 0 nothing is printed.
     :raises ValueError: if llama.cpp cannot load the file, or the file has no chat template.
     """
 
-    def __init__(self, file: Path, *, n_ctx: int, threads: int, verbosity: int = -1) -> None:
+    def __init__(self, file: Path, *, n_ctx: int, threads: int) -> None:
         # OpenMP threads wait by spinning, which takes CPU time from other processes. A short spin costs nothing on an
         # idle machine, and next to a busy process it takes a third less time than libgomp's default of 300,000.
         # No spin at all takes twice the time. The variable is read when the library is loaded; the user's value wins.
@@ -105,7 +98,7 @@ class LlamaServer:
         params.model.path = str(file)
         params.n_ctx, params.n_batch, params.n_ubatch = n_ctx, 4 * STEP, STEP
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-        params.verbosity = verbosity
+        params.verbosity = -1
         params.n_parallel = 1
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.no_extra_bufts = True
@@ -125,8 +118,9 @@ class LlamaServer:
         try:
             self._server = xllamacpp.Server(params)
         except RuntimeError:
-            # The exception has no reason, and the log goes to standard error.
-            raise ValueError("" if verbosity >= 0 else _reason(file, n_ctx)) from None
+            # The exception has no reason.
+            reason = "it is damaged, too new for this xllamacpp, or too large for the memory"
+            raise ValueError(f"llama.cpp cannot load the file: {reason}") from None
         if template is None:
             raise ValueError("the file has no chat template; use an instruction-tuned GGUF")
 
@@ -193,15 +187,6 @@ def _opening_of(template: str) -> str:
         if opening:
             return opening
     return ""
-
-
-def _reason(file: Path, n_ctx: int) -> str:
-    """Return llama.cpp's first error about a file, from a process that loads it again."""
-    command = [sys.executable, "-c", _LOAD, str(file), str(n_ctx)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, check=False)
-    # The lines begin with the time and the level: 0.00.015.056 E gguf_init_from_reader: failed to read header
-    lines = re.findall(r"^[\d.]+ E (?:\S+: +)?(.*)$", done.stderr, re.MULTILINE)
-    return " ".join(lines[0].split()) if lines else "llama.cpp cannot load it"
 
 
 #: context length in tokens; SmolLM2's keys and values take 23 kB per token

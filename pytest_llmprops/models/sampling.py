@@ -137,13 +137,5 @@ def cut_at_stop(text: str, stop: tuple[str, ...]) -> str | None:
 
 def common_prefix(a: Sequence[Any], b: Sequence[Any]) -> int:
     """Return the number of leading tokens that two prompts share."""
-    limit = min(len(a), len(b))
-    # Slices are compared in C, so a binary search is faster than a Python loop over the tokens.
-    low = 0
-    while low < limit:
-        middle = (low + limit + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            limit = middle - 1
-    return low
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(a), len(b)))

@@ -83,7 +83,7 @@ class GateResult:
 
     :param caveats: what the APIs of the models forced, one sentence each.
     :param chance: the share of unchanged models that would pass, by simulation; None if it was not simulated.
-    :param changes: the judgement of the run and its baseline (:mod:`~pytest_llmprops.runs.judgement`).
+    :param changes: the judgement of the run and its baseline (:mod:`~pytest_llmprops.runs.pairs`).
     """
 
     decision: GateDecision

@@ -15,14 +15,15 @@ from pytest_llmprops.records.rows import SummaryRow
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted, tasks_by_answer
 from pytest_llmprops.runs.comparable import caveats, differences
-from pytest_llmprops.runs.judgement import Member, judgement
 from pytest_llmprops.runs.pairs import (
     ABSENT_HERE,
     ABSENT_THERE,
     IN_ERROR,
     Item,
     ItemKey,
+    Member,
     TaskKey,
+    judgement,
     pair_items,
     pairs_of,
     score_pairs,

@@ -22,7 +22,7 @@ from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
 from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 from pytest_llmprops.runs.reader import Run, computed_metrics
-from pytest_llmprops.runs.record import RunRecord, SearchLog, new_run_folder, remove_record, search_counts
+from pytest_llmprops.runs.record import RunRecord, new_run_folder, remove_record, search_counts
 from pytest_llmprops.runs.summary import remarks_on, summary_rows
 
 #: the entry of a merged run's options that says how to complete it; empty if nothing is missing
@@ -254,12 +254,7 @@ def _write(folder: Path, facts: RunMetadata, runs: Sequence[Run], records: Seque
         with open(folder / REQUESTS, "wb") as file:
             for path in logs:
                 file.writelines(_whole_lines(path))
-    searches = SearchLog(folder)
-    for run in runs:
-        for search in run.searches:
-            searches.add(search)
-    searches.close()
-    RunRecord(folder, facts, records).finish(facts)
+    RunRecord(folder, facts, records, [search for run in runs for search in run.searches]).finish(facts)
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:

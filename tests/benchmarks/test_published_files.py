@@ -212,8 +212,8 @@ def test_training_files_exclude_every_published_text(shapes: DataFolder, tmp_pat
 def test_published_files_are_read_and_have_their_shapes(part: str, published: Path) -> None:
     """Every available file is the one of the manifest and can be read.
 
-    The small file has its byte-order mark, line ends, columns, keys and types. A file without a size in the manifest was
-    not seen when the small one was written.
+    The small file has the byte-order mark, line ends, columns, keys and types. Files without a size in the manifest
+    were not seen when the small ones were written.
     """
     files = [file for file in PARTS[part] if (published / file).is_file()]
     if not files:

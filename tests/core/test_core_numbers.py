@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pytest_llmprops.core import numbers
 
 
@@ -14,16 +12,16 @@ def test_counts_have_separators_and_a_noun() -> None:
     assert [numbers.counted(n, "retry", "retries") for n in (1, 2)] == ["1 retry", "2 retries"]
 
 
-@pytest.mark.parametrize(
-    ("share", "shown"),
-    [
-        (None, "–"), (0.0, "0.0%"), (1.0, "100.0%"), (0.6414, "64.1%"), (0.99975, "99.98%"), (0.9996, "99.96%"),
-        (0.0004, "0.04%"),
-    ],
-)  # fmt: skip
-def test_a_share_below_one_is_never_shown_as_all(share: float | None, shown: str) -> None:
+SHARES = [
+    (None, "–"), (0.0, "0.0%"), (1.0, "100.0%"), (0.6414, "64.1%"), (0.99975, "99.98%"), (0.9996, "99.96%"),
+    (0.0004, "0.04%"),
+]  # fmt: skip
+
+
+def test_a_share_below_one_is_never_shown_as_all() -> None:
     """A percentage has one decimal, and more where 100.0% or 0.0% would hide the only wrong or right item."""
-    assert numbers.percent(share) == shown
+    for share, shown in SHARES:
+        assert numbers.percent(share) == shown
 
 
 def test_intervals_have_one_decimal() -> None:
@@ -41,16 +39,16 @@ def test_only_differences_have_a_sign() -> None:
     assert numbers.size_in_points(-0.1) == "10.0 points"
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, "–"), (0.34215, "0.342"), (12345.6, "12,346"), (-0.25, "−0.25"), (-0.0, "0"), (8.0, "8"),
-        (999.6, "1,000"),
-    ],
-)  # fmt: skip
-def test_numbers_have_three_digits_and_no_exponent_above_one(value: float | None, shown: str) -> None:
+NUMBERS = [
+    (None, "–"), (0.34215, "0.342"), (12345.6, "12,346"), (-0.25, "−0.25"), (-0.0, "0"), (8.0, "8"),
+    (999.6, "1,000"),
+]  # fmt: skip
+
+
+def test_numbers_have_three_digits_and_no_exponent_above_one() -> None:
     """Numbers of metrics have three significant digits, and large ones separators."""
-    assert numbers.number(value) == shown
+    for value, shown in NUMBERS:
+        assert numbers.number(value) == shown
 
 
 def test_costs_and_p_values_are_not_rounded_to_zero() -> None:

@@ -16,98 +16,98 @@ FEELINGS = (("A", "正面", "positive"), ("B", "负面", "negative"))
 VERBS = (("weet",), ("ken",))
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "A", " a\n", "**A**", "Ａ", "A<|im_end|>", "&quot;A&quot;", "\\boxed{A}", "<answer>A</answer>", "AAAAA",
-        "The answer is A.", "Not B. A.", "B? No, A.", "A, not B", "It can't be B, so A", "Nothing but A.",
-        "~~B~~ A", "B ❌ A ✅", "- [ ] B\n- [x] A", "B... wait, actually A", "First I thought B, but the answer is A",
-        'Sure!\n{"label": "A", "reason": "unlike B"}', "A\n\nB is wrong, as no letter is a capital.",
-        'A\n\nInput: "knee" Label: B', "Unlike the B examples, this is A.", "I'm unsure about B. Final answer: A",
-        "Between A and B, A.", "答案是A", "不选B，选A。", "La respuesta correcta es A.", "B — no wait — A",
-        "A. B has another meaning.", "I'm not sure, but A", "B\n\nEdit: A", "A, though I'm not sure",
-    ],
-)  # fmt: skip
-def test_a_stated_option_is_read(reply: str) -> None:
+STATED = [
+    "A", " a\n", "**A**", "Ａ", "A<|im_end|>", "&quot;A&quot;", "\\boxed{A}", "<answer>A</answer>", "AAAAA",
+    "The answer is A.", "Not B. A.", "B? No, A.", "A, not B", "It can't be B, so A", "Nothing but A.",
+    "~~B~~ A", "B ❌ A ✅", "- [ ] B\n- [x] A", "B... wait, actually A", "First I thought B, but the answer is A",
+    'Sure!\n{"label": "A", "reason": "unlike B"}', "A\n\nB is wrong, as no letter is a capital.",
+    'A\n\nInput: "knee" Label: B', "Unlike the B examples, this is A.", "I'm unsure about B. Final answer: A",
+    "Between A and B, A.", "答案是A", "不选B，选A。", "La respuesta correcta es A.", "B — no wait — A",
+    "A. B has another meaning.", "I'm not sure, but A", "B\n\nEdit: A", "A, though I'm not sure",
+]  # fmt: skip
+
+
+def test_a_stated_option_is_read() -> None:
     """Marks, cue words, rejections of the other option, corrections and what a base model adds are understood."""
-    assert stated(reply, LABELS) == 0
-    swapped = re.sub(r"(?<![A-Za-z])[AB]+(?![A-Za-z])", lambda match: "AB"[match[0][0] == "A"], reply)
-    assert stated(swapped.replace("Ａ", "Ｂ").replace("a\n", "b\n"), LABELS) == 1
+    for reply in STATED:
+        assert stated(reply, LABELS) == 0
+        swapped = re.sub(r"(?<![A-Za-z])[AB]+(?![A-Za-z])", lambda match: "AB"[match[0][0] == "A"], reply)
+        assert stated(swapped.replace("Ａ", "Ｂ").replace("a\n", "b\n"), LABELS) == 1
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "", "Anything but A.", "Not A", "A or B", "A\nB", "A B A B A", "A/B?", "Neither A nor B",
-        "A is for rhyming pairs. These don't rhyme.", "It depends: A if they rhyme, B if not", "A vowel", "It's a",
-        "N/A", "A: the words rhyme; B: they don't", "I don't know if it's A", "A和B都可以", "<think>",
-        "A and B are wrong.", "If they rhyme, A; otherwise, B",
-    ],
-)  # fmt: skip
-def test_a_reply_that_only_rejects_or_names_both_is_unread(reply: str) -> None:
+UNREAD = [
+    "", "Anything but A.", "Not A", "A or B", "A\nB", "A B A B A", "A/B?", "Neither A nor B",
+    "A is for rhyming pairs. These don't rhyme.", "It depends: A if they rhyme, B if not", "A vowel", "It's a",
+    "N/A", "A: the words rhyme; B: they don't", "I don't know if it's A", "A和B都可以", "<think>",
+    "A and B are wrong.", "If they rhyme, A; otherwise, B",
+]  # fmt: skip
+
+
+def test_a_reply_that_only_rejects_or_names_both_is_unread() -> None:
     """No reading is better than the opposite of what was meant."""
-    assert stated(reply, LABELS) is None
+    for reply in UNREAD:
+        assert stated(reply, LABELS) is None
 
 
-@pytest.mark.parametrize(
-    ("reply", "options", "expected"),
-    [
-        ('{"answer": "no", "explanation": "Yes is hasty."}', YES_NO, 1),
-        ('{"answer": "yes"} or {"answer": "no"}', YES_NO, None),
-        ('{"answer": "yes"}\n\nWait, that is wrong.\n\n{"answer": "no"}', YES_NO, 1),
-        ("No new fact is added, so the answer is yes.", YES_NO, 0),
-        ("Yes, they share the topic, but no, they are not equivalent.", YES_NO, None),
-        ("They are not equivalent.", YES_NO, 1),
-        ("虽然有负面词语，但整体是正面。", FEELINGS, 0),
-        ("A. 正面\nB. 负面", FEELINGS, None),
-        ("A: positive, B: negative", FEELINGS, None),
-        ("ken, want weet is vir feite", VERBS, 1),
-        ("weet, nie ken nie", VERBS, 0),
-        ("kén", VERBS, 1),
-        ("weet/ken", VERBS, None),
-        ("stations", (("station",), ("nation",)), None),
-        ("⊣", (("⊣",), ("|",)), 0),
-        ("Not b but d", (("b",), ("d",), ("p",)), 1),
-    ],
-)
-def test_options_have_forms(reply: str, options: tuple[tuple[str, ...], ...], expected: int | None) -> None:
+FORMS = [
+    ('{"answer": "no", "explanation": "Yes is hasty."}', YES_NO, 1),
+    ('{"answer": "yes"} or {"answer": "no"}', YES_NO, None),
+    ('{"answer": "yes"}\n\nWait, that is wrong.\n\n{"answer": "no"}', YES_NO, 1),
+    ("No new fact is added, so the answer is yes.", YES_NO, 0),
+    ("Yes, they share the topic, but no, they are not equivalent.", YES_NO, None),
+    ("They are not equivalent.", YES_NO, 1),
+    ("虽然有负面词语，但整体是正面。", FEELINGS, 0),
+    ("A. 正面\nB. 负面", FEELINGS, None),
+    ("A: positive, B: negative", FEELINGS, None),
+    ("ken, want weet is vir feite", VERBS, 1),
+    ("weet, nie ken nie", VERBS, 0),
+    ("kén", VERBS, 1),
+    ("weet/ken", VERBS, None),
+    ("stations", (("station",), ("nation",)), None),
+    ("⊣", (("⊣",), ("|",)), 0),
+    ("Not b but d", (("b",), ("d",), ("p",)), 1),
+]
+
+
+def test_options_have_forms() -> None:
     """Forms are words in any case and spelling, or single letters, whose case counts if two options differ in it."""
-    assert stated(reply, options) == expected
+    for reply, options, expected in FORMS:
+        assert stated(reply, options) == expected
 
 
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        ("1. city: Huy\n2. date: 1964", ["city: Huy", "date: 1964"]),
-        ("Sure!\n- **Huy** (city)\n- Ghent (city)", ["Huy (city)", "Ghent (city)"]),
-        ("1. a: Huy 2. b: Ghent 3. c: 1964", ["a: Huy", "b: Ghent", "c: 1964"]),
-        ('[{"type": "city", "name": "Huy"}, {"city": "Ghent"}]', ["city: Huy", "city: Ghent"]),
-        ("| # | type | entity |\n|---|---|---|\n| 1 | city | Huy |", ["city: Huy"]),
-        ("“1. Huy\n2. Ghent”", ["Huy", "Ghent”"]),
-        ("1. Tiger\n\nWait, that is wrong. Corrected list:\n1. Huy", ["Huy"]),
-        ("- WAIT\n- PENDING", ["WAIT", "PENDING"]),
-        ("**Entities:**\n\n1. Huy\n   - a city\n2. Ghent", ["Huy", "Ghent"]),
-        ("<city>Huy</city>, <city>Ghent</city>", ["city: Huy", "city: Ghent"]),
-        (
-            '[{"kind": "song", "name": "Sorry"}, {"kind": "city", "name": "Huy"}]',
-            ["song: Sorry", "city: Huy"],
-        ),
-        ("1. Huy\n\nNot entities:\n- went\n\nExplanation:\n1. It is a city.", ["Huy"]),
-        ("1. Huy\n\nSentence: A dog.\n1. dog", ["Huy"]),
-        ("Entities: Huy, Ghent and Bruges", ["Huy", "Ghent", "Bruges"]),
-        ("The entities are: Huy, Ghent.", ["Huy", "Ghent"]),
-        ("The entities are: Huy, the U.S.", ["Huy", "the U.S."]),
-        ("Person: Ines\nBook: Orchard", ["Person: Ines", "Book: Orchard"]),
-        ("There are no named entities.", []),
-        ("1. None", []),
-        ("[]", []),
-        ("", None),
-        ("The sentence talks about Huy.", None),
-    ],
-)
-def test_lists(reply: str, expected: list[str] | None) -> None:
+LISTS = [
+    ("1. city: Huy\n2. date: 1964", ["city: Huy", "date: 1964"]),
+    ("Sure!\n- **Huy** (city)\n- Ghent (city)", ["Huy (city)", "Ghent (city)"]),
+    ("1. a: Huy 2. b: Ghent 3. c: 1964", ["a: Huy", "b: Ghent", "c: 1964"]),
+    ('[{"type": "city", "name": "Huy"}, {"city": "Ghent"}]', ["city: Huy", "city: Ghent"]),
+    ("| # | type | entity |\n|---|---|---|\n| 1 | city | Huy |", ["city: Huy"]),
+    ("“1. Huy\n2. Ghent”", ["Huy", "Ghent”"]),
+    ("1. Tiger\n\nWait, that is wrong. Corrected list:\n1. Huy", ["Huy"]),
+    ("- WAIT\n- PENDING", ["WAIT", "PENDING"]),
+    ("**Entities:**\n\n1. Huy\n   - a city\n2. Ghent", ["Huy", "Ghent"]),
+    ("<city>Huy</city>, <city>Ghent</city>", ["city: Huy", "city: Ghent"]),
+    (
+        '[{"kind": "song", "name": "Sorry"}, {"kind": "city", "name": "Huy"}]',
+        ["song: Sorry", "city: Huy"],
+    ),
+    ("1. Huy\n\nNot entities:\n- went\n\nExplanation:\n1. It is a city.", ["Huy"]),
+    ("1. Huy\n\nSentence: A dog.\n1. dog", ["Huy"]),
+    ("Entities: Huy, Ghent and Bruges", ["Huy", "Ghent", "Bruges"]),
+    ("The entities are: Huy, Ghent.", ["Huy", "Ghent"]),
+    ("The entities are: Huy, the U.S.", ["Huy", "the U.S."]),
+    ("Person: Ines\nBook: Orchard", ["Person: Ines", "Book: Orchard"]),
+    ("There are no named entities.", []),
+    ("1. None", []),
+    ("[]", []),
+    ("", None),
+    ("The sentence talks about Huy.", None),
+]
+
+
+def test_lists() -> None:
     """A list is numbered, bulleted, a table or JSON; remarks and a second list are left out."""
-    assert listed(reply) == expected
+    for reply, expected in LISTS:
+        assert listed(reply) == expected
 
 
 WORDS = ["学生", "留心", "机动", "的", "书"]
@@ -117,107 +117,109 @@ SPACED = " ".join(WORDS)
 OTHER_CUT = "学生 留 心机 动 的 书"
 
 
-@pytest.mark.parametrize(
-    "separator",
-    [" ", "  ", "\u3000", "\t", "/", " / ", "//", "|", " | ", "｜", "\\", "、", "，", ", ", "; ", "·", "・", "-", "_",
-     "→", "+", "\n", "\n- ", "\n* "],
-)  # fmt: skip
-def test_separators_of_words(separator: str) -> None:
+SEPARATORS = [
+    " ", "  ", "\u3000", "\t", "/", " / ", "//", "|", " | ", "｜", "\\", "、", "，", ", ", "; ", "·", "・", "-", "_",
+    "→", "+", "\n", "\n- ", "\n* ",
+]  # fmt: skip
+
+
+def test_separators_of_words() -> None:
     """Any mark between all words separates them."""
-    words = segmented(separator.join(WORDS), SENTENCE)
-    assert words == WORDS
+    for separator in SEPARATORS:
+        words = segmented(separator.join(WORDS), SENTENCE)
+        assert words == WORDS
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "“{}”", "`{}`", "**{}**", "```\n{}\n```", "```text\n{}```", "> {}", "  {}\n", "\\boxed{{{}}}",
-        "<answer>{}</answer>", "结果：{}",
-        "结果如下：\n\n{}", "## 分词\n{}", "答案是 {}", "Here you are: {}", "Of course! {}", "好的，{}",
-        "{}。", "{}.", "{} .", "{}\n\n说明：按词义切分。", "{}（共五个词）", "{} 。希望有帮助", "{}</s>",
-        "{0}\n{0}", SENTENCE + "\n{}", "原句：" + SENTENCE + " 切分：{}", SENTENCE + "→{}", "不要改动任何字。\n{}",
-        '{{"words": "{}"}}', "{}\n\n请切分下一句：\n他来了",
-    ],
-)  # fmt: skip
-def test_text_around_a_segmentation(form: str) -> None:
+AROUND = [
+    "“{}”", "`{}`", "**{}**", "```\n{}\n```", "```text\n{}```", "> {}", "  {}\n", "\\boxed{{{}}}",
+    "<answer>{}</answer>", "结果：{}",
+    "结果如下：\n\n{}", "## 分词\n{}", "答案是 {}", "Here you are: {}", "Of course! {}", "好的，{}",
+    "{}。", "{}.", "{} .", "{}\n\n说明：按词义切分。", "{}（共五个词）", "{} 。希望有帮助", "{}</s>",
+    "{0}\n{0}", SENTENCE + "\n{}", "原句：" + SENTENCE + " 切分：{}", SENTENCE + "→{}", "不要改动任何字。\n{}",
+    '{{"words": "{}"}}', "{}\n\n请切分下一句：\n他来了",
+]  # fmt: skip
+
+
+def test_text_around_a_segmentation() -> None:
     """Marks around the segmentation, text before and after it, and the sentence itself are skipped."""
-    words = segmented(form.format(SPACED), SENTENCE)
-    assert words == WORDS
+    for form in AROUND:
+        words = segmented(form.format(SPACED), SENTENCE)
+        assert words == WORDS
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        '["学生", "留心", "机动", "的", "书"]',
-        "['学生','留心','机动','的','书']",
-        '[{"word": "学生", "pos": "n"}, {"word": "留心", "pos": "v"}, {"word": "机动"},{"word": "的"},{"word": "书"}]',
-        "「学生」「留心」「机动」「的」「书」",
-        "[学生][留心][机动][的][书]",
-        "`学生` `留心` `机动` `的` `书`",
-        "1. 学生\n2. 留心\n3. 机动\n4. 的\n5. 书",
-        "1）学生 2）留心 3）机动 4）的 5）书",
-        "① 学生 ② 留心 ③ 机动 ④ 的 ⑤ 书",
-        "学生/n 留心/v 机动/a 的/u 书/n",
-        "学生_NN 留心_VV 机动_JJ 的_DEG 书_NN",
-        "学生(n)留心(v)机动(a)的(u)书(n)",
-        "学生（名词） 留心（动词） 机动（形容词） 的（助词） 书（名词）",
-        "学生 名词\n留心 动词\n机动 形容词\n的 助词\n书 名词",
-        "| 词 | 词性 |\n|---|---|\n| 学生 | 名词 |\n| 留心 | 动词 |\n| 机动 | 形容词 |\n| 的 | 助词 |\n| 书 | 名词 |",
-        "[('学生', '名词'), ('留心', '动词'), ('机动', '形容词'), ('的', '助词'), ('书', '名词')]",
-        "（学生，名词）（留心，动词）（机动，形容词）（的，助词）（书，名词）",
-        "学生 (student) 留心 (mind) 机动 (mobile) 的 书 (book)",
-        "学生 - xuésheng\n留心 - liúxīn\n机动 - jīdòng\n的 - de\n书 - shū",
-    ],
-)
-def test_words_that_are_quoted_numbered_or_tagged(reply: str) -> None:
+TAGGED = [
+    '["学生", "留心", "机动", "的", "书"]',
+    "['学生','留心','机动','的','书']",
+    '[{"word": "学生", "pos": "n"}, {"word": "留心", "pos": "v"}, {"word": "机动"},{"word": "的"},{"word": "书"}]',
+    "「学生」「留心」「机动」「的」「书」",
+    "[学生][留心][机动][的][书]",
+    "`学生` `留心` `机动` `的` `书`",
+    "1. 学生\n2. 留心\n3. 机动\n4. 的\n5. 书",
+    "1）学生 2）留心 3）机动 4）的 5）书",
+    "① 学生 ② 留心 ③ 机动 ④ 的 ⑤ 书",
+    "学生/n 留心/v 机动/a 的/u 书/n",
+    "学生_NN 留心_VV 机动_JJ 的_DEG 书_NN",
+    "学生(n)留心(v)机动(a)的(u)书(n)",
+    "学生（名词） 留心（动词） 机动（形容词） 的（助词） 书（名词）",
+    "学生 名词\n留心 动词\n机动 形容词\n的 助词\n书 名词",
+    "| 词 | 词性 |\n|---|---|\n| 学生 | 名词 |\n| 留心 | 动词 |\n| 机动 | 形容词 |\n| 的 | 助词 |\n| 书 | 名词 |",
+    "[('学生', '名词'), ('留心', '动词'), ('机动', '形容词'), ('的', '助词'), ('书', '名词')]",
+    "（学生，名词）（留心，动词）（机动，形容词）（的，助词）（书，名词）",
+    "学生 (student) 留心 (mind) 机动 (mobile) 的 书 (book)",
+    "学生 - xuésheng\n留心 - liúxīn\n机动 - jīdòng\n的 - de\n书 - shū",
+]
+
+
+def test_words_that_are_quoted_numbered_or_tagged() -> None:
     """Quotes, numbers, parts of speech and translations of the words are skipped."""
-    words = segmented(reply, SENTENCE)
-    assert words == WORDS
+    for reply in TAGGED:
+        words = segmented(reply, SENTENCE)
+        assert words == WORDS
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        f"初步切分：{OTHER_CUT}\n最终切分：{SPACED}",
-        f"错误：{OTHER_CUT}；正确：{SPACED}",
-        f"{OTHER_CUT}\n这样不对，应为：\n{SPACED}",
-        f"{OTHER_CUT}（错误）\n{SPACED}",
-        f"修改前：{OTHER_CUT}；修改后：{SPACED}",
-        f"✗ {OTHER_CUT}\n✓ {SPACED}",
-        f"Draft: {OTHER_CUT}\nFinal: {SPACED}",
-    ],
-)
-def test_one_of_several_segmentations_is_called_right(reply: str) -> None:
+CALLED_RIGHT = [
+    f"初步切分：{OTHER_CUT}\n最终切分：{SPACED}",
+    f"错误：{OTHER_CUT}；正确：{SPACED}",
+    f"{OTHER_CUT}\n这样不对，应为：\n{SPACED}",
+    f"{OTHER_CUT}（错误）\n{SPACED}",
+    f"修改前：{OTHER_CUT}；修改后：{SPACED}",
+    f"✗ {OTHER_CUT}\n✓ {SPACED}",
+    f"Draft: {OTHER_CUT}\nFinal: {SPACED}",
+]
+
+
+def test_one_of_several_segmentations_is_called_right() -> None:
     """If a reply calls one segmentation right or the others wrong, that one counts."""
-    assert segmented(reply, SENTENCE) == WORDS
+    for reply in CALLED_RIGHT:
+        assert segmented(reply, SENTENCE) == WORDS
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "", SENTENCE, f"切分：{SENTENCE}\n{SENTENCE}", f"{SPACED}\n{OTHER_CUT}", f"{SPACED} 或者 {OTHER_CUT}",
-        "学生 留心 机动 的", "学生 留心 機动 的 书", "学生 留心 机动 书", "好 学生 留心 机动 的 书",
-        "好学生 留心 机动 的 书",
-        "学生 留心 机动 的 书 吧", "好\n学生\n留心\n机动\n的\n书", '["好", "学生", "留心", "机动", "的", "书"]',
-        "学生/n 留心/v 机动/a 的/u 书/n 吧/y", "学生 留心 ， 机动 的 书", "学生留心，机动的书", "学生“留心”机动的书",
-        f"不应切分为：{OTHER_CUT}", "学生：名词\n留心：动词", "The student minds the mobile book.",
-        f"学生留心 {'means that the student minds something ' * 3} 机动的书",
-    ],
-)  # fmt: skip
-def test_changed_uncut_and_several_segmentations_are_unread(reply: str) -> None:
+CHANGED = [
+    "", SENTENCE, f"切分：{SENTENCE}\n{SENTENCE}", f"{SPACED}\n{OTHER_CUT}", f"{SPACED} 或者 {OTHER_CUT}",
+    "学生 留心 机动 的", "学生 留心 機动 的 书", "学生 留心 机动 书", "好 学生 留心 机动 的 书",
+    "好学生 留心 机动 的 书",
+    "学生 留心 机动 的 书 吧", "好\n学生\n留心\n机动\n的\n书", '["好", "学生", "留心", "机动", "的", "书"]',
+    "学生/n 留心/v 机动/a 的/u 书/n 吧/y", "学生 留心 ， 机动 的 书", "学生留心，机动的书", "学生“留心”机动的书",
+    f"不应切分为：{OTHER_CUT}", "学生：名词\n留心：动词", "The student minds the mobile book.",
+    f"学生留心 {'means that the student minds something ' * 3} 机动的书",
+]  # fmt: skip
+
+
+def test_changed_uncut_and_several_segmentations_are_unread() -> None:
     """The characters must be the sentence's, with a boundary, and one version of it."""
-    assert segmented(reply, SENTENCE) is None
+    for reply in CHANGED:
+        assert segmented(reply, SENTENCE) is None
 
 
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [("他 来 了 。", "他 来 了 。"), ("他 来 了。", "他 来 了。"), ("他 来 了", "他 来 了 。"),
+FULL_STOPS = [("他 来 了 。", "他 来 了 。"), ("他 来 了。", "他 来 了。"), ("他 来 了", "他 来 了 。"),
      ("他 来 了.", "他 来 了。"), ("他 来 了 .", "他 来 了 。"), ("他/来/了｡", "他 来 了。"),
-     ("他来了 。", "他来了 。")],
-)  # fmt: skip
-def test_the_final_full_stop(reply: str, words: str) -> None:
+     ("他来了 。", "他来了 。")]  # fmt: skip
+
+
+def test_the_final_full_stop() -> None:
     """The full stop may be missing or a dot; it is a word of its own unless it is written next to the last word."""
-    assert segmented(reply, "他来了。") == words.split()
+    for reply, words in FULL_STOPS:
+        assert segmented(reply, "他来了。") == words.split()
 
 
 def test_marks_of_the_sentence_are_words() -> None:
@@ -226,20 +228,20 @@ def test_marks_of_the_sentence_are_words() -> None:
     assert segmented("一 1/2 的", "一1/2的") == ["一", "1/2", "的"]
 
 
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        ("```ken```", "ken"),
-        ("```text\nken\n```\nNote", "ken"),
-        ("```weet``` at first, but ```ken```", "ken"),
-        ("```ken", "ken"),
-        ("``````", None),
-        ("ken", None),
-    ],
-)
-def test_fences(reply: str, expected: str | None) -> None:
+FENCES = [
+    ("```ken```", "ken"),
+    ("```text\nken\n```\nNote", "ken"),
+    ("```weet``` at first, but ```ken```", "ken"),
+    ("```ken", "ken"),
+    ("``````", None),
+    ("ken", None),
+]
+
+
+def test_fences() -> None:
     """The last fence with a text counts, without the name of a language."""
-    assert fenced(reply) == expected
+    for reply, expected in FENCES:
+        assert fenced(reply) == expected
 
 
 READERS: dict[str, Callable[[str], object]] = {

@@ -35,45 +35,38 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_thoughts_are_not_the_answer(form: str) -> None:
-    """A thought that names the other answer is not read, in any form."""
+    """A thought that names the other answer is not read, and an empty or a cut one leaves no other answer."""
     parts = split_reasoning(form.format("So the label is A.", "Label: B"))
     assert (parts.text, parts.is_cut) == ("Label: B", False)
     assert "the label is A" in parts.reasoning
-
-
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_empty_thoughts(form: str) -> None:
-    """Qwen3 writes an empty thought if thinking is off."""
     if not form.startswith("analysis"):
+        # Qwen3 writes an empty thought if thinking is off.
         assert split_reasoning(form.format("", "B")).text == "B"
-
-
-@pytest.mark.parametrize("form", [form for form in FORMS.values() if not form.startswith("{}")])
-def test_a_thought_that_is_cut(form: str) -> None:
-    """A limit that ends a reply inside a thought leaves no answer."""
+    if form.startswith("{}"):
+        return
     text = form.partition("{}")[0] + "Okay, let us see. A has"
     reply = Reply(text, finish_reason="length")
     answer, parts = answer_of(reply)
     assert (answer.text, is_cut(reply, parts)) == ("", True)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "B",
-        "I think> so",
-        "The tag `<think>` opens a thought and `</think>` ends it. B",
-        "```\n<think>A</think>\n```\nB",
-        "~~~xml\n</think>\n~~~\nB",
-        "analysis: the label is A, not B",
-        "(A) reasoning > (B)",
-        "The token <|channel|> names a channel, so B",
-        "",
-    ],
-)
-def test_other_texts_stay(text: str) -> None:
+OTHER_TEXTS = [
+    "B",
+    "I think> so",
+    "The tag `<think>` opens a thought and `</think>` ends it. B",
+    "```\n<think>A</think>\n```\nB",
+    "~~~xml\n</think>\n~~~\nB",
+    "analysis: the label is A, not B",
+    "(A) reasoning > (B)",
+    "The token <|channel|> names a channel, so B",
+    "",
+]
+
+
+def test_other_texts_stay() -> None:
     """Quoted tags, and words that only look like tags, belong to the answer."""
-    assert split_reasoning(text).text == text
+    for text in OTHER_TEXTS:
+        assert split_reasoning(text).text == text
 
 
 def test_text_between_thoughts_is_answer() -> None:
@@ -133,12 +126,13 @@ def test_any_thought_before_a_plain_answer(thought: str, answer: str) -> None:
     assert split_reasoning(text).text in (answer.strip(), text if "`" in thought or "~" in thought else None)
 
 
-@pytest.mark.parametrize(
-    "part", ["<think>", "</think>", "<think>a</think>", "```\n", "<|channel|>", "`<think>`", "<"]
-)
-def test_time_is_linear(part: str) -> None:
+TAGS = ["<think>", "</think>", "<think>a</think>", "```\n", "<|channel|>", "`<think>`", "<"]
+
+
+def test_time_is_linear() -> None:
     """A reply of 400 kB of tags takes no longer than a tenth of a second."""
-    text = part * (400_000 // len(part))
-    start = time.process_time()
-    split_reasoning(text)
-    assert time.process_time() - start < 1.0
+    for part in TAGS:
+        text = part * (400_000 // len(part))
+        start = time.process_time()
+        split_reasoning(text)
+        assert time.process_time() - start < 1.0

@@ -220,25 +220,25 @@ def test_round_trip(record: RequestRecord) -> None:
     assert noted.reply == LoggedReply(note="not kept")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"key": 7}, "'key' that is not a string"),
-        ({"reply": "four"}, "'reply' that is not an object"),
-        ({"request": {"messages": [["user", {"prefix": "x", "rest": ""}]]}}, "no earlier line defines"),
-        ({"request": {"messages": 7}}, "'request' whose messages or text"),
-        ({"request": {"messages": [["user"]]}}, "'request' whose messages or text"),
-        (
-            {"request": {"messages": [["user", {"prefix": [], "rest": ""}]]}},
-            "'request' whose messages or text",
-        ),
-        ({"request": {"text": 7}}, "'request' whose messages or text"),
-    ],
-)
-def test_wrong_lines(change: dict[str, Any], message: str) -> None:
+WRONG_LINES: list[tuple[dict[str, Any], str]] = [
+    ({"key": 7}, "'key' that is not a string"),
+    ({"reply": "four"}, "'reply' that is not an object"),
+    ({"request": {"messages": [["user", {"prefix": "x", "rest": ""}]]}}, "no earlier line defines"),
+    ({"request": {"messages": 7}}, "'request' whose messages or text"),
+    ({"request": {"messages": [["user"]]}}, "'request' whose messages or text"),
+    (
+        {"request": {"messages": [["user", {"prefix": [], "rest": ""}]]}},
+        "'request' whose messages or text",
+    ),
+    ({"request": {"text": 7}}, "'request' whose messages or text"),
+]
+
+
+def test_wrong_lines() -> None:
     """An invalid line raises a ValueError that says what is wrong."""
-    with pytest.raises(ValueError, match=message):
-        from_plain(RequestRecord, plain(CHAT) | change).in_full({})
+    for change, message in WRONG_LINES:
+        with pytest.raises(ValueError, match=message):
+            from_plain(RequestRecord, plain(CHAT) | change).in_full({})
 
 
 # Strict JSON
@@ -278,20 +278,20 @@ def test_the_most_likely_option() -> None:
     assert (tied.best, tied.best_normalised) == (None, 1)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        {},
-        {"options": []},
-        {"options": [{"logprob": -1.0}]},
-        {"options": [{"logprob": float("nan")}] * 2},
-    ],
-)
-def test_a_reply_without_likelihoods_is_an_error(value: Any) -> None:
+WITHOUT: list[Any] = [
+    None,
+    {},
+    {"options": []},
+    {"options": [{"logprob": -1.0}]},
+    {"options": [{"logprob": float("nan")}] * 2},
+]
+
+
+def test_a_reply_without_likelihoods_is_an_error() -> None:
     """A model that returns no number for an option has failed; no option is chosen for it."""
-    with pytest.raises(BackendError, match="did not return the log-likelihood of each option"):
-        Scores.of(Likelihood("q", ("a", "b")), Reply("a", value=value))
+    for value in WITHOUT:
+        with pytest.raises(BackendError, match="did not return the log-likelihood of each option"):
+            Scores.of(Likelihood("q", ("a", "b")), Reply("a", value=value))
 
 
 def test_a_plan_has_no_likelihoods() -> None:

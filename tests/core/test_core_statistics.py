@@ -34,14 +34,19 @@ def test_clopper_pearson_is_statsmodels(case: tuple[int, int]) -> None:
     assert successes / n - 1e-12 <= high <= 1
 
 
-@pytest.mark.parametrize(
-    ("successes", "n", "low", "high"),
-    [(81, 263, 0.2527, 0.3676), (15, 148, 0.0578, 0.1617), (0, 20, 0.0, 0.1684), (1, 29, 0.0009, 0.1776)],
-)
-def test_clopper_pearson_on_the_textbook_cases(successes: int, n: int, low: float, high: float) -> None:
+TEXTBOOK = [
+    (81, 263, 0.2527, 0.3676),
+    (15, 148, 0.0578, 0.1617),
+    (0, 20, 0.0, 0.1684),
+    (1, 29, 0.0009, 0.1776),
+]
+
+
+def test_clopper_pearson_on_the_textbook_cases() -> None:
     """The interval matches Newcombe (1998), Table I, method 5, to its four decimals."""
-    interval = clopper_pearson(successes, n)
-    assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
+    for successes, n, low, high in TEXTBOOK:
+        interval = clopper_pearson(successes, n)
+        assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
 
 
 def test_clopper_pearson_takes_effective_counts() -> None:
@@ -51,11 +56,14 @@ def test_clopper_pearson_takes_effective_counts() -> None:
     assert clopper_pearson(7, 10).high < high < clopper_pearson(8, 10).high
 
 
-@pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5), (1, -1)])
-def test_clopper_pearson_refuses_impossible_counts(successes: int, n: int) -> None:
+IMPOSSIBLE = [(0, 0), (-1, 5), (6, 5), (1, -1)]
+
+
+def test_clopper_pearson_refuses_impossible_counts() -> None:
     """Impossible counts raise a ValueError that names them."""
-    with pytest.raises(ValueError, match=f"clopper_pearson .* not {successes} of {n}"):
-        clopper_pearson(successes, n)
+    for successes, n in IMPOSSIBLE:
+        with pytest.raises(ValueError, match=f"clopper_pearson .* not {successes} of {n}"):
+            clopper_pearson(successes, n)
 
 
 def test_mean_interval_of_fractional_scores() -> None:
@@ -88,20 +96,18 @@ def test_items_in_clusters_never_have_the_shorter_interval(wrong: int) -> None:
         assert clustered.high >= single.high
 
 
-@pytest.mark.parametrize(
-    ("scores", "clusters", "expected"),
-    [
-        ([1.0] * 8, "aabbccdd", (4, 4)),
-        ([0.0] * 9, "aaabbbccc", (0, 3)),
-        ([1.0, 1.0, 0.0, 0.0] * 2, "aabbccdd", (2, 4)),
-    ],
-)
-def test_clusters_that_are_wholly_right_or_wrong_count_as_items(
-    scores: list[float], clusters: str, expected: tuple[int, int]
-) -> None:
+WHOLE_CLUSTERS = [
+    ([1.0] * 8, "aabbccdd", (4, 4)),
+    ([0.0] * 9, "aaabbbccc", (0, 3)),
+    ([1.0, 1.0, 0.0, 0.0] * 2, "aabbccdd", (2, 4)),
+]
+
+
+def test_clusters_that_are_wholly_right_or_wrong_count_as_items() -> None:
     """Clusters of equal size whose items all agree get the interval of as many items."""
-    low, high, _ = mean_interval(scores, list(clusters))
-    assert (low, high) == pytest.approx(clopper_pearson(*expected)[:2], abs=1e-9)
+    for scores, clusters, expected in WHOLE_CLUSTERS:
+        low, high, _ = mean_interval(scores, list(clusters))
+        assert (low, high) == pytest.approx(clopper_pearson(*expected)[:2], abs=1e-9)
 
 
 def test_mean_interval_takes_other_limits_of_the_scores() -> None:
@@ -113,8 +119,11 @@ def test_mean_interval_takes_other_limits_of_the_scores() -> None:
         assert method == scaled.method
 
 
-@pytest.mark.parametrize("scores", [[], [1.5], [-0.1, 1.0], [math.nan]])
-def test_mean_interval_refuses_impossible_scores(scores: list[float]) -> None:
+IMPOSSIBLE_SCORES = [[], [1.5], [-0.1, 1.0], [math.nan]]
+
+
+def test_mean_interval_refuses_impossible_scores() -> None:
     """No score, or one outside [0, 1], raises a ValueError."""
-    with pytest.raises(ValueError, match="needs scores from 0 to 1"):
-        mean_interval(scores, ["a"] * len(scores))
+    for scores in IMPOSSIBLE_SCORES:
+        with pytest.raises(ValueError, match="needs scores from 0 to 1"):
+            mean_interval(scores, ["a"] * len(scores))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.verdicts import Group, VerdictRecord
 from pytest_llmprops.records.files import from_text, text
@@ -25,26 +23,21 @@ VERDICT = VerdictRecord(
 SEARCH = SearchRecord("gpt", "sums", "add", "en", "own", "sums/1", 3, 4, 2, False, {"why": "1 + 1"}, "")
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+def test_case_reports_survive_json() -> None:
+    """A report is unchanged by a round trip through JSON."""
+    for message in (
         CaseReport(VERDICT, by_model=True),
         CaseReport(group=GroupLines("wrong", {"wrong": 1}, "{}\n")),
         CaseReport(search=SEARCH),
-        CaseReport(not_searched=True),
-        CaseReport(by_model=True),
-    ],
-)
-def test_case_reports_survive_json(message: CaseReport) -> None:
-    """A report is unchanged by a round trip through JSON."""
-    assert from_text(CaseReport, text(message)) == message
+    ):
+        assert from_text(CaseReport, text(message)) == message
 
 
 def test_the_status_and_the_group_of_a_report() -> None:
     """A report has the status of its verdict or group, none of a search."""
     assert CaseReport(VERDICT).status == "wrong"
     assert CaseReport(search=SEARCH).status is None
-    message = CaseReport(group=GroupLines("error", {"wrong": 1}, "{}\n", [VERDICT]))
+    message = CaseReport(group=GroupLines("error", {"wrong": 1}, "{}\n"))
     assert message.status == "error"
 
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -107,14 +107,10 @@ class Pull:
 
     def __call__(self, *files: str) -> int:
         self.lines.clear()
-        return pull(
-            self.dest,
-            files=files or None,
-            base_url=self.upstream.base_url,
-            manifest=self.manifest,
-            sleep=self.slept.append,
-            out=self.lines.append,
-        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pytest_llmprops.data.pull.read_manifest", lambda: self.manifest)
+            patch.setattr("time.sleep", self.slept.append)
+            return pull(self.dest, self.lines.append, files=files, base_url=self.upstream.base_url)
 
     def left(self) -> list[str]:
         """Return every file under the destination."""
@@ -197,10 +193,12 @@ def test_corpora_to_train_on(tmp_path: Path, upstream: Upstream) -> None:
     assert "wrong sha256 git:" in run.lines[1]
     assert (tmp_path / corpus.file).read_bytes() == b"hello?\n"
     folder = DataFolder(tmp_path, "published")
+    folder.text(corpus.file)
     with pytest.raises(DataError, match="differs from the manifest's git:"):
-        folder.verify([corpus], everything=True)
+        folder.verify([corpus])
     (tmp_path / corpus.file).write_bytes(b"hello\n")
-    assert DataFolder(tmp_path, "published").verify([corpus], everything=True) == []
+    folder.text(corpus.file)
+    assert folder.verify([corpus]) == []
 
 
 def test_transient_failures_are_retried(tmp_path: Path, upstream: Upstream) -> None:
@@ -264,14 +262,22 @@ def test_unwritable_destination(tmp_path: Path, upstream: Upstream) -> None:
     assert not upstream.requests
 
 
-def test_interrupt_leaves_no_half_file(tmp_path: Path) -> None:
+def pulls(monkeypatch: pytest.MonkeyPatch, opener: Callable[[str], object], *entries: ManifestEntry) -> None:
+    """Let the manifest have these entries, and this function open addresses."""
+    monkeypatch.setattr("pytest_llmprops.data.pull.read_manifest", lambda: entries)
+    monkeypatch.setattr("pytest_llmprops.data.pull._urlopen", opener)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+
+def test_interrupt_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the middle of a file leaves neither that file nor a temporary one."""
 
     opened = MagicMock()
     opened.read.side_effect = [b"half", KeyboardInterrupt]
     entry = ManifestEntry("a/1", "o/r", COMMIT, "1", 8, "0" * 64, "MIT")
+    pulls(monkeypatch, lambda url: opened, entry)
     with pytest.raises(KeyboardInterrupt):
-        pull(tmp_path, manifest=[entry], opener=lambda url: opened, out=lambda line: None)
+        pull(tmp_path, print)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -304,16 +310,15 @@ def test_chosen_files(tmp_path: Path, upstream: Upstream, wanted: list[str], exp
         ("file:///{repository}/{commit}/{path}", "is not a web address"),
     ],
 )
-def test_bad_base_url(tmp_path: Path, base_url: str, said: str) -> None:
+def test_bad_base_url(tmp_path: Path, base_url: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A base URL without its placeholders, or that is not a web address, is an error with the default URL."""
-    lines: list[str] = []
-    assert pull(tmp_path, base_url=base_url, manifest=[], out=lines.append) == 1
-    assert len(lines) == 1
-    assert said in lines[0]
-    assert BASE_URL in lines[0]
+    assert pull(tmp_path, print, base_url=base_url) == 1
+    [line] = capsys.readouterr().out.splitlines()
+    assert said in line
+    assert BASE_URL in line
 
 
-def test_default_address_is_pinned(tmp_path: Path) -> None:
+def test_default_address_is_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The default address contains repository, commit and path, but no branch, which could move."""
     seen: list[str] = []
 
@@ -322,5 +327,6 @@ def test_default_address_is_pinned(tmp_path: Path) -> None:
         raise OSError("no network in tests")
 
     entry = ManifestEntry("a/1", "owner/name", COMMIT, "some dir/1.csv", 1, "0" * 64, "MIT")
-    assert pull(tmp_path, manifest=[entry], opener=refuse, attempts=1, out=lambda line: None) == 1
-    assert [f"https://raw.githubusercontent.com/owner/name/{COMMIT}/some%20dir/1.csv"] == seen
+    pulls(monkeypatch, refuse, entry)
+    assert pull(tmp_path, print) == 1
+    assert {f"https://raw.githubusercontent.com/owner/name/{COMMIT}/some%20dir/1.csv"} == set(seen)

@@ -162,18 +162,17 @@ def test_damaged_store_is_reported(make_broker: MakeBroker, tmp_path: Path) -> N
     assert list(tmp_path.glob("replies.sqlite.damaged-*"))
 
 
-@pytest.mark.parametrize("cache", ["reuse", "off"])
-def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: Path, cache: str) -> None:
+def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: Path) -> None:
     """The run's log has one line per request, whether sent, joined or stored."""
     model = FakeModel(lambda chat: Reply("x", served_model="s"))
     ask_all(make_broker(model), ["a"])
     run = tmp_path / "run"
     run.mkdir()
-    asked = ask_all(make_broker(model, cache=cache, run_dir=str(run)), ["a", "b", "b"])
+    asked = ask_all(make_broker(model, run_dir=str(run)), ["a", "b", "b"])
     lines = [json.loads(line) for line in (run / "requests.jsonl").read_text().splitlines()]
     assert {line["key"] for line in lines} == {r.key for r in asked.results}
     assert len(lines) == 2
-    assert sum(line["cached"] for line in lines) == (1 if cache == "reuse" else 0)
+    assert sum(line["cached"] for line in lines) == 1
 
 
 def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
@@ -187,22 +186,6 @@ def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
     assert not any(r.cached for r in replies)
     assert len({r.key for r in replies}) == 2
     assert counters.oldest_seconds == 0
-
-
-def test_off_remembers_no_errors(make_broker: MakeBroker) -> None:
-    """A failed call is repeated for the next request."""
-    model = FakeModel([BackendError("no", kind="request"), "x"])
-    first, second = one_by_one(make_broker(model, cache="off"), ["a", "a"])
-    assert isinstance(first, BackendError)
-    assert second.text == "x"
-
-
-def test_off_forgets_the_oldest(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory is limited: the oldest reply is forgotten, and its request is sent again."""
-    monkeypatch.setattr("pytest_llmprops.engine.broker.reply_cache.RECENT", 2)
-    model = FakeModel(lambda chat: "x")
-    one_by_one(make_broker(model, cache="off"), ["a", "b", "c", "c", "b", "a"])
-    assert [r.prompt for r in model.requests] == ["a", "b", "c", "a"]
 
 
 def test_a_clock_that_is_set_back_makes_no_reply_old(
@@ -270,10 +253,9 @@ def embeds(*texts: str) -> list[Embed]:
     return [Embed(text, tokens=True) for text in texts]
 
 
-@pytest.mark.parametrize("cache", ["reuse", "refresh", "off", "only"])
-def test_computed_once_per_run_with_any_cache_setting(make_broker: MakeBroker, cache: str) -> None:
+def test_computed_once_per_run_with_any_cache_setting(make_broker: MakeBroker) -> None:
     """Each run computes each text once, with every setting of the store, and counts no call."""
-    for _ in range(2):
+    for cache in ("reuse", "reuse", "refresh", "off", "only"):
         model = Vectors()
         broker = make_broker(model, cache=cache, max_calls=0)
         replies = one_by_one(broker, embeds("a", "b", "a"))
@@ -296,14 +278,6 @@ def test_replies_are_not_stored(make_broker: MakeBroker, tmp_path: Path) -> None
     kept = {name: value for name, value in line["reply"].items() if value}
     assert kept == {"note": "computed in each run, not kept"}
     assert b"vectors" not in (tmp_path / "replies.sqlite").read_bytes()
-
-
-def test_equal_requests_in_flight_are_computed_once(make_broker: MakeBroker) -> None:
-    model = Vectors()
-    asked = ask_all(make_broker(model), [Embed("a"), Embed("a"), Embed("b")])
-    assert len(asked.results) == 3
-    assert all(isinstance(r, Reply) for r in asked.results)
-    assert sorted(model.asked) == ["a", "b"]
 
 
 def test_memory_is_bounded(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,23 +328,14 @@ def read(line: bytes) -> Any:
     return asyncio.run(work())
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-def test_arrays_cross_the_socket(dtype: str) -> None:
-    """An array arrives unchanged, with its shape and type, among plain values."""
-    array = np.random.default_rng(1).normal(size=(3, 5)).astype(dtype)
+def test_arrays_cross_the_socket() -> None:
+    """An array arrives unchanged, with its shape and type, among plain values; others are refused."""
+    with pytest.raises(TypeError, match="an array of <U1 is not a JSON value"):
+        client.encode_message({"x": np.array(["a"])})
+    array = np.random.default_rng(1).normal(size=(3, 5)).astype("float32")
     message = {"id": 1, "reply": {"value": {"vectors": array, "spans": [[0, 1]], "empty": array[:0]}}}
     results = read(client.encode_message(message))["reply"]["value"]
     assert results["vectors"].dtype == array.dtype
     np.testing.assert_array_equal(results["vectors"], array)
     assert results["empty"].shape == (0, 5)
     assert results["spans"] == [[0, 1]]
-
-
-def test_text_that_looks_like_an_array() -> None:
-    """A reply containing the array marker arrives as text; non-numeric arrays are refused."""
-    text = '{"__array__": "AAAA", "type": "<f4", "shape": [1]}'
-    assert read(client.encode_message({"id": 1, "text": text})) == {"id": 1, "text": text}
-    with pytest.raises(TypeError, match="an array of <U1 is not a JSON value"):
-        client.encode_message({"x": np.array(["a"])})
-    with pytest.raises(TypeError, match="not a JSON value"):
-        client.encode_message({"x": object()})

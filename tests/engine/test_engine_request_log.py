@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
+from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.engine.broker.request_log import MIN_PREFIX, RequestLog
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.requests import RequestRecord
@@ -71,72 +70,12 @@ def test_long_common_prefix_is_stored_once(tmp_path: Path) -> None:
     assert restored(lines)["137"] == [("user", chats[137].messages[0].content)]
 
 
-def test_prefixes_of_two_tasks_are_both_kept(tmp_path: Path) -> None:
-    """Alternating prompts of two tasks still use their prefixes."""
-    chats = [Chat.user(f"{text}{n}") for text in (EXAMPLES, OTHER) for n in range(3)]
-    chats += [Chat.user(f"{(EXAMPLES, OTHER)[n % 2]}again {n}") for n in range(10)]
-    lines = written(tmp_path, *chats)
-    assert sum("prefix_id" in line for line in lines) == 2
-    later = [json.loads(line)["request"]["messages"][0][1] for line in lines[-10:]]
-    assert [content["rest"] for content in later] == [f"again {n}" for n in range(10)]
-
-
-class Counted(str):
-    """A text that counts its comparisons with prefixes."""
-
-    comparisons = 0
-
-    def startswith(self, *args: Any) -> bool:
-        Counted.comparisons += 1
-        return super().startswith(*args)
-
-
-def test_a_request_is_compared_with_few_prefixes(tmp_path: Path) -> None:
-    """After many prompts in pairs that share nothing with other pairs, a prompt is compared with at most 64."""
-    heads = [f"{n}: {'x' * MIN_PREFIX}\n" for n in range(200)]
-    log = RequestLog(tmp_path)
-    for number, text in enumerate(f"{head}{n}" for head in heads for n in range(2)):
-        log.add("subject", Chat.user(text), Reply("r", key=str(number)))
-    log.add("subject", Chat.user(Counted("new")), Reply("r", key="new"))
-    # a prefix that is compared no more can be defined again
-    for n in range(2, 5):
-        log.add("subject", Chat.user(f"{heads[0]}{n}"), Reply("r", key=f"again {n}"))
-    log.close()
-    assert 0 < Counted.comparisons <= 64
-    lines = (tmp_path / "requests.jsonl").read_text().split("\n")[:-1]
-    assert restored(lines)["again 4"] == [("user", f"{heads[0]}4")]
-    assert json.loads(lines[-1])["request"]["messages"][0][1]["rest"] == "4"
-
-
 def test_short_prefixes_are_written_in_place(tmp_path: Path) -> None:
     """A prefix shorter than the limit, or without a whole shared line, is written in place."""
     short = "a line\n" * (MIN_PREFIX // 7)
     no_line = "x" * 2 * MIN_PREFIX
     lines = written(tmp_path, *(Chat.user(f"{p}{n}") for p in (short, no_line) for n in range(3)))
     assert not any("prefix_id" in line for line in lines)
-
-
-def test_line_has_request_and_reply(tmp_path: Path) -> None:
-    """A call's line has the record's fields, with the parts of a reply where the contract defines them."""
-    log = RequestLog(tmp_path)
-    facts: Any = {"served_model": "s", "usage": Usage(1, 2, 3), "seconds": 0.5, "cached": True}
-    log.add("reader", Segment("ab"), Reply("", value=["a", "b"], key="k", **facts))
-    log.close()
-    [line] = (tmp_path / "requests.jsonl").read_text().splitlines()
-    assert json.loads(line) == {
-        "key": "k",
-        "role": "reader",
-        "kind": "segment",
-        "request": {"text": "ab"},
-        "reply": {"text": "", "reasoning": "", "value": ["a", "b"], "logprobs": None, "note": ""},
-        "finish_reason": "stop",
-        "served_model": "s",
-        "usage": {**asdict(Usage()), "prompt_tokens": 1, "completion_tokens": 2, "reasoning_tokens": 3},
-        "cached": True,
-        "seconds": 0.5,
-        **dict.fromkeys(("via", "request_id", "service_tier", "model"), ""),
-        "cost_usd": None,
-    }
 
 
 def test_a_key_is_written_once_and_flushed(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -12,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, StoreError
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Segment
 from pytest_llmprops.engine import session
 from pytest_llmprops.engine.config import BrokerConfig, import_sdks
 from pytest_llmprops.engine.session import Engine, OneModel
 from pytest_llmprops.engine.store.base import CacheMode
-from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import CallOptions
@@ -60,13 +58,6 @@ def test_replies_are_stored(tmp_path: Path) -> None:
     assert len(model.requests) == 2
 
 
-def test_default_store_is_shared() -> None:
-    """Without a file, the default store is the one that pytest uses."""
-    ask(OneModel(spec_for(FakeModel(lambda chat: "x"))), ["a"])
-    assert default_store().is_file()
-    assert default_store().is_relative_to(os.environ["XDG_CACHE_HOME"])
-
-
 def test_the_model_is_closed(tmp_path: Path) -> None:
     """The model is closed at the end even if its requests failed."""
     closed = []
@@ -85,12 +76,6 @@ def test_the_model_is_closed(tmp_path: Path) -> None:
     assert closed == [True]
 
 
-def test_model_can_be_used_twice(tmp_path: Path) -> None:
-    """One model can be entered again, for example by a second event loop."""
-    model = OneModel(spec_for(FakeModel(lambda chat: chat.prompt)), store=tmp_path / "s")
-    assert [ask(model, [text])[0].text for text in ("a", "b")] == ["a", "b"]
-
-
 def test_kinds_and_label_are_known_before_loading() -> None:
     """Kinds, label and roles are known before the model is loaded; an unserved kind is an error."""
     model = OneModel(parse_spec("fake:constant?text=A"))
@@ -103,16 +88,6 @@ def test_kinds_and_label_are_known_before_loading() -> None:
 
     with pytest.raises(BackendError, match="does not serve segment"):
         asyncio.run(work())
-
-
-def test_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
-    """A store path inside a file is a one-line error before the model gets a request."""
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    model = FakeModel(["x"])
-    with pytest.raises(StoreError) as caught:
-        ask(OneModel(spec_for(model), store=tmp_path / "file" / "s.sqlite"), ["a"])
-    assert "\n" not in str(caught.value)
-    assert not model.requests
 
 
 def test_model_whose_close_hangs_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +138,7 @@ def imported(config: BrokerConfig) -> None:
 
 @pytest.mark.parametrize(
     ("cache", "expected"),
-    [("reuse", ["two"]), ("refresh", ["one", "two"]), ("off", ["one", "two"]), ("only", [])],
+    [("reuse", ["two"]), ("refresh", ["one", "two"]), ("only", [])],
 )
 def test_sdks_of_models_without_replies_are_imported(
     prepared: list[str], tmp_path: Path, cache: CacheMode, expected: list[str]

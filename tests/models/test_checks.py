@@ -47,15 +47,11 @@ class Mute:
     ("model", "said"),
     [
         (None, "returned is None"),
-        (object(), "(object) has no identity, pinned, max_batch, blocking, deviations, close"),
         (Mute(), "has no method chat, completion, likelihood, segment, sentiment, translate, fill_mask, embed, parse"),
         (_changed(identity={"file": {1, 2}}), "is not usable: identity['file'] is {1, 2}"),
-        (_changed(identity={"size": float("nan")}), "identity['size'] is nan"),
         (_changed(identity="parrot"), "identity is 'parrot'; use a dict"),
         (_changed(max_batch=0), "has a max_batch that is not a whole number of at least 1"),
-        (_changed(max_batch=2.5), "has a max_batch that is not a whole number of at least 1"),
         (_changed(deviations=lambda self: "none"), "deviations that returned str instead of a list of strings"),
-        (_changed(deviations=lambda self: None), "deviations that returned None instead of a list of strings"),
     ],
 )  # fmt: skip
 def test_unusable_model_is_one_line(model: object, said: str) -> None:
@@ -75,13 +71,9 @@ def test_unusable_model_is_one_line(model: object, said: str) -> None:
     ("results", "said"),
     [
         (None, "the model returned None instead of a list of Reply"),
-        (3, "the model returned int instead of a list of Reply"),
-        ("xy", "the model returned str instead of a list of Reply"),
         ({"a": Reply("x"), "b": Reply("y")}, "the model returned dict instead of a list of Reply"),
         ([], "the model returned 0 results for 2 requests"),
-        ([Reply("x")] * 3, "the model returned 3 results for 2 requests"),
         (["x", "y"], "the model returned str instead of a Reply"),
-        ([None, None], "the model returned None instead of a Reply"),
         ([Reply(np.str_("x").encode())] * 2, "the model returned a Reply whose text is bytes instead of a string"),  # type: ignore[arg-type]
     ],
 )  # fmt: skip
@@ -104,8 +96,6 @@ def test_usable_results_of_a_batch_are_kept() -> None:
     [
         (KeyError("q"), "KeyError: 'q'"),
         (ValueError("two\nlines"), "ValueError: two lines"),
-        (SystemExit(3), "SystemExit: 3"),
-        (RuntimeError(), "RuntimeError"),
         (ContractError("the reply is odd"), "ContractError: the reply is odd"),
     ],
 )

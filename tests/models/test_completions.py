@@ -49,7 +49,7 @@ def test_a_text_is_continued() -> None:
     assert (reply.text, reply.finish_reason, reply.usage.prompt_tokens) == (" ok", "length", 2)
 
 
-@pytest.mark.parametrize("mode", ["vllm", "unlisted", "no-usage", "reversed"])
+@pytest.mark.parametrize("mode", ["vllm", "no-usage", "reversed"])
 def test_options_are_scored(mode: str) -> None:
     """One call scores all options, whatever the server lists after the prompt."""
     with completions_server(mode) as server:
@@ -79,10 +79,8 @@ def test_an_option_that_changes_a_token_of_the_text() -> None:
     ("mode", "words"),
     [
         ("silent", "returned no log probabilities of the prompt's tokens"),
-        ("rambling", "returned no log probabilities of the prompt's tokens"),
         ("miscounted", "returned no log probabilities of the prompt's tokens"),
         ("no-logprobs", "returned no log probabilities of the prompt's tokens"),
-        ("no-logprobs-refused", "returned no log probabilities of the prompt's tokens"),
         ("gaps", "returned no log probability of some of the prompt's tokens"),
         ("one-choice", "returned 1 choices for 4 prompts"),
         ("llamacpp", "Only no echo is supported"),

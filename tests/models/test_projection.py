@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,14 +54,6 @@ TREES = {
         "He PRP PRON 3 nsubj | has VBZ AUX 3 aux | come VBN VERB 0 ROOT | and CC CCONJ 3 cc | seen VBN VERB 3 conj",
         "(ROOT (S (NP He) (VP has (VP (VP come) and (S (VP seen))))))",
     ),
-    "finite conjuncts share the subject alone": (
-        "He PRP PRON 3 nsubj | has VBZ AUX 3 aux | come VBN VERB 0 ROOT | and CC CCONJ 3 cc | left VBD VERB 3 conj",
-        "(ROOT (S (NP He) (VP (VP has (VP come)) and (S (VP left)))))",
-    ),
-    "after an inverted subject, the conjunct joins the whole clause": (
-        "said VBD VERB 0 ROOT | Ann NNP PROPN 1 nsubj | and CC CCONJ 1 cc | left VBD VERB 1 conj",
-        "(ROOT (S (S (VP said) (NP Ann)) and (S (VP left))))",
-    ),
     "clauses with subjects are coordinated as clauses; one without is under the subject before it": (
         """He PRP PRON 2 nsubj | came VBD VERB 0 ROOT | , , PUNCT 2 punct | ate VBD VERB 2 conj |
         and CC CCONJ 4 cc | she PRP PRON 7 nsubj | left VBD VERB 4 conj""",
@@ -88,10 +78,6 @@ TREES = {
         """A DT DET 2 det | hearing NN NOUN 3 nsubj | is VBZ VERB 0 ROOT | scheduled VBN VERB 3 acomp |
         on IN ADP 2 prep | this DT PRON 5 pobj | today NN NOUN 4 npadvmod""",
         "(ROOT (S (NP A hearing) (VP is (S (VP scheduled)) (PP on (NP this)) (NP today))))",
-    ),
-    "each root has its own tree": (
-        "Dogs NNS NOUN 2 nsubj | bark VBP VERB 0 ROOT | . . PUNCT 2 punct | Quiet JJ ADJ 0 ROOT | ! . PUNCT 4 punct",
-        "(ROOT (S (NP Dogs) (VP bark) .)) (ROOT (ADJP (ADJP Quiet) !))",
     ),
 }
 
@@ -168,14 +154,6 @@ def parses(draw: st.DrawFn) -> list[Token]:
     ]
 
 
-def spanned(parse: Sequence[Token], place: int) -> set[int]:
-    """Return the tokens below a token, and itself."""
-    positions = {place}
-    while more := {d for d, token in enumerate(parse) if token.head in positions} - positions:
-        positions |= more
-    return positions
-
-
 @given(parses())
 def test_leaves_are_in_order_for_any_parse(parse: list[Token]) -> None:
     """Every token is a leaf exactly once and in order, and the tree is deterministic."""
@@ -183,16 +161,3 @@ def test_leaves_are_in_order_for_any_parse(parse: list[Token]) -> None:
     read = Tree.from_brackets(brackets)
     assert read.tokens == tuple(token.text for token in parse)
     assert bracketed(parse) == brackets
-
-
-@given(parses())
-def test_a_projective_head_spans_one_constituent(parse: list[Token]) -> None:
-    """Without crossing arcs, coordination and punctuation, a head and its descendants form a node."""
-    spans = [spanned(parse, place) for place in range(len(parse))]
-    if any(max(span) - min(span) + 1 != len(span) for span in spans):
-        return
-    plain = [token._replace(text="w", upos="NOUN" if token.upos == "PUNCT" else token.upos,
-                            relation="dep" if token.relation in ("conj", "cc", "punct") else token.relation)
-             for token in parse]  # fmt: skip
-    nodes = {(n.start, n.end) for n in Tree.from_brackets(bracketed(plain)).nodes}
-    assert {(min(span), max(span) + 1) for span in spans} <= nodes

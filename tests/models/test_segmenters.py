@@ -141,9 +141,7 @@ def test_jieba_keeps_nothing_in_the_temporary_folder(
     ("raw", "said"),
     [
         ("学生 5\n留心\n".encode(), "line 2 is not 'WORD COUNT'"),
-        (b"", "line 1 is not"),
         ("\ufeff学生 5\n".encode(), "byte-order mark"),
-        ("学生 5".encode("gbk"), "GBK"),
         (None, "does not exist"),
     ],
 )
@@ -161,11 +159,8 @@ def test_bad_jieba_dictionary(raw: bytes | None, said: str, tmp_path: Path) -> N
     ("spec", "said"),
     [
         ("jieba?hmm=maybe", "hmm must be true or false"),
-        ("jieba?hm=true", "'hm' is not a parameter"),
         ("jieba:big", "write jieba, jieba"),
-        ("pkuseg:news", "write pkuseg or"),
         ("maxmatch", "maxmatch:MODEL"),
-        ("maxmatch:x?hmm=true", "takes none"),
     ],
 )
 def test_bad_specification(spec: str, said: str) -> None:

@@ -26,10 +26,10 @@ def measured(run: Runner, *args: str, text: str = "What is", name: str = "result
     return run(*options, "--alluredir", str(folder), *args), folder
 
 
-@pytest.fixture(scope="module", params=["0", "2"], ids=["n0", "n2"])
-def mixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, Path]:
-    """Return one run of the mixed benchmark, without and with workers, and the folder of results."""
-    return measured(Runner(tmp_path_factory.mktemp("mixed")), "-n", request.param)
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, Path]:
+    """Return one run of the mixed benchmark with workers, and the folder of results."""
+    return measured(Runner(tmp_path_factory.mktemp("mixed")), "-n", "2")
 
 
 def labels(result: dict[str, Any]) -> dict[str, str]:
@@ -103,9 +103,9 @@ def test_each_kind_of_failure_has_its_category(mixed: tuple[Finished, Path]) -> 
     assert step["statusDetails"]["message"] == "the server <b>broke</b>"
 
 
-@pytest.mark.parametrize("choice", ["all", "failures", "none"])
+@pytest.mark.parametrize("choice", ["failures", "none"])
 def test_attach_selects_the_cases_with_texts(run: Runner, choice: str) -> None:
-    """``llm_attach`` adds texts to all cases, to failures and at least one pass per task, or to none."""
+    """``llm_attach`` adds texts to failures and at least one pass per task, or to none."""
     # With this seed the random sample has none of these cases, which would hide a missing pass per task.
     ids = [f"sums/{n:04d}" for n in range(20)]
     seed = next(s for s in range(1000) if not any(case.in_sample(s, i) for i in ids))
@@ -113,11 +113,9 @@ def test_attach_selects_the_cases_with_texts(run: Runner, choice: str) -> None:
     by_title = results(folder)
     with_texts = {name for name, result in by_title.items() if texts(folder, result)}
     failed = {name for name, result in by_title.items() if result["status"] != "passed"}
-    asked = {name for name, result in by_title.items() if "Question: " in result["descriptionHtml"]}
-    if choice == "all":
-        assert with_texts == asked == set(by_title)
-    elif choice == "none":
-        assert not with_texts | asked
+    if choice == "none":
+        assert not with_texts
+        assert not [r for r in by_title.values() if "Question: " in r["descriptionHtml"]]
         assert all(result["steps"] for result in by_title.values())
     else:
         assert failed < with_texts < set(by_title)
@@ -132,7 +130,7 @@ def identity(result: dict[str, Any]) -> tuple[Any, ...]:
 
 def test_identity_is_independent_of_texts_and_workers(mixed: tuple[Finished, Path], run: Runner) -> None:
     """A case keeps its history when its texts change or workers are used."""
-    _, other = measured(run, text="Other words:")
+    _, other = measured(run, "-n", "0", text="Other words:")
     first, second = results(mixed[1]), results(other)
     assert texts(mixed[1], first["sums/0003"])["prompt"] != texts(other, second["sums/0003"])["prompt"]
     assert {n: identity(r) for n, r in first.items()} == {n: identity(r) for n, r in second.items()}
@@ -141,34 +139,42 @@ def test_identity_is_independent_of_texts_and_workers(mixed: tuple[Finished, Pat
 
 
 def test_two_models_have_separate_results(run: Runner) -> None:
-    """The cases of two models have separate titles, identities and parent suites, and the test's own severity."""
+    """The cases of two models have separate titles, identities and parent suites, and the test's own severity.
+
+    A case that pytest skips before its verdict is awaited has them, too, without texts.
+    """
     run.sums(2)
     run.change("test_sums.py", "@pytest", "import allure\n@allure.severity('trivial')\n@pytest")
-    folder = run.folder / "results"
-    run("--model", run.adder, "--model", "fake:constant?text=1", "--alluredir", str(folder))
-    by_title = results(folder)
-    assert len(by_title) == len({identity(r)[2] for r in by_title.values()}) == 4
-    assert len({labels(r)["parentSuite"] for r in by_title.values()}) == 2
-    severities = [o["value"] for r in by_title.values() for o in r["labels"] if o["name"] == "severity"]
-    assert severities == ["trivial"] * 4
-    assert {labels(r)["epic"] for r in by_title.values()} == {"Sums"}
+    models = ("--model", run.adder, "--model", "fake:constant?text=1")
+    for name in ("measured", "skipped"):
+        if name == "skipped":
+            run.change("test_sums.py", "@allure", "@pytest.mark.skip\n@allure")
+        folder = run.folder / name
+        run(*models, "--alluredir", str(folder))
+        by_title = results(folder)
+        assert len(by_title) == len({identity(r)[2] for r in by_title.values()}) == 4
+        assert len({labels(r)["parentSuite"] for r in by_title.values()}) == 2
+        severities = [o["value"] for r in by_title.values() for o in r["labels"] if o["name"] == "severity"]
+        assert severities == ["trivial"] * 4
+        assert {labels(r)["epic"] for r in by_title.values()} == {"Sums"}
+        has_texts = any(texts(folder, result) for result in by_title.values())
+        assert (has_texts, name == "skipped") in ((True, False), (False, True))
 
 
 def test_identity_may_leave_out_the_model(run: Runner) -> None:
     """With ``llm_allure_identity = item``, two models' cases have one history; two models in one run are refused."""
-    run.sums(2)
+    run.sums(1)
+    option, other = ("-o", "llm_allure_identity=item"), "fake:constant?text=1"
     by_model = []
-    for n, model in enumerate((run.adder, "fake:constant?text=1")):
-        folder = run.folder / f"results-{n}"
-        run("--model", model, "-o", "llm_allure_identity=item", "--alluredir", str(folder))
-        by_model.append(results(folder))
-    for name in ("sums/0000", "sums/0001"):
-        first, second = by_model[0][name], by_model[1][name]
-        assert first["historyId"] == second["historyId"]
-        # Allure 3 leaves out what is excluded.
-        assert [p["name"] for p in first["parameters"] if not p.get("excluded")] == ["item"]
-        assert first["parameters"][1]["value"] != second["parameters"][1]["value"]
-    done = run("--model", run.adder, "--model", "fake:constant?text=1", "-o", "llm_allure_identity=item")
+    for folder, model in (("first", run.adder), ("second", other)):
+        run("--model", model, *option, "--alluredir", folder)
+        by_model.append(results(run.folder / folder)["sums/0000"])
+    first, second = by_model
+    assert first["historyId"] == second["historyId"]
+    # Allure 3 leaves out what is excluded.
+    assert [p["name"] for p in first["parameters"] if not p.get("excluded")] == ["item"]
+    assert first["parameters"][1]["value"] != second["parameters"][1]["value"]
+    done = run("--model", run.adder, "--model", other, *option)
     assert done.code == 4
     assert "Allure would take the models' cases for retries of one case; give one --model" in done.output
 
@@ -189,34 +195,21 @@ def test_bidirectional_controls_are_spelled_out(run: Runner) -> None:
     assert "\u202e" not in "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
 
 
-def test_step_lasts_as_long_as_its_call(run: Runner) -> None:
-    """A step lasts as long as its call; a stored reply takes no time."""
-    run.sums(1)
-    run.write("slow.py", "import time\ndef reply(chat):\n    time.sleep(0.3)\n    return '1'\n")
-    lasted = []
-    for name in ("first", "again"):
-        folder = run.folder / name
-        run("--model", "fake:call?file=slow.py", "--alluredir", str(folder))
-        [step] = results(folder)["sums/0000"]["steps"]
-        lasted.append(step["stop"] - step["start"])
-    assert 290 < lasted[0] < 2000
-    assert lasted[1] == 0
-    assert step["parameters"][0]["value"].startswith("from the store; took 0.3")
-
-
-def test_controller_describes_the_run(mixed: tuple[Finished, Path]) -> None:
-    """With or without workers, the folder has one environment, one table of results and one summary."""
+def test_controller_describes_the_run(mixed: tuple[Finished, Path], run: Runner) -> None:
+    """The folder has one environment, table of results and summary of all workers, and the reason of a stop."""
     done, folder = mixed
     environment = properties(folder)
-    assert environment["Model fake-call-file=mixed.py"].startswith("fake:call?file=mixed.py")
-    assert environment["Protocol sums"] == "quick"
+    assert (environment["Run"], environment["Protocol sums"]) == (done.folder.name, "quick")
     assert environment["Calls"] == "20 made, 0 replies from the store"
-    assert environment["Run"] == done.folder.name
-    assert "Results of earlier runs" not in environment
     shown = json.loads((folder / allure_run.GLOBALS).read_text(encoding="utf-8"))
     assert [a["name"] for a in shown["attachments"]] == ["results by task", "run summary"]
     assert all((folder / a["source"]).is_file() for a in shown["attachments"])
     assert "wrong sums/0003" in (folder / allure_run.SUMMARY).read_text(encoding="utf-8")
+    run.sums(30)
+    run.change("test_sums.py", "return Verdict.check", "item['m']\n        return Verdict.check")
+    run("--model", run.adder, "--alluredir", "stopped")
+    [error] = json.loads((run.folder / "stopped" / allure_run.GLOBALS).read_text(encoding="utf-8"))["errors"]
+    assert error["message"].startswith("the run stopped: ")
 
 
 def test_results_of_earlier_runs_are_reported(run: Runner) -> None:
@@ -230,17 +223,6 @@ def test_results_of_earlier_runs_are_reported(run: Runner) -> None:
     third, _ = measured(run, "--clean-alluredir")
     assert "results of earlier runs" not in third.output
     assert len(list(folder.glob("*-result.json"))) == 20
-
-
-def test_stopped_run_is_a_global_error(run: Runner) -> None:
-    """A run that stops adds its reason to the report's global errors."""
-    run.sums(30)
-    run.change("test_sums.py", "return Verdict.check", "item['m']\n        return Verdict.check")
-    folder = run.folder / "results"
-    run("--model", run.adder, "--alluredir", str(folder))
-    shown = json.loads((folder / allure_run.GLOBALS).read_text(encoding="utf-8"))
-    [error] = shown["errors"]
-    assert error["message"].startswith("the run stopped: ")
 
 
 def test_expected_failures_keep_their_categories(run: Runner) -> None:
@@ -267,18 +249,6 @@ min_items = 10
 """
 
 
-def test_skipped_cases_have_labels_but_no_texts(run: Runner) -> None:
-    """A case that pytest skips before its verdict is awaited still belongs to its benchmark."""
-    run.sums(2)
-    run.change("test_sums.py", "@pytest", "@pytest.mark.skip\n@pytest")
-    folder = run.folder / "results"
-    run("--model", run.adder, "--alluredir", str(folder))
-    by_title = results(folder)
-    assert [r["status"] for r in by_title.values()] == ["skipped"] * 2
-    assert {labels(r)["epic"] for r in by_title.values()} == {"Sums"}
-    assert not any(texts(folder, r) for r in by_title.values())
-
-
 def test_run_continues_without_the_results_folder(run: Runner) -> None:
     """If the folder disappears, one line says so, and every verdict is still recorded."""
     run.sums(12)
@@ -289,9 +259,7 @@ def test_run_continues_without_the_results_folder(run: Runner) -> None:
         f"def pytest_runtest_logstart(nodeid):\n    '0005' in nodeid and shutil.rmtree({str(folder)!r})\n",
     )
     done = run("--model", run.adder, "--alluredir", str(folder))
-    assert done.code == 1
-    assert len(done.verdicts) == 12
-    assert done.run["complete"] is True
+    assert (done.code, len(done.verdicts), done.run["complete"]) == (1, 12, True)
     assert f"Allure: {folder}: No such file or directory; some results are missing" in done.output
     assert "INTERNALERROR" not in done.output
 

@@ -52,12 +52,22 @@ register_model("same", lambda spec, options: Translator(), kinds=("translate",))
 """
 
 
-def test_default_parser_is_used_for_its_languages(run: Runner, stanza_models: Path) -> None:
-    """Stanza or else Unicode rules split translations into words; reasons and record say which."""
+@pytest.fixture
+def dtails(run: Runner) -> Runner:
+    """Return a project with the suite and a model that translates."""
     run.write("conftest.py", TRANSLATOR)
     run.write(DTAILS, SUITE)
+    return run
+
+
+def test_default_parser_is_used_for_its_languages(dtails: Runner, stanza_models: Path) -> None:
+    """Stanza or else Unicode rules split translations into words; reasons and record say which.
+
+    A run that needs no words records no helper, so it can be compared with runs on other machines.
+    """
     options = ("--model=same", "--llm-limit=1", "-k", "dtails/af or dtails/ja", "-n", "2")
-    done = run(DTAILS, *options, env={"STANZA_RESOURCES_DIR": str(stanza_models)})
+    env = {"STANZA_RESOURCES_DIR": str(stanza_models)}
+    done = dtails(DTAILS, *options, env=env)
     tokenizers = {
         name: "stanza" if name.startswith("dtails/af") else "unicode-words" for name in done.verdicts
     }
@@ -69,46 +79,29 @@ def test_default_parser_is_used_for_its_languages(run: Runner, stanza_models: Pa
     assert [part["backend"] for part in parts] == (["stanza", "spacy"] if SPACY else ["stanza"])
     rates = {row["language"]: row["value"] for row in done.run["metrics"] if row["name"] == "parser_rate"}
     assert rates == {"af": 1.0, "ja": 0.0}
+    selected = ("--llm-limit=1", "-k", "dtails/af and not translate")
+    assert dtails(DTAILS, "--model", "fake:constant?text=``` x ```", *selected, env=env).run["helpers"] == {}
 
 
-def test_unused_parser_is_not_recorded(run: Runner, stanza_models: Path) -> None:
-    """A run that needs no words records no helper, so it can be compared with runs on other machines."""
-    run.write(DTAILS, SUITE)
-    model = "fake:constant?text=``` x ```"
-    env = {"STANZA_RESOURCES_DIR": str(stanza_models)}
-    done = run(DTAILS, "--model", model, "--llm-limit=1", "-k", "dtails/af and not translate", env=env)
-    assert done.run["helpers"] == {}
+def test_parser_without_the_language_is_not_recorded(dtails: Runner) -> None:
+    """A parser that could not serve any text is not recorded; Unicode rules split the translations.
 
-
-def test_parser_without_the_language_is_not_recorded(run: Runner) -> None:
-    """A parser that could not serve any text is not recorded; Unicode rules split the translations."""
-    run.write("conftest.py", TRANSLATOR)
-    run.write(DTAILS, SUITE)
-    done = run(DTAILS, "--model=same", "--llm-limit=1", "-k", "dtails/ja")
+    If dtails.tokenizer=stanza has no parser, or only an English one, one line names what is missing.
+    """
+    japanese = ("--model=same", "--llm-limit=1", "-k", "dtails/ja")
+    done = dtails(DTAILS, *japanese)
     assert {line["kind"] for line in done.requests} == ({"translate", "parse"} if SPACY else {"translate"})
     assert all("words by unicode-words" in verdict["reason"] for verdict in done.verdicts.values())
     assert done.run["helpers"] == {}
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (
-            NO_DEFAULTS,
-            "dtails.tokenizer=stanza: no model for the role 'parse': --llm-helper parse=stanza",
-        ),
-        pytest.param("", "a spaCy model of 'en', not of 'ja' (Stanza has more languages)", marks=needs_spacy),
-    ],
-    ids=["model", "language"],
-)
-def test_required_parser_that_is_missing_stops_the_run(run: Runner, more: str, said: str) -> None:
-    """If dtails.tokenizer=stanza has no parser, or only an English one, one line names what is missing."""
-    run.write("conftest.py", TRANSLATOR + more)
-    run.write(DTAILS, SUITE)
-    options = ("--llm-limit=1", "-k", "dtails/ja", "--llm-set=dtails.tokenizer=stanza")
-    done = run(DTAILS, "--model=same", *options)
-    assert done.code == 2
-    assert said in done.output
+    missing = "dtails.tokenizer=stanza: no model for the role 'parse': --llm-helper parse=stanza"
+    for more, said in (
+        ("", "a spaCy model of 'en', not of 'ja' (Stanza has more languages)" if SPACY else missing),
+        (NO_DEFAULTS, missing),
+    ):
+        dtails.write("conftest.py", TRANSLATOR + more)
+        refused = dtails(DTAILS, *japanese, "--llm-set=dtails.tokenizer=stanza")
+        assert refused.code == 2
+        assert said in refused.output
 
 
 @needs_spacy

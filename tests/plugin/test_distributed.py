@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.plugin.control.workers import BatchScheduling
+from pytest_llmprops.plugin.control.workers import ShareScheduling
 from tests.support.runs import Runner
 
 
@@ -29,12 +29,10 @@ class Worker:
         self.shutting_down = True
 
 
-def scheduled(cases: int, workers: int) -> tuple[BatchScheduling, list[Worker]]:
+def scheduled(cases: int, workers: int) -> tuple[ShareScheduling, list[Worker]]:
     """Return a schedule whose workers have collected and been given their first cases."""
-    config: Any = SimpleNamespace(
-        getvalue=lambda name: ["popen"] * workers, option=SimpleNamespace(loadscopereorder=True)
-    )
-    scheduling, nodes = BatchScheduling(config), [Worker(n) for n in range(workers)]
+    config: Any = SimpleNamespace(getvalue=lambda name: ["popen"] * workers)
+    scheduling, nodes = ShareScheduling(config), [Worker(n) for n in range(workers)]
     for node in nodes:
         scheduling.add_node(node)
     for node in nodes:
@@ -43,7 +41,7 @@ def scheduled(cases: int, workers: int) -> tuple[BatchScheduling, list[Worker]]:
     return scheduling, nodes
 
 
-def complete(scheduling: BatchScheduling, node: Worker, cases: list[int]) -> None:
+def complete(scheduling: ShareScheduling, node: Worker, cases: list[int]) -> None:
     """Let a worker end cases, as pytest-xdist's controller handles its events."""
     for case in cases:
         assert not scheduling.tests_finished
@@ -72,14 +70,14 @@ def test_a_worker_with_other_cases_is_refused() -> None:
         getvalue=lambda name: ["popen"] * 2,
         hook=SimpleNamespace(pytest_collectreport=lambda report: reports.append(report)),
     )
-    scheduling, nodes = BatchScheduling(config), [Worker(n) for n in range(2)]
+    scheduling, nodes = ShareScheduling(config), [Worker(n) for n in range(2)]
     for number, node in enumerate(nodes):
         scheduling.add_node(node)
         ordered = ["c::c[1]", "c::c[2]"][:: 1 - 2 * number]
         scheduling.add_node_collection(node, ["a::a[1]", f"b::b[{number}]", *ordered, "d"])
     scheduling.schedule()
     assert [node.sent for node in nodes] == [[], []]
-    assert [report.nodeid for report in reports] == ["b::b", "c::c", "gw1"]
+    assert [report.nodeid for report in reports] == ["b::b", "c::c"]
     assert "load of a benchmark must return the same items in the same order" in str(reports[0].longrepr)
 
 

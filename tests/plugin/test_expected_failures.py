@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-import pytest
-
 from tests.support.gated_runs import model
 from tests.support.runs import Finished, Runner
 
@@ -14,14 +12,10 @@ WRONG, EMPTY, ERRORS = (1, 2, 3), (5,), (20,)
 GATE = "[[rule]]\nbenchmark = 'sums'\nmin_accuracy = 0.3\nmax_errors = 0.1\nmin_items = 1\n"
 
 
-def _run(run: Runner, *args: str, errors: bool = True) -> Finished:
+def _run(run: Runner, *args: str) -> Finished:
     run.sums(ITEMS)
-    spec = model(run, WRONG, empty=EMPTY, errors=ERRORS if errors else ())
+    spec = model(run, WRONG, empty=EMPTY, errors=ERRORS)
     return run("--model", spec, "--junitxml", "out.xml", *args)
-
-
-def _gated(run: Runner) -> tuple[str, str]:
-    return "--llm-gate", str(run.write("gate.toml", GATE))
 
 
 def _cases(run: Runner) -> dict[str, ElementTree.Element]:
@@ -31,10 +25,10 @@ def _cases(run: Runner) -> dict[str, ElementTree.Element]:
 
 def test_wrong_answers_are_expected_failures(run: Runner, workers: str) -> None:
     """With a gate, wrong and unreadable answers are expected failures with their reason; errors stay errors."""
-    done = _run(run, *_gated(run), "-n", workers, "-rx")
+    done = _run(run, "--llm-gate", str(run.write("gate.toml", GATE)), "-n", workers, "-rx")
     assert f"{ITEMS - 5} passed, 4 xfailed, 1 error" in done.output
     assert done.code == 0
-    lines = [line for line in done.output.splitlines() if line.startswith("XFAIL ")]
+    lines = _lines_of(done, "XFAIL ")
     assert len(lines) == 4
     [wrong] = [line for line in lines if "sums/0002]" in line]
     assert "wrong: expected '3', given '2'" in wrong
@@ -42,12 +36,14 @@ def test_wrong_answers_are_expected_failures(run: Runner, workers: str) -> None:
     assert "unparsed: the reply is empty" in unread
     assert [v["status"] for v in done.verdicts.values()].count("wrong") == 3
     assert done.run["complete"] is True
+    skipped = _cases(run)["0001"].find("skipped")
+    assert skipped is not None
+    assert "given '1'" in f"{skipped.attrib.get('message')} {skipped.text}"
 
 
-@pytest.mark.parametrize(("is_gated", "workers"), [(False, "2"), (True, "0")])
-def test_junit_has_the_verdicts(run: Runner, workers: str, is_gated: bool) -> None:
-    """JUnit output has every verdict's properties; a wrong answer is a failure, or skipped with a gate."""
-    _run(run, *(_gated(run) if is_gated else ()), "-n", workers)
+def test_junit_has_the_verdicts(run: Runner) -> None:
+    """JUnit output has every verdict's properties; a wrong answer is a failure."""
+    _run(run, "-n", "2")
     cases = _cases(run)
     assert len(cases) == ITEMS
     status = {}
@@ -55,25 +51,20 @@ def test_junit_has_the_verdicts(run: Runner, workers: str, is_gated: bool) -> No
         properties = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
         status[name] = properties.get("llmprops.status")
         if name != "0020":
-            score = "1" if status[name] == "correct" else "0"
-            assert [properties[f"llmprops.{n}"] for n in ("benchmark", "task", "score")] == [
-                "sums",
-                "add",
-                score,
-            ]
+            shown = [properties[f"llmprops.{n}"] for n in ("benchmark", "task", "score")]
+            assert shown == ["sums", "add", "1" if status[name] == "correct" else "0"]
     assert [status[n] for n in ("0000", "0001", "0005")] == ["correct", "wrong", "unparsed"]
-    wrong, error = cases["0001"], cases["0020"]
-    [outcome] = [e for e in wrong if e.tag in ("skipped", "failure")]
-    assert outcome.tag == ("skipped" if is_gated else "failure")
-    assert "given '1'" in f"{outcome.attrib.get('message')} {outcome.text}"
-    assert error.find("error") is not None
+    failure = cases["0001"].find("failure")
+    assert failure is not None
+    assert "given '1'" in f"{failure.attrib.get('message')} {failure.text}"
+    assert cases["0020"].find("error") is not None
 
 
-def test_controls_are_expected_failures(run: Runner, workers: str) -> None:
+def test_controls_are_expected_failures(run: Runner) -> None:
     """A control must not be solved: a wrong answer fails neither the case nor the session; a solved one passes."""
     run.sums(ITEMS)
     run.change("test_sums.py", 'name = "sums"\n', 'name = "sums"\n    controls = frozenset({"add"})\n')
-    done = run("--model", model(run, WRONG), "-n", workers)
+    done = run("--model", model(run, WRONG), "-n", "2")
     assert f"{ITEMS - 3} passed, 3 xfailed" in done.output
     # They are in the table only.
     assert not _lines_of(done, "  wrong ")
@@ -85,13 +76,17 @@ def _lines_of(done: Finished, start: str) -> list[str]:
     return [line for line in done.output.splitlines() if line.startswith(start)]
 
 
-def test_ten_wrong_items_follow_the_tables(run: Runner, workers: str) -> None:
-    """A run ends with all tables, then ten wrong items of each benchmark, then one line with what to do next."""
+def test_ten_wrong_items_follow_the_tables(run: Runner) -> None:
+    """A run ends with all tables, then ten wrong items of each benchmark, then one line with what to do next.
+
+    -rf lists each wrong item, without a section for each.
+    """
     run.sums(ITEMS)
     run.write("test_more.py", (run.folder / "test_sums.py").read_text(encoding="utf-8"))
     run.change("test_more.py", 'name = "sums"\n', 'name = "more"\n')
     run.change("test_more.py", "sums/", "more/")
-    done = run("--model", model(run, range(12)), "-n", workers)
+    spec = model(run, range(12))
+    done = run("--model", spec, "-n", "2")
     for name in ("sums", "more"):
         shown = _lines_of(done, f"  wrong {name}/")
         assert len(shown) == len(set(shown)) == 10
@@ -101,15 +96,9 @@ def test_ten_wrong_items_follow_the_tables(run: Runner, workers: str) -> None:
     assert done.output.count("\n  … and 2 more in verdicts.jsonl (pytest -rfx lists all)\n") == 2
     assert [line for line in lines if line.startswith("next: ")] == lines[-2:-1]
     assert not _lines_of(done, "WRONG ")
-
-
-@pytest.mark.parametrize("option", ["-rf", "-ra"])
-def test_pytest_lists_all_wrong_items_if_it_is_asked(run: Runner, option: str) -> None:
-    """-rf lists each wrong item, without a section for each."""
-    run.sums(ITEMS)
-    done = run("--model", model(run, range(12)), option)
-    listed = _lines_of(done, "WRONG ")
+    asked = run("test_sums.py", "--model", spec, "-rf")
+    listed = _lines_of(asked, "WRONG ")
     assert len(listed) == 12
     assert "sums/0000]" in listed[0]
-    assert "= FAILURES =" not in done.output
-    assert "12 failed, 28 passed" in done.output
+    assert "= FAILURES =" not in asked.output
+    assert "12 failed, 28 passed" in asked.output

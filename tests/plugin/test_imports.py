@@ -20,16 +20,6 @@ def pytest_configure(config):
     name = getattr(config, "workerinput", {}).get("workerid", "controller")
     atexit.register(lambda: open(f"{name}.txt", "w").write(" ".join(sys.modules)))
 """
-#: goes through the objects that the garbage collector looks at
-GARBAGE = """
-import gc
-import sys
-
-def pytest_runtest_setup():
-    last = sys.modules["openai"].AsyncOpenAI
-    with open("collected.txt", "w") as file:
-        file.write(str(any(one is last for one in gc.get_objects())))
-"""
 PLAIN = """
 from hypothesis import given, settings, strategies
 
@@ -37,14 +27,6 @@ from hypothesis import given, settings, strategies
 @given(strategies.integers())
 def test_integers(n):
     assert n == n
-"""
-#: does what pytest and a thread do at the same time, one after the other
-LOGGING = """
-import logging
-
-def pytest_runtest_setup(item):
-    for number, _ in enumerate(logging.getLogger().manager.loggerDict.values()):
-        logging.getLogger(f"{item.name}.{number}")
 """
 #: what no process of a run without a gate and Allure needs, except the broker
 UNUSED = {
@@ -91,11 +73,9 @@ def pytest_collection_modifyitems(items):
         (False, (), True),
         (True, (), False),
         (True, ("--llm-cache", "refresh"), True),
-        (False, ("--collect-only",), False),
         (False, ("--llm-plan",), False),
-        (False, ("--llm-cache", "only"), False),
     ],
-    ids=["new", "stored", "refresh", "collect-only", "plan", "only"],
+    ids=["new", "stored", "refresh", "plan"],
 )
 def test_sdk_is_imported_while_pytest_collects(
     run: Runner, start_stub: Stub, stored: bool, args: tuple[str, ...], imported: bool
@@ -112,17 +92,11 @@ def test_sdk_is_imported_while_pytest_collects(
     assert (run.folder / "imported.txt").read_text(encoding="utf-8") == str(imported)
 
 
-def test_garbage_collection_ignores_the_sdk(run: Runner, start_stub: Stub) -> None:
-    """Pytest collects garbage several times at its end; the modules of an SDK that was imported are not looked at."""
-    run.fresh = True
-    run.sums(3)
-    run.write("conftest.py", GARBAGE)
-    run("--model", "openai:stub", "--llm-base-url", start_stub(delay=0.01).url)
-    assert (run.folder / "collected.txt").read_text(encoding="utf-8") == "False"
-
-
 def test_processes_import_only_what_they_use(run: Runner) -> None:
-    """Controller and workers import no SDK and no scientific package, also if hypothesis is there and can search."""
+    """Controller and workers import no SDK and no scientific package, also if hypothesis is there and can search.
+
+    Without workers, one process imports the engine, but no module of gates, reports and Allure.
+    """
     run.fresh = True
     run.plugins = (*DEFAULT_PLUGINS, "hypothesispytest")
     run.sums(3)
@@ -137,15 +111,8 @@ def test_processes_import_only_what_they_use(run: Runner) -> None:
     assert not UNUSED & modules(run, "controller")
     # What judges replies is imported by the first measurement: it takes longer than reading all items.
     parts = {name.removeprefix("pytest_llmprops.benchmarks.") for name in imported}
-    assert not {"htest.evaluation", "oracle.equivalence", "oracle.covering", "oracle.metrics"} & parts
-
-
-def test_a_run_without_workers_imports_only_what_it_uses(run: Runner) -> None:
-    """The process of a run without workers imports the engine, but no module of gates, reports and Allure."""
-    run.fresh = True
-    run.sums(1)
-    run.write("conftest.py", MODULES)
-    run("--model", run.adder)
+    assert not {"oracle.equivalence", "oracle.covering", "oracle.metrics"} & parts
+    run("test_sums.py", "--model", run.adder)
     assert not UNUSED & modules(run, "controller")
 
 
@@ -161,10 +128,30 @@ def test_the_plugin_of_hypothesis_ends_if_a_worker_used_it(run: Runner) -> None:
     assert "hypothesis" in modules(run, "controller")
 
 
-def test_loggers_of_a_thread_make_no_error(run: Runner) -> None:
-    """An import in a thread may add a logger while pytest goes through the loggers, which it does around each phase."""
+#: goes through the objects that the garbage collector looks at, and does what pytest and a thread do at the same time
+PHASES = """
+import gc
+import logging
+import sys
+
+def pytest_runtest_setup(item):
+    for number, _ in enumerate(logging.getLogger().manager.loggerDict.values()):
+        logging.getLogger(f"{item.name}.{number}")
+    last = sys.modules["openai"].AsyncOpenAI
+    with open("collected.txt", "w") as file:
+        file.write(str(any(one is last for one in gc.get_objects())))
+"""
+
+
+def test_an_sdk_that_a_thread_imports_disturbs_nothing(run: Runner, start_stub: Stub) -> None:
+    """Pytest's collections of garbage at its end skip the modules of the SDK.
+
+    An import in a thread may add a logger while pytest goes through the loggers, which it does around each phase.
+    """
+    run.fresh = True
     run.sums(3)
-    run.write("conftest.py", LOGGING)
-    done = run("--model", run.adder)
-    assert {row["status"] for row in done.verdicts.values()} == {"correct", "wrong"}
+    run.write("conftest.py", PHASES)
+    done = run("--model", "openai:stub", "--llm-base-url", start_stub(delay=0.01).url)
+    assert (run.folder / "collected.txt").read_text(encoding="utf-8") == "False"
+    assert len(done.verdicts) == 3
     assert "RuntimeError" not in done.output

@@ -68,36 +68,15 @@ def test_group_is_reported_in_one_line(run: Runner) -> None:
     assert result["statusDetails"]["message"].startswith("wrong: 1 of 10 items wrong")
 
 
-def test_exception_at_one_item_of_a_group_is_shown(run: Runner) -> None:
-    """An exception in the benchmark's code at one item is the case's error, with its traceback."""
-    model = write_cuts(run, 20, case="ten", kind="Base")
-    run.change("test_cuts.py", 'right = item["n"]', 'right = item["nn" if item["n"] == 3 else "n"]')
-    done = run("--model", model)
-    assert "1 failed, 1 error" in done.output
-    assert "KeyError: 'nn'" in done.output
-    assert done.verdicts["cuts/0/0003"]["status"] == "error"
-
-
-def test_limit_counts_items_and_other_options_count_cases(run: Runner) -> None:
-    """--llm-limit counts items, which stay in their cases; -k and -x are about whole cases."""
-    model = write_cuts(run, case="ten")
-    assert len(run("--model", model, "--llm-limit", "12").verdicts) == 12
-    chosen = run("--model", model, "-k", "cuts/1")
-    assert {v["cluster"] for v in chosen.verdicts.values()} == {"c1"}
-    assert chosen.run["complete"] is True
-    first = run("--model", model, "-x")
-    assert (len(first.verdicts), first.run["complete"]) == (10, False)
-
-
-def test_light_items_report_like_ordinary_ones(run: Runner, workers: str) -> None:
+def test_light_items_report_like_ordinary_ones(run: Runner) -> None:
     """Light items have the node ids, verdicts, counts, exit status and JUnit report of ordinary ones."""
     model = write_cuts(run, errors=(7,))
     xml = run.folder / "junit.xml"
-    ordinary = run("--model", model, "-n", workers, f"--junitxml={xml}")
+    ordinary = run("--model", model, "-n", "2", f"--junitxml={xml}")
     ids, report = _ids(run("--model", model, "--collect-only", "-q")), _junit(xml)
     _light(run)
     assert "<LightItem" in _collected(run, model)
-    light = run("--model", model, "-n", workers, f"--junitxml={xml}")
+    light = run("--model", model, "-n", "2", f"--junitxml={xml}")
     assert len(report) == 30
     assert _junit(xml) == report
     assert _ids(run("--model", model, "--collect-only", "-q")) == ids
@@ -138,28 +117,21 @@ def test_workers_report_the_phases_that_are_read(run: Runner) -> None:
 
 
 def test_selection_options_work_on_light_items(run: Runner) -> None:
-    """Node ids, -k, -m, -x, --maxfail and --durations work on light items."""
+    """Node ids, -k, -x, --maxfail and --durations work on light items, and --lf also on those of several items."""
     model = write_cuts(run)
     _light(run)
     ids = _ids(run("--model", model, "--collect-only", "-q"))
     assert set(run("--model", model, *ids[:6]).verdicts) == {f"cuts/0/{n:04d}" for n in range(6)}
     assert len(run("--model", model, "-k", "cuts/2").verdicts) == 10
-    assert len(run("--model", model, "-m", "llmprops").verdicts) == 30
     assert len(run("--model", model, "-x").verdicts) == 5
-    assert len(run("--model", model, "--maxfail", "2").verdicts) == 15
-    assert "slowest 2 durations" in run("--model", model, "--durations", "2", "--durations-min", "0").output
-
-
-@pytest.mark.parametrize("case", ["item", "ten"])
-def test_last_failed_repeats_failed_cases(run: Runner, case: str) -> None:
-    """--lf repeats the failed cases, light ones and those with several items."""
-    model = write_cuts(run, 44, case=case, errors=tuple(range(20, 30)))
-    _light(run)
-    for extra in ((), ("--lf",)):
-        done = run("--model", model, "-p", "cacheprovider", *extra)
-    expected = 13 if case == "item" else 40
-    assert done.code == 1
-    assert len((done.folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()) == expected
+    slowest = run("--model", model, "--maxfail", "2", "--durations", "2", "--durations-min", "0")
+    assert (len(slowest.verdicts), "slowest 2 durations" in slowest.output) == (15, True)
+    for case, expected in (("item", 13), ("ten", 40)):
+        write_cuts(run, 44, case=case, errors=tuple(range(20, 30)))
+        run("--model", model, "-p", "cacheprovider")
+        done = run("--model", model, "-p", "cacheprovider", "--lf")
+        lines = (done.folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+        assert (done.code, len(lines)) == (1, expected)
 
 
 def _junit(path: Path) -> dict[str | None, list[object]]:
@@ -190,11 +162,10 @@ def test_other_assertions_are_reported(run: Runner) -> None:
     model = write_cuts(run, 10)
     run.change("test_cuts.py", "assert verdict\n", "assert verdict\n    assert len(verdict.given) < 6\n")
     _light(run)
-    done = run("--model", model)
+    xml = run.folder / "junit.xml"
+    done = run("--model", model, f"--junitxml={xml}")
     assert "6 failed, 4 passed" in done.output
     assert [v["status"] for v in done.verdicts.values()].count("correct") == 9
-    xml = run.folder / "junit.xml"
-    run("--model", model, f"--junitxml={xml}")
     [[_, _, bad]] = [case for name, case in _junit(xml).items() if name and name.endswith("0001]")]
     assert "assert len(verdict.given) < 6" in str(bad)
 
@@ -235,6 +206,18 @@ def test_function_that_nothing_awaits_fails(run: Runner) -> None:
 
 
 AROUND = "@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_protocol(): return (yield)\n"
+
+
+#: hooks of a conftest.py -> whether its items cannot be light
+HOOKS = {
+    "def pytest_runtest_logreport(report): pass\n": False,
+    AROUND: False,
+    "def pytest_runtest_call(item): pass\n": True,
+    "def pytest_runtest_protocol(item): pass\n": True,
+    "def pytest_itemcollected(item): pass\n": True,
+    "def pytest_generate_tests(metafunc): pass\n": True,
+    "def pytest_runtest_setup(item): pass\n": True,
+}
 MARK, TEST = "@pytest.mark.llmprops(", "def test_cuts(verdict):\n    assert verdict\n"
 #: what replaces text of the test file -> whether its items are light
 CHANGES = {
@@ -269,105 +252,14 @@ def test_functions_that_prevent_light_items(run: Runner) -> None:
         assert ("<LightItem" in own, "<Function test_cuts" in own) == (are_light, not are_light), change
 
 
-@pytest.mark.parametrize(
-    ("hook", "needs", "workers"),
-    [
-        ("def pytest_runtest_logreport(report): pass\n", False, "2"),
-        (AROUND, False, "0"),
-        ("def pytest_runtest_setup(item): pass\n", True, "2"),
-        ("def pytest_runtest_call(item): pass\n", True, "0"),
-        ("def pytest_runtest_teardown(item): pass\n", True, "0"),
-        ("def pytest_runtest_makereport(item, call): pass\n", True, "0"),
-        ("def pytest_runtest_protocol(item): pass\n", True, "0"),
-        ("def pytest_itemcollected(item): pass\n", True, "0"),
-        ("def pytest_generate_tests(metafunc): pass\n", True, "0"),
-    ],
-)
-def test_plugins_that_prevent_light_items(run: Runner, hook: str, needs: bool, workers: str) -> None:
+def test_plugins_that_prevent_light_items(run: Runner) -> None:
     """Items are not light if the hook of a plugin would not be called; a line names it, also with workers."""
     model = write_cuts(run, 10)
-    _light(run, f"import pytest\n{hook}")
-    assert ("<LightItem" in _collected(run, model)) is not needs
-    output = run("--model", model, "-n", workers).output
-    assert ("needs pytest's own functions" in output) is needs
-    if needs:
-        name = hook.partition("(")[0].removeprefix("def ")
-        assert f"llmprops: {name} of conftest needs pytest's own functions" in output
-
-
-READ = """
-import json, pytest
-
-def read(item):
-    values = {}
-    for name in dir(pytest.Function) + ["fixturenames", "originalname", "funcargs", "own_markers"]:
-        if not name.startswith("_") and name not in ("fspath", "id", "extra_keyword_matches"):
-            value = getattr(item, name)
-            if not callable(value) or name in ("obj", "function"):
-                values[name] = repr(value)
-    values.pop("callspec", None)
-    for name in ("keywords", "stash", "session", "config", "ihook", "parent"):
-        values.pop(name, None)
-    values["names"] = [item.listnames(), item.getmodpath() if hasattr(item, "getmodpath") else None]
-    values["is"] = isinstance(item, pytest.Function)
-    values["words"] = sorted(set(map(str, item.keywords)))
-    values["mark"] = item.get_closest_marker("llmprops").name
-    values["extra"] = sorted(item.listextrakeywords())
-    values["marks"] = [(node.name, mark.name) for node, mark in item.iter_markers_with_node()]
-    return values
-
-def pytest_collection_modifyitems(items):
-    import re
-    items[0].parent.extra_keyword_matches.add("above")
-    items[0].extra_keyword_matches.add("own")
-    items[1].add_marker("slow")
-    text = json.dumps([read(item) for item in items], sort_keys=True)
-    open("read.json", "w").write(re.sub("0x[0-9a-f]+", "", text))
-
-def pytest_exception_interact(node, call, report):
-    open("interact", "a").write(f"{node.name} {report.when} {call.excinfo.typename}\\n")
-
-def pytest_runtest_logreport(report):
-    if report.when == "call":
-        open("properties", "a").write(f"{report.nodeid} {report.user_properties}\\n")
-"""
-
-
-def test_light_items_have_what_functions_have(run: Runner) -> None:
-    """A plugin reads the same attributes, keywords, marks and failures from light items as from pytest's functions."""
-    model = write_cuts(run, errors=(7,))
-    seen = []
-    for conftest in (READ, LIGHT + READ):
-        run.write("conftest.py", conftest)
-        run("--model", model)
-        names = ("read.json", "interact", "properties")
-        seen.append([(run.folder / name).read_text(encoding="utf-8") for name in names])
-        for name in names:
-            (run.folder / name).unlink()
-    assert "<LightItem" in _collected(run, model)
-    ordinary, light = seen
-    for one, other in zip(json.loads(light[0]), json.loads(ordinary[0]), strict=True):
-        assert one == other
-    assert light[1:] == ordinary[1:]
-    assert light[1]
-    assert "llmprops.status" in light[2]
-
-
-def test_a_decorator_that_raises_is_reported(run: Runner) -> None:
-    """An exception around ``assert verdict`` is a failure of its case also among correct cases."""
-    model = write_cuts(run, items=60)
-    decorator = (
-        "\nimport functools\nseen = []\n\ndef picky(test):\n    @functools.wraps(test)\n"
-        "    def checked(verdict):\n        seen.append(verdict)\n        assert len(seen) != 43, 'the 43rd'\n"
-        "        return test(verdict)\n    return checked\n"
-    )
-    run.change("test_cuts.py", "\n@pytest.mark.llmprops", f"{decorator}\n@pytest.mark.llmprops", 1)
-    run.change("test_cuts.py", "def test_cuts", "@picky\ndef test_cuts")
-    _light(run)
-    done = run("--model", model)
-    assert "the 43rd" in done.output
-    assert "7 failed, 53 passed" in done.output
-    assert len(done.verdicts) == 60
+    for hook, needs in HOOKS.items():
+        _light(run, f"import pytest\n{hook}")
+        assert ("<LightItem" in _collected(run, model)) is not needs, hook
+    output = run("--model", model, "-n", "2").output
+    assert "llmprops: pytest_runtest_setup of conftest needs pytest's own functions" in output
 
 
 def test_garbage_collection_ignores_collected_items(run: Runner) -> None:

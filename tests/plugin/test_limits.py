@@ -30,11 +30,11 @@ def _sums(run: Runner) -> None:
     run.change("test_sums.py", 'str(item["n"] + 1)', 'str(item["n"] + (item["n"] % 5 > 0))')
 
 
-def test_a_rate_limit_costs_no_verdict(run: Runner, start_stub: Stub, workers: str) -> None:
+def test_a_rate_limit_costs_no_verdict(run: Runner, start_stub: Stub) -> None:
     """A limit of 20 calls in 2 s is found: all verdicts, no retry, and one line that names the limit."""
     _sums(run)
-    stub = start_stub(delay=0.02, answer="sum", limit="calls:20:2")
-    done = run(*_options(stub.url, workers, "--llm-max-calls", str(ITEMS + 2)))
+    stub = start_stub(delay=0.02, answer="sum", limit="20:2")
+    done = run(*_options(stub.url, "2", "--llm-max-calls", str(ITEMS + 2)))
     assert done.code == 0, done.output
     assert _all_right(done)
     calls = done.run["calls"]
@@ -45,12 +45,12 @@ def test_a_rate_limit_costs_no_verdict(run: Runner, start_stub: Stub, workers: s
     assert "llm_rpm = " in done.output
 
 
-def test_a_server_that_restarts_costs_no_verdict(run: Runner, workers: str) -> None:
+def test_a_server_that_restarts_costs_no_verdict(run: Runner) -> None:
     """Connections are refused for three seconds; the run waits, and all verdicts are right."""
     _sums(run)
     port = free_port()
     with running_stub(port=port, delay=0.1, answer="sum") as first:
-        started = run.start(*_options(first.url, workers, "--llm-concurrency", "8"))
+        started = run.start(*_options(first.url, "2", "--llm-concurrency", "8"))
         until(lambda: first.stats()["answered"] >= 20)
         os.kill(first.pid, signal.SIGKILL)
     time.sleep(3)

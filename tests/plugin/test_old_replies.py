@@ -45,22 +45,19 @@ def make_older(store: Path, days: float) -> None:
 
 
 def test_old_replies_of_an_unpinned_model_are_in_the_headline(
-    run: Runner, measure: Callable[..., Finished], workers: str
+    run: Runner, measure: Callable[..., Finished]
 ) -> None:
-    """Replies of less than a day are not named; older ones are, in headline, record and `--llm-cache only`."""
-    assert AGE not in headline(measure("-n", workers))
-    assert AGE not in headline(measure("-n", workers))
+    """Replies of less than a day are not named; older ones are, in headline, record and `--llm-cache only`.
+
+    A name with a date is one exact model, whose replies do not age.
+    """
+    for name in ("mine", "mine", "mine-2024-05-13"):
+        assert AGE not in headline(measure("-n", "2", name=name))
     make_older(run.store, 3)
     for options in ((), ("--llm-cache", "only")):
-        done = measure("-n", workers, *options)
+        done = measure("-n", "2", *options)
         assert headline(done).endswith(f" · {AGE}3")
         assert done.run["models"]["mine"]["old_replies"]["older_than_a_day"] == 3
-
-
-def test_old_replies_of_a_pinned_model_are_not_named(run: Runner, measure: Callable[..., Finished]) -> None:
-    """A name with a date is one exact model."""
-    measure(name="mine-2024-05-13")
-    make_older(run.store, 3)
-    done = measure(name="mine-2024-05-13")
-    assert "stored replies" not in headline(done)
-    assert not any(done.run["models"]["mine-2024-05-13"]["old_replies"].values())
+    pinned = measure(name="mine-2024-05-13")
+    assert "stored replies" not in headline(pinned)
+    assert not any(pinned.run["models"]["mine-2024-05-13"]["old_replies"].values())

@@ -64,6 +64,11 @@ def test_source_selects_the_items(run: Runner) -> None:
         files = sorted(f"{source}:cities/cities.jsonl" for source in sources)
         assert sorted(done.run["data"]) == sorted(facts["data"]) == files
         assert (facts["title"], facts["accuracy_targets"]) == ("Big cities", {"coin": 0.5})
+    # Items that need no file are measured once, and the summary says that the source changes nothing.
+    run.sums(3)
+    done = run("test_sums.py", "--model", run.adder, "-o", "llm_source=all", "--llm-data", "pulled")
+    assert len(done.verdicts) == 3
+    assert "sums reads no data files, so --llm-data does not change its items" in done.output
 
 
 def test_benchmark_in_a_package_of_tests(run: Runner) -> None:
@@ -81,25 +86,6 @@ def test_benchmark_in_a_package_of_tests(run: Runner) -> None:
     done = run("suite/test_cities.py", "--model", "fake:constant?text=yes", "-n", "2")
     assert done.code == 0, done.output
     assert (done.run["complete"], len(done.verdicts)) == (True, 3)
-
-
-def test_source_is_ignored_without_data_files(run: Runner) -> None:
-    """Items that need no file are measured once, and the summary says that the source changes nothing."""
-    run.sums(3)
-    (run.folder / "pulled").mkdir()
-    done = run("test_sums.py", "--model", run.adder, "-o", "llm_source=all", "--llm-data", "pulled")
-    assert len(done.verdicts) == 3
-    assert "sums reads no data files, so --llm-data does not change its items" in done.output
-
-
-def test_gate_refuses_a_minimum_where_accuracy_has_a_target(run: Runner) -> None:
-    """A rule that requires a minimum accuracy on a task with a target is refused."""
-    run.write("test_cities.py", CITIES)
-    rows(run.folder, "b")
-    gate = run.write("gate.toml", '[[rule]]\nbenchmark = "cities"\nmin_accuracy = 0.4\n')
-    done = run("test_cities.py", "--model", "fake:constant?text=yes", "--llm-gate", str(gate))
-    assert done.code == 4
-    assert "min_accuracy on cities coin, whose accuracy is best at 0.5" in done.output
 
 
 CONTROLLED = """
@@ -204,22 +190,20 @@ def test_own_benchmark_is_compared_reported_and_gated_like_ours(
     assert [section.title for section in report.sections] == ["Controlled sums", "Readings"]
 
 
-def test_fault_at_every_item_stops_the_run(run: Runner, workers: str) -> None:
+def test_fault_at_every_item_stops_the_run(run: Runner) -> None:
     """A typo in evaluate stops the run after 20 items per process, whose traceback is shown once per process."""
     run.sums(2000)
     run.change("test_sums.py", "return Verdict.check", "item['m']\n        return Verdict.check")
-    done = run("--model", run.adder, "-n", workers)
-    assert done.code == 2
+    done = run("--model", run.adder, "-n", "2")
+    assert (done.code, done.run["complete"]) == (2, False)
     [line] = [line for line in done.output.splitlines() if line.startswith("stopped: ")]
     assert "20 items of sums in a row failed in the same way: KeyError: 'm' (test_sums.py, line 16)" in line
-    processes = max(int(workers), 1)
-    assert 20 <= len(done.verdicts) <= 20 * processes
+    assert 20 <= len(done.verdicts) <= 40
     assert {v["reason"] for v in done.verdicts.values()} == {"KeyError: 'm' (test_sums.py, line 16)"}
-    assert done.output.count("item['m']") <= processes
+    assert done.output.count("item['m']") <= 2
     # four lines an item, and a traceback per process
-    assert len(done.output.splitlines()) < 50 + (20 * 4 + 30) * processes
+    assert len(done.output.splitlines()) < 50 + (20 * 4 + 30) * 2
     assert done.run["calls"]["sent"] <= 300
-    assert done.run["complete"] is False
 
 
 def test_two_classes_with_one_name_are_refused(run: Runner) -> None:
@@ -244,17 +228,3 @@ def test_name_of_an_installed_benchmark_is_refused(run: Runner) -> None:
     run.write("conftest.py", f'{replaced}register_benchmark(Registration(name="htest", benchmark=Sums))\n')
     done = run("--model", run.adder)
     assert (done.code, len(done.verdicts)) == (1, 3)
-
-
-def test_process_that_ends_keeps_its_verdicts(run: Runner) -> None:
-    """If evaluate ends a worker's process, the verdicts of the others are in the record and in the summary."""
-    run.sums(30)
-    # The other worker has the time to report its share first.
-    end = "        if item['n'] == 20:\n            time.sleep(1)\n            os._exit(3)\n        if not"
-    run.change("test_sums.py", "        if not", end)
-    run.change("test_sums.py", "import pytest", "import os, time, pytest", 1)
-    done = run("--model", run.adder, "-n", "2", "--max-worker-restart", "0")
-    assert done.code == 1, done.output
-    assert "crashed" in done.output
-    assert done.run["complete"] is False
-    assert len(done.verdicts) >= 15

@@ -6,7 +6,18 @@ import re
 
 import pytest
 
-from tests.support.benchmark_mistakes import FAILED, FINE, ITEMS, MISTAKES, NOTE, REFUSED, UNREADABLE, Mistake
+from tests.support.benchmark_mistakes import (
+    FAILED,
+    FINE,
+    ITEMS,
+    MISTAKES,
+    NOTE,
+    PLANS,
+    REFUSED,
+    SEARCHED,
+    UNREADABLE,
+    Mistake,
+)
 from tests.support.runs import Finished, Runner
 
 
@@ -21,14 +32,19 @@ def done(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_run_is_complete(done: Finished) -> None:
-    """The run ends as usual, with a summary and a record, which lacks the benchmarks that cannot be loaded."""
+    """The run ends as usual, with a summary and a record, which lacks the benchmarks that cannot be loaded.
+
+    Only the search without a mistake is counted.
+    """
     assert "INTERNALERROR" not in done.output
     assert done.code == 1
     assert not done.run["complete"]
     assert "run record:" in done.output
-    measured = [m.name for m in MISTAKES if m.effect in (ITEMS, NOTE, FINE, FAILED)]
-    assert sorted(done.run["benchmarks"]) == sorted(measured)
+    measured = [m.name for m in MISTAKES if m.effect in (ITEMS, NOTE, FINE, FAILED, SEARCHED)]
+    assert {v["benchmark"] for v in done.verdicts.values()} == {*measured}
     assert len(done.verdicts) == 3 * len(measured)
+    searched = [(row["benchmark"], row["counterexamples"]) for row in done.run["searches"]]
+    assert searched == [("not_zero", 3)]
 
 
 def test_each_mistake_in_a_benchmark_has_one_line(done: Finished) -> None:
@@ -42,10 +58,10 @@ def _problem(done: Finished, mistake: Mistake) -> str:
     lines = [line for line in output if mistake.said in line]
     verdicts = [v for v in done.verdicts.values() if v["benchmark"] == mistake.name]
     statuses = {v["status"] for v in verdicts}
-    expected = {ITEMS: {"error"}, NOTE: {"correct"}, FINE: {"correct"}, FAILED: {"correct"}}
+    expected = {ITEMS: {"error"}, UNREADABLE: set(), REFUSED: set()}
     if not lines or any(len(line) >= 600 for line in lines):
         return f"no short line with {mistake.said}"
-    if statuses != expected.get(mistake.effect, set()):
+    if statuses != expected.get(mistake.effect, {"correct"}):
         return f"statuses {statuses}"
     if mistake.effect == ITEMS and not all(mistake.said[:80] in v["reason"] for v in verdicts):
         return "another reason in the record"
@@ -55,214 +71,48 @@ def _problem(done: Finished, mistake: Mistake) -> str:
         mistake.name in line for line in output if "ERROR" in line or "FAILED" in line
     ):
         return "no error or failure with its name"
+    shown = re.search(rf"_ .*test_{mistake.name}_search\[\S* _+\n(.*\n.*)", done.output)
+    if mistake.effect == SEARCHED and not (shown and mistake.said in shown[1]):
+        return "not in the section of its search"
     return ""
-
-
-FILE = """
-import asyncio, math, sys
-import pytest
-from hypothesis import given, strategies
-from pytest_llmprops import Benchmark, Item, Verdict
-from pytest_llmprops.core.benchmark import Counterexample
-
-
-class Zero:
-    size, bad = 3, None
-
-    async def holds(self, n):
-        self.bad = n or self.bad
-        return not n
-
-    async def counterexample(self):
-        return self.bad and Counterexample("is not 0", {"n": self.bad})
-
-
-class Property(Zero):
-    PROPERTY
-
-
-class CLASS(Benchmark):
-    name = "ID"
-
-    def load(self, files):
-        return [Item("ID/1", "add", "en")]
-
-    async def evaluate(self, item, context, ask, protocol):
-        return Verdict("correct")
-
-    def searches(self, item, settings, name):
-        return True
-
-    async def search(self, item, context, ask, protocol, measured, name):
-        return Property()
-
-    BODY
-
-
-@pytest.mark.llmprops(benchmark=CLASS)
-def test_ID(verdict):
-    assert verdict
-
-
-@pytest.mark.llmprops(benchmark=CLASS)
-def test_ID_search(search):
-    @given(strategies.integers(0, search.size))
-    def is_zero(n):
-        assert search.holds(n)
-
-    search.run(is_zero)
-"""
-SEARCH = "async def search(self, item, context, ask, protocol, measured, name): "
-HOLDS = "async def holds(self, n): "
-COUNTER = "async def counterexample(self): "
-#: name -> (lines of the property, lines of the benchmark, what the line about it says)
-SEARCH_MISTAKES = {
-    "fine": ("", "", "counterexample: is not 0 (n = 1)"),
-    "search_none": ("", SEARCH + "return None", "search of SearchNone returned None; use an object with size"),
-    "search_plain": ("", SEARCH[6:] + "return Zero()", "without async; write 'async def search'"),
-    "search_raises": ("", SEARCH + "{}['q']", "search of SearchRaises raised KeyError: 'q' (test_search_raises.py"),
-    "search_parameters": ("", "async def search(self, item): return Zero()", "SearchParameters raised TypeError"),
-    "no_size": ("", SEARCH + "return Counterexample('x')", "use an object with size, holds and counterexample"),
-    "holds_plain": (HOLDS[6:] + "return True", "", "holds of HoldsPlain returned bool without async"),
-    "holds_text": (HOLDS + "return 'yes'", "", "holds of HoldsText returned 'yes'; use True, False or None"),
-    "holds_raises": (HOLDS + "{}['q']", "", "holds of HoldsRaises raised KeyError: 'q' (test_holds_raises.py, line"),
-    "counter_dict": (COUNTER + "return {}", "", "returned {}; use a Counterexample, or None"),
-    "counter_raises": (COUNTER + "{}['q']", "", "counterexample of CounterRaises raised KeyError: 'q'"),
-    "counter_nan": (COUNTER + "return Counterexample('x', {'a': math.nan})", "", "values['a'] is nan"),
-    "counter_count": (COUNTER + "return Counterexample('x', {}, {}, 'many')", "", "replications is 'many'"),
-}  # fmt: skip
-REFUSED_SEARCHES = {
-    "searches_raises": ("def searches(self, item, settings, name): {}['q']", "SearchesRaises raised KeyError"),
-    "odd_properties": ("properties = ('a', 3)", "properties is ('a', 3); use a set of strings"),
-}  # fmt: skip
-
-
-def write_searched(run: Runner, name: str, body: str, of_property: str = "pass") -> None:
-    """Write a benchmark that is searched, with a mistake in its class or its property."""
-    text = FILE.replace("PROPERTY", of_property or "pass").replace("BODY", body)
-    title = "".join(part.capitalize() for part in name.split("_"))
-    run.write(f"test_{name}.py", text.replace("CLASS", title).replace("ID", name))
-
-
-@pytest.fixture(scope="module", params=["0", "2"], ids=["n0", "n2"])
-def searched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """Return one run that searches in all benchmarks."""
-    run = Runner(tmp_path_factory.mktemp("mistakes"))
-    refused = {name: ("", *rest) for name, rest in REFUSED_SEARCHES.items()}
-    for name, (of_property, body, _) in (SEARCH_MISTAKES | refused).items():
-        write_searched(run, name, body, of_property)
-    return run("--continue-on-collection-errors", "--model", "fake:echo", "-n", request.param)
-
-
-def test_every_verdict_is_kept(searched: Finished) -> None:
-    """The run ends with all verdicts and a record; only the search without a mistake is counted."""
-    assert "INTERNALERROR" not in searched.output
-    assert (searched.code, searched.run["complete"]) == (1, True)
-    assert {v["benchmark"]: v["status"] for v in searched.verdicts.values()} == dict.fromkeys(
-        SEARCH_MISTAKES, "correct"
-    )
-    assert [(row["benchmark"], row["counterexamples"]) for row in searched.run["searches"]] == [("fine", 1)]
-
-
-def test_each_mistake_in_a_search_has_one_line(searched: Finished) -> None:
-    """The search is an error, whose line says what is wrong; a class that cannot be searched is refused."""
-    for name in sorted({*SEARCH_MISTAKES, *REFUSED_SEARCHES} - {"fine"}):
-        said = (REFUSED_SEARCHES.get(name) or SEARCH_MISTAKES[name])[-1]
-        lines = [line for line in searched.output.splitlines() if said in line]
-        assert lines, name
-        assert all(len(line) < 300 for line in lines), name
-        shown = re.search(rf"_ .*test_{name}(?:\.py|_search\[\S*) _+\n(.*\n.*)", searched.output)
-        assert shown is not None, name
-        assert said in shown[1], name
 
 
 def test_mistakes_in_a_plan_have_one_line(run: Runner) -> None:
     """--llm-plan prints the plan of all benchmarks and fails, with a line for each method that is wrong."""
-    mistakes = {
-        "plan_number": ("def plan_remarks(self, items, settings): return 3", "plan_remarks of PlanNumber returned 3"),
-        "plan_exits": ("def plan_remarks(self, items, settings): sys.exit(4)", "PlanExits raised SystemExit: 4"),
-        "plan_partly": (
-            "def plan_remarks(self, items, settings): yield 'one remark'; yield 2",
-            "plan_remarks of PlanPartly returned 2; use a string",
-        ),
-        "calls_text": (
-            "def search_calls(self, settings, name): return 'many'",
-            "search_calls of CallsText returned 'many'; use a whole number, or None",
-        ),
-        "calls_raise": ("def search_calls(self, settings, name): {}['q']", "CallsRaise raised KeyError: 'q'"),
-        "fine": ("def search_calls(self, settings, name): return 7", ""),
-    }  # fmt: skip
-    for name, (body, _) in mistakes.items():
-        write_searched(run, name, body)
+    for mistake in PLANS:
+        run.write(f"test_{mistake.name}.py", mistake.file)
     done = run("--model", "fake:echo", "--llm-plan")
     assert done.code == 1
     assert "INTERNALERROR" not in done.output
     lines = done.output.splitlines()
-    for name, (_, said) in mistakes.items():
-        assert any(line.startswith(f"  {name} ") for line in lines)
-        assert len([line for line in lines if line.startswith("ERROR: ") and said in line]) == (
-            1 if said else 5
-        )
+    for mistake in PLANS:
+        assert any(line.startswith(f"  {mistake.name} ") for line in lines)
+        assert len([line for line in lines if line.startswith("ERROR: ") and mistake.said in line]) == 1
     assert "  plan_partly: one remark" in lines
-    assert any("6 searches for" in line and "an unknown number of calls" in line for line in lines)
+    assert any("searches for" in line and "an unknown number of calls" in line for line in lines)
 
 
-_MODEL = """
-import asyncio, sys
-from pytest_llmprops import FakeModel, Reply, register_model
-
-
-class Mistaken(FakeModel):
-{body}
-
-
-register_model("mistaken", lambda spec, options: Mistaken(lambda chat: "no sum", name="m"), kinds=("chat",))
-"""
-
-
-def _measured(run: Runner, body: str, workers: str) -> Finished:
-    """Return a run of the sums on a model with ``body``."""
-    run.sums(4)
-    lines = "\n".join(f"    {line}" for line in body.splitlines())
-    run.write("conftest.py", _MODEL.format(body=lines))
-    return run("--model", "mistaken", "-n", workers)
-
-
-@pytest.mark.parametrize(
-    ("close", "workers"),
-    [
-        ("def close(self): sys.exit(0)", "0"),
-        ("def close(self): raise KeyboardInterrupt", "2"),
-        ("async def aclose(self): sys.exit(0)", "2"),
-        ("async def aclose(self): raise asyncio.CancelledError", "0"),
-    ],
-)
-def test_model_that_cannot_be_closed(run: Runner, close: str, workers: str) -> None:
+def test_model_that_cannot_be_closed(run: Runner) -> None:
     """The summary, the record and the exit code are those of the verdicts; a note names the model."""
-    done = _measured(run, close, workers)
+    run.sums(4)
+    run.write("conftest.py", MODEL)
+    done = run("--model", "mistaken", "-n", "2")
     [note] = [line for line in done.output.splitlines() if "not closed: mistaken: its close raised" in line]
     assert note.startswith("note: ")
-    assert done.code == 1
-    assert done.run["complete"]
+    assert (done.code, done.run["complete"]) == (1, True)
     assert {row["status"] for row in done.verdicts.values()} == {"wrong"}
     assert "run record:" in done.output
 
 
-@pytest.mark.parametrize(
-    ("body", "workers"),
-    [
-        ("blocking = True\ndef chat(self, requests): raise asyncio.CancelledError", "2"),
-        ("blocking = True\ndef chat(self, requests): raise KeyboardInterrupt", "0"),
-        ("async def chat(self, requests): raise KeyboardInterrupt", "2"),
-        ("async def chat(self, requests): raise asyncio.CancelledError", "0"),
-    ],
-)
-def test_exception_that_ends_threads_and_tasks(run: Runner, body: str, workers: str) -> None:
-    """What a model raises is the error of the item, whatever it is."""
-    done = _measured(run, body, workers)
-    raised = body.split()[-1].rpartition(".")[2]
-    assert done.code == 1
-    assert {row["status"] for row in done.verdicts.values()} == {"error"}
-    assert all(raised in row["reason"] for row in done.verdicts.values())
-    assert len(done.verdicts) == 4
-    assert done.run["complete"]
+MODEL = """
+import sys
+from pytest_llmprops import FakeModel, register_model
+
+
+class Mistaken(FakeModel):
+    def close(self):
+        sys.exit(0)
+
+
+register_model("mistaken", lambda spec, options: Mistaken(lambda chat: "no sum", name="m"), kinds=("chat",))
+"""

@@ -51,48 +51,29 @@ def _calls(run: Runner) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
-def _refused(done: Finished, *said: str) -> str:
-    """Check that a run was refused before any case, in one line that is returned, and left nothing."""
-    assert done.code == pytest.ExitCode.USAGE_ERROR, done.output
-    [line] = [line for line in done.output.splitlines() if line.startswith("ERROR:")]
-    assert all(part in line for part in said), line
-    assert "2 workers [" not in done.output
-    assert "Traceback" not in done.output
-    assert not done.folder.exists()
-    return line
-
-
 def _plan(done: Finished) -> str:
     [line] = [line for line in done.output.splitlines() if line.startswith("llmprops: plan:")]
     return line
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("--model", "gpt-4o"), ("gpt-4o needs a key", "OPENAI_API_KEY")),
-        (
-            ("--model", "api:m", "--llm-max-cost", "1"),
-            ("needs a price", "and m has none", "price_in", "limit the calls with --llm-max-calls N"),
-        ),
-        (
-            ("--model", "api:m", "--llm-data", "nosuch"),
-            ("nosuch: no such file", "--llm-data DIR"),
-        ),
-        (("--model", "api:m", "--llm-run", "taken"), ("taken", "already holds a run")),
-        (("--model", "api:m", "--llm-run", "taken/run.json/run"), ("run.json/run", "is not a folder")),
-    ],
-    ids=["key", "price", "data", "taken", "file"],
-)
-def test_what_is_missing_ends_a_run_before_collection(
-    project: Runner, args: tuple[str, ...], said: tuple[str, ...]
-) -> None:
+def test_what_is_missing_ends_a_run_before_collection(project: Runner) -> None:
     """A missing key, price or data folder, or a folder of a run is one line; nothing is collected or removed."""
     project.write("test_sums.py", "raise AssertionError('collected')")
     (project.folder / "taken").mkdir()
     project.write("taken/run.json", "{}")
-    _refused(done := project(*args, "-n", "2"), *said)
-    assert "collected" not in done.output
+    for words, said in (
+        ("gpt-4o", ("gpt-4o needs a key", "OPENAI_API_KEY")),
+        (
+            "api:m --llm-max-cost 1",
+            ("needs a price", "and m has none", "price_in", "limit the calls with --llm-max-calls N"),
+        ),
+        ("api:m --llm-data nosuch", ("nosuch: no such file", "--llm-data DIR")),
+        ("api:m --llm-run taken", ("taken", "already holds a run")),
+        ("api:m --llm-run taken/run.json/run", ("run.json/run", "is not a folder")),
+    ):
+        done = project("--model", *words.split(), "-n", "2")
+        done.refused(*said)
+        assert "collected" not in done.output
     assert [path.name for path in (project.folder / "taken").iterdir()] == ["run.json"]
 
 
@@ -117,46 +98,36 @@ def test_a_plan_needs_no_key(run: Runner) -> None:
         assert "llmprops: plan:" not in done.output
 
 
-@pytest.mark.parametrize(
-    ("chosen", "said"),
-    [
-        (("-k", "("), "Wrong expression passed to '-k'"),
-        (("-k", "sums add"), "Wrong expression passed to '-k'"),
-        (("-m", "("), "Wrong expression passed to '-m'"),
-        (("no_file.py",), "file or directory not found: no_file.py"),
-        (("test_sums.py::no_test",), "not found: "),
-    ],
-    ids=["-k", "-k words", "-m", "file", "test"],
-)
-@pytest.mark.parametrize(("spec", "workers"), [("api:m", "2"), ("fake:constant?text=1", "0")])
-def test_an_invalid_selection_sends_nothing(
-    project: Runner, workers: str, spec: str, chosen: tuple[str, ...], said: str
-) -> None:
+def test_an_invalid_selection_sends_nothing(project: Runner) -> None:
     """Nothing is sent and nothing recorded before pytest's selection is known to be valid."""
-    done = project("--model", spec, "-n", workers, *chosen)
-    assert done.code == pytest.ExitCode.USAGE_ERROR, done.output
-    [line] = [line for line in done.output.splitlines() if line.startswith("ERROR:")]
-    assert said in line
-    assert "no item matches" not in done.output
-    assert _calls(project) == []
-    assert not done.folder.exists()
+    for spec, workers, chosen, said in (
+        ("api:m", "2", ("-k", "("), "Wrong expression passed to '-k'"),
+        ("api:m", "2", ("-m", "("), "Wrong expression passed to '-m'"),
+        ("api:m", "0", ("no_file.py",), "file or directory not found: no_file.py"),
+        ("api:m", "2", ("test_sums.py::no_test",), "not found: "),
+        ("fake:constant?text=1", "0", ("-k", "sums add"), "Wrong expression passed to '-k'"),
+    ):
+        done = project("--model", spec, "-n", workers, *chosen)
+        done.refused(said)
+        assert "no item matches" not in done.output
+        assert _calls(project) == []
 
 
-@pytest.mark.parametrize(("fault", "calls"), [("refused", 1), ("unreachable", 2)])
+@pytest.mark.parametrize(("fault", "calls", "workers"), [("refused", 1, "2"), ("unreachable", 2, "0")])
 def test_a_model_that_cannot_be_called_ends_a_run(
     project: Runner, workers: str, fault: str, calls: int
 ) -> None:
     """A refused first call, or a server that no retry reaches, ends the run in one line without workers."""
     done = project("--model", "api:m", "-n", workers, "-o", "llm_retries=1", env={"API": fault})
-    _refused(done, "m: " + {"refused": "the API refuses", "unreachable": "cannot reach api"}[fault])
+    done.refused("m: " + {"refused": "the API refuses", "unreachable": "cannot reach api"}[fault])
     assert _calls(project) == ["0 + 1 ="] * calls
     with closing(sqlite3.connect(project.store)) as db:
         assert db.execute("SELECT count(*) FROM replies").fetchone() == (0,)
 
 
-def test_the_first_call_is_one_of_the_run(project: Runner, workers: str) -> None:
+def test_the_first_call_is_one_of_the_run(project: Runner) -> None:
     """The run has the same calls, counters, verdicts and log as without the first call."""
-    done = project("--model", "api:m", "-n", workers)
+    done = project("--model", "api:m", "-n", "2")
     assert _plan(done) == "llmprops: plan: 12 calls (none stored yet), no price of m"
     assert _calls(project)[0] == "0 + 1 ="
     assert len(_calls(project)) == len(set(_calls(project))) == 12
@@ -165,12 +136,12 @@ def test_the_first_call_is_one_of_the_run(project: Runner, workers: str) -> None
     assert len(done.verdicts) == len(done.requests) == 12
 
 
-def test_stored_replies_need_no_first_call(project: Runner, workers: str) -> None:
+def test_stored_replies_need_no_first_call(project: Runner) -> None:
     """The first call has the shortest prompt that is not stored; if all are stored, there is none."""
     project("--model", "api:m", "-k", "0000")
     assert _calls(project) == ["0 + 1 ="]
     refused = {"API": "refused"}
-    _refused(project("--model", "api:m", "-n", workers, env=refused), "the API refuses")
+    project("--model", "api:m", "-n", "2", env=refused).refused("the API refuses")
     assert _calls(project) == ["0 + 1 =", "1 + 1 ="]
     project("--model", "api:m")
     done = project("--model", "api:m", env=refused)
@@ -190,13 +161,13 @@ def test_local_models_need_no_first_call(project: Runner) -> None:
 ASKED = ("-o", "llm_confirm=5 calls")
 
 
-def test_a_resumed_run_plans_what_is_missing(project: Runner, workers: str) -> None:
+def test_a_resumed_run_plans_what_is_missing(project: Runner) -> None:
     """A resumed run plans the remaining cases; if it is refused, its record stays as it was."""
     spec = ("--model", "api:m", "--llm-cache", "off")
     first = project(*spec, env={"API": "too long"})
     assert [v["status"] for v in first.verdicts.values()].count("error") == 3
     before = (first.folder / "verdicts.jsonl").read_bytes()
-    resume = (*spec, "-n", workers, "--llm-resume", "--llm-run", str(first.folder))
+    resume = (*spec, "-n", "2", "--llm-resume", "--llm-run", str(first.folder))
     done = project(*resume, env={"API": "refused"})
     assert done.code == pytest.ExitCode.USAGE_ERROR, done.output
     assert "plan: 3 calls" in _plan(done)
@@ -225,7 +196,6 @@ def test_a_run_with_collection_errors_is_planned(project: Runner) -> None:
     ("args", "confirmed"),
     [
         ((), False),
-        (("--llm-yes",), True),
         (("--llm-max-calls", "20"), True),
         (("--llm-max-cost", "20"), False),
         (("-o", "llm_confirm=0.001 USD", "--llm-max-cost", "20"), True),
@@ -242,7 +212,7 @@ def test_a_script_confirms_a_costly_run(project: Runner, args: tuple[str, ...], 
     if confirmed:
         assert len(done.verdicts) == 12
         return
-    _refused(done, "12 calls", "about 0.02 USD", "above llm_confirm = ", "--llm-yes", "--llm-size small")
+    done.refused("12 calls", "about 0.02 USD", "above llm_confirm = ", "--llm-yes", "--llm-size small")
     assert _calls(project) == []
 
 
@@ -264,32 +234,23 @@ def test_a_terminal_is_asked(project: Runner, answer: str, n: str, code: int) ->
         assert "not confirmed; at most one call per model was sent" in shown
 
 
-@pytest.mark.parametrize(
-    ("margin", "args", "is_refused"),
-    [
-        (0.12, (), True),
-        (0.12, ("--llm-yes",), False),
-        (0.12, ("-o", "llm_confirm=off"), False),
-        (0.5, (), False),
-    ],
-)
-def test_a_gate_that_an_unchanged_model_seldom_passes_is_confirmed(
-    project: Runner, margin: float, args: tuple[str, ...], is_refused: bool
-) -> None:
+def test_a_gate_that_an_unchanged_model_seldom_passes_is_confirmed(project: Runner) -> None:
     """The header says how often an unchanged model passes; below half of the runs, a script needs --llm-yes."""
     project.sums(30)
-    gated = ("--llm-gate", str(gate(project, max_drop=margin)))
-    done = project("--model", "api:m", *gated, "--llm-baseline", str(baseline(project, "c" * 30)), *args)
-    [header] = [
-        line for line in done.output.splitlines() if line.startswith("llmprops: gate gate.toml against base")
-    ]
-    assert ("an unchanged model passes in 36%" in header) == (margin < 0.5)
-    assert "of runs" in header
-    if not is_refused:
-        assert len(done.verdicts) == 30
-        return
-    _refused(done, "30 calls", "an unchanged model passes in 3", "confirm with --llm-yes", "larger max_drop")
+    gated = ("--model", "api:m", "--llm-baseline", str(baseline(project, "c" * 30)), "--llm-gate")
+    done = project(*gated, str(gate(project, max_drop=0.12)))
+    done.refused("30 calls", "an unchanged model passes in 3", "confirm with --llm-yes", "larger max_drop")
     assert _calls(project) == []
+    for margin, args in ((0.12, ("--llm-yes",)), (0.5, ())):
+        done = project(*gated, str(gate(project, max_drop=margin)), *args)
+        [header] = [
+            line
+            for line in done.output.splitlines()
+            if line.startswith("llmprops: gate gate.toml against base")
+        ]
+        assert ("an unchanged model passes in 36%" in header) == (margin < 0.5)
+        assert "of runs" in header
+        assert len(done.verdicts) == 30
 
 
 def test_ci_is_not_asked(project: Runner) -> None:

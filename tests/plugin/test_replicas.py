@@ -18,41 +18,6 @@ RAY = ("--llm-engine", "ray")
 EMPTY_RAY = "import sys, types; sys.modules['ray'] = ray = types.ModuleType('ray'); ray.__spec__ = 1"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ("--model", "fake:echo?replicas=2"),
-            "--model fake:echo: ?replicas=, ?gpus= and ?cpus= need --llm-engine ray; add it, or leave them out",
-        ),
-        (
-            ("--model", "gpt-4o", *RAY),
-            "--llm-engine ray: gpt-4o is called over a network; Ray runs replicas of models that compute themselves",
-        ),
-        (
-            ("--model", "fake:echo", "--llm-helper", "parse=words?replicas=2", *RAY),
-            "--model words: runs in the processes of pytest (-n N), so it has no replicas",
-        ),
-    ],
-)
-def test_refused(run: Runner, options: tuple[str, ...], message: str) -> None:
-    """The line says what does not fit and what to use instead; nothing is recorded."""
-    run.sums()
-    done = run(*options)
-    assert done.code == 4, done.output
-    assert message in done.output
-    assert not (done.folder / "run.json").exists()
-
-
-def test_without_ray(run: Runner) -> None:
-    """If Ray is not installed, one line names the extra."""
-    run.sums()
-    run.write("conftest.py", "import sys; sys.modules['ray'] = None")
-    done = run("--model", run.adder, *RAY)
-    assert done.code == 4
-    assert "--llm-engine ray needs the package 'ray': pip install 'pytest-llmprops[ray]'" in done.output
-
-
 def test_model_that_does_not_compute(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """An asynchronous model ends the run with one line before a cluster is looked for."""
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
@@ -86,3 +51,29 @@ def test_ray_is_imported_when_a_cluster_is_used() -> None:
         "import pytest_llmprops.engine.replicas.fleets; assert 'ray' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_cannot_have_replicas_is_refused(run: Runner) -> None:
+    """The line says what does not fit, or is missing, and what to use instead; nothing is recorded."""
+    run.sums()
+    for options, message in (
+        (
+            ("--model", "fake:echo?replicas=2"),
+            "--model fake:echo: ?replicas=, ?gpus= and ?cpus= need --llm-engine ray; add it, or leave them out",
+        ),
+        (
+            ("--model", "gpt-4o", *RAY),
+            "--llm-engine ray: gpt-4o is called over a network; Ray runs replicas of models that compute themselves",
+        ),
+        (
+            ("--model", "fake:echo", "--llm-helper", "parse=words?replicas=2", *RAY),
+            "--model words: runs in the processes of pytest (-n N), so it has no replicas",
+        ),
+        (
+            ("--model", run.adder, *RAY),
+            "--llm-engine ray needs the package 'ray': pip install 'pytest-llmprops[ray]'",
+        ),
+    ):
+        if "needs the package" in message:
+            run.write("conftest.py", "import sys; sys.modules['ray'] = None")
+        run(*options).refused(message)

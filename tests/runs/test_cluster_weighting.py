@@ -22,7 +22,6 @@ from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.summary import summary_rows
-from pytest_llmprops.statistics.bounded_mean import cluster_means
 from pytest_llmprops.statistics.intervals import mean_interval
 from tests.support.gates import gate_of, judged
 from tests.support.recorded import edit_run_json
@@ -112,15 +111,6 @@ def test_other_benchmarks_have_no_cluster_accuracy() -> None:
     assert row.cluster_accuracy is None
     assert row.estimate is not None
     assert row.estimate[0] == pytest.approx(92 / 215)
-
-
-def test_cluster_means_by_hand() -> None:
-    """The mean of each cluster, in order of first appearance."""
-    assert cluster_means([1.0, 0.0, 0.5, 1.0], ["b", "a", "b", "b"]) == (
-        [pytest.approx(2.5 / 3), 0.0],
-        ["b", "a"],
-    )
-    assert cluster_means([], []) == ([], [])
 
 
 def test_facts_name_the_weighting() -> None:

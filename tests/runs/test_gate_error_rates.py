@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -19,33 +17,20 @@ from pytest_llmprops.statistics.paired import Pairs
 CHANCE = 1e-3
 
 
-def _shares(
-    rng: np.random.Generator, samples: int, clusters: int, means: Sequence[float], icc: float
-) -> NDArray[np.float64]:
-    """Return the shares of outcomes in each cluster, shape (samples, clusters, outcomes).
-
-    They have a Dirichlet distribution with these means and this intraclass correlation.
-    """
-    if icc >= 1:
-        return np.eye(len(means))[rng.choice(len(means), p=means, size=(samples, clusters))]
-    if icc <= 0:
-        return np.broadcast_to(np.asarray(means, float), (samples, clusters, len(means)))
-    # One marginal after the other: for a high correlation, gamma variables would all be 0.
-    scale, left = (1 - icc) / icc, np.ones((samples, clusters))
-    columns = []
-    for n, mean in enumerate(means[:-1]):
-        rest = sum(means[n + 1 :])
-        share = rng.beta(scale * mean, scale * rest, left.shape) if mean > 0 else np.zeros_like(left)
-        columns.append(left * share)
-        left = left * (1 - share)
-    return np.stack([*columns, left], axis=-1)
-
-
 def draw(
-    rng: np.random.Generator, samples: int, clusters: int, size: int, means: Sequence[float], icc: float
+    rng: np.random.Generator, samples: int, clusters: int, size: int, mean: float, icc: float
 ) -> NDArray[np.int64]:
-    """Return how many items of each cluster have each outcome, shape (samples, clusters, outcomes)."""
-    return rng.multinomial(size, _shares(rng, samples, clusters, means, icc))
+    """Return how many items of each cluster are correct, shape (samples, clusters).
+
+    :param icc: the intraclass correlation; the accuracies of clusters have a beta distribution.
+    """
+    shape = (samples, clusters)
+    if icc in (0, 1):
+        shares = np.full(shape, mean) if icc == 0 else (rng.random(shape) < mean).astype(float)
+    else:
+        scale = (1 - icc) / icc
+        shares = rng.beta(scale * mean, scale * (1 - mean), shape)
+    return rng.binomial(size, shares)
 
 
 def _at_most(stated: float, found: float, of: int) -> bool:
@@ -78,7 +63,7 @@ def test_rates_of_whole_gates(setup: Setup, churn: float, margin: float) -> None
 def test_min_accuracy_at_its_limit(size: int, icc: float) -> None:
     """At a true accuracy of exactly the limit, at most 2.5% of samples meet it, in clusters too."""
     clusters = {1: 100, 5: 40, 20: 20}[size]
-    right = draw(np.random.default_rng(7), 400, clusters, size, [0.9, 0.1], icc)[..., 0]
+    right = draw(np.random.default_rng(7), 400, clusters, size, 0.9, icc)
     met = sum(_accuracy_verdict(0.9, row, size) == "met" for row in right.tolist())
     assert _at_most(0.025, met / 400, 400)
 

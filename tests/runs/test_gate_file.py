@@ -67,62 +67,65 @@ def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     assert read_gate(path).rules[0].min_accuracy == 0.5
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("", "has no rule; write [[rule]]"),
-        ("rule = 3", "has no rule; write [[rule]]"),
-        ("rule = [", "not TOML"),
-        ("min_items = " + "9" * 5_000, "not TOML that can be read: an integer has too many digits"),
-        ("[[rule]]\nmin_acuracy = 0.5", "rule 1: unknown key 'min_acuracy'; there are name, benchmark"),
-        ("[[rule]]\nname = 'x'", "rule 1: requires nothing"),
-        ("allow_mixed = 1\n[[rule]]\nmax_drop = 0", "allow_mixed = 1: must be true or false"),
-        (
-            "[[rule]]\neach = 'model'\nno_collapse = 0.15",
-            "each = 'model': must be one of task, language, cluster",
-        ),
-        ("[[rule]]\ntask = ''\nmax_drop = 0", "task = '': must be a text"),
-        (
-            "[[rule]]\nname = 'a'\nmax_drop = 0\n[[rule]]\nname = 'a'\nmax_drop = 0",
-            "two rules are called 'a'",
-        ),
-        ("[[rule]]\nmin = 0.5", 'need metric = "NAME"'),
-        ("[[rule]]\nmetric = 'm'\nmin_accuracy = 0.5", "takes min or max, and nothing else"),
-        ("[[rule]]\nmetric = 'm'", "requires nothing"),
-        ("[[rule]]\nmetric = 'm'\nmin = 0.6\nmax = 0.5", "min 0.6 is above max 0.5"),
-        *(
-            (f"[[rule]]\nmetric = 'm'\n{key} = {value}", f"{key} = {shown}: must be a number")
-            for key, value, shown in (("min", "nan", "nan"), ("max", "true", "True"))
-        ),
-        *(
-            # A gate that accepts every model is a mistake.
-            (f"[[rule]]\n{key} = {int(key != 'min_accuracy')}", "rule 1: no run can miss")
-            for key in ("max_drop", "min_accuracy")
-        ),
-        ("min_items = 0\n[[rule]]\nmax_drop = 0", "min_items = 0: must be a whole number of at least 1"),
-    ],
-)
-def test_a_wrong_file_is_refused_in_one_line(text: str, wanted: str, tmp_path: Path) -> None:
+WRONG = [
+    ("", "has no rule; write [[rule]]"),
+    ("rule = 3", "has no rule; write [[rule]]"),
+    ("rule = [", "not TOML"),
+    ("min_items = " + "9" * 5_000, "not TOML that can be read: an integer has too many digits"),
+    ("[[rule]]\nmin_acuracy = 0.5", "rule 1: unknown key 'min_acuracy'; there are name, benchmark"),
+    ("[[rule]]\nname = 'x'", "rule 1: requires nothing"),
+    ("allow_mixed = 1\n[[rule]]\nmax_drop = 0", "allow_mixed = 1: must be true or false"),
+    (
+        "[[rule]]\neach = 'model'\nno_collapse = 0.15",
+        "each = 'model': must be one of task, language, cluster",
+    ),
+    ("[[rule]]\ntask = ''\nmax_drop = 0", "task = '': must be a text"),
+    (
+        "[[rule]]\nname = 'a'\nmax_drop = 0\n[[rule]]\nname = 'a'\nmax_drop = 0",
+        "two rules are called 'a'",
+    ),
+    ("[[rule]]\nmin = 0.5", 'need metric = "NAME"'),
+    ("[[rule]]\nmetric = 'm'\nmin_accuracy = 0.5", "takes min or max, and nothing else"),
+    ("[[rule]]\nmetric = 'm'", "requires nothing"),
+    ("[[rule]]\nmetric = 'm'\nmin = 0.6\nmax = 0.5", "min 0.6 is above max 0.5"),
+    *(
+        (f"[[rule]]\nmetric = 'm'\n{key} = {value}", f"{key} = {shown}: must be a number")
+        for key, value, shown in (("min", "nan", "nan"), ("max", "true", "True"))
+    ),
+    *(
+        # A gate that accepts every model is a mistake.
+        (f"[[rule]]\n{key} = {int(key != 'min_accuracy')}", "rule 1: no run can miss")
+        for key in ("max_drop", "min_accuracy")
+    ),
+    ("min_items = 0\n[[rule]]\nmax_drop = 0", "min_items = 0: must be a whole number of at least 1"),
+]
+
+
+def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path) -> None:
     """The line names the file, the rule, the key and the allowed values."""
-    with pytest.raises(UsageError) as caught:
-        gate_file(tmp_path, text)
-    line = str(caught.value)
-    assert wanted in line
-    assert str(tmp_path / "gate.toml") in line
-    assert "\n" not in line
+    for text, wanted in WRONG:
+        with pytest.raises(UsageError) as caught:
+            gate_file(tmp_path, text)
+        line = str(caught.value)
+        assert wanted in line
+        assert str(tmp_path / "gate.toml") in line
+        assert "\n" not in line
 
 
 SHARES = ("min_accuracy", "max_drop", "max_refused", "max_unparsed", "max_errors", "no_collapse", "min_items")
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [*((key, "true") for key in SHARES), *(("max_drop", value) for value in ("-0.1", "1.1", "'0.5'", "nan"))],
-)
-def test_impossible_numbers_are_refused(key: str, value: str, tmp_path: Path) -> None:
+IMPOSSIBLE = [
+    *((key, "true") for key in SHARES),
+    *(("max_drop", value) for value in ("-0.1", "1.1", "'0.5'", "nan")),
+]
+
+
+def test_impossible_numbers_are_refused(tmp_path: Path) -> None:
     """A share must be a number from 0 to 1, and a count must be a whole number."""
-    with pytest.raises(UsageError, match=f"rule 1: {key} = .*: must be a (fraction|whole number)"):
-        gate_file(tmp_path, f"[[rule]]\n{key} = {value}")
+    for key, value in IMPOSSIBLE:
+        with pytest.raises(UsageError, match=f"rule 1: {key} = .*: must be a (fraction|whole number)"):
+            gate_file(tmp_path, f"[[rule]]\n{key} = {value}")
 
 
 def test_a_limit_of_a_metric_may_be_outside_of_fractions(tmp_path: Path) -> None:
@@ -144,19 +147,19 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 PLACES = [verdict(task=task, language=language) for task in ("add", "mul") for language in ("en", "zh")]
 
 
-@pytest.mark.parametrize(
-    ("where", "there"),
-    [
-        ({"task": "sub"}, "task is one of add, mul"),
-        ({"task": "add", "language": "e"}, "language is one of en, zh"),
-        ({"task": "add", "language": "english"}, "language is one of en, zh; write the code, not 'english'"),
-    ],
-)
-def test_a_pattern_that_matches_nothing_is_refused(where: dict[str, str], there: str) -> None:
+NO_MATCH = [
+    ({"task": "sub"}, "task is one of add, mul"),
+    ({"task": "add", "language": "e"}, "language is one of en, zh"),
+    ({"task": "add", "language": "english"}, "language is one of en, zh; write the code, not 'english'"),
+]
+
+
+def test_a_pattern_that_matches_nothing_is_refused() -> None:
     """The line lists what could be matched; matching is case-sensitive."""
-    gate = gate_of({"name": "typo", **where, "min_accuracy": 0.5})
-    with pytest.raises(UsageError, match=rf"gate.toml: rule 'typo' matches nothing: {there}"):
-        gate.check_matches(PLACES)
+    for where, there in NO_MATCH:
+        gate = gate_of({"name": "typo", **where, "min_accuracy": 0.5})
+        with pytest.raises(UsageError, match=rf"gate.toml: rule 'typo' matches nothing: {there}"):
+            gate.check_matches(PLACES)
 
 
 def test_incompatible_patterns_list_the_places() -> None:
@@ -180,18 +183,18 @@ def test_two_rules_about_the_same_items_are_refused() -> None:
 METRICS = {"sums": {"rate": "higher", "cost": "lower", "bias": "target:0.5", "size": "none"}}
 
 
-@pytest.mark.parametrize(
-    ("rule", "wanted"),
-    [
-        ({"metric": "rate", "max": 0.5}, "rate is better the higher it is: use min, not max"),
-        ({"metric": "cost", "min": 0.5}, "cost is better the lower it is: use max, not min"),
-        ({"metric": "rat", "min": 0.5}, "no metric 'rat'; there are bias, cost, rate, size"),
-    ],
-)
-def test_unknown_metric_or_wrong_direction_is_refused(rule: dict[str, object], wanted: str) -> None:
+WRONG_METRICS = [
+    ({"metric": "rate", "max": 0.5}, "rate is better the higher it is: use min, not max"),
+    ({"metric": "cost", "min": 0.5}, "cost is better the lower it is: use max, not min"),
+    ({"metric": "rat", "min": 0.5}, "no metric 'rat'; there are bias, cost, rate, size"),
+]
+
+
+def test_unknown_metric_or_wrong_direction_is_refused() -> None:
     """An unknown metric, or a limit that does not fit the metric's declared direction, is refused."""
-    with pytest.raises(UsageError, match=f"gate.toml: rule 'rule 1': .*{wanted}"):
-        gate_of(rule).check_metrics(METRICS)
+    for rule, wanted in WRONG_METRICS:
+        with pytest.raises(UsageError, match=f"gate.toml: rule 'rule 1': .*{wanted}"):
+            gate_of(rule).check_metrics(METRICS)
 
 
 def test_limits_that_fit_the_direction_are_accepted() -> None:
@@ -208,34 +211,32 @@ def test_limits_that_fit_the_direction_are_accepted() -> None:
 BOUNDED = {"sums": BenchmarkMetadata("Sums", "sum", bounded_metrics={"adjusted": "read_rate"})}
 
 
-@pytest.mark.parametrize(
-    ("rules", "refused"),
-    [
-        ([{"metric": "adjusted"}], True),
-        ([{"metric": "adjusted", "task": "add"}, {"metric": "read_rate", "task": "sub"}], True),
-        ([{"metric": "adjusted"}, {"metric": "read_rate", "task": "add"}], True),
-        ([{"metric": "adjusted"}, {"metric": "read_rate", "group": "x"}], True),
-        ([{"metric": "adjusted", "benchmark": "other"}], False),
-        ([{"metric": "adjusted", "task": "add", "language": "en"}, {"metric": "read_rate", "task": "add"}], False),
-    ],
-)  # fmt: skip
-def test_metric_that_leaves_replies_out_needs_a_limit_on_their_share(
-    rules: list[dict[str, object]], refused: bool
-) -> None:
+BOUNDS = [
+    ([{"metric": "adjusted"}], True),
+    ([{"metric": "adjusted", "task": "add"}, {"metric": "read_rate", "task": "sub"}], True),
+    ([{"metric": "adjusted"}, {"metric": "read_rate", "task": "add"}], True),
+    ([{"metric": "adjusted"}, {"metric": "read_rate", "group": "x"}], True),
+    ([{"metric": "adjusted", "benchmark": "other"}], False),
+    ([{"metric": "adjusted", "task": "add", "language": "en"}, {"metric": "read_rate", "task": "add"}], False),
+]  # fmt: skip
+
+
+def test_metric_that_leaves_replies_out_needs_a_limit_on_their_share() -> None:
     """A reply that has no answer lifts such a metric, so a second rule bounds the share for the same selection."""
-    gate = gate_of(*[{"name": str(n), "min": 0.5, **rule} for n, rule in enumerate(rules)])
-    lines = unbounded_rules(gate, BOUNDED)
-    assert bool(lines) == refused
-    assert all(
-        'add a rule for the same selection with metric = "read_rate" and min' in line for line in lines
-    )
+    for rules, refused in BOUNDS:
+        gate = gate_of(*[{"name": str(n), "min": 0.5, **rule} for n, rule in enumerate(rules)])
+        lines = unbounded_rules(gate, BOUNDED)
+        assert bool(lines) == refused
+        assert all(
+            'add a rule for the same selection with metric = "read_rate" and min' in line for line in lines
+        )
 
 
-@pytest.mark.parametrize(
-    ("metric", "parts"),
-    [("rate", ("rate", None)), ("rate/", ("rate", "")), ("difference/+/-", ("difference", "+/-"))],
-)
-def test_a_metric_may_name_its_group(metric: str, parts: tuple[str, str | None], tmp_path: Path) -> None:
+GROUPS = [("rate", ("rate", None)), ("rate/", ("rate", "")), ("difference/+/-", ("difference", "+/-"))]
+
+
+def test_a_metric_may_name_its_group(tmp_path: Path) -> None:
     """The group follows the first slash and may have slashes itself; without one, all groups are meant."""
-    [rule] = gate_file(tmp_path, f"[[rule]]\nmetric = '{metric}'\nmin = 0.5").rules
-    assert (rule.metric, rule.group) == parts
+    for metric, parts in GROUPS:
+        [rule] = gate_file(tmp_path, f"[[rule]]\nmetric = '{metric}'\nmin = 0.5").rules
+        assert (rule.metric, rule.group) == parts

@@ -270,34 +270,34 @@ def test_repeats_of_a_plain_file(capsys: Capture) -> None:
     assert [(r.id, r.sample, r.score) for r in run.records] == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("id\na\n", "has 0 score columns; choose one"),
-        (lines({"id": "a", "score": 1, "correct": True}), "has 2 score columns"),
-        (lines({"id": "a", "score": 0.5}), "line 1: the score 0.5 is neither 0 nor 1; give the lowest correct score"),
-        (lines({"id": "a", "score": 1}, {"id": "a", "score": 0}), "line 2: repeats the item 'a' of line 1"),
-        ("id,score,sample\na,1,0\na,1,0\n", "line 3: repeats the item 'a' of line 2"),
-        (lines({"id": "a", "score": 1, "sample": -1}), "line 1: sample '-1': write a whole number"),
-        (lines({"id": "a", "score": "maybe"}), "line 1: the score is 'maybe'"),
-        ('{"id": "a", "score": 1}\n{"id": "b", "score": 0, "score": 1}\n', "line 2: not JSON: the key 'score' occurs"),
-        ('{"id": "a", "score": 1}{"id": "b"}\n', "line 1: not JSON: Extra data"),
-        ('{"id": "a", "score": 1}\n[1]\n', "line 2: not a JSON object"),
-        (lines({"id": "a\x1b[31m", "score": 1}), "line 1: id 'a\\x1b[31m': use one line"),
-        (lines({"id": "a" * 201, "score": 1}), "line 1: id"),
-        (lines({"id": "a", "score": 1, "task": ["x"]}), "line 1: task 'x'"),
-        ("[" * 500 + "]" * 500, "has more than 100 lists"),
-        ('{"eval": {}, "plan": {}, "samples": []}', "has 0 scorers"),
-        ('{"results": {"results": []}}', "has no results"),
-        ('{"results": {"results": [1]}}', "result 1: not a JSON object"),
-        ('{"doc_id": 1, "doc": {}}\n', "has 0 metrics"),
-        (b"PK\x03\x04", "is an archive; for a log of inspect_ai: inspect log dump"),
-        (b'{"id": "\xff"}', "not UTF-8"),
-    ],
-)  # fmt: skip
-def test_a_wrong_file_is_one_line(text: str | bytes, said: str, capsys: Capture) -> None:
+WRONG: list[tuple[str | bytes, str]] = [
+    ("id\na\n", "has 0 score columns; choose one"),
+    (lines({"id": "a", "score": 1, "correct": True}), "has 2 score columns"),
+    (lines({"id": "a", "score": 0.5}), "line 1: the score 0.5 is neither 0 nor 1; give the lowest correct score"),
+    (lines({"id": "a", "score": 1}, {"id": "a", "score": 0}), "line 2: repeats the item 'a' of line 1"),
+    ("id,score,sample\na,1,0\na,1,0\n", "line 3: repeats the item 'a' of line 2"),
+    (lines({"id": "a", "score": 1, "sample": -1}), "line 1: sample '-1': write a whole number"),
+    (lines({"id": "a", "score": "maybe"}), "line 1: the score is 'maybe'"),
+    ('{"id": "a", "score": 1}\n{"id": "b", "score": 0, "score": 1}\n', "line 2: not JSON: the key 'score' occurs"),
+    ('{"id": "a", "score": 1}{"id": "b"}\n', "line 1: not JSON: Extra data"),
+    ('{"id": "a", "score": 1}\n[1]\n', "line 2: not a JSON object"),
+    (lines({"id": "a\x1b[31m", "score": 1}), "line 1: id 'a\\x1b[31m': use one line"),
+    (lines({"id": "a" * 201, "score": 1}), "line 1: id"),
+    (lines({"id": "a", "score": 1, "task": ["x"]}), "line 1: task 'x'"),
+    ("[" * 500 + "]" * 500, "has more than 100 lists"),
+    ('{"eval": {}, "plan": {}, "samples": []}', "has 0 scorers"),
+    ('{"results": {"results": []}}', "has no results"),
+    ('{"results": {"results": [1]}}', "result 1: not a JSON object"),
+    ('{"doc_id": 1, "doc": {}}\n', "has 0 metrics"),
+    (b"PK\x03\x04", "is an archive; for a log of inspect_ai: inspect log dump"),
+    (b'{"id": "\xff"}', "not UTF-8"),
+]  # fmt: skip
+
+
+def test_a_wrong_file_is_one_line(capsys: Capture) -> None:
     """The line says what is wrong, where, and what to do; no run is written."""
-    assert said in refused(capsys, text)
+    for text, said in WRONG:
+        assert said in refused(capsys, text)
 
 
 def test_names_on_the_command_line(capsys: Capture) -> None:

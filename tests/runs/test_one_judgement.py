@@ -32,7 +32,7 @@ from pytest_llmprops.runs.summary import summary_rows
 from tests.support.gates import facts_of, gate_of
 from tests.support.recorded import verdict
 
-PAIRS = 300
+PAIRS = 120
 GATE = gate_of(
     {"benchmark": "homophones", "max_drop": 0.1, "no_collapse": 0.15, "each": "language", "min_items": 1},
     {"benchmark": "htest", "max_drop": 0.1, "no_collapse": 0.15, "each": "task", "min_items": 1},

@@ -120,11 +120,6 @@ def test_the_last_request_with_a_key_counts(tmp_path: Path) -> None:
     assert requests["a"].reply.text == "second a"
 
 
-def test_no_file(tmp_path: Path) -> None:
-    """A run that kept no requests has no replies."""
-    assert read_requests(tmp_path) == {}
-
-
 def test_truncated_file(tmp_path: Path) -> None:
     """Wherever the file is cut off, all requests before are read correctly."""
     path = logged(tmp_path)

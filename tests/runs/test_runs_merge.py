@@ -16,7 +16,7 @@ from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, Shard
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.plugin.options import shard
+from pytest_llmprops.plugin.options import parse_shard
 from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.integrity import run_json
@@ -143,14 +143,11 @@ def test_a_gate_does_not_judge_one_shard(run: Runner) -> None:
     assert "merge the shards with 'llmprops runs merge'" in done.output
 
 
-def test_shards_that_do_not_exist_are_refused(run: Runner) -> None:
-    run.sums()
-    done = run("--model", run.adder, "--llm-shard", "0/4")
-    assert done.code == 4
-    assert "--llm-shard 0/4: " in done.output
-    for text in ("5/4", "4", "1/0", "a/b", "1/-2"):
+def test_shards_that_do_not_exist_are_refused() -> None:
+    """I is from 1 to N."""
+    for text in ("0/4", "5/4", "4", "1/0", "a/b", "1/-2"):
         with pytest.raises(ValueError, match="must be"):
-            shard(text)
+            parse_shard(text)
 
 
 def test_missing_and_incomplete_shards_make_the_run_incomplete(tmp_path: Path) -> None:
@@ -185,22 +182,14 @@ def test_an_incomplete_merged_run_names_the_shards(
     )
     assert main(["run", "--resume", str(out)]) == 2
     assert capsys.readouterr().err == f"llmprops: {out}: was merged from shards; {steps}\n"
+    whole = shards(tmp_path / "whole", [[verdict("add", 0)], [verdict("add", 1)]])
+    merge([read_run(folder) for folder in whole], tmp_path / "all")
+    with pytest.raises(UsageError, match="are complete and have no errors, so there is nothing to run"):
+        resume_arguments([str(tmp_path / "all")])
     run = read_run(out)
     assert f"have no verdict; complete it: {steps}" in " ".join(
         summary_lines(run.facts, run.records, out, ())
     )
-
-
-def test_a_merged_run_is_not_resumed(parts: tuple[Finished, list[Finished], Path]) -> None:
-    """``llmprops run --resume`` and ``--llm-resume`` say why, also if nothing is missing."""
-    *_, out = parts
-    run = Runner(out.parent)
-    done = run(str(ROOT / "suites"), *OPTIONS, "--llm-run", str(out), "--llm-resume")
-    assert done.code == 4
-    nothing = "was merged from shards; they are complete and have no errors, so there is nothing to run"
-    assert f"--llm-resume {out}: {nothing}" in done.output
-    with pytest.raises(UsageError, match=nothing):
-        resume_arguments([str(out)])
 
 
 def test_an_incomplete_last_line_of_requests_is_left_out(tmp_path: Path) -> None:

@@ -62,18 +62,15 @@ ESPEAK = Program(("espeak-ng",), "espeak-ng")
 GCC = Program(("cc", "gcc"), "gcc")
 #: stands in for the filter of gh
 JQ = Program(("jq",), "jq")
-#: a proxy in front of an API
-NGINX = Program(("nginx",), "nginx", ("/usr/sbin/nginx",))
 #: installs Allure
 NPM = Program(("npm",), "npm")
-PGBOUNCER = Program(("pgbouncer",), "pgbouncer", ("/usr/sbin/pgbouncer",))
 #: tests start a server of their own with its programs, which are in the folder of this one
 POSTGRES = Program(("initdb",), "postgresql", ("/usr/lib/postgresql/*/bin/initdb",))
 UNSHARE = Program(("unshare",), "util-linux")
 #: the dictionary files
 WORDNET = Program((), "wordnet-base", ("/usr/share/wordnet/data.noun",))
 
-PROGRAMS = (CHROMIUM, ESPEAK, GCC, JQ, NGINX, NPM, PGBOUNCER, POSTGRES, UNSHARE, WORDNET)
+PROGRAMS = (CHROMIUM, ESPEAK, GCC, JQ, NPM, POSTGRES, UNSHARE, WORDNET)
 
 if __name__ == "__main__":
     print(*(program.package for program in PROGRAMS if program.find() is None), sep="\n")

@@ -59,11 +59,9 @@ class Batches:
         self._outage: float | None = None
         #: mark of an intent -> when this process first did not find its batch
         self._missing: dict[str, float] = {}
-        #: the open batches after the last poll
-        self._open: list[Entry] = []
         self._is_unfinished = False
 
-    async def reply(self, label: str, served: ActiveModel, key: str, request: Chat) -> Reply:
+    async def reply(self, served: ActiveModel, key: str, request: Chat) -> Reply:
         """Return the reply from a batch, or from a call if it is the first request of its shape.
 
         :raises BackendError: if the provider refuses it. :raises RunStopped: if the run is stopped.
@@ -74,10 +72,9 @@ class Batches:
             try:
                 api = model.batches()
             except BackendError as error:
-                raise self._calls.stop(f"{label}: {error.message}") from None
+                raise self._calls.stop(f"{served.label}: {error.message}") from None
             self._models[account] = BatchedModel(
                 account,
-                label,
                 served,
                 api,
                 self._config,
@@ -146,7 +143,7 @@ class Batches:
         for model in list(self._models.values()):
             if not self._ledger.lock(model.account):
                 text = "another run with this reply store uses the model's batches; wait until it has ended"
-                raise self._calls.stop(f"{model.label}: {text}")
+                raise self._calls.stop(f"{model.served.label}: {text}")
             lines = model.unsent()
             if lines and self._config.max_cost is not None:
                 open_cost = sum(one.open_cost() for one in self._models.values())
@@ -177,8 +174,7 @@ class Batches:
         for entry in self._ledger.open_batches(models):
             if entry.state == "submitted":
                 moved |= await self._look_at(models[entry.account], entry)
-        self._open = self._ledger.open_batches(models)
-        marks = {None, *(entry.mark for entry in self._open)}
+        marks = {None, *(entry.mark for entry in self._ledger.open_batches(models))}
         for one in (one for model in models.values() for one in model.pending.values()):
             if one.mark not in marks:
                 one.mark = None
@@ -277,7 +273,7 @@ class Batches:
             await model.settle(one, reply)
         elif await self._known.stored(key) is None:
             # Otherwise, a run that was killed has stored and counted it.
-            await self._keep(model.label, model.served, key, reply)
+            await self._keep(model.served, key, reply)
 
     async def _adopt(self, model: BatchedModel) -> None:
         """Find the batches of killed runs whose creation was not noted, or give up their intents."""
@@ -316,12 +312,13 @@ class Batches:
         return min(seconds, max(left, FIRST_POLL))
 
     def progress(self) -> OpenBatches:
-        """Return how far the open batches are, as of the last poll."""
-        expires = [entry.expires for entry in self._open if entry.expires]
+        """Return how far the open batches are."""
+        entries = self._ledger.open_batches(self._models)
+        expires = [entry.expires for entry in entries if entry.expires]
         return OpenBatches(
-            len(self._open),
-            sum(entry.lines for entry in self._open),
-            sum(entry.done for entry in self._open),
+            len(entries),
+            sum(entry.lines for entry in entries),
+            sum(entry.done for entry in entries),
             min(expires, default=0.0),
             self._is_unfinished,
         )

@@ -118,7 +118,8 @@ class Ledger:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Create the file before SQLite does, so that it is private from the start.
             os.close(_private(path, os.O_CREAT | os.O_RDWR))
-            self._db = sqlite3.connect(path, timeout=BUSY_SECONDS)
+            # Opened before the event loop starts, and used in its thread alone.
+            self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
             # Batches are paid for, so an intent must survive a power failure.
             self._db.execute("PRAGMA synchronous=FULL")

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 
 from pytest_llmprops.core.benchmark import Benchmark, Serve
@@ -114,9 +115,7 @@ class InProcess:
 
     def takes_batches(self, case: Case) -> bool:
         """Return True if the case's model is served here and its benchmark can judge many items at once."""
-        if case.model not in self._specs:
-            return False
-        return type(case.benchmark).evaluate_all is not Benchmark.evaluate_all
+        return case.model in self._specs and type(case.benchmark).evaluate_all is not Benchmark.evaluate_all
 
     def evaluate(self, cases: Sequence[Case]) -> list[Outcome] | None:
         """Judge many cases of one benchmark and model at once, in the calling thread.
@@ -127,38 +126,32 @@ class InProcess:
         try:
             if self.stopped is not None:
                 raise RunStopped(self.stopped)
-            served = self._of(cases[0].model)
-            if not served.model.blocking:
+            if not self._of(cases[0].model).model.blocking:
                 return None
-            serve_all = self._serving(cases[0].model, served)
             # Each source of items has its own context.
             for _, part in groupby(cases, key=lambda case: id(case.context)):
-                part_outcomes = _evaluate_all(list(part), serve_all)
+                part_outcomes = _evaluate_all(list(part), partial(self._serve_all, cases[0].model))
                 if part_outcomes is None:
                     return None
                 outcomes += part_outcomes
         except RunStopped as stop:
             return [Outcome(case, stopped=str(stop)) for case in cases]
-        return [self._counted(outcome) for outcome in outcomes]
-
-    def _counted(self, outcome: Outcome) -> Outcome:
-        """Count the faults of a benchmark; return a stopped outcome once they have stopped the run."""
-        if self.stopped is not None:
-            return Outcome(outcome.case, stopped=self.stopped)
-        self.stopped = self._faults.add(outcome.case.benchmark.name, outcome.failure)
-        return outcome
-
-    def _serving(self, label: str, served: InProcessModel) -> Serve:
-        def serve_all(requests: Sequence[Request]) -> list[Result]:
+        for number, outcome in enumerate(outcomes):
             if self.stopped is not None:
-                raise RunStopped(self.stopped)
-            results = served.serve(requests)
-            for result in results:
-                if isinstance(result, BackendError) and result.fatal:
-                    raise self._stop(label, result.message)
-            return results
+                # The faults of the benchmark before it have stopped the run.
+                outcomes[number] = Outcome(outcome.case, stopped=self.stopped)
+            else:
+                self.stopped = self._faults.add(outcome.case.benchmark.name, outcome.failure)
+        return outcomes
 
-        return serve_all
+    def _serve_all(self, label: str, requests: Sequence[Request]) -> list[Result]:
+        if self.stopped is not None:
+            raise RunStopped(self.stopped)
+        results = self._of(label).serve(requests)
+        for result in results:
+            if isinstance(result, BackendError) and result.fatal:
+                raise self._stop(label, result.message)
+        return results
 
     def use(self) -> dict[str, InProcessUse]:
         """Return the use of each model so far, by label."""
@@ -201,23 +194,21 @@ def _evaluate_all(cases: Sequence[Case], serve_all: Serve) -> list[Outcome] | No
             raise returned(benchmark, method, f"{type_name(results)}; return a list, one Verdict per item")
         if len(results) != len(cases):
             raise returned(benchmark, method, f"{len(results)} results for {len(cases)} items")
-    except RunStopped:
-        raise
     except BackendError as error:
         results = [error] * len(cases)
-    except KeyboardInterrupt:
+    except (RunStopped, KeyboardInterrupt):
         raise
     except BaseException as fault:
         exception = as_exception(benchmark, method, fault)
         return [Outcome(case, fault=exception) for case in cases]
-    return [_outcome(case, result) for case, result in zip(cases, results, strict=True)]
-
-
-def _outcome(case: Case, result: object) -> Outcome:
-    if isinstance(result, BackendError):
-        return Outcome(case, error=result)
-    try:
-        tasks = (*case.benchmark.tasks_by_answer, case.item.task)
-        return Outcome(case, checked_verdict(case.benchmark, "evaluate_all", result, tasks))
-    except ContractError as fault:
-        return Outcome(case, fault=fault)
+    outcomes = []
+    for case, result in zip(cases, results, strict=True):
+        try:
+            if isinstance(result, BackendError):
+                outcomes.append(Outcome(case, error=result))
+            else:
+                tasks = (*benchmark.tasks_by_answer, case.item.task)
+                outcomes.append(Outcome(case, checked_verdict(benchmark, method, result, tasks)))
+        except ContractError as fault:
+            outcomes.append(Outcome(case, fault=fault))
+    return outcomes

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from itertools import islice
 from operator import methodcaller
 from typing import Any, TypeVar
 
@@ -188,16 +187,11 @@ class ReplyCache:
 
         :raises StoreError: if the store cannot be used.
         """
-        if self._stored is None:
-            return {key for _, key in asked if key in self._recent}
-        if self._cache == "refresh":
-            asked = [(model, key) for model, key in asked if key in self._not_again]
         known: set[str] = set()
-        iterator = iter(asked)
-        while part := list(islice(iterator, _COUNTED)):
-            get = methodcaller("get_many", {key for _, key in part})
-            found: dict[str, Reply] = await self._stored.run(get)
-            known |= {key for model, key in part if key in found and not self._is_old(model, found[key])}
+        for start in range(0, len(asked), _COUNTED):
+            part = asked[start : start + _COUNTED]
+            replies = await asyncio.gather(*(self.find(model, key) for model, key in part))
+            known |= {key for (_, key), reply in zip(part, replies, strict=True) if reply is not None}
         return known
 
     def notes(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""The broker process: ``python -m pytest_llmprops.engine.broker.server SOCKET``.
+"""The broker process: ``python -m pytest_llmprops.engine.broker.server``.
 
-The first line of standard input is the configuration. The process ends when standard input is closed, so it never
-outlives its controller.
+Standard output is the socket that it serves. The first line of standard input is the configuration. The process ends
+when standard input is closed, so it never outlives its controller.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import contextlib
 import gc
 import os
 import signal
+import socket
 import sys
-from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
@@ -100,29 +100,14 @@ def _failure(number: int, fault: BaseException) -> bytes:
     return encode_message({"id": number, "error": BackendError(fault_text(fault)).to_json()})
 
 
-async def _standard_input_closed() -> None:
-    loop = asyncio.get_running_loop()
-    closed = loop.create_future()
-
-    def readable() -> None:
-        with contextlib.suppress(OSError):
-            if os.read(0, 4096):
-                return
-        if not closed.done():
-            closed.set_result(None)
-
-    loop.add_reader(0, readable)
-    await closed
-
-
-async def run(config: BrokerConfig, path: str) -> None:
+async def run(config: BrokerConfig, served: socket.socket) -> None:
     """Serve until standard input is closed."""
     broker = LocalBroker(config)
     import_sdks(config)
-    listening = await asyncio.start_unix_server(Server(broker).client, path, limit=LINE_LIMIT)
-    Path(path).chmod(0o600)  # noqa: ASYNC240 -- one system call, before the first client
+    listening = await asyncio.start_unix_server(Server(broker).client, sock=served, limit=LINE_LIMIT)
     try:
-        await _standard_input_closed()
+        # Nothing follows the configuration: this ends when the controller closes the pipe, or ends.
+        await asyncio.to_thread(sys.stdin.buffer.read)
     finally:
         listening.close()
         # The controller reads them when this process has ended.
@@ -136,10 +121,11 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     # As in a run without workers: the import of an SDK makes hundreds of thousands of objects that stay.
     gc.set_threshold(200_000, 20, 20)
-    line = bytearray()
-    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
-        line += byte
-    asyncio.run(run(from_text(BrokerConfig, line.decode()), sys.argv[1]))
+    served = socket.socket(fileno=os.dup(1))
+    with open(os.devnull, "w") as null:
+        os.dup2(null.fileno(), 1)
+    line = sys.stdin.buffer.readline()
+    asyncio.run(run(from_text(BrokerConfig, line.decode()), served))
 
 
 if __name__ == "__main__":

@@ -118,11 +118,9 @@ LONGEST_WAIT = 60.0
 LONGEST_RETRY_AFTER = 300.0
 
 
-def worth_retrying(error: BaseException) -> bool:
+def worth_retrying(error: BackendError) -> bool:
     """Return True if a retry may succeed, and soon enough."""
-    if not isinstance(error, BackendError) or not error.transient:
-        return False
-    return error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER
+    return error.transient and (error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER)
 
 
 def _seconds_before(retry: int, error: BackendError) -> float:
@@ -147,6 +145,7 @@ class Counters(CallCounts):
 class ActiveModel:
     """A model in use."""
 
+    label: str
     model: Model
     send: Send
     breaker: Breaker
@@ -212,14 +211,7 @@ class Calls:
         """Return what paces the calls to ``model``; models that differ only in their labels share it."""
         identity = canonical_identity(model.identity)
         if identity not in self._limiters:
-            self._limiters[identity] = Limiter(
-                label,
-                concurrency=self._config.calls.concurrency,
-                timeout=self._config.calls.timeout,
-                rpm=self._config.rpm,
-                stop=self.stop,
-                has_worked=label in self._config.proven,
-            )
+            self._limiters[identity] = Limiter(label, self._config, self.stop)
         return self._limiters[identity]
 
     def waits_for(self) -> str:
@@ -230,7 +222,7 @@ class Calls:
         """Return lines for the summary about the limits of the models."""
         return [note for limiter in self._limiters.values() for note in limiter.notes()]
 
-    async def replies(self, label: str, served: ActiveModel, requests: Sequence[Request]) -> Sequence[Reply]:
+    async def replies(self, served: ActiveModel, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return the replies to one call, with retries.
 
         One request has one reply. Several samples of a prompt may have fewer replies than requests.
@@ -239,16 +231,16 @@ class Calls:
         :raises RunStopped: if the run is stopped.
         """
         try:
-            return await self._with_retries(label, served, requests)
+            return await self._with_retries(served, requests)
         except BackendError as error:
             self.counters.failed += 1
             reason = served.breaker.failure(error, final=True)
             if reason:
-                raise self.stop(f"{label}: {reason}") from None
+                raise self.stop(f"{served.label}: {reason}") from None
             raise
 
     async def trial(
-        self, label: str, served: ActiveModel, request: Request, *, is_last: bool
+        self, served: ActiveModel, request: Request, *, is_last: bool
     ) -> tuple[Reply | None, bool]:
         """Return the reply to a call before the run, and whether the server refuses it as it may refuse one prompt.
 
@@ -260,16 +252,15 @@ class Calls:
         """
         spared = () if is_last else BLOCKS_ONE_PROMPT
         try:
-            [reply] = await self._with_retries(label, served, [request], is_trial=True, spared=spared)
+            [reply] = await self._with_retries(served, [request], is_trial=True, spared=spared)
         except BackendError as error:
             if _is_unreachable(error, served):
-                raise self.stop(f"{label}: {error.message}") from None
+                raise self.stop(f"{served.label}: {error.message}") from None
             return None, error.kind in spared
         return reply, False
 
     async def _with_retries(
         self,
-        label: str,
         served: ActiveModel,
         requests: Sequence[Request],
         is_trial: bool = False,
@@ -284,7 +275,7 @@ class Calls:
                 raise result
             reason = served.breaker.failure(result, final=False)
             if reason:
-                raise self.stop(f"{label}: {reason}")
+                raise self.stop(f"{served.label}: {reason}")
             if _is_unreachable(result, served) if is_trial else worth_retrying(result):
                 if retries == self._config.retries:
                     raise result
@@ -431,10 +422,10 @@ class Calls:
             )
 
 
-def _is_unreachable(error: BaseException, served: ActiveModel) -> bool:
+def _is_unreachable(error: BackendError, served: ActiveModel) -> bool:
     """Return True if no call reaches the server; one that has worked may close the connection of single calls."""
     kinds = ("unreachable",) if served.breaker.has_worked else ("unreachable", "connection")
-    return isinstance(error, BackendError) and error.kind in kinds
+    return error.kind in kinds
 
 
 def _too_many(served: ActiveModel, requests: Sequence[Request]) -> bool:

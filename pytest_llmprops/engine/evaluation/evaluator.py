@@ -32,7 +32,7 @@ from pytest_llmprops.core.requests import (
 )
 from pytest_llmprops.core.texts import explained, one_line
 from pytest_llmprops.core.verdicts import STATUSES, Status, Verdict, VerdictRecord, record_of
-from pytest_llmprops.engine.event_loop import forget_cancellation
+from pytest_llmprops.engine.event_loop import is_cancellation
 from pytest_llmprops.records.files import line
 
 #: equal faults in a row after which a run stops
@@ -79,8 +79,7 @@ _CHAT_FIELDS = ("temperature", "max_tokens", "stop")
 LONGEST_REPLY = 1_000_000
 #: Outcomes that pytest has not fetched. With more, the next cases wait, unless pytest waits for a case itself.
 MOST_WAITING = 10_000
-#: maximum number of outcomes that are handed over at once
-MOST_FRESH = 100
+WAIT_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +143,6 @@ class Outcome:
     def key(self) -> CaseKey:
         """The key of the case."""
         return self.case.key
-
-    @property
-    def records(self) -> list[VerdictRecord]:
-        """The one line of ``verdicts.jsonl``."""
-        return [self.record()]
 
     @property
     def failure(self) -> Exception | None:
@@ -259,13 +253,8 @@ class Asking:
             raise ContractError(f"{name} called ask with a Likelihood that has an empty option, or none")
 
 
-async def evaluate(
-    case: Case, broker_ask: BrokerAsk, is_ending: Callable[[], bool] = lambda: False
-) -> Outcome:
-    """Measure one case and return its outcome, which includes every exception.
-
-    :param is_ending: returns whether the task is cancelled from outside; otherwise the benchmark has cancelled it.
-    """
+async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
+    """Measure one case and return its outcome, which includes every exception but the cancellation of the task."""
     ask = Asking(case, broker_ask)
     benchmark = case.benchmark
     try:
@@ -285,7 +274,7 @@ async def evaluate(
     except RunStopped as stop:
         return Outcome(case, stopped=str(stop), calls=ask.calls)
     except BaseException as fault:
-        if isinstance(fault, asyncio.CancelledError) and is_ending():
+        if is_cancellation(fault):
             raise
         return Outcome(case, fault=as_exception(benchmark, "evaluate", fault), calls=ask.calls)
     finally:
@@ -299,19 +288,7 @@ async def evaluate(
 def as_exception(benchmark: Benchmark, method: str, fault: BaseException) -> Exception:
     """Return a fault that pytest takes neither for the end of the process nor for a skipped test."""
     is_control = type(fault).__module__.partition(".")[0] in ("_pytest", "unittest")
-    is_usable = isinstance(fault, Exception) and not is_control and not _exits_when_shown(fault)
-    return fault if isinstance(fault, Exception) and is_usable else raised(benchmark, method, fault)
-
-
-def _exits_when_shown(fault: BaseException) -> bool:
-    """Return True if the text of an exception ends the process; pytest protects itself from Exception only."""
-    try:
-        str(fault), repr(fault)
-    except SystemExit:
-        return True
-    except Exception:
-        return False
-    return False
+    return fault if isinstance(fault, Exception) and not is_control else raised(benchmark, method, fault)
 
 
 class CaseBroker(typing.Protocol):
@@ -348,7 +325,6 @@ class Evaluator:
         self._stopping: asyncio.Task[None] | None = None
         #: why the remaining cases are not evaluated; None if they are
         self._stopped: str | None = None
-        self._is_closing = False
         #: keys of the submitted cases that are not finished
         self._open: set[CaseKey] = set()
         #: finished and not yet fetched
@@ -359,7 +335,6 @@ class Evaluator:
         self._awaited: set[CaseKey] = set()
         # One condition for all cases: a future for each takes 1.5 kB.
         self._changed = threading.Condition()
-        self._has_room = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: deque[Case] = deque()
 
@@ -384,10 +359,9 @@ class Evaluator:
     async def _work(self) -> None:
         while self._queue:
             if len(self._outcomes) + len(self._fresh) >= MOST_WAITING:
-                if self._fresh:
-                    self._publish()
+                self._publish()
                 if not self._awaited:
-                    await self._room()
+                    await asyncio.sleep(WAIT_SECONDS)
                     continue
             case = self._queue.popleft()
             try:
@@ -408,9 +382,6 @@ class Evaluator:
         if not self._fresh:
             self._loop.call_soon(self._publish)
         self._fresh.append(outcome)
-        if len(self._fresh) >= MOST_FRESH:
-            # Cases that wait for nothing leave the loop no time.
-            self._publish()
 
     def _publish(self) -> None:
         """Hand the outcomes of this iteration of the loop to the threads that fetch them."""
@@ -427,22 +398,10 @@ class Evaluator:
                 self._awaited.difference_update(arrived)
                 self._changed.notify_all()
 
-    async def _room(self) -> None:
-        """Wait until pytest has fetched half of the outcomes, or waits for a case that may be in the queue."""
-        with self._changed:
-            if self._awaited or len(self._outcomes) < MOST_WAITING:
-                return
-            self._has_room.clear()
-        await self._has_room.wait()
-
     async def _evaluated(self, case: Case) -> Outcome:
         if self._stopped is not None:
             return Outcome(case, stopped=self._stopped)
-        outcome = await evaluate(case, self._ask, lambda: self._is_closing)
-        if not self._is_closing:
-            # The task evaluates other cases, too.
-            await forget_cancellation()
-        return self._counted(outcome)
+        return self._counted(await evaluate(case, self._ask))
 
     def _counted(self, outcome: Outcome) -> Outcome:
         """Count the faults of benchmarks, which may stop the run."""
@@ -470,30 +429,17 @@ class Evaluator:
             if key not in self._outcomes:
                 self._await(key, timeout)
             # A case that is submitted again (a rerun) is evaluated again.
-            outcome = self._outcomes.pop(key)
-            if len(self._outcomes) == MOST_WAITING // 2:
-                self._resume()
-        return outcome
+            return self._outcomes.pop(key)
 
     def _await(self, key: CaseKey, timeout: float | None) -> None:
         if key not in self._open:
             raise KeyError(key)
         self._awaited.add(key)
         try:
-            self._resume()
             if not self._changed.wait_for(lambda: key in self._outcomes, timeout):
                 raise TimeoutError
         finally:
             self._awaited.discard(key)
-
-    def _resume(self) -> None:
-        if not self._has_room.is_set():
-            self._loop.call_soon_threadsafe(self._has_room.set)
-
-    def is_submitted(self, case: Case) -> bool:
-        """Return True if the case is unfinished, or finished and not yet fetched."""
-        key = case.key
-        return key in self._open or key in self._outcomes
 
     def has_verdicts(self) -> bool:
         """Return True if a finished verdict has not been fetched."""
@@ -502,7 +448,6 @@ class Evaluator:
 
     async def close(self) -> None:
         """Cancel all unfinished cases."""
-        self._is_closing = True
         for case in self._queue:
             self._finish(Outcome(case, stopped=CLOSED))
         self._queue.clear()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pytest_llmprops.core.requests import GENERATED, PLANNED, Chat, Reply, Request, Usage, sizes
 from pytest_llmprops.engine.calls.queues import prompt_key
 from pytest_llmprops.engine.evaluation.evaluator import Case, evaluate
-from pytest_llmprops.engine.event_loop import LoopThread, forget_cancellation
+from pytest_llmprops.engine.event_loop import LoopThread
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price
 
 #: Assumed seconds per call, to estimate the time of a run.
@@ -61,13 +60,11 @@ def plan(
     :param on_request: called with the model's label and each counted request.
     """
     rows: dict[tuple[str, str], Planned] = {}
-    is_over = threading.Event()
     # As in the run, SystemExit in a task of a benchmark ends nothing, and KeyboardInterrupt in this thread is Ctrl-C.
     thread = LoopThread()
     try:
-        thread.call(_plan(cases, rows, on_request, is_over.is_set))
+        thread.call(_plan(cases, rows, on_request))
     finally:
-        is_over.set()
         thread.close()
     return list(rows.values())
 
@@ -76,12 +73,9 @@ async def _plan(
     cases: Iterable[Case],
     rows: dict[tuple[str, str], Planned],
     on_request: Callable[[str, Request], None],
-    is_over: Callable[[], bool],
 ) -> None:
     known: dict[tuple[str, str, str, Hashable], set[int]] = {}
     for case in cases:
-        if is_over():
-            return
         row = rows.setdefault((case.benchmark.name, case.model), Planned(case.benchmark.name, case.model))
         row.items += case.sample == 0
         row.repeats = max(row.repeats, case.sample + 1)
@@ -101,8 +95,7 @@ async def _plan(
 
         # A task of the benchmark may raise GeneratorExit: Python then closes the coroutines that await the task.
         with contextlib.suppress(GeneratorExit):
-            await evaluate(case, ask, is_over)
-        await forget_cancellation()
+            await evaluate(case, ask)
     await _cancel_others()
 
 
@@ -126,11 +119,6 @@ def _prompt_and_sample(request: Request) -> tuple[Hashable, int]:
         return prompt_key(request), request.sample
     settings = (request.temperature, request.max_tokens, request.stop, request.extra)
     return (request.text, repr(settings)), request.sample
-
-
-def total_calls(rows: Sequence[Planned]) -> int:
-    """Return the number of calls in all rows."""
-    return sum(row.calls for row in rows)
 
 
 def cost(row: Planned, prices: Mapping[str, Price]) -> float | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,57 +57,51 @@ class Fleet:
         options: CallOptions,
         registrations: Sequence[str],
     ) -> None:
-        self._cluster, self._placement, self._timeout = cluster, placement, options.timeout
+        self.cluster, self._placement, self.timeout = cluster, placement, options.timeout
         self._arguments = (spec, options, tuple(registrations), str(Path.cwd()))
         self._expected = {**model.identity, **package_versions()}
         self._queue = BatchQueue(model.max_batch)
         #: sends one request to a replica
         self.send: Send = self._queue.send
-        self._open: set[_Replica] = set()
-        self._actors: set[Any] = set()
+        #: those that are being started, and those that answer
+        self._replicas: set[_Replica] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        #: number of replicas that are being started
-        self._starting = 0
         self._machines: list[str] = []
         self._refused: dict[str, None] = {}
         self._lost: list[str] = []
-        self._lost_in_a_row = 0
+        self.lost_in_a_row = 0
         self._returned = 0
 
-    def start(self) -> None:
-        """Start the replicas. Each of them gets batches as soon as it answers."""
-        for _ in range(self._placement.count):
-            self._begin(self._introduced())
+    def start(self, count: int) -> None:
+        """Start replicas. Each of them gets batches as soon as it answers."""
+        for _ in range(count):
+            replica = _Replica(self)
+            self._replicas.add(replica)
+            task = asyncio.get_running_loop().create_task(self._introduce(replica))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        self._starting += 1
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _introduced(self) -> None:
+    async def _introduce(self, replica: _Replica) -> None:
         """Start an actor, and use it if its model is that of this machine."""
-        actor: Any = None
         try:
-            actor = await self._cluster.run(self._cluster.start, self._placement)
-            self._actors.add(actor)
-            node, found = await within(REPLICA_START_SECONDS, actor.introduce.remote(*self._arguments))
+            replica.actor = await self.cluster.run(self.cluster.start, self._placement)
+            node, found = await within(
+                REPLICA_START_SECONDS, replica.actor.introduce.remote(*self._arguments)
+            )
             problem = self._problem(node, found)
         except TimeoutError:
             problem = f"a replica did not start within {REPLICA_START_SECONDS:.0f} s; {self._placement} may not be free"
         except Exception as error:
             problem = f"a replica did not start: {reason(error)}"
-        self._starting -= 1
         if not problem:
+            replica.node = node
             self._machines.append(node)
-            replica = _Replica(self, actor, node, self._timeout)
-            self._open.add(replica)
             self._queue.open(replica)
             return
         # Replicas on one machine have the same problem.
         self._refused[problem] = None
-        await self._end(actor)
-        if not self._open and not self._starting:
+        await self._end(replica)
+        if not self._replicas:
             self.fail(f"no replica is left; {self._lost[-1]}" if self._lost else next(iter(self._refused)))
 
     def _problem(self, node: str, there: Mapping[str, Any] | str) -> str:
@@ -120,37 +115,32 @@ class Fleet:
                 return f"{who}: {name} is {values[0]} there and {values[1]} here; install the same files and versions"
         return ""
 
-    def served(self) -> None:
-        """Note that a replica served a batch."""
-        self._lost_in_a_row = 0
-
     async def lose(self, replica: _Replica, requests: int, why: str) -> None:
         """Give up a replica, and start another one in its place as soon as there is room."""
-        self._open.discard(replica)
         self._lost.append(why)
-        self._lost_in_a_row += 1
+        self.lost_in_a_row += 1
         self._returned += requests
-        await self._end(replica.actor)
-        if self._lost_in_a_row <= MOST_LOST:
-            self._begin(self._introduced())
-        elif not self._open and not self._starting:
+        await self._end(replica)
+        if self.lost_in_a_row <= MOST_LOST:
+            self.start(1)
+        elif not self._replicas:
             self.fail(f"no replica is left; {why}")
 
     def look(self, nodes: Sequence[Node]) -> None:
         """End the run if no replica is left, and the cluster's machines have no room for one."""
         if not nodes:
             self.fail("the Ray cluster does not answer: its head node may be lost")
-        elif self._lost and not self._open and not self._placement.room(nodes):
+        elif self._lost and not self._placement.room(nodes) and not any(one.node for one in self._replicas):
             self.fail(f"no replica is left; {self._lost[-1]}")
 
     def fail(self, why: str) -> None:
         """End the run, except for the batches that replicas have."""
         self._queue.fail(BackendError(why, kind="replica", fatal=True))
 
-    async def _end(self, actor: Any) -> None:
-        if actor is not None:
-            self._actors.discard(actor)
-            await self._cluster.run(self._cluster.end, actor)
+    async def _end(self, replica: _Replica) -> None:
+        self._replicas.discard(replica)
+        if replica.actor is not None:
+            await self.cluster.run(self.cluster.end, replica.actor)
 
     def notes(self) -> list[str]:
         """Return notes for the summary."""
@@ -159,7 +149,7 @@ class Fleet:
             count = self._placement.count
             notes.append(
                 f"{min(len(self._machines), count)} of {count} replicas answered, each with {self._placement}, in"
-                f" {self._cluster.where}, on {', '.join(sorted(set(self._machines)))}"
+                f" {self.cluster.where}, on {', '.join(sorted(set(self._machines)))}"
             )
         if self._lost:
             notes.append(
@@ -169,25 +159,27 @@ class Fleet:
 
     async def close(self) -> None:
         """End the replicas."""
-        tasks = list(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, self._queue.close(), return_exceptions=True)
-        for actor in list(self._actors):
-            await self._end(actor)
+        await asyncio.gather(*self._tasks, self._queue.close(), return_exceptions=True)
+        for replica in list(self._replicas):
+            await self._end(replica)
 
 
+@dataclass(slots=True, eq=False)
 class _Replica:
-    """An actor that answered, as a worker of a queue."""
+    """An actor, as a worker of a queue."""
 
-    def __init__(self, fleet: Fleet, actor: Any, node: str, timeout: float) -> None:
-        self._fleet, self.actor, self._node, self._timeout = fleet, actor, node, timeout
-        self._has_served = False
+    fleet: Fleet
+    actor: Any = None
+    #: its machine, once it has answered
+    node: str = ""
+    has_served: bool = False
 
     async def serve(self, requests: Sequence[Request], deliver: Deliver) -> None:
         """See :class:`~pytest_llmprops.engine.calls.queues.QueueWorker`."""
         # The first batch loads the weights.
-        limit = self._timeout * len(requests) + (0 if self._has_served else REPLICA_START_SECONDS)
+        limit = self.fleet.timeout * len(requests) + (0 if self.has_served else REPLICA_START_SECONDS)
         try:
             results: Sequence[Result] = await within(limit, self.actor.serve.remote(list(requests)))
         except TimeoutError:
@@ -195,12 +187,11 @@ class _Replica:
         except Exception as error:
             why = reason(error)
         else:
-            self._has_served = True
-            self._fleet.served()
+            self.has_served, self.fleet.lost_in_a_row = True, 0
             deliver(results)
             return
-        why = f"the replica on {self._node} was lost: {why}"
-        await self._fleet.lose(self, len(requests), why)
+        why = f"the replica on {self.node} was lost: {why}"
+        await self.fleet.lose(self, len(requests), why)
         raise WorkerLost(why)
 
 
@@ -275,7 +266,7 @@ class Fleets:
         )
         registrations, spec = self._config.registrations, self._config.models[label]
         fleet = self._fleets[label] = Fleet(self._cluster, placement, spec, model, options, registrations)
-        fleet.start()
+        fleet.start(placement.count)
         if self._watching is None:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
         return fleet.send
@@ -303,9 +294,7 @@ class Fleets:
             self._watching.cancel()
         # Everything is recorded; a cluster that does not answer ends with this process.
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(self._close(), CLOSE_SECONDS)
-
-    async def _close(self) -> None:
-        for fleet in self._fleets.values():
-            await fleet.close()
-        await self._cluster.run(self._cluster.close)
+            async with asyncio.timeout(CLOSE_SECONDS):
+                for fleet in self._fleets.values():
+                    await fleet.close()
+                await self._cluster.run(self._cluster.close)

@@ -47,17 +47,34 @@ CREATE INDEX llmprops_replies_model ON llmprops_replies (model);
 CREATE TABLE llmprops_store (version integer NOT NULL);
 INSERT INTO llmprops_store VALUES (1);
 """
-_EXISTS = "SELECT 1 FROM pg_class WHERE relname = 'llmprops_store' AND pg_table_is_visible(oid)"
+_EXISTS: LiteralString = (
+    "SELECT 1 FROM pg_class WHERE relname = 'llmprops_store' AND pg_table_is_visible(oid)"
+)
 #: any number, which other programs are unlikely to lock
 _CREATION_LOCK = 0x6C6C6D7072
 
 
-class DatabaseServer:
-    """One connection, which is opened again if it is lost.
+_GET: LiteralString = "SELECT key, reply FROM llmprops_replies WHERE key = ANY(%s)"
+_PUT = """
+INSERT INTO llmprops_replies (key, stored, model, reply)
+SELECT * FROM unnest(%s::text[], %s::float8[], %s::text[], %s::text[])
+ON CONFLICT (key) DO UPDATE SET stored = excluded.stored, model = excluded.model, reply = excluded.reply
+"""
+_MODELS = """
+SELECT model, count(*), min(stored), max(stored) FROM llmprops_replies GROUP BY model ORDER BY model COLLATE "C"
+"""
+_SIZE = "SELECT pg_total_relation_size('llmprops_replies')"
+_PRUNE = "DELETE FROM llmprops_replies WHERE stored < %s AND (%s::text IS NULL OR model = %s)"
 
-    :param url: ``postgresql://...``. :param place: the URL without its password.
-    :param read_only: do not create the tables.
-    :param timeout: seconds to wait for a server that is lost.
+
+class PostgresStore:
+    """A :class:`~pytest_llmprops.engine.store.base.Store` on a server, through one connection.
+
+    A lost connection is opened again.
+
+    :param url: ``postgresql://...``; what it leaves out comes from libpq's environment variables and files.
+    :param place: the URL without its password. :param read_only: use the tables as they are.
+    :param timeout: seconds to wait for a server that is lost; all methods then raise StoreError.
     :raises MissingExtra: if psycopg is not installed.
     :raises StoreError: if the server does not accept the connection, or the tables cannot be used.
     """
@@ -68,8 +85,9 @@ class DatabaseServer:
             from psycopg import conninfo
         except ImportError:
             raise MissingExtra(f"--llm-store {place}", package="psycopg", extra="postgres") from None
+        self.notes: list[str] = []
         self._psycopg = psycopg
-        self._place = place
+        self.place = place
         try:
             given = conninfo.conninfo_to_dict(url)
         except psycopg.ProgrammingError:
@@ -88,16 +106,16 @@ class DatabaseServer:
             raise self._error(error) from None
         try:
             self._check_encoding()
-            self.version = self._checked_version(read_only=read_only)
+            self._tables_version = self._checked_version(read_only=read_only)
         except BaseException:
             self.close()
             raise
 
     def _check_encoding(self) -> None:
-        [[encoding]] = self.run(lambda db: db.execute("SHOW server_encoding").fetchall())
+        [[encoding]] = self._query("SHOW server_encoding")
         if encoding not in _ENCODINGS:
             raise StoreError(
-                f"reply store {self._place}: the database has the encoding {encoding}, which cannot hold every reply;"
+                f"reply store {self.place}: the database has the encoding {encoding}, which cannot hold every reply;"
                 " create one with ENCODING 'UTF8' TEMPLATE template0"
             )
 
@@ -109,11 +127,11 @@ class DatabaseServer:
             version = self._version()
         if version > VERSION:
             raise StoreError(
-                f"reply store {self._place}: has version {version} of the tables, and this package knows {VERSION};"
+                f"reply store {self.place}: has version {version} of the tables, and this package knows {VERSION};"
                 " upgrade pytest-llmprops, or use another database"
             )
         if version == 0:
-            raise StoreError(f"reply store {self._place}: has no tables; run once without --llm-cache only")
+            raise StoreError(f"reply store {self.place}: has no tables; run once without --llm-cache only")
         return version
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -124,9 +142,9 @@ class DatabaseServer:
         text = terminal_line(" ".join(str(error).split())) or type(error).__name__
         if self._password:
             text = text.replace(self._password, "***")
-        return StoreError(f"reply store {self._place}: {text}")
+        return StoreError(f"reply store {self.place}: {text}")
 
-    def run(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
+    def _run(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
         """Return the result of ``work``, which is repeated if the connection is lost.
 
         :raises StoreError: if it refuses a statement, or does not come back in time; later calls then fail at once.
@@ -158,10 +176,10 @@ class DatabaseServer:
     def _version(self) -> int:
         """Return the version of the tables; 0 if there are none."""
         # to_regclass() may answer from a cache that does not know what another run has just created.
-        found = self.run(lambda db: db.execute(_EXISTS).fetchall())
+        found = self._query(_EXISTS)
         if not found:
             return 0
-        rows = self.run(lambda db: db.execute("SELECT version FROM llmprops_store").fetchall())
+        rows = self._query("SELECT version FROM llmprops_store")
         return int(rows[0][0]) if rows else 0
 
     def _create(self) -> None:
@@ -173,60 +191,24 @@ class DatabaseServer:
                     db.execute(_TABLES)
 
         try:
-            self.run(work)
+            self._run(work)
         except StoreError as error:
             raise StoreError(
                 f"{error}; the owner of the database creates the tables: llmprops store URL"
             ) from None
 
-    def close(self) -> None:
-        """Close the connection."""
-        if self._db is not None:
-            db, self._db = self._db, None
-            db.close()
-
-
-_GET: LiteralString = "SELECT key, reply FROM llmprops_replies WHERE key = ANY(%s)"
-_PUT = """
-INSERT INTO llmprops_replies (key, stored, model, reply)
-SELECT * FROM unnest(%s::text[], %s::float8[], %s::text[], %s::text[])
-ON CONFLICT (key) DO UPDATE SET stored = excluded.stored, model = excluded.model, reply = excluded.reply
-"""
-_MODELS = """
-SELECT model, count(*), min(stored), max(stored) FROM llmprops_replies GROUP BY model ORDER BY model COLLATE "C"
-"""
-_SIZE = "SELECT pg_total_relation_size('llmprops_replies')"
-_PRUNE = "DELETE FROM llmprops_replies WHERE stored < %s AND (%s::text IS NULL OR model = %s)"
-
-
-class PostgresStore:
-    """A :class:`~pytest_llmprops.engine.store.base.Store` on a server, through one connection.
-
-    A lost connection is opened again.
-
-    :param url: ``postgresql://...``; what it leaves out comes from libpq's environment variables and files.
-    :param place: the URL without its password. :param read_only: use the tables as they are.
-    :param timeout: seconds to wait for a server that is lost; all methods then raise StoreError.
-    :raises MissingExtra: if psycopg is not installed.
-    :raises StoreError: if the server does not accept the connection, or the tables cannot be used.
-    """
-
-    def __init__(self, url: str, place: str, *, read_only: bool, timeout: float) -> None:
-        self.notes: list[str] = []
-        self.place = place
-        self._server = DatabaseServer(url, place, read_only=read_only, timeout=timeout)
-
-    def _run(self, query: LiteralString, values: Any = None) -> list[tuple[Any, ...]]:
-        return self._server.run(lambda db: db.execute(query, values).fetchall())
+    def _query(self, query: LiteralString, values: Any = None) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement."""
+        return self._run(lambda db: db.execute(query, values).fetchall())
 
     def _change(self, query: LiteralString, values: Any = None) -> int:
         """Return the number of rows that a statement changed."""
-        return self._server.run(lambda db: db.execute(query, values).rowcount)
+        return self._run(lambda db: db.execute(query, values).rowcount)
 
     def get_many(self, keys: Collection[str]) -> dict[str, Reply]:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
         names = {safe_key(key): key for key in keys}
-        texts = ((name, text) for part in statements(names) for name, text in self._run(_GET, (part,)))
+        texts = ((name, text) for part in statements(names) for name, text in self._query(_GET, (part,)))
         return replies_of(texts, names, self.place, self.notes)
 
     def put_many(self, rows: Collection[Row]) -> None:
@@ -240,13 +222,13 @@ class PostgresStore:
     def holds_replies(self, model: str) -> bool:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
         query = "SELECT 1 FROM llmprops_replies WHERE model = %s LIMIT 1"
-        return bool(self._run(query, (safe_label(model),)))
+        return bool(self._query(query, (safe_label(model),)))
 
     def info(self) -> StoreInfo:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
-        models = [ModelReplies(*row) for row in self._run(_MODELS)]
-        [[size]] = self._run(_SIZE)
-        return StoreInfo(self._server.version, size, models)
+        models = [ModelReplies(*row) for row in self._query(_MODELS)]
+        [[size]] = self._query(_SIZE)
+        return StoreInfo(self._tables_version, size, models)
 
     def prune(self, *, before: float, model: str | None) -> int:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
@@ -255,4 +237,6 @@ class PostgresStore:
 
     def close(self) -> None:
         """Close the connection."""
-        self._server.close()
+        if self._db is not None:
+            db, self._db = self._db, None
+            db.close()

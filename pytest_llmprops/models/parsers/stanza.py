@@ -11,7 +11,6 @@ each package is the file ``LANGUAGE/PROCESSOR/PACKAGE.pt``.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -85,12 +84,12 @@ class StanzaFolder:
             content = parsed_json(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise UsageError(
-                f"{self.path} has no resources.json, so there are no Stanza models: {self._download('LANGUAGE')}"
+                f"{self.path} has no resources.json, so there are no Stanza models: {self.download('LANGUAGE')}"
             ) from None
         except (OSError, ValueError) as error:
             raise UsageError(f"{file} cannot be read: {error}") from None
         if not isinstance(content, dict):
-            raise UsageError(f"{file} is not a JSON object; {self._download('LANGUAGE')} replaces it")
+            raise UsageError(f"{file} is not a JSON object; {self.download('LANGUAGE')} replaces it")
         return content
 
     def has_models(self) -> bool:
@@ -116,7 +115,7 @@ class StanzaFolder:
             known = [p for p in _ORDER if p in packages and (p in required or p in ("pos", "lemma"))]
             return (
                 f"no Stanza model of the language '{language}' ({', '.join(absent)}) in {self.path}:"
-                f" {self._download(language, known)}"
+                f" {self.download(language, known)}"
             )
         processors = list(required)
         # Only the lemmatizer needs the tags. Without a lemmatizer, tags for plain words would be wasted time.
@@ -125,18 +124,6 @@ class StanzaFolder:
             if all(p in packages and self._is_complete(language, p, packages[p]) for p in more):
                 processors += more
         return {processor: packages[processor] for processor in _ORDER if processor in processors}
-
-    def damaged_files(self, language: str, processors: Mapping[str, str]) -> list[Path]:
-        """Return the files of these processors whose md5 differs from that in ``resources.json``."""
-        files = []
-        for processor, package in processors.items():
-            for kind, name in self._models(language, processor, package):
-                file = self._file(language, kind, name)
-                expected = self._entry(language, kind, name).get("md5")
-                actual = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
-                if expected is not None and expected != actual:
-                    files.append(file)
-        return files
 
     def hashes(self) -> dict[str, str]:
         """Return language -> sha256 over those of its model files that analyses use."""
@@ -191,7 +178,7 @@ class StanzaFolder:
             self._file(language, *model).is_file() for model in self._models(language, processor, package)
         )
 
-    def _download(self, language: str, processors: Sequence[str] = ()) -> str:
+    def download(self, language: str, processors: Sequence[str] = ()) -> str:
         """Return the command that downloads a language's models."""
         options = [f"'{language}'"]
         if self.path != default_folder():
@@ -261,20 +248,13 @@ class StanzaParser(Parser):
                     foundation_cache=self._shared,
                 )
             except Exception as error:
-                message = self._load_error(language, plan, error)
-                raise BackendError(message, kind="model", fatal=True) from None
+                text = (
+                    f"the models of '{language}' in {self._folder.path} cannot be loaded: {one_line(error)}"
+                )
+                fix = f"remove them and run {self._folder.download(language)}"
+                raise BackendError(f"{self._name}: {text}; {fix}", kind="model", fatal=True) from None
             self._shared = self.pipelines[key].foundation_cache
         return self.pipelines[key]
-
-    def _load_error(self, language: str, plan: Mapping[str, str], error: Exception) -> str:
-        with contextlib.suppress(OSError):
-            damaged = self._folder.damaged_files(language, plan)
-            if damaged:
-                return (
-                    f"{self._name}: {damaged[0]} is damaged (its md5 differs from that in resources.json);"
-                    f" remove it and run stanza.download('{language}', model_dir='{self._folder.path}')"
-                )
-        return f"{self._name}: the models of '{language}' in {self._folder.path} cannot be loaded: {one_line(error)}"
 
     def _free(self) -> None:
         self.pipelines.clear()

@@ -13,7 +13,8 @@ from pytest_llmprops.records.messages import BrokerReport
 from pytest_llmprops.records.run import CallFacts
 
 if TYPE_CHECKING:
-    from pytest_llmprops.engine.session import BrokerProcess, Engine
+    from pytest_llmprops.engine.broker.process import BrokerProcess
+    from pytest_llmprops.engine.session import Engine
 
 #: report of a run that needs no broker and costs nothing
 NO_CALLS = BrokerReport(CallFacts(cost_usd=0.0))
@@ -39,7 +40,7 @@ class SessionBroker:
         """
         if self._process is not None:
             return []
-        from pytest_llmprops.engine.session import BrokerProcess
+        from pytest_llmprops.engine.broker.process import BrokerProcess
 
         config = self._evaluation.broker_config()
         notes: list[str] = []

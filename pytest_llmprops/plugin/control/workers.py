@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, SupportsIndex, cast
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import parse_tx_spec_config
 
 from pytest_llmprops.engine.evaluation.planning import batch_of
 from pytest_llmprops.plugin.cases.light_items import needs_phases
 from pytest_llmprops.plugin.control.controller import Controller
 from pytest_llmprops.plugin.control.estimate import ModelCalls
 from pytest_llmprops.plugin.control.preflight import Preflight
-from pytest_llmprops.plugin.process import drop_unused_hypothesis
 from pytest_llmprops.plugin.session import MESSAGES
 from pytest_llmprops.plugin.worker_files import take_collection
 from pytest_llmprops.records.files import from_text, text
@@ -43,143 +42,132 @@ def limit_workers(config: pytest.Config, *, has_batches: bool) -> str:
     return f"-n {wanted}: starts {started} {why}; cases wait for the model, so more would not be faster"
 
 
-class NodeIds(list[str]):
-    """The node ids that a worker collected. :meth:`index` searches no list, which pytest-xdist calls for each case."""
-
-    def __init__(self, ids: Sequence[str]) -> None:
-        super().__init__(ids)
-        #: node id -> its first position
-        self._positions = {
-            name: n for n, name in zip(range(len(ids) - 1, -1, -1), reversed(ids), strict=True)
-        }
-
-    def index(self, nodeid: str, *limits: SupportsIndex) -> int:
-        """Return the position of a node id."""
-        return self._positions[nodeid]
-
-
-def _functions_that_differ(collections: Sequence[Sequence[str]]) -> list[str]:
-    """Return the parametrized test functions whose cases differ between workers, or have another order."""
-    others = [names for names in collections[1:] if names is not collections[0]]
-    if not others:
-        # Workers that collect the same share one list.
-        return []
-    first = _names_by_function(collections[0])
-    return sorted(
-        {
-            name
-            for own in map(_names_by_function, others)
-            for name in first.keys() | own
-            if first.get(name) != own.get(name)
-        }
-    )
+def _functions_that_differ(collections: Sequence[Sequence[str]]) -> set[str]:
+    """Return the test functions whose cases differ between workers, or have another order."""
+    first, *others = map(_names_by_function, collections)
+    return {name for own in others for name in first.keys() | own if first.get(name) != own.get(name)}
 
 
 def _names_by_function(nodeids: Iterable[str]) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for nodeid in nodeids:
-        function, bracket, name = nodeid.partition("[")
-        if bracket:
-            names.setdefault(function, []).append(name)
+        function, _, name = nodeid.partition("[")
+        names.setdefault(function, []).append(name)
     return names
 
 
-class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
+class ShareScheduling:
     """Gives each worker one contiguous share of the cases, which it evaluates ahead as a whole.
 
+    A pytest-xdist scheduler (``xdist.scheduler.Scheduling``).
     :func:`~pytest_llmprops.engine.evaluation.planning.batch_of` computes the share from a case's position. The workers
-    call the same function. The time per event does not depend on the number of cases: pytest-xdist 3.8 searches a list
-    for each case and counts the cases of a share after each event.
+    call the same function. A worker that has its share ends after it. The replacement of a lost one gets the rest.
     """
 
-    def __init__(self, config: pytest.Config, log: Any = None) -> None:
-        super().__init__(config, log)
-        self._ids = NodeIds(())
-        #: share -> number of its cases that have not ended
-        self._pending: dict[str, int] = {}
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._workers = len(parse_tx_spec_config(config))
+        self._collected: dict[Any, Sequence[str]] = {}
+        #: the node ids that all workers collected; empty before the first case
+        self._ids: Sequence[str] = ()
+        #: worker -> positions of its cases that have not ended, in order
+        self._left: dict[Any, dict[int, None]] = {}
+        #: worker for which the cases are meant -> their positions
+        self._waiting: dict[str, list[int]] = {}
         #: a worker refuses to start, and says why when it ends
         self.is_refused = False
         #: worker -> the last case whose result it reported
         self.reported: dict[Any, str] = {}
-        #: the cases during which a worker was lost
-        self._crashed: set[str] = set()
+        #: positions of the cases during which a worker was lost
+        self._crashed: set[int] = set()
+
+    @property
+    def nodes(self) -> list[Any]:
+        """The workers."""
+        return list(self._left)
+
+    @property
+    def collection_is_completed(self) -> bool:
+        """True if all workers have collected."""
+        return len(self._collected) >= self._workers
+
+    @property
+    def tests_finished(self) -> bool:
+        """True if each worker has at most its last case, which it runs when it is told to end."""
+        is_waiting = self._waiting or any(len(left) > 1 for left in self._left.values())
+        return self.collection_is_completed and not is_waiting
+
+    @property
+    def has_pending(self) -> bool:
+        """True if a case has not ended."""
+        return bool(self._waiting) or any(self._left.values())
+
+    def add_node(self, node: Any) -> None:
+        """Add a worker."""
+        self._left[node] = {}
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        super().add_node_collection(node, collection)
-        if node not in self.registered_collections:
-            return
-        # All workers collect the same, so they share one list. The others are compared with it before the first case.
-        if not self._ids:
-            self._ids = NodeIds(collection)
-        if self._ids == collection:
-            self.registered_collections[node] = self._ids
+        """Note what a worker collected. If a replacement collects other cases, the rest is not run."""
+        if self._ids and collection != self._ids:
+            self._waiting.clear()
+        self._collected[node] = self._ids or collection
 
-    def _check_nodes_have_same_collection(self) -> bool:
+    def schedule(self) -> None:
+        """Send each worker without cases its share, or those of a lost worker."""
+        if not self._ids and not self._begin():
+            return
+        free = [node for node in self._left if node in self._collected and not node.shutting_down]
+        # Worker gw3 starts share 3 after its collection and does not wait for the other workers.
+        for node in sorted(free, key=lambda node: node.workerinput["workerid"] not in self._waiting):
+            if self._waiting:
+                own = node.workerinput["workerid"]
+                share = self._waiting.pop(own if own in self._waiting else next(iter(self._waiting)))
+                self._left[node] = dict.fromkeys(share)
+                # A worker that has just died cannot be written to; pytest-xdist will notice its end.
+                with contextlib.suppress(OSError):
+                    node.send_runtest_some(share)
+            node.shutdown()
+
+    def _begin(self) -> bool:
+        """Divide the cases; return False if the workers collected none, or different ones."""
         # A worker that refuses has no cases. If the disk is full after the report of another worker, that one has all.
         if self.is_refused:
             return False
-        for function in _functions_that_differ(list(self.registered_collections.values())):
-            # Before the report of pytest-xdist, which lists the cases and names no cause.
+        collections = list(self._collected.values())
+        if any(other != collections[0] for other in collections):
             line = (
                 "its cases differ between the workers, so nothing is measured; load of a benchmark must return the same"
                 " items in the same order in each process: use random.Random(0) in place of random, and sort sets"
             )
-            report = pytest.CollectReport(nodeid=function, outcome="failed", longrepr=line, result=[])
-            self.config.hook.pytest_collectreport(report=report)
-        return bool(super()._check_nodes_have_same_collection())
+            for function in sorted(_functions_that_differ(collections)):
+                report = pytest.CollectReport(nodeid=function, outcome="failed", longrepr=line, result=[])
+                self._config.hook.pytest_collectreport(report=report)
+            return False
+        self._ids = collections[0]
+        self._collected = dict.fromkeys(self._collected, self._ids)
+        for position in range(len(self._ids)):
+            share = batch_of(position, len(self._ids), self._workers)
+            self._waiting.setdefault(f"gw{share}", []).append(position)
+        return bool(self._ids)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        self._end(node, self._ids[item_index])
-        super().mark_test_complete(node, item_index, duration)
-
-    def _end(self, node: Any, nodeid: str) -> None:
-        """Count a case as ended."""
-        share = self._split_scope(nodeid)
-        cases = self.assigned_work[node][share]
-        self._pending[share] = self._pending_in(share, cases) - (not cases[nodeid])
+        """Note the end of a case."""
+        self._left[node].pop(item_index, None)
 
     def remove_node(self, node: Any) -> str | None:
-        """Hand on the cases of a worker that has ended; return the case that is not run again, if it was lost twice.
-
-        pytest-xdist 3.8 reports the case of a lost worker as failed and hands it on, too, so that it counts twice.
-        """
-        crashed = next(
-            (name for cases in self.assigned_work[node].values() for name, done in cases.items() if not done),
-            None,
-        )
-        if crashed is None:
-            return cast("str | None", super().remove_node(node))
-        has_result = self.reported.get(node) == crashed
-        is_lost = crashed in self._crashed or self.config.getvalue("maxworkerrestart") == "0"
+        """Remove a worker that has ended; return its case if a second worker was lost during it, which is a failure."""
+        left = self._left.pop(node)
+        if not left:
+            return None
+        crashed = next(iter(left))
+        has_result = self.reported.get(node) == self._ids[crashed]
+        is_lost = crashed in self._crashed or self._config.getvalue("maxworkerrestart") == "0"
         self._crashed.add(crashed)
         if has_result or is_lost:
-            self._end(node, crashed)
-            self.assigned_work[node][self._split_scope(crashed)][crashed] = True
-        super().remove_node(node)
-        return crashed if is_lost and not has_result else None
-
-    def _pending_of(self, workload: Mapping[str, Mapping[str, bool]]) -> int:
-        return sum(self._pending_in(share, cases) for share, cases in workload.items())
-
-    def _pending_in(self, share: str, cases: Mapping[str, bool]) -> int:
-        if share not in self._pending:
-            self._pending[share] = sum(not is_done for is_done in cases.values())
-        return self._pending[share]
-
-    def _split_scope(self, nodeid: str) -> str:
-        return f"batch-{batch_of(self._ids.index(nodeid), len(self._ids), self.numnodes)}"
-
-    def _assign_work_unit(self, node: Any) -> None:
-        # The replacement of a killed worker is not registered before it has collected: KeyError in pytest-xdist 3.8.
-        if node not in self.registered_collections:
-            return
-        # Worker gw3 starts batch 3 after its collection and does not wait for the other workers.
-        own = f"batch-{node.workerinput['workerid'].removeprefix('gw')}"
-        if own in self.workqueue:
-            self.workqueue.move_to_end(own, last=False)
-        # A worker that has just died cannot be written to; pytest-xdist hands on its cases when it notices the end.
-        with contextlib.suppress(OSError):
-            super()._assign_work_unit(node)
+            del left[crashed]
+        if left:
+            self._waiting[node.workerinput["workerid"]] = list(left)
+        return self._ids[crashed] if is_lost and not has_result else None
 
 
 class Distributed:
@@ -193,7 +181,7 @@ class Distributed:
         self._preflight = preflight
         #: the worker that counts the calls, until it has reported them
         self._counting: Any = None
-        self._scheduling: BatchScheduling | None = None
+        self._scheduling: ShareScheduling | None = None
         #: case -> the worker that has reported its setup
         self._begun: dict[str, Any] = {}
 
@@ -214,8 +202,8 @@ class Distributed:
         )
         node.workerinput[MESSAGES] = text(setup)
 
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BatchScheduling:
-        self._scheduling = BatchScheduling(config, log)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> ShareScheduling:
+        self._scheduling = ShareScheduling(config)
         return self._scheduling
 
     def pytest_xdist_node_collection_finished(self, node: Any) -> None:
@@ -259,9 +247,3 @@ class Distributed:
             self._controller.summaries.append(from_text(WorkerSummary, output[MESSAGES]))
         else:
             self._controller.lost_worker = True
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        summaries = self._controller.summaries
-        if summaries and not (self._controller.lost_worker or any(s.uses_hypothesis for s in summaries)):
-            drop_unused_hypothesis(session.config)

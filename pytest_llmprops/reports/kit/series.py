@@ -18,8 +18,7 @@ from pytest_llmprops.records.rows import SearchRecord, SummaryRow
 from pytest_llmprops.records.run import ProtocolMetadata
 from pytest_llmprops.reports.kit.blocks import file_names, visible
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
-from pytest_llmprops.runs.judgement import Member, judged_runs
-from pytest_llmprops.runs.pairs import Pair, TaskKey, pair_items, pairs_of, score_pairs
+from pytest_llmprops.runs.pairs import Member, Pair, TaskKey, judged_runs, pair_items, pairs_of, score_pairs
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.statistics.bounded_mean import cluster_means
 from pytest_llmprops.statistics.intervals import Interval, mean_interval

@@ -20,7 +20,7 @@ from pytest_llmprops.reports.kit.blocks import (
     words,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy_of, scores_of
-from pytest_llmprops.runs.judgement import Member
+from pytest_llmprops.runs.pairs import Member
 from pytest_llmprops.runs.readings import MANY
 from pytest_llmprops.statistics.bounded_mean import cluster_means
 

@@ -26,7 +26,7 @@ from pytest_llmprops.reports.kit.generic import (
 )
 from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.reports.tables import line_of
-from pytest_llmprops.runs.judgement import Member
+from pytest_llmprops.runs.pairs import Member
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.metrics import Place

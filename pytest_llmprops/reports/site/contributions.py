@@ -22,7 +22,7 @@ from pytest_llmprops.reports.page.findings import finding
 from pytest_llmprops.reports.site.measurements import Measurement, SiteRun
 from pytest_llmprops.runs.integrity import NO_HASHES_IN_SCHEMA_1, REQUESTS, VERDICTS
 from pytest_llmprops.runs.json_lines import read_record_file
-from pytest_llmprops.runs.judgement import Member, judged_runs
+from pytest_llmprops.runs.pairs import Member, judged_runs
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 from pytest_llmprops.runs.readings import REVIEWS
 from pytest_llmprops.statistics.judgement import Change

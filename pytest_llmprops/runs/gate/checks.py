@@ -10,7 +10,7 @@ from pytest_llmprops.core.metrics import MetricRow
 from pytest_llmprops.core.numbers import counted, number, p_value, percent, point_range, points, with_interval
 from pytest_llmprops.records.gate import Check, CheckVerdict
 from pytest_llmprops.runs.gate.file import Rule, wrong_side
-from pytest_llmprops.runs.judgement import Member
+from pytest_llmprops.runs.pairs import Member
 from pytest_llmprops.statistics.intervals import mean_interval
 from pytest_llmprops.statistics.judgement import LEVEL, Change
 

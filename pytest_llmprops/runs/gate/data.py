@@ -16,15 +16,17 @@ from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import IsWeighted, cluster_weighted
 from pytest_llmprops.runs.gate.checks import Answer
 from pytest_llmprops.runs.gate.file import Rule
-from pytest_llmprops.runs.judgement import FEWEST, Member, members
 from pytest_llmprops.runs.pairs import (
     ABSENT_HERE,
     ABSENT_THERE,
+    FEWEST,
     IN_ERROR,
     Item,
     ItemKey,
+    Member,
     Pair,
     cluster_label,
+    members,
     pairs_of,
     score_pairs,
 )

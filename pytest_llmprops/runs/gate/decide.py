@@ -12,7 +12,7 @@ rates. If the baseline is right on 90% of the items, ten errors fall on ten such
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -37,8 +37,7 @@ from pytest_llmprops.runs.gate.file import (
     unbounded_rules,
 )
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes, is_equal, shown_value
-from pytest_llmprops.runs.judgement import headline_members, recorded_changes
-from pytest_llmprops.runs.pairs import Item, ItemKey, pair_items, pairs_of
+from pytest_llmprops.runs.pairs import Item, ItemKey, headline_members, pair_items, pairs_of, recorded_changes
 from pytest_llmprops.runs.reader import Run, computed_metrics
 from pytest_llmprops.statistics.judgement import Change, judge
 
@@ -206,7 +205,6 @@ def decide(
         notes=(
             *selection,
             *remarks,
-            *_low_baselines(rules),
             *unknown_benchmarks(names, *runs),
             *(f"run {run.run_id}: {line}" for run in runs for line in added_hashes(run)),
             *(f"run {run.run_id}: {line}" for run in runs for line in fallback_notes(run.models.values())),
@@ -216,15 +214,6 @@ def decide(
         changes=recorded_changes(judged, *runs),
     )
     return replace(result, line=_line(result, gate, runs, is_selection=bool(selection)))
-
-
-def _low_baselines(rules: Iterable[RuleData]) -> Iterator[str]:
-    """Return one note for each rule whose baseline has so little right that the rule's drop is impossible."""
-    for data in rules:
-        rule, scores = data.rule, data.comparison.baseline
-        right = math.fsum(scores) / len(scores) if scores else 1.0
-        if rule.max_drop is not None and right <= rule.max_drop:
-            yield f"{rule.name}: the baseline has only {percent(right)} right, so there is little to lose"
 
 
 def _selections(facts: RunMetadata, gate: Gate) -> list[str]:

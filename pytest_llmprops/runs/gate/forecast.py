@@ -22,7 +22,7 @@ from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.gate.data import RuleData, Terms
 from pytest_llmprops.runs.gate.file import Gate, Rule, on_headline_tasks
-from pytest_llmprops.runs.judgement import FEWEST
+from pytest_llmprops.runs.pairs import FEWEST
 from pytest_llmprops.statistics.bounded_mean import mean_p_value
 from pytest_llmprops.statistics.intervals import clopper_pearson
 from pytest_llmprops.statistics.judgement import LEVEL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -69,9 +70,7 @@ FLIPS = ({1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111})
 FAR = {len(flips) / 8: [complement(x, 3) ^ flips.get(x, 0) for x in range(8)] for flips in FLIPS}
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "rule"), [*((epsilon, "any") for epsilon in sorted(FAR)), (0.25, "majority")]
-)
+@pytest.mark.parametrize(("epsilon", "rule"), [*((far, "any") for far in sorted(FAR)), (0.25, "majority")])
 def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float, rule: str) -> None:
     """Extractors at a verified distance fail tests and measurements at the expected rate.
 
@@ -82,15 +81,16 @@ def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float, rule: 
     rate = failure_rate(table, 3) / (42 / 64 if rule == "majority" else 1)
     # 1,000 tests: a rate 7 points off is found with probability 0.9
     n = 200
-    results = [
-        check(Fake(lambda x, _: names_of(table[x], 3)), seed, samples=1, rule=rule) for seed in range(n)
-    ]
+    fake = Fake(lambda x, _: names_of(table[x], 3))
+    results = [check(fake, seed, samples=1, rule=rule) for seed in range(n)]
     failed = sum(5 - int(result.values["tests_passed"]) for result in results)
-    assert binomtest(failed, 5 * n, failure_bound(epsilon), alternative="less").pvalue > 0.001
-    assert binomtest(failed, 5 * n, rate).pvalue > 0.001
     rejected = sum(not result.values["accepted"] for result in results)
-    assert binomtest(rejected, n, rejection_bound(epsilon, 5), alternative="less").pvalue > 0.001
-    assert binomtest(rejected, n, 1 - (1 - rate) ** 5).pvalue > 0.001
+    for count, total, least, exact in (
+        (failed, 5 * n, failure_bound(epsilon), rate),
+        (rejected, n, rejection_bound(epsilon, 5), 1 - (1 - rate) ** 5),
+    ):
+        assert binomtest(count, total, least, alternative="less").pvalue > 0.001
+        assert binomtest(count, total, exact).pvalue > 0.001
 
 
 def test_inseparable_entities_are_named() -> None:
@@ -118,11 +118,10 @@ UNFAITHFUL: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("rule", DECISIONS)
 @pytest.mark.parametrize("name", UNFAITHFUL)
-def test_linear_but_not_faithful(name: str, rule: str) -> None:
+def test_linear_but_not_faithful(name: str) -> None:
     """Maps that are linear but not faithful pass the paper's tests, and are not accepted."""
-    for seed in range(10):
+    for rule, seed in itertools.product(DECISIONS, range(10)):
         acceptance = check(Fake(UNFAITHFUL[name]), seed, rule=rule, samples=3)
         assert acceptance.values["accepted"] == a_rate(acceptance) == 1
         assert acceptance.accepted == acceptance.values["faithful"]
@@ -166,27 +165,22 @@ def test_same_seed_same_measurement() -> None:
 UNNAMED = "Nobody could say who had painted the door green."
 
 
-@pytest.mark.parametrize(
-    ("sentence", "outcome", "why"),
-    [
-        (Sentence(UNNAMED, ()), "accepted", "no entities, as labelled"),
+def test_no_entities_is_judged() -> None:
+    """The answer "no entities" is right or wrong by the labels, or by names in the sentence; otherwise untested."""
+    for sentence, outcome, why in (
         (Sentence(SENTENCE, ()), "accepted", "no entities, as labelled"),
         (Sentence(UNNAMED, ("door",)), "rejected", 'no entities, but labelled: "door"'),
         (Sentence(UNNAMED), "untested", "no entities, and no labels to tell if that is right"),
         (
-            Sentence(SENTENCE),
-            "rejected",
+            Sentence(SENTENCE), "rejected",
             'no entities, but the sentence has "Adriana", "Lisbon", "Kenya" and 3 more',
         ),
-    ],
-)
-def test_no_entities_is_judged(sentence: Sentence, outcome: str, why: str) -> None:
-    """The answer "no entities" is right or wrong by the labels, or by names in the sentence; otherwise untested."""
-    acceptance = check(Fake(lambda x, _: []), sentence=sentence)
-    assert (acceptance.outcome, acceptance.why, acceptance.bound) == (outcome, why, None)
-    assert {"no_entities": 1, "entities": 0}.items() <= acceptance.values.items()
-    assert acceptance.values["accepted"] == (outcome == "accepted")
-    assert "tests" not in acceptance.values
+    ):  # fmt: skip
+        acceptance = check(Fake(lambda x, _: []), sentence=sentence)
+        assert (acceptance.outcome, acceptance.why, acceptance.bound) == (outcome, why, None)
+        assert {"no_entities": 1, "entities": 0}.items() <= acceptance.values.items()
+        assert acceptance.values["accepted"] == (outcome == "accepted")
+        assert "tests" not in acceptance.values
 
 
 def test_of_more_than_twelve_entities_twelve_are_tested() -> None:
@@ -223,26 +217,21 @@ def test_too_few_entities_are_unmeasurable_unless_more_are_labelled() -> None:
     assert {text for text, _ in one.asked} == {SENTENCE}
 
 
-@pytest.mark.parametrize(
-    ("reply", "outcome", "why"),
-    [
+def test_no_readable_reply() -> None:
+    """A sentence without a readable reply is neither accepted nor rejected."""
+    for reply, outcome, why in (
         (Reply("I cannot help with that."), "unparsed", "not a list"),
-        (Reply(""), "unparsed", "empty"),
         (Reply("1. person: Adriana\n2. ci", finish_reason="length"), "unparsed", "cut off"),
         (Reply("", finish_reason="content_filter"), "refused", "content filter"),
-    ],
-)
-def test_no_readable_reply(reply: Reply, outcome: str, why: str) -> None:
-    """A sentence without a readable reply is neither accepted nor rejected."""
+    ):
 
-    async def ask(chat: Chat) -> Reply:
-        return reply
+        async def ask(chat: Chat, reply: Reply = reply) -> Reply:
+            return reply
 
-    acceptance = check(ask)
-    assert (acceptance.accepted, acceptance.outcome) == (False, outcome)
-    assert why in acceptance.why
-    assert acceptance.values["unread"] == 11
-    assert acceptance.bound is None
+        acceptance = check(ask)
+        assert (acceptance.accepted, acceptance.outcome, acceptance.bound) == (False, outcome, None)
+        assert why in acceptance.why
+        assert acceptance.values["unread"] == 11
 
 
 @pytest.mark.parametrize("rule", DECISIONS)
@@ -304,18 +293,18 @@ def test_unread_replies_are_counted_once() -> None:
         assert {"unread": 3, "con_o": 8}.items() <= acceptance.values.items()
 
 
-@pytest.mark.parametrize("original", [True, False])
-def test_errors_of_a_call_pass_through(original: bool) -> None:
+def test_errors_of_a_call_pass_through() -> None:
     """A call error in any stage reaches the caller."""
     fake = Fake(lambda x, _: present(x))
+    for original in (True, False):
 
-    async def ask(chat: Chat) -> Reply:
-        if (sentence_in(chat) == SENTENCE) == original and chat.sample == 2:
-            raise BackendError("status 500")
-        return await fake(chat)
+        async def ask(chat: Chat, original: bool = original) -> Reply:
+            if (sentence_in(chat) == SENTENCE) == original and chat.sample == 2:
+                raise BackendError("status 500")
+            return await fake(chat)
 
-    with pytest.raises(BackendError, match="500"):
-        check(ask)
+        with pytest.raises(BackendError, match="500"):
+            check(ask)
 
 
 def test_groups_of_equal_answers() -> None:
@@ -326,31 +315,18 @@ def test_groups_of_equal_answers() -> None:
     assert "con_o_4" not in values
 
 
-@pytest.mark.parametrize(
-    ("settings", "text", "bound"),
-    [
-        (
-            PAPER,
-            "no bound: best of 1,331 combinations; the rule any has no power against noise",
-            (None, None),
-        ),
-        (
-            OracleSettings(tests=10, rule="majority"),
-            "; ".join(
-                f"an extractor {far}-far from linear would have been rejected with probability at least {p}"
-                for far, p in ((0.1, 0.936), (0.05, 0.765))
-            ),
-            (0.1, 0.936),
-        ),
-        (OracleSettings(rule="majority"), "0.746", (0.1, 0.746)),
-        (QUICK, "0.746", (0.1, 0.746)),
-    ],
-)
-def test_wording_of_the_bounds(settings: OracleSettings, text: str, bound: tuple[float | None, ...]) -> None:
+def test_wording_of_the_bounds() -> None:
     """The printed bound uses the run's n and samples, and ``any`` has no number."""
-    said = bound_of(settings)
-    assert (said.text == text) if len(text) > 10 else (text in said.text)
-    assert (said.epsilon, said.probability and round(said.probability, 3)) == bound
+    printed = bound_of(PAPER)
+    assert printed.text == "no bound: best of 1,331 combinations; the rule any has no power against noise"
+    assert (printed.epsilon, printed.probability) == (None, None)
+    ten = bound_of(OracleSettings(tests=10, rule="majority"))
+    assert ten.text == "; ".join(
+        f"an extractor {far}-far from linear would have been rejected with probability at least {p}"
+        for far, p in ((0.1, 0.936), (0.05, 0.765))
+    )
+    for bound, p in ((ten, 0.936), (bound_of(QUICK), 0.746)):
+        assert (bound.epsilon, round(bound.probability or 0, 3)) == (0.1, p)
 
 
 def test_labels_are_matched_by_normalised_name() -> None:
@@ -392,16 +368,22 @@ def test_sentence_without_a_changed_sentence_is_unmeasurable() -> None:
     assert outcomes["unmeasurable"] > 3
 
 
-@pytest.mark.parametrize("m", [1, 3])
-def test_any_asks_about_every_sentence_afresh(m: int) -> None:
+def _present_among(m: int) -> Fake:
+    return Fake(lambda x, _: present(x, m), m)
+
+
+def _losing(lost: Callable[[str, int], Any]) -> Fake:
+    return Fake(lambda x, _: [n for n in present(x) if not lost(n, x)])
+
+
+def test_any_asks_about_every_sentence_afresh() -> None:
     """The paper's protocol sends 165 requests about transformed sentences, equal ones and R(0) included."""
-    for seed in range(6):
-        fake = Fake(lambda x, _: present(x, m), m)
+    for seed, m in itertools.product(range(6), (1, 3)):
+        fake = _present_among(m)
         check(fake, seed)
         assert len(fake.asked) == len(set(fake.asked)) == 11 + 165
-        times = Counter(text for text, _ in fake.asked)
-        assert all(count % 11 == 0 for count in times.values())
-        for text, count in times.items():
+        for text, count in Counter(text for text, _ in fake.asked).items():
+            assert count % 11 == 0
             assert sorted(sample for sent, sample in fake.asked if sent == text) == list(range(count))
 
 
@@ -428,9 +410,9 @@ def test_any_has_no_power_against_noise_and_says_so() -> None:
     assert accepted["majority"] < 15
 
 
-@pytest.mark.parametrize(
-    ("lost", "counts"),
-    [
+def test_counts_name_what_was_replaced() -> None:
+    """An entity at fault has the counts of appendix A.3: found, its replacement found, by what was replaced."""
+    cases: tuple[tuple[Callable[[str, int], Any], str], ...] = (
         # The replacement of Lisbon is only found where Adriana is replaced, too.
         (lambda n, x: n == "Nairobi" and not x & 1, 'with "Adriana" replaced, one of them in 4'),
         # Lisbon itself is lost where Adriana is replaced, and its replacement is always lost with Kenya's.
@@ -440,15 +422,14 @@ def test_any_has_no_power_against_noise_and_says_so() -> None:
         ),
         # Linear, but not faithful.
         (lambda n, x: n == "Nairobi", "its replacement in 0 of "),
-    ],
-)  # fmt: skip
-def test_counts_name_what_was_replaced(lost: Callable[[str, int], Any], counts: str) -> None:
-    """An entity at fault has the counts of appendix A.3: found, its replacement found, by what was replaced."""
-    result = check(Fake(lambda x, _: [n for n in present(x) if not lost(n, x)]), 1, rule="majority", tests=20)
-    [culprit] = objects_in(result.evidence, "culprits")
-    assert (culprit["name"], culprit["synonym"]) == ("Lisbon", "Nairobi")
-    assert counts in str(culprit["why"])
-    assert str(culprit["why"]) in result.why
+    )
+    for lost, counts in cases:
+        fake = _losing(lost)
+        result = check(fake, 1, rule="majority", tests=20)
+        [culprit] = objects_in(result.evidence, "culprits")
+        assert (culprit["name"], culprit["synonym"]) == ("Lisbon", "Nairobi")
+        assert counts in str(culprit["why"])
+        assert str(culprit["why"]) in result.why
 
 
 def test_another_form_is_named() -> None:

@@ -45,7 +45,8 @@ def test_one_word() -> None:
     ("brackets", "problem"),
     [
         ("", "it is empty"), ("(S (NP a)", "not closed"), ("(S (NP a)))", "closes that was not opened"),
-        ("(S (NP a) b)", "either nodes or one token"), ("(S ())", "either nodes or one token"),
+        ("(S (NP a) b)", "either nodes or one token"), ("(S (NP a b))", "either nodes or one token"),
+        ("(S ())", "either nodes or one token"),
         ("a (S (NP b))", "outside all brackets"),
     ],
 )  # fmt: skip

@@ -43,16 +43,13 @@ def _test(judge: Judge, seed: int = 0, candidates: list[Candidate] = CANDIDATES)
     return test
 
 
-@pytest.mark.parametrize(
-    ("other", "own", "outcome"),
-    [
-        (False, True, "accepted"), (True, True, "triangular"), (False, False, "inconsistent"),
-        (True, False, "inconsistent"), (None, True, "unreadable"), (False, None, "unreadable"),
-    ],
-)  # fmt: skip
-def test_outcomes(other: bool | None, own: bool | None, outcome: str) -> None:
+def test_outcomes() -> None:
     """A "no" then a "yes" passes, two "yes" are triangular evidence, others are inconsistent or unreadable."""
-    assert outcome_of(other, own) == outcome
+    outcomes = {
+        (False, True): "accepted", (True, True): "triangular", (False, False): "inconsistent",
+        (True, False): "inconsistent", (None, True): "unreadable", (False, None): "unreadable",
+    }  # fmt: skip
+    assert {answers: outcome_of(*answers) for answers in outcomes} == outcomes
 
 
 def test_questions() -> None:

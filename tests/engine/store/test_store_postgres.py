@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
-import socket
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +18,8 @@ from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.engine.store import postgres as postgres_server
 from pytest_llmprops.engine.store.base import VERSION, Store
 from pytest_llmprops.engine.store.location import open_store, without_hidden_password, without_password
+from pytest_llmprops.engine.store.postgres import PostgresStore
 from tests.support.postgres import START_SECONDS, PostgresServer
-from tests.support.programs import PGBOUNCER
 from tests.support.runs import ROOT
 from tests.support.servers import free_port
 from tests.support.stores import REPLY, change, get, put
@@ -48,26 +45,19 @@ def test_runs_that_begin_together_create_the_tables_once(database: str) -> None:
 
 
 def test_tables_of_a_later_version_are_refused(database: str) -> None:
-    """Unknown tables are one line that says what to do."""
+    """Unknown tables, and no tables for a store that is only read, are one line that says what to do."""
+    with pytest.raises(StoreError, match="has no tables; run once without --llm-cache only"):
+        open_store(database, read_only=True)
     open_store(database).close()
     change(database, "UPDATE llmprops_store SET version = 99")
     with pytest.raises(StoreError, match=r"has version 99 of the tables.*upgrade pytest-llmprops"):
         open_store(database)
 
 
-def test_only_reads_a_database_without_tables(database: str) -> None:
-    """A store that is opened for reading creates no tables."""
-    with pytest.raises(StoreError, match="has no tables; run once without --llm-cache only"):
-        open_store(database, read_only=True)
-    open_store(database).close()
-    open_store(database, read_only=True).close()
-
-
-@pytest.mark.parametrize("encoding", ["SQL_ASCII", "UTF8"])
-def test_texts_of_all_languages_are_kept(postgres: PostgresServer, encoding: str) -> None:
+def test_texts_of_all_languages_are_kept(postgres: PostgresServer) -> None:
     """A database of a server in the C locale has the encoding SQL_ASCII, and keeps every text."""
-    name = f"in_{encoding.lower()}"
-    postgres.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0")
+    name = "in_sql_ascii"
+    postgres.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0")
     reply = replace(REPLY, text="中 é \x00 \ud800")
     with closing(open_store(postgres.url(name))) as store:
         put(store, "键", reply, model="模型")
@@ -82,6 +72,14 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresSer
     postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
     with pytest.raises(StoreError, match=r"has the encoding LATIN1.*ENCODING 'UTF8'"):
         open_store(postgres.url("latin"))
+
+
+def test_statements_are_not_prepared(database: str) -> None:
+    """A pooler of transactions, such as PgBouncer, may give each statement another connection."""
+    with closing(PostgresStore(database, database, read_only=False, timeout=5.0)) as store:
+        db = store._db  # noqa: SLF001
+        assert db is not None
+        assert (db.prepare_threshold, db.autocommit) == (None, True)
 
 
 def test_a_lost_connection_is_opened_again(
@@ -224,62 +222,3 @@ def test_a_wrong_password_is_one_line_without_it(remote: Remote) -> None:
         open_store(remote.url("wr0ng-password"))
     assert "wr0ng" not in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_certificate_of_another_authority_is_refused(remote: Remote, tmp_path: Path) -> None:
-    """``sslmode=verify-full`` is checked, so nobody between can read the replies."""
-    import trustme
-
-    trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
-    with pytest.raises(StoreError, match="certificate verify failed"):
-        open_store(Remote(remote.server, tmp_path / "other.pem").url())
-
-
-def test_a_connection_without_tls_is_refused_by_the_server(remote: Remote) -> None:
-    """The server of these tests takes nothing but TLS, so the tests above used it."""
-    with pytest.raises(StoreError, match="no encryption"):
-        open_store(remote.url().replace("sslmode=verify-full", "sslmode=disable"))
-
-
-@pytest.fixture
-def pooler(remote: Remote, tmp_path: Path) -> Iterator[str]:
-    """Start PgBouncer, which gives every transaction a connection of its own; return the URL of the store."""
-    program = PGBOUNCER.path()
-    user = remote.server.user if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-    port, folder = free_port(), remote.server.folder / "pooler"
-    folder.mkdir()
-    (folder / "users.txt").write_text(f'"alice" "{PASSWORD}"\n', encoding="utf-8")
-    (folder / "pgbouncer.ini").write_text(
-        f"[databases]\nshared = host=127.0.0.1 port={remote.server.port} dbname=shared pool_size=2\n"
-        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = scram-sha-256\n"
-        f"auth_file = {folder / 'users.txt'}\npool_mode = transaction\nserver_tls_sslmode = require\n"
-        f"logfile = {folder / 'log'}\n",
-        encoding="utf-8",
-    )
-    if os.geteuid() == 0:
-        for path in (folder, *folder.iterdir()):
-            shutil.chown(path, user)
-    process = subprocess.Popen(
-        [program, "-q", "pgbouncer.ini"], cwd=folder, user=user if os.geteuid() == 0 else None
-    )
-    until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until and process.poll() is None:
-        with socket.socket() as sock:
-            if sock.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.02)
-    yield f"postgresql://alice:{IN_URL}@127.0.0.1:{port}/shared"
-    process.kill()
-    process.wait()
-
-
-def test_stores_behind_a_pooler_of_transactions(pooler: str) -> None:
-    """More runs than the pooler has connections create the tables and read each other's replies."""
-    stores = [open_store(pooler) for _ in range(4)]
-    try:
-        for number, store in enumerate(stores):
-            put(store, f"pooled-{number}", REPLY)
-        assert all(get(store, f"pooled-{n}") is not None for store in stores for n in range(4))
-    finally:
-        for store in stores:
-            store.close()

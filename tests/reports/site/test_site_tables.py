@@ -20,7 +20,7 @@ from pytest_llmprops.reports.site.index import figure_of
 from pytest_llmprops.reports.site.leaderboard import Board, boards_of
 from pytest_llmprops.reports.site.measurements import SiteRun, measurements_of
 from pytest_llmprops.runs.catalog import run_folders
-from pytest_llmprops.runs.judgement import Member, judged_runs
+from pytest_llmprops.runs.pairs import Member, judged_runs
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
 from tests.support.team_runs import PROTOCOL, answers, record, team

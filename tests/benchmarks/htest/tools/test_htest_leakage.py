@@ -21,14 +21,6 @@ ITEMS = 2000
 SEED = 5
 KINDS = ("logistic", "boosting")
 Row = dict[str, Any]
-_ROWS: dict[str, list[Row]] = {}
-
-
-def rows_of(task: str, lexicon: Lexicon) -> list[Row]:
-    """Return the task's 2,000 items, generated once."""
-    if task not in _ROWS:
-        _ROWS[task] = numbered(generate(task, n=ITEMS, seed=SEED, lexicon=lexicon))
-    return _ROWS[task]
 
 
 def cross_validated_hits(samples: Sequence[Features], labels: Sequence[int], kind: str) -> int:
@@ -65,18 +57,37 @@ def upper_limit(hits: int, items: int) -> float:
     return float(binomtest(hits, items).proportion_ci(0.99, "exact").high)
 
 
-def labels_of(rows: Sequence[Row]) -> list[int]:
-    """Return the index of the right option per row."""
-    return [int(row["correct_options"][0]) for row in rows]
+def planted(task: str, rows: Sequence[Row]) -> list[str]:
+    """Return the texts with a word planted in group A (99 of 100 items), and made-up words in B.
+
+    These are as long and have the same outer letters, so that only the unigram differs.
+    """
+    rng = random.Random(1)
+    texts = []
+    for row in rows:
+        in_a = (row["correct_options"] == [0]) == (rng.random() < 0.99)
+        word = "zonk" if in_a else f"z{rng.choice('abcdef')}{rng.choice('ghijlm')}k"
+        tokens = row["centerpiece"].split()
+        # Where the task's rule does not hide it.
+        tokens.insert(task != "palindrome", word)
+        texts.append(" ".join(tokens))
+    return texts
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("task", TASKS)
-def test_groups_cannot_be_told_apart_without_the_rule(task: str, kind: str, lexicon: Lexicon) -> None:
-    """With the rule masked, n-grams and their positions give at most 60% (upper 99% limit), also with boosted trees."""
-    rows = rows_of(task, lexicon)
-    hits = cross_validated_hits([ngrams(task, row["centerpiece"]) for row in rows], labels_of(rows), kind)
-    assert upper_limit(hits, len(rows)) <= 0.60, f"{task}: {kind} reaches {hits / len(rows):.3f}"
+def test_groups_cannot_be_told_apart_without_the_rule(task: str, lexicon: Lexicon) -> None:
+    """With the rule masked, n-grams and their positions give at most 60% (upper 99% limit), also with boosted trees.
+
+    Both classifiers find a planted word: they exceed 95%.
+    """
+    rows = numbered(generate(task, n=ITEMS, seed=SEED, lexicon=lexicon))
+    labels = [int(row["correct_options"][0]) for row in rows]
+    samples = [ngrams(task, row["centerpiece"]) for row in rows]
+    marked = [ngrams(task, text) for text in planted(task, rows[:1000])]
+    for kind in KINDS:
+        hits = cross_validated_hits(samples, labels, kind)
+        assert upper_limit(hits, ITEMS) <= 0.60, f"{kind} reaches {hits / ITEMS:.3f}"
+        assert cross_validated_hits(marked, labels[:1000], kind) / 1000 > 0.95, kind
 
 
 WORD = re.compile(r"[A-Za-z']+")
@@ -116,23 +127,3 @@ def test_documented_shortcuts(task: str, request: pytest.FixtureRequest) -> None
     if documented[0][1] != "not measured":
         published = accuracies(DataFolder(request.getfixturevalue("published"), "published"))
         assert [float(value.rstrip("%")) for _, value in documented] == published
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("task", TASKS)
-def test_a_planted_feature_is_found(task: str, kind: str, lexicon: Lexicon) -> None:
-    """With a word planted in group A (99 of 100 items) and made-up words in B, both classifiers exceed 95%."""
-    rows = rows_of(task, lexicon)[:1000]
-    rng = random.Random(1)
-
-    def plant(row: Row) -> str:
-        in_a = (row["correct_options"] == [0]) == (rng.random() < 0.99)
-        # As long as the planted word and with the same outer letters, so that only the unigram differs.
-        word = "zonk" if in_a else f"z{rng.choice('abcdef')}{rng.choice('ghijlm')}k"
-        tokens = row["centerpiece"].split()
-        # Where the task's rule does not hide it.
-        tokens.insert(task != "palindrome", word)
-        return " ".join(tokens)
-
-    samples = [ngrams(task, plant(row)) for row in rows]
-    assert cross_validated_hits(samples, labels_of(rows), kind) / len(rows) > 0.95
