@@ -23,7 +23,7 @@ from pytest_llmprops.data.whole_files import write_text
 BOM = "\ufeff"
 DELIMITERS = (",", ";", "\t")
 #: the start of a formula in Excel, LibreOffice or Google Sheets, including full-width forms
-_FORMULA = re.compile("'*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+_FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 
 
 @dataclass(frozen=True, slots=True)
