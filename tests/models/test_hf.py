@@ -292,22 +292,6 @@ def test_groups_follow_the_prefix() -> None:
     assert group_by_prefix([], 4) == []
 
 
-def test_layers_on_all_devices(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With device=auto, the library places the layers, and the replies are the same."""
-    import transformers
-
-    expected = reference(folder, asked())
-    load, maps = transformers.AutoModelForCausalLM.from_pretrained, []
-
-    def recorded(path: str, **settings: Any) -> Any:
-        maps.append(settings["device_map"])
-        return load(path, **settings)
-
-    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", recorded)
-    assert texts(make(f"hf:{folder}?device=auto&dtype=float32").chat(asked())) == expected
-    assert maps == ["auto"]
-
-
 @pytest.fixture(scope="module")
 def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_chat_model(tmp_path_factory.mktemp("base"), template=None)

@@ -19,13 +19,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import BackendError, MissingExtra
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, relative_sha256, word
+from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, word
 from pytest_llmprops.models.parsers.phrases import VERSION, Token, bracketed
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.models.spec import ModelSpec, files_sha256
 
 
 class SpacyParser(Parser):
@@ -153,8 +153,8 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
         raise MissingExtra(f"--model {spec.text}", package="spacy", extra="oracle")
     pipeline = _find(spec.name)
     if pipeline is None:
-        raise UsageError(
-            f"--model {spec.text}: '{spec.name}' is neither the folder of a spaCy model (config.cfg, meta.json) nor an"
+        raise spec.error(
+            f"'{spec.name}' is neither the folder of a spaCy model (config.cfg, meta.json) nor an"
             " installed package of one; python -m spacy download NAME installs one"
         )
     source, folder, meta = pipeline
@@ -167,7 +167,7 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
             "backend": "spacy",
             "version": importlib.metadata.version("spacy"),
             "model": f"{meta['lang']}_{meta['name']} {meta['version']}",
-            "files_sha256": relative_sha256(folder, files),
+            "files_sha256": files_sha256(files, folder),
             "trees": VERSION,
         },
     )
