@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.texts import shortened
@@ -94,8 +94,8 @@ class SegmentationScore:
 
     The definitions are those of the second SIGHAN bakeoff (Emerson 2005, section 4). A gold word is recalled if the
     prediction has a word with the same start and end. A gold word is out of vocabulary (OOV) if it is not among the
-    words of the training data; all others are in vocabulary (IV). A rate without any word is None. ``oov`` and
-    ``oov_correct`` are None without the training words.
+    words of the training data. A rate without any word is None. ``oov`` and ``oov_correct`` are None without the
+    training words.
 
     :param gold: number of words of the gold segmentation.
     :param predicted: number of words of the prediction.
@@ -125,21 +125,9 @@ class SegmentationScore:
         return 2 * self.correct / total if total else None
 
     @property
-    def oov_rate(self) -> float | None:
-        """Share of the gold words that are out of vocabulary."""
-        return self.oov / self.gold if self.oov is not None and self.gold else None
-
-    @property
     def oov_recall(self) -> float | None:
         """Share of the out-of-vocabulary gold words that were predicted."""
         return self.oov_correct / self.oov if self.oov and self.oov_correct is not None else None
-
-    @property
-    def iv_recall(self) -> float | None:
-        """Share of the in-vocabulary gold words that were predicted."""
-        if self.oov is None or self.oov_correct is None or self.gold == self.oov:
-            return None
-        return (self.correct - self.oov_correct) / (self.gold - self.oov)
 
 
 def score(
@@ -147,21 +135,20 @@ def score(
     predicted: Sequence[Sequence[str]],
     *,
     known: Collection[str] | None = None,
-    whole_text: bool = False,
 ) -> SegmentationScore:
     """Compare a segmentation with a gold one, line by line.
 
     :param gold: the words of each line.
     :param predicted: the predicted words of each line of the same text.
     :param known: the words of the training data, to score the words that are not among them.
-    :param whole_text: compare the two texts as a whole, for files with different line breaks.
-    :raises DataError: if the characters of a line (with ``whole_text``: of the text) differ.
+    :raises DataError: if the characters of a line differ.
     """
-    if whole_text:
-        gold, predicted = [list(chain(*gold))], [list(chain(*predicted))]
     for number, (right, guess) in enumerate(zip(gold, predicted, strict=False), start=1):
         if "".join(right) != "".join(guess):
-            raise DataError(_unequal(number, right, guess, gold, predicted, whole_text))
+            difference = _difference("".join(guess), "".join(right))
+            raise DataError(
+                f"line {number} of the gold file and of the prediction differ: the prediction {difference}"
+            )
     if len(gold) != len(predicted):
         raise DataError(f"the gold file has {len(gold)} lines, the prediction {len(predicted)}")
     words = guesses = correct = oov = oov_correct = 0
@@ -175,19 +162,3 @@ def score(
     if known is None:
         return SegmentationScore(words, guesses, correct)
     return SegmentationScore(words, guesses, correct, oov, oov_correct)
-
-
-def _unequal(
-    number: int,
-    right: Sequence[str],
-    guess: Sequence[str],
-    gold: Sequence[Sequence[str]],
-    predicted: Sequence[Sequence[str]],
-    whole_text: bool,
-) -> str:
-    message = f"the prediction {_difference(''.join(guess), ''.join(right))}"
-    if whole_text:
-        return f"the texts differ: {message}"
-    if "".join(chain(*gold)) == "".join(chain(*predicted)):
-        message += "; only the line breaks differ; compare the texts as a whole with --whole-text"
-    return f"line {number} of the gold file and of the prediction differ: {message}"

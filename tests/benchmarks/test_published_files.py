@@ -25,7 +25,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data, read_manifest
-from pytest_llmprops.models.segmenters.maxmatch import read_words
+from pytest_llmprops.models.segmenters import read_words
 from tests.support.published_shapes import published_shapes, shape_of
 
 

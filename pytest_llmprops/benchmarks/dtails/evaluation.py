@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from pytest_llmprops.benchmarks.dtails.context import HELPER, NONE, SELF, Context, DtailsSettings
@@ -76,11 +77,39 @@ async def translate(item: Item, ask: Ask, settings: DtailsSettings, more: dict[s
         readings = _translation_readings(item, reply.text, words)
     reading = readings[settings.match]
     other = _other_reading(readings, settings, item["variations"])
-    # A translation without a variation is wrong, as in the paper, but nothing was read.
-    more |= {"parsed": float(reading.index is not None), READ_ALIKE: float(not other)}
-    verdict = _translation_verdict(item, reply, reading, name, more)
-    said = without_empty({READ_BY: _how_read(reading), OTHER_READING: other})
-    return replace(verdict, evidence={**verdict.evidence, **said})
+    variations: Sequence[tuple[str, ...]] = item["variations"]
+    chosen = None if reading.index is None else variations[reading.index]
+    status, reason = _judged_translation(item, reply, reading, chosen)
+    if reading.how == "word":
+        reason += f" (similar word, ratio {reading.ratio:.2f}; words by {name})"
+    elif reading.how == "inflected":
+        reason += f" (an inflected form of {reading.form})"
+    elif chosen is None and name:
+        reason += f" (words by {name})"
+    values = {
+        "variations": float(len(variations)),
+        **more,
+        # A translation without a variation is wrong, as in the paper, but nothing was read.
+        "parsed": float(chosen is not None),
+        READ_ALIKE: float(not other),
+        "chosen": 0.0 if reading.index is None else float(reading.index + 1),
+        "substring": float(reading.how == "substring"),
+        "ratio": round(reading.ratio, 4),
+    }
+    evidence = without_empty(
+        {
+            "concept": item["concept"],
+            "sentence": item["sentence"],
+            "translation": shortened(reply.text, LONGEST),
+            "reference": item["target"],
+            "tokenizer": name,
+            READ_BY: _how_read(reading),
+            OTHER_READING: other,
+        }
+    )
+    answer = reply.text if chosen is None else variation_name(chosen)
+    score = float(status == "correct")
+    return Verdict(status, variation_name(item["label"]), answer, reason, score, values, evidence)
 
 
 def _translation_readings(item: Item, text: str, words: Sequence[str]) -> Readings:
@@ -119,40 +148,6 @@ async def _words(text: str, language: str, ask: Ask, tokenizer: str) -> tuple[li
     if tokenizer == "stanza":
         raise RunStopped(f"dtails.tokenizer=stanza: {missing}; or use dtails.tokenizer=auto")
     return unicode_words(text), False, TOKENIZER
-
-
-def _translation_verdict(
-    item: Item, reply: Reply, reading: Reading, name: str, more: dict[str, float]
-) -> Verdict:
-    """Return the verdict on one translation. A translation without any variation is wrong, as in the paper."""
-    variations: Sequence[tuple[str, ...]] = item["variations"]
-    chosen = None if reading.index is None else variations[reading.index]
-    status, reason = _judged_translation(item, reply, reading, chosen)
-    if reading.how == "word":
-        reason += f" (similar word, ratio {reading.ratio:.2f}; words by {name})"
-    elif reading.how == "inflected":
-        reason += f" (an inflected form of {reading.form})"
-    elif chosen is None and name:
-        reason += f" (words by {name})"
-    values = {
-        "variations": float(len(variations)),
-        **more,
-        "chosen": 0.0 if reading.index is None else float(reading.index + 1),
-        "substring": float(reading.how == "substring"),
-        "ratio": round(reading.ratio, 4),
-    }
-    evidence = without_empty(
-        {
-            "concept": item["concept"],
-            "sentence": item["sentence"],
-            "translation": shortened(reply.text, LONGEST),
-            "reference": item["target"],
-            "tokenizer": name,
-        }
-    )
-    answer = variation_name(chosen) if chosen is not None else reply.text
-    score = float(status == "correct")
-    return Verdict(status, variation_name(item["label"]), answer, reason, score, values, evidence)
 
 
 def _judged_translation(
@@ -281,7 +276,7 @@ def judge_choices(
         values[READ_ALIKE] = float(not any(choice.other for choice in choices))
         values["parsed"] = float(any(choice.chosen is not None for choice in choices))
     for run, choice in enumerate(choices, 1):
-        values |= _reading_values(run, choice.reading, choice.status == "correct", choice.retried)
+        values |= run_values(run, choice.reading, choice.status == "correct", choice.retried)
         if choice.scores is not None:
             shown = [item["variations"][index] for index in choice.order]
             right_place = next(n for n, forms in enumerate(shown) if not set(forms).isdisjoint(item["label"]))
@@ -328,19 +323,14 @@ def _evidence(
     )
 
 
-def run_values(run: int, position: int | None, right: bool) -> dict[str, float]:
-    """Return a verdict's values of one run (from 1): ``run1_right`` (0 or 1) and ``run1_position``.
+def run_values(run: int, reading: Reading, right: bool, retried: bool) -> dict[str, float]:
+    """Return a verdict's values of one run (from 1), such as ``run1_right``.
 
-    :param position: Position chosen, from 0; stored from 1. None (no variation could be read) is stored as 0.
+    ``run1_position`` counts from 1; 0 means that no variation could be read.
     """
     return {
         f"run{run}_right": float(right),
-        f"run{run}_position": 0.0 if position is None else float(position + 1),
-    }
-
-
-def _reading_values(run: int, reading: Reading, right: bool, retried: bool) -> dict[str, float]:
-    return run_values(run, reading.index, right) | {
+        f"run{run}_position": 0.0 if reading.index is None else float(reading.index + 1),
         f"run{run}_ratio": round(reading.ratio, 4),
         f"run{run}_retried": float(retried),
     }
@@ -370,7 +360,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, settings: DtailsSetti
     :param seed: determines the orders of the variations.
     """
     baseline = context.baselines[item.language]
-    more = {"frequency_baseline": round(baseline.accuracy or 0.0, 6), "frequency_n": float(baseline.n)}
+    more = {"frequency_baseline": round(baseline.accuracy, 6), "frequency_n": float(baseline.n)}
     if item.task == TRANSLATE:
         return await translate(item, ask, settings, more)
     rules: ConceptRules | None = None
@@ -382,13 +372,10 @@ async def evaluate(item: Item, context: Context, ask: Ask, settings: DtailsSetti
         more["sentences"] = float(outcome.rules.sentences)
         rules = outcome.rules
     text = "" if rules is None else shown_rules(rules.texts())
-    orders = [_order(item, context, seed, run) for run in range(settings.runs)]
+    slot, count = context.slots.get(item.base_id), len(item["variations"])
+    orders = [shown_order(count, seed, item.base_id, run, slot) for run in range(settings.runs)]
     runs = (choose(item, ask, settings, order, run=run, rules=text) for run, order in enumerate(orders))
     return judge_choices(item, await asyncio.gather(*runs), rules, more)
-
-
-def _order(item: Item, context: Context, seed: int, run: int) -> tuple[int, ...]:
-    return shown_order(len(item["variations"]), seed, item.base_id, run, context.slots.get(item.base_id))
 
 
 async def _rules_for(item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:
@@ -397,13 +384,10 @@ async def _rules_for(item: Item, context: Context, ask: Ask, settings: DtailsSet
     :raises BackendError: The helper's rules cannot be read, which is no fault of the model under test.
     """
     if settings.rules not in (SELF, HELPER):
+        # `Dtails.check_selected` has checked that a file has them.
         return RulesOutcome(context.rules_of(item))
-
-    async def writer(request: Chat) -> Reply:
-        return await ask(request, role=RULES) if settings.rules == HELPER else await ask(request)
-
     outcome = await make_rules(
-        writer,
+        partial(ask, role=RULES) if settings.rules == HELPER else ask,
         item["concept"],
         item["pos"],
         item["variations"],
@@ -431,7 +415,7 @@ def _without_rules(item: Item, outcome: RulesOutcome, more: dict[str, float], ru
         reason = f"a content filter refused its rules for {item['concept']!r}"
     values = {"variations": float(len(item["variations"])), **more}
     for run in range(1, runs + 1):
-        values |= _reading_values(run, Reading(), right=False, retried=False)
+        values |= run_values(run, Reading(), right=False, retried=False)
     return Verdict(
         "refused" if outcome.refused else "unparsed",
         variation_name(item["label"]),

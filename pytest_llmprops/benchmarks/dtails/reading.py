@@ -21,6 +21,7 @@ from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from pytest_llmprops.benchmarks.dtails.text import (
+    begins_word,
     indel_ratio,
     inflected,
     is_stem,
@@ -30,7 +31,6 @@ from pytest_llmprops.benchmarks.dtails.text import (
     spellings,
     starts,
     trimmed,
-    with_old_spelling,
 )
 from pytest_llmprops.core.reading import fenced, stated
 from pytest_llmprops.core.reply_json import found_json
@@ -45,11 +45,6 @@ _SHORT = 4
 _MISSPELLED = 0.83
 #: Forms with at most this many characters do not count inside other words of a translation.
 VERY_SHORT = 3
-#: The least ratio of a very short form to the word that begins with it, in Arabic script.
-_SHORT_ARABIC = 0.66
-#: Number of letters before a form that make another word: Galician "descoñezo", Afrikaans "verlaat". Shorter prefixes
-#: are of an inflection ("gekyk") or a preposition ("destas"); longer ones make a compound ("telefoonnommer").
-_PREFIX = 3
 #: How much nearer to the concept's place a variation must be, as a share of the sentence.
 _NEARER = 0.1
 FENCE = "```"
@@ -96,11 +91,10 @@ class _Form(NamedTuple):
 
 def _forms(variations: Variations) -> list[_Form]:
     return [
-        _Form(index, form, trimmed(spelling))
+        _Form(index, form, plain)
         for index, forms in enumerate(variations)
         for form in forms
-        for spelling in with_old_spelling(folded(form))
-        if trimmed(spelling)
+        if (plain := trimmed(folded(form)))
     ]
 
 
@@ -124,13 +118,12 @@ def read_selection(reply: str, variations: Variations) -> Reading:
     index = stated(text, names, strict=not is_fenced) if index is None else index
     shown = simplified(text)
     if index is not None:
-        named = [form for form in variations[index] if occurs(simplified(form), shown)]
         how: How = "equal" if trimmed(shown) in map(simplified, names[index]) else "within"
-        return Reading(index, max(named or variations[index], key=len), 1.0, how)
+        return Reading(index, variations[index][0], 1.0, how)
     if not is_fenced:
         problem = "nothing between the fences" if FENCE in reply else _fences(0)
         return Reading(problem=problem, obeyed=False)
-    if any(occurs(simplified(form), shown, whole=True) for form in own):
+    if any(occurs(simplified(form), shown) for form in own):
         return Reading(problem="only rejected, or several, variations between the fences")
     return _resembling(text, variations)
 
@@ -142,7 +135,12 @@ def _fences(count: int) -> str:
 def _resembling(text: str, variations: Variations) -> Reading:
     """Return the variation that has an inflected form in the text, or that a word of the text resembles most."""
     forms, plain, shown = _forms(variations), folded(text), simplified(text)
-    inflections = [one for one in forms if inflected(one.plain, plain) >= 0 or _has_stem(one.plain, plain)]
+    inflections = [
+        one
+        for one in forms
+        if inflected(one.plain, plain) >= 0
+        or any(is_stem(plain, start, start + len(one.plain)) for start in starts(one.plain, plain))
+    ]
     if len({one.variation for one in inflections}) == 1:
         return Reading(inflections[0].variation, inflections[0].form, 1.0, "inflected")
     similar = [
@@ -151,23 +149,12 @@ def _resembling(text: str, variations: Variations) -> Reading:
         for index, form, _ in forms
         if len(form) > _SHORT or word.startswith(simplified(form))
     ]
-    return _most_similar(similar, "the answer is none of the variations")
-
-
-def _has_stem(form: str, text: str) -> bool:
-    """Return True if a word of a script of India begins with a form."""
-    return any(is_stem(text, start, start + len(form)) for start in starts(form, text))
-
-
-def _most_similar(readings: Sequence[Reading], problem: str) -> Reading:
-    """Return the reading with the highest ratio, if it is similar and only one variation has it."""
-    best = max(readings, key=lambda reading: reading.ratio, default=Reading())
+    best = max(similar, key=lambda reading: reading.ratio, default=Reading())
     if best.ratio < _MISSPELLED:
-        return Reading(problem=problem)
-    equal = {reading.index for reading in readings if reading.ratio == best.ratio}
-    return (
-        best if len(equal) == 1 else Reading(problem="a word that is equally similar to several variations")
-    )
+        return Reading(problem="the answer is none of the variations")
+    if len({reading.index for reading in similar if reading.ratio == best.ratio}) > 1:
+        return Reading(problem="a word that is equally similar to several variations")
+    return best
 
 
 def _ratio(word: str, form: str) -> float:
@@ -333,20 +320,16 @@ def _places(form: str, text: str) -> list[tuple[int, bool]]:
     """Return the index of each occurrence of a form, and whether it is a whole word or the stem of one.
 
     Very short forms occur inside many unrelated words (Latvian ``iet`` in ``vieta``). They count in another word only
-    if it begins with them and is similar, as ``ādai`` is to ``āda``; in Arabic script, which leaves out short vowels,
-    up to twice as long, as پیرزنی is to پیر.
+    if it begins with them and is similar, as ``ādai`` is to ``āda``.
     """
     places = []
     for start in starts(form, text):
         stop = start + len(form)
         is_word = is_whole(text, start, stop) or is_stem(text, start, stop)
-        prefix = len([*takewhile(is_word_character, reversed(text[max(0, start - _PREFIX - 1) : start]))])
-        if len(form) <= VERY_SHORT:
+        is_inside = len(form) > VERY_SHORT
+        if not is_inside and begins_word(text, start):
             word = "".join(takewhile(is_word_character, text[start : stop + 2 * VERY_SHORT]))
-            least = _SHORT_ARABIC if "\u0600" <= form[0] <= "\u06ff" else THRESHOLD
-            is_inside = prefix == 0 and indel_ratio(form, word) >= least
-        else:
-            is_inside = prefix != _PREFIX
+            is_inside = indel_ratio(form, word) >= THRESHOLD
         if is_word or is_inside:
             places.append((start, is_word))
     return places
@@ -362,65 +345,47 @@ _ENGLISH = frozenset(
     through translated translates translation translations used uses using we were what when where which while who why
     will with word words would you your""".split()  # noqa: SIM905
 )
-#: Before the English sentence, a note, a gloss or another translation.
-_NOTE = (
-    "(?:english|engels|source|original|input|ingles|英語|原文|अंग्रेज|انگلیسی|note|notes|nb|let wel|nota|notas"
-    "|opmerking|explanation|uitleg|explicacion|reasoning|literal|literally|alternative|alternatives|alternatively"
-    "|alternatief|alternativa|or|of|ou|vai|transliteration|romanization|romaji|pronunciation|breakdown|gloss|context"
-    "|where|key|piezime|skaidrojums|注|注意|備考|補足|説明|解説|または|نکته|توجه|توضیح|یا|टिप्पणी|नोट|ध्यान दें|կամ"
-    "|նշում|ծանոթություն|குறிப்பு|விளக்கம்|గమనిక|వివరణ)"
-)
-_LABELLED = re.compile(r"^(?P<lead>[^:：\n]{1,80}?)[\"*_'”]*\s*[:：](?=\D|$)")
-_IS_NOTE = re.compile(rf"\W*{_NOTE}\b\W*(?:\w+\W*){{0,2}}\Z")
+_HEADING = re.compile(r"^[^:：\n]{1,80}?[\"*_'”]*\s*[:：](?=\D|$)")
 _IS_FINAL = re.compile(r"\b(?:final|correct|better|improved|revised)")
-_NOTE_INSIDE = re.compile(
-    rf"(?<=[.!?।։。؟\"'”)*])\s{{0,5}}[(*_]{{0,4}}{_NOTE}[*_]{{0,4}}\s{{0,5}}[:：]", re.I
-)
 _ASIDE = re.compile(
     r"(?<=[.!?।։。؟\"'”)*])\s*[(（\[][^()（）\[\]]*[)）\]]|\s[(（\[][^()（）\[\]]*[)）\]](?=[.!?\s]*\Z)"
 )
 _SENTENCE = re.compile(r"(?<=[.!?।։。؟！？])[\"'”’»*_)」』]*\s+|(?<=[。！？])|\s(?:→|=>|->|⇒|\||=)\s")
-_MARKS = re.compile(r"^(?:[\s#>*_`|•–—-]|\(?\d{1,2}[.)](?=\s)|\(?[a-zA-Z][.)](?=\s))+")
-_STRUCK = re.compile("~~[^~]*+~~|<(?:s|del)>[^<]*+</(?:s|del)>")
 
 
 def translated_text(reply: str, variations: Variations, source: str = "") -> str:
     """Return the translation in a reply; empty if the reply is in English only.
 
-    The first line that is not a heading, a note or English counts, or what follows "final" or "corrected", with at most
-    as many sentences as the English sentence has. Asides in brackets are left out. Text in a code fence comes first.
+    The first line that is not a heading or English counts, or what follows "final" or "corrected", and further lines up
+    to as many sentences as the English sentence has: after them come notes and other translations. Asides in brackets
+    are left out. Text in a code fence comes first.
     """
     inside = fenced(reply) or ""
     if inside and (text := translated_text(inside, variations, source)):
         return text
-    values = [value for value in found_json(reply)[0] if isinstance(value, tuple)]
-    texts = [inner for value in values for _, inner in value if isinstance(inner, str)] or [reply]
     is_latin = any(re.search("[a-z]", folded(form)) for forms in variations for form in forms)
     english = frozenset(unicode_words(source))
     most = len(_SENTENCE.findall(source.strip())) + 1
     kept: list[str] = []
     # A line shorter than a part of the English sentence is not its translation ("Sure!"), if there is a longer one.
     short: list[str] = []
-    for raw in _STRUCK.sub(" ", "\n".join(texts).replace(FENCE, "\n")).splitlines():
-        line = _MARKS.sub(
-            "", _ASIDE.sub(" ", raw) if any(map(is_word_character, _ASIDE.sub(" ", raw))) else raw
-        )
-        found = _LABELLED.match(line)
-        lead = simplified(found["lead"]) if found else ""
-        if found and _IS_NOTE.match(lead):
-            # A note ends the translation, but may come before it.
-            most = len(kept) or most
-            continue
-        if found and _IS_FINAL.search(lead):
+    values = [value for value in found_json(reply)[0] if isinstance(value, tuple)]
+    texts = [inner for value in values for _, inner in value if isinstance(inner, str)] or [reply]
+    for raw in "\n".join(texts).replace(FENCE, "\n").splitlines():
+        if (heading := _HEADING.match(raw)) and _IS_FINAL.search(simplified(heading[0])):
             kept = []
-        inside_note = _NOTE_INSIDE.search(line)
-        parts = _SENTENCE.split(line[: inside_note.start()] if inside_note else line)
-        line = " ".join(part for part in parts if not _is_english(part, english, is_latin))
-        if len(kept) >= most or not any(map(is_word_character, line)):
+        if len(kept) >= most:
             continue
+        line = _ASIDE.sub(" ", raw)
+        parts = [
+            part
+            for part in _SENTENCE.split(line if any(map(is_word_character, line)) else raw)
+            if any(map(is_word_character, part)) and not _is_english(part, english, is_latin)
+        ]
+        length = sum(map(len, parts))
         # A longer heading ends with a colon, which is a full stop in Armenian.
-        least = 2 if line.rstrip(" *_").endswith((":", "：")) else 4
-        (kept if kept or least * len(line) >= len(source) else short).append(line)
+        least = 2 if raw.rstrip(" *_").endswith((":", "：")) else 4
+        (kept if kept or least * length >= len(source) else short).extend(parts)
     return "\n".join(kept or short)
 
 

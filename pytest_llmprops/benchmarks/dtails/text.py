@@ -42,13 +42,12 @@ def indel_ratio(first: str, second: str) -> float:
     return Indel.similarity(first, second) / total if total else 1.0
 
 
-def occurs(form: str, text: str, *, whole: bool = False) -> bool:
-    """Return True if ``form`` occurs in ``text`` (both folded).
+def occurs(form: str, text: str) -> bool:
+    """Return True if ``form`` occurs in ``text`` (both folded) and neither begins nor ends inside a longer word.
 
-    :param whole: Count an occurrence only if it does not begin or end inside a longer word. In scripts without
-        spaces, every occurrence counts.
+    In scripts without spaces, every occurrence counts.
     """
-    return any(not whole or is_whole(text, start, start + len(form)) for start in starts(form, text))
+    return any(is_whole(text, start, start + len(form)) for start in starts(form, text))
 
 
 def starts(form: str, text: str) -> Iterator[int]:
@@ -111,21 +110,19 @@ _PREFIXES = (
     ("[\u0561-\u0587]", 4, ("\u0579",)),
     ("\u0645\u06cc", 4, ("\u0646",)),
 )
-_HONORIFIC = re.compile("[おご](?=[\u3400-\u9fff])")
 
 
-def with_old_spelling(form: str) -> tuple[str, ...]:
-    """Return a form, and with the kanji of its honorific prefix if it has one."""
-    return (form, f"御{form[1:]}") if _HONORIFIC.match(form) else (form,)
+#: An honorific prefix, which may be written as a kanji.
+_HONORIFIC = re.compile("^[おご](?=[\u3400-\u9fff])")
 
 
 def spellings(form: str) -> tuple[str, ...]:
-    """Return a form, with an old character and with a verb's prefixes, as replies may write it."""
-    written = with_old_spelling(form)
+    """Return a form, with the kanji of its prefix, and with a verb's prefixes, as replies may write it."""
+    written = [form, _HONORIFIC.sub("御", form)]
     for letters, least, prefixes in _PREFIXES:
         if len(form) >= least and re.match(letters, form):
-            written += tuple(prefix + form for prefix in prefixes)
-    return written
+            written += [prefix + form for prefix in prefixes]
+    return tuple(dict.fromkeys(written))
 
 
 #: What replaces the last hiragana of a verb in its inflected forms.

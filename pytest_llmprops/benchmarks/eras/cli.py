@@ -25,7 +25,6 @@ from pytest_llmprops.cli.kit import (
     wrote,
 )
 from pytest_llmprops.cli.papers import paper_rows
-from pytest_llmprops.cli.segmentation import add_segment_score
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, UsageError
 from pytest_llmprops.data.published_results import PaperTable, PublishedResult, load_tables
 from pytest_llmprops.data.whole_files import replacing, write_text
@@ -128,7 +127,15 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     accuracy.add_argument("--run", metavar="RUN", required=True, help="measure the models of this run")
     accuracy.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
     accuracy.set_defaults(command=_accuracy)
-    add_segment_score(commands)
+    segment = commands.add_parser(
+        "segment-score",
+        help="precision, recall and F1 of a segmented file, as in the SIGHAN bakeoffs",
+        description="Compare a segmented file with a gold file. Both are UTF-8, one sentence per line, with spaces"
+        " between words.",
+    )
+    segment.add_argument("--gold", type=Path, required=True, metavar="FILE", help="gold segmentation")
+    segment.add_argument("--pred", type=Path, required=True, metavar="FILE", help="segmentation to score")
+    segment.set_defaults(command=_segment_score)
     _add_train(commands)
 
 
@@ -143,6 +150,18 @@ def _annotate(options: argparse.Namespace) -> int:
     needed = max(1, options.annotators * options.per_paradigm)
     pairs = list(make_pairs(*load_templates(), seed=options.seed, pairs=needed))
     return wrote(write_sheets(options.folder, pairs, seed=options.seed, **numbers))
+
+
+def _segment_score(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.tools.corpora import read_segmented
+    from pytest_llmprops.core.segmentation import score
+
+    result = score(*(read_segmented(file).lines for file in (options.gold, options.pred)))
+    for name, count in (("gold", result.gold), ("predicted", result.predicted), ("correct", result.correct)):
+        print(f"{f'{name} words':<16}{count:>9,}")
+    for name, rate in (("precision", result.precision), ("recall", result.recall), ("F1", result.f1)):
+        print(f"{name:<16}{'-' if rate is None else f'{rate:.4f}':>9}")
+    return 0
 
 
 def _accuracy(options: argparse.Namespace) -> int:

@@ -67,11 +67,6 @@ class Paradigm:
     traditional: tuple[str, ...] = ()
 
     @property
-    def true_word(self) -> str:
-        """Return the word in the site according to the only grammatical reading."""
-        return self.site[:2] if self.branching == "left" else self.site[1:]
-
-    @property
     def sentiment(self) -> str:
         """Return "true class/canary class": ``+/-``, ``+/0``, ``-/0`` or ``-/+``."""
         return f"{self.true_class}/{self.canary_class}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +11,11 @@ from pytest_llmprops.benchmarks.dtails.evaluation import LONGEST
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Kind, Message, Parse, Reply, Request, Translate
-from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.runs.reader import read_run
 from tests.support.dtails_cases import (
     BENCHMARK,
     LIVE,
     TRANSLATOR,
+    Answer,
     fenced,
     item,
     judged,
@@ -28,21 +25,8 @@ from tests.support.dtails_cases import (
     shown,
     verdict_of,
 )
-from tests.support.dtails_runs import Answer, knows, measure, takes, with_rules
-from tests.support.dtails_runs import items as recorded_items
 
 NAMED = (("woon",), ("leef", "lewe"))
-
-
-def test_selection_without_rules() -> None:
-    """Figure 7: concept, sentence and list, reasoning first, the answer between three backticks."""
-    (user,) = prompts.selection("live", "They live here.", NAMED)
-    assert user == Message(
-        "user",
-        'Please select the best translation of "live" in "They live here." from the following list:'
-        " ['woon', 'leef/lewe']. Carefully explain your reasoning first and then enclose your final answer like"
-        " this ```answer```.",
-    )
 
 
 def test_selection_with_rules() -> None:
@@ -95,28 +79,20 @@ def test_rule_generation() -> None:
     assert user.content.endswith(""" to help you: {'a': ['It\\'s "a".'], 'b': [], 'c': []}""")
 
 
-def test_orders_are_seeded_and_uniform() -> None:
-    """Equal keys give equal orders, different keys and seeds different ones; all orders are equally frequent."""
-    order = prompts.shown_order
-    assert order(4, 1, "dtails/af/see/01", 2) == order(4, 1, "dtails/af/see/01", 2)
-    runs = Counter(order(3, 7, f"dtails/af/see/{i}", run) for i in range(400) for run in range(3))
-    assert len(runs) == 6
-    assert all(150 < count < 250 for count in runs.values())
-    assert not any(order(2, 0, str(i), 0) == order(2, 0, str(i), 1) for i in range(400)), (
-        "the next run turns it"
-    )
-    assert 150 < sum(order(2, 0, str(i)) == order(2, 1, str(i)) for i in range(400)) < 250
-
-
 THREE = (("a1",), ("b1", "b2"), ("c1",))
 
 
 def test_prompt_matches_the_paper() -> None:
-    """Figure 7's prompt is one user turn at temperature 0 with at most 1,024 tokens."""
+    """Figure 7's prompt is one user turn of at most 1,024 tokens at temperature 0: reasoning, then three backticks."""
     _, [request] = measured(item(), lambda r: fenced("woon"))
     assert isinstance(request, Chat)
-    order = [LIVE[index] for index in shown_order(2, 0, "dtails/af/live/01")]
-    assert request.messages == prompts.selection("live", "They live here.", order)
+    names = ["/".join(LIVE[index]) for index in shown_order(2, 0, "dtails/af/live/01")]
+    text = (
+        'Please select the best translation of "live" in "They live here." from the following list:'
+        f" ['{names[0]}', '{names[1]}']. Carefully explain your reasoning first and then enclose your final answer like"
+        " this ```answer```."
+    )
+    assert request.messages == (Message("user", text),)
     assert (request.temperature, request.max_tokens, request.sample) == (0.0, 1024, 0)
 
 
@@ -156,9 +132,7 @@ WITHHELD = Reply("", finish_reason="content_filter")
             "0 fences of three backticks instead of two, after one retry",
         ),
         (("``` ```", "```answer```"), "unparsed", "nothing between the fences, after one retry"),
-        (("", ""), "unparsed", "0 fences"),
         (("I think woon.", "I cannot help with that."), "refused", "declined, after one retry"),
-        (("I can't assist.", fenced("leef")), "wrong", "chose leef/lewe"),
         (("I think woon.", "I can't choose leef, so it is woon."), "correct", "chose woon"),
         pytest.param((CUT, CUT), "unparsed", "cut off, after one retry", id="cut off before the answer"),
         pytest.param(
@@ -210,7 +184,6 @@ def test_three_runs() -> None:
         (["woon", "woon", "leef"], "correct", 2 / 3),
         (["woon", "leef", "leef"], "wrong", 1 / 3),
         (["woon", "-", "-"], "unparsed", 1 / 3),
-        (["leef", "-", "-"], "unparsed", 0),
         (["leef", "-", "woon", "woon"], "wrong", 1 / 2),
         (["-", "-", "-"], "unparsed", 0),
     ],
@@ -234,11 +207,10 @@ def test_majority_of_runs(replies: list[str], status: str, score: float) -> None
 @pytest.mark.parametrize(
     ("answer", "match", "status", "given", "alike"),
     [
-        ("woon", "word", "correct", "woon", 1.0), ("woon", "paper", "correct", "woon", 1.0),
+        ("woon", "paper", "correct", "woon", 1.0),
         ("woon (leef is to be alive)", "word", "correct", "woon", 0.0),
         ("woon (leef is to be alive)", "paper", "wrong", "", 0.0),
-        ("niks", "word", "wrong", "", 1.0), ("niks", "paper", "wrong", "", 1.0),
-        ("Lewe!", "word", "wrong", "leef/lewe", 0.0), ("woont", "word", "correct", "woon", 1.0),
+        ("niks", "word", "wrong", "", 1.0), ("Lewe!", "word", "wrong", "leef/lewe", 0.0),
     ],
 )  # fmt: skip
 def test_rules_of_reading_choices(answer: str, match: str, status: str, given: str, alike: float) -> None:
@@ -263,16 +235,15 @@ def test_the_plain_rule_does_not_retry_empty_fences() -> None:
     assert BENCHMARK.protocols["quick"].settings.match == "word"
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"runs": 0}, "runs must be from 1 to 20"), ({"runs": 21}, "runs must be"), ({"max_tokens": 0}, "must be"),
-    ({"rule_max_tokens": 0}, "must be"), ({"temperature": -1.0}, "must be"),
-    ({"temperature": float("nan")}, "must be"), ({"rules": ""}, "must be"), ({"rules": "a.json,,b.json"}, "must be"),
-])  # fmt: skip
-def test_invalid_settings(change: dict[str, object], message: str) -> None:
+def test_invalid_settings() -> None:
     """Settings outside their limits are refused."""
-    settings = type(BENCHMARK.protocols["quick"].settings)
-    with pytest.raises(ValueError, match=message):
-        settings(**change)
+    settings: Any = type(BENCHMARK.protocols["quick"].settings)
+    for change in (
+        {"runs": 0}, {"runs": 21}, {"max_tokens": 0}, {"rule_max_tokens": 0}, {"temperature": -1.0},
+        {"temperature": float("nan")}, {"rules": "a.json,,b.json"}, {"rules": "self", "answer": "likelihood"},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=next(iter(change))):
+            settings(**change)
 
 
 SUBJECT = item("translate", variations=(("lewe",), ("woonagtig",)), label=("woonagtig",))
@@ -292,9 +263,9 @@ def translated(text: str | Reply, **more: Any) -> Any:
     return verdict_of(SUBJECT, lambda r: text, kinds=TRANSLATOR, **more)
 
 
-@pytest.mark.parametrize("kinds", [TRANSLATOR, frozenset({"chat", "translate"})])
-def test_a_translation_model_gets_codes(kinds: frozenset[Kind]) -> None:
+def test_a_translation_model_gets_codes() -> None:
     """A translation model, also one that serves chats too, gets the sentence and both language codes in one call."""
+    kinds: frozenset[Kind] = frozenset({"chat", "translate"})
     verdict, requests = judged(SUBJECT, lambda r: "Hulle is hier woonagtig.", kinds=kinds, runs=3)
     assert requests == [Translate("They live here.", "en", "af")]
     assert verdict.status == "correct"
@@ -332,7 +303,6 @@ def test_a_form_in_the_translation() -> None:
         ("Hulle is hier woonagtig.", "word", "correct", 1.0),
         ("Hulle is hier woonagtig.\n\nNote: lewe is possible.", "word", "correct", 0.0),
         ("Hulle is hier woonagtig.\n\nNote: lewe is possible.", "paper", "wrong", 0.0),
-        ("They live here.", "word", "wrong", 1.0),
         ("I can't translate this.", "word", "refused", 1.0),
         ("Hulle is hier. I can't translate 'live'.", "word", "wrong", 1.0),
     ],
@@ -424,7 +394,6 @@ def test_the_reason_names_the_inflected_form() -> None:
     ("reply", "status", "reason"),
     [
         ("", "unparsed", "the translation is empty"),
-        (" \n", "unparsed", "the translation is empty"),
         (Reply("Hulle", finish_reason="length"), "unparsed", "cut off before any variation"),
         (Reply("", finish_reason="content_filter"), "refused", "a content filter refused"),
         ("I'm unable to translate this sentence.", "refused", "declined to translate"),
@@ -440,72 +409,30 @@ def test_texts_that_are_not_a_translation(reply: str | Reply, status: str, reaso
     assert verdict.score == (status == "correct")
 
 
-NAMES = ("weet", "ken/kan")
-KNOW = recorded_items("know", NAMES, ["weet", "ken/kan", "weet"])
-TRANSLATED = recorded_items("know", NAMES, ["weet", "ken/kan", "weet"], tasks=("translate",))
-SENTENCES = {"dtails/af/know": {"weet": ("I know that.", "They know."), "ken/kan": ()}}
-
-
-def test_the_order_of_every_run_is_kept(tmp_path: Path) -> None:
+def test_the_order_of_every_run_is_kept() -> None:
     """The evidence has each run's order, which with the position gives the variation chosen, and no reply.
 
     The values say that there was a retry.
     """
 
-    def stumbles(request: Request) -> str | Reply | BackendError:
-        return takes(1)(request) if "with 3 back ticks" in prompt_of(request) else "Well."
+    def stumbles(request: Request) -> str:
+        prompt = prompt_of(request)
+        return fenced(shown(prompt)[0]) if "with 3 back ticks" in prompt else "Well."
 
-    records = read_run(measure(tmp_path / "run", KNOW, {"m": stumbles}, runs=5)).records
-    for record in records:
-        evidence: dict[str, Any] = dict(record.evidence)
-        assert set(evidence) == {"concept", "sentence", "variations", "shown", "read_by"}
-        assert [record.values[f"run{n}_retried"] for n in range(1, 6)] == [1.0] * 5
-        assert (evidence["concept"], evidence["variations"]) == ("know", list(NAMES))
-        assert evidence["sentence"] == f"Sentence {int(record.id[-2:])} on know."
-        assert [set(shown) for shown in evidence["shown"]] == [set(NAMES)] * 5
-        chosen = [
-            shown[int(record.values[f"run{n}_position"]) - 1] for n, shown in enumerate(evidence["shown"], 1)
-        ]
-        right = [bool(record.values[f"run{n}_right"]) for n in range(1, 6)]
-        assert [name == record.expected for name in chosen] == right
-    assert len({tuple(shown) for record in records for shown in record.evidence["shown"]}) == 2
+    verdict = verdict_of(item(), stumbles, runs=5)
+    evidence: Any = verdict.evidence
+    assert set(evidence) == {"concept", "sentence", "variations", "shown", "read_by"}
+    assert (evidence["sentence"], evidence["variations"]) == ("They live here.", ["leef/lewe", "woon"])
+    assert len({tuple(order) for order in evidence["shown"]}) == 2
+    for run, order in enumerate(evidence["shown"], 1):
+        values = [verdict.values[f"run{run}_{name}"] for name in ("retried", "position", "right")]
+        assert values == [1.0, 1.0, order[0] == verdict.expected]
 
 
-def test_rules_with_their_sentences(tmp_path: Path) -> None:
-    """The rules of the right and the chosen variation, own or of a file, are kept with their numbers of sentences."""
-    right, first = {"m": with_rules(knows(KNOW))}, {"m": with_rules(takes(1))}
-    own: dict[str, Any] = {"rules": "self", "sentences": SENTENCES}
-    known = {
-        "weet": {"variation": "weet", "rule": "when it is weet", "sentences": 2},
-        "ken/kan": {"variation": "ken/kan", "rule": "when it is ken/kan"},
-    }
-
-    def evidence(name: str, model: Any, **settings: Any) -> list[tuple[VerdictRecord, Any]]:
-        folder = measure(tmp_path / name, KNOW, model, **settings)
-        return [(record, record.evidence) for record in read_run(folder).records]
-
-    for record, kept in evidence("run", right, **own):
-        assert kept["rules"] == [known[record.expected]]
-    both = evidence("two", first, runs=8, **own)
-    assert [kept["rules"] for _, kept in both] == [list(known.values())] * 3
-    once = evidence("one", first, **own)
-    assert any(record.expected != kept["shown"][0][0] for record, kept in once)
-    for record, kept in once:
-        assert {rule["variation"] for rule in kept["rules"]} == {record.expected, kept["shown"][0][0]}
-    by_hand = {"weet": "by hand: weet", "ken/kan": "by hand: ken"}
-    for record, kept in evidence("file", right, rules="some.json"):
-        [rule] = kept["rules"]
-        assert (rule["rule"], rule["sentences"]) == (by_hand[record.expected], 7)
-
-
-@pytest.mark.parametrize("kind", ["chat", "translate"])
-def test_evidence_of_translations(tmp_path: Path, kind: Any) -> None:
-    """For chat models and translation systems, sentence and translation are kept up to a length limit."""
-    text = "Ek weet dit."
+def test_evidence_of_translations() -> None:
+    """Sentence, reference and translation are kept, the translation up to a length limit."""
+    text = "Hulle is woonagtig"
     for answer, kept in ((text, text), (text + LONGEST * "a", text + (LONGEST - len(text) - 1) * "a" + "…")):
-        model = {"m": lambda _, answer=answer: answer}
-        folder = measure(tmp_path / str(len(answer)), TRANSLATED, model, kinds=frozenset({kind}))
-        for record in read_run(folder).records:
-            evidence = record.evidence
-            assert str(evidence["sentence"]).startswith("Sentence ")
-            assert (evidence["concept"], evidence["translation"], record.given) == ("know", kept, "weet")
+        evidence = translated(answer).evidence
+        facts = [evidence[name] for name in ("concept", "sentence", "translation", "reference")]
+        assert facts == ["live", "They live here.", kept, "Hulle woon hier."]

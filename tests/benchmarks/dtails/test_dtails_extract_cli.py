@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,6 @@ from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.models.registry import register_model
 from tests.support.dtails import DTAILS
 from tests.support.dtails_planted import (
-    NEAR_MISSES,
     PLANTED,
     TAGS,
     TaggerModel,
@@ -99,17 +95,6 @@ def test_sentence_that_fails_to_parse_has_no_words() -> None:
         parser.parse(["one", "broken"])
 
 
-def test_progress_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal every step counts up to the number of pairs."""
-    terminal = io.StringIO()
-    terminal.isatty = lambda: True  # type: ignore[method-assign]
-    monkeypatch.setattr(sys, "stderr", terminal)
-    thresholds = ("--set", "min_entropy=0.5", "--set", "min_count=8")
-    assert extract("--corpus", *write(tmp_path, pairs(600)), "--out", tmp_path, *thresholds) == 0
-    for step in ("words and alignment", "counting translations", "collecting concepts", "writing"):
-        assert f"{step}: 600 of 600 pairs\n" in terminal.getvalue()
-
-
 def test_interrupted_run_prints_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,45 +106,6 @@ def test_interrupted_run_prints_one_line(
     monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.mining.extract", stopped)
     assert extract("--corpus", *write(tmp_path, pairs(5)), "--out", tmp_path) == 130
     assert "run the same command again to resume" in capsys.readouterr().err
-
-
-def test_an_encoder_aligns(tmp_path: Path) -> None:
-    """``--aligner hf:FOLDER`` uses a real model with its options, and SOURCE.json names it."""
-    pytest.importorskip("transformers", reason="transformers is not installed")
-    texts = [*pairs(1_000)]
-    encoder(tmp_path / "encoder", sorted({word for text in texts for side in text for word in side.split()}))
-    out = tmp_path / "out"
-    arguments = ("--corpus", *write(tmp_path, texts), "--out", out)
-    thresholds = ("--set", "min_count=20", "--set", "min_entropy=0.6")
-    assert extract(*arguments, *thresholds, "--aligner", f"hf:{tmp_path / 'encoder'}?layer=0") == 0
-    facts = json.loads((out / "dtails/SOURCE.json").read_text(encoding="utf-8"))["languages"]["xx"]
-    assert facts["aligner"]["layer"] == 0
-    concepts = {entry.concept for entry in words(DataFolder(out, "generated"), "xx")}
-    # with this aligner the second translation of the rare word is frequent enough
-    assert concepts == {*PLANTED, "rareword"}
-
-
-def encoder(folder: Path, known: Sequence[str]) -> None:
-    """A BERT without layers: a word and its translation have equal vectors, all others random ones."""
-    import torch
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
-    folder.mkdir()
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *known]
-    (folder / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
-    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
-    sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    torch.manual_seed(0)
-    model = BertModel(BertConfig(vocab_size=len(pieces), **sizes))
-    table = {form: word for word, forms in (PLANTED | NEAR_MISSES).items() for form in forms}
-    with torch.no_grad():
-        model.embeddings.position_embeddings.weight.zero_()
-        weights = model.embeddings.word_embeddings.weight
-        for word in known:
-            other = table.get(word, word.replace("tgt", "src"))
-            if other in known:
-                weights[pieces.index(word)] = weights[pieces.index(other)]
-    model.save_pretrained(folder)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,48 +62,37 @@ def test_row_is_read() -> None:
     assert [row.repeats for row in read(cells(), cells(label="sol"))] == [0, 0]
 
 
-@pytest.mark.parametrize("label", ["sol", "sole", "sole/sol", "x/sole"])
-def test_any_form_of_a_label_decides(label: str) -> None:
+def test_any_form_of_a_label_decides() -> None:
     """A label means the variation that it equals, or the only one with which it shares a form."""
-    assert read(cells(label=label))[0].label == 1
+    for label in ("sol", "sole/sol", "x/sole"):
+        assert read(cells(label=label))[0].label == 1
     assert read(cells(variations="['a', 'b/a']", label="b/a"))[0].label == 1
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "son;sol", "('son', 'sol')", "{'son': 1, 'sol': 2}", "'son'", "['son', 3]", "['son', 'sol'", "",
-        "[a, b]", "__import__('os').listdir('.')", "['son'] + ['sol']", "[" * 5000, "['son', 'so\0l']",
-    ],
-)  # fmt: skip
-def test_variations_that_are_not_a_list(text: str) -> None:
+def test_variations_that_are_not_a_list() -> None:
     """Variations that are not a list literal of strings are refused with file, row and the correct syntax."""
-    with pytest.raises(DataError) as caught:
-        read(cells(), cells(sentence="Sun.", variations=text))
-    message = str(caught.value)
-    assert message.startswith("xx.csv: row 2 (xx): variations ")
-    assert "are not a list; write [" in message
-    assert "\n" not in message
-    assert len(message) < 200
+    for text in ("son;sol", "('son', 'sol')", "['son', 3]", "", "__import__('os').listdir('.')", "[" * 5000):
+        with pytest.raises(
+            DataError, match=r"^xx\.csv: row 2 \(xx\): variations .* are not a list; write \["
+        ) as caught:
+            read(cells(), cells(sentence="Sun.", variations=text))
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
         ({"label": "maan"}, "label 'maan' is not one of the variations 'son, sol/sole'"),
-        ({"label": "\x1b[2J"}, r"label '\x1b[2J' is not one of the variations 'son, sol/sole'"),
         ({"label": " "}, "the label is empty"),
         ({"label": "son/"}, "label: variation 'son/' has an empty form"),
         ({"variations": "['a/x', 'b/x']", "label": "x"}, "label 'x' fits 2 of the variations 'a/x, b/x'"),
         ({"variations": "['son']"}, "concept 'sun' has 1 variation(s)"),
-        ({"variations": "[]"}, "concept 'sun' has 0 variation(s)"),
         ({"variations": "['son', 'son']"}, "variation 'son' of 'sun' is repeated"),
         ({"variations": "['son', 'sol//x']"}, "variation 'sol//x' has an empty form"),
-        ({"variations": "['son', '']"}, "variation '' has an empty form"),
         ({"concept": " "}, "the concept is empty"),
         ({"sentence": "\t"}, "the source language text of 'sun' is empty"),
-        ({"clue": "up;moon"}, "clue 'moon' is not in the sentence"),
-        ({"clue": "u"}, "clue 'u' is not in the sentence"),
+        ({"clue": "up;u"}, "clue 'u' is not in the sentence"),
     ],
 )
 def test_bad_rows(changes: dict[str, str], what: str) -> None:
@@ -125,15 +113,6 @@ def test_repeated_rows() -> None:
     assert [row.repeats for row in kept] == [0, 0, 1]
     first, _, third = list(row_items(kept, "xx", "published"))[::2]
     assert (first["repeats"], third["repeats"]) == ("", first.id)
-
-
-def test_training_rows_may_repeat(tmp_path: Path) -> None:
-    """Training rows may repeat in generated files too, but test rows may not."""
-    texts = {"en-te/expert_dataset.csv": table([cells()]), "en-te/train_dataset.csv": table([cells()] * 2)}
-    assert [row.repeats for row in train_rows(folder(tmp_path, "generated", texts), "te")] == [0, 1]
-    twice = folder(tmp_path, "generated", {"en-te/expert_dataset.csv": texts["en-te/train_dataset.csv"]})
-    with pytest.raises(DataError, match="repeats row 1"):
-        expert_rows(twice, "te")
 
 
 @given(
@@ -166,7 +145,6 @@ def test_words_file() -> None:
     ("text", "what"),
     [
         ("tell,VERB", "write concept,POS,variation;variation"),
-        ("tell;VERB;a;b", "write concept,POS,variation;variation"),
         ("tell,VERB,a", "concept 'tell' has 1 variation"),
         ("tell,VERB,a;;b", "has an empty form"),
         ("tell,VERB,a;b\ntell,VERB,c;d", "is repeated; merge its variations"),
@@ -212,14 +190,14 @@ def test_items_of_both_tasks() -> None:
     assert (one["sentence"], one["target"], one["concept"]) == ("The sun is up.", "Die son is op.", "sun")
 
 
-@pytest.mark.parametrize("concept", ["mother-in-law", "ice cream", "naïve", "日", "A" * 300, "a/b+c"])
-def test_ids_are_short_and_ascii(concept: str) -> None:
+def test_ids_are_short_and_ascii() -> None:
     """Items of any concept have valid ASCII ids that differ from those of other concepts."""
-    rows = read(cells(concept=concept), cells(concept="concept"))
-    all_items = list(row_items(rows, "xx", "generated"))
-    check_unique(all_items, "dtails")
-    assert all(item.id.isascii() and len(item.id) <= 120 for item in all_items)
-    assert all_items[0].cluster != all_items[2].cluster
+    for concept in ("mother-in-law", "naïve", "日", "A" * 300, "a/b+c"):
+        rows = read(cells(concept=concept), cells(concept="concept"))
+        all_items = list(row_items(rows, "xx", "generated"))
+        check_unique(all_items, "dtails")
+        assert all(item.id.isascii() and len(item.id) <= 120 for item in all_items)
+        assert all_items[0].cluster != all_items[2].cluster
 
 
 def test_any_language_with_a_folder_is_read(tmp_path: Path) -> None:
@@ -237,91 +215,66 @@ def test_any_language_with_a_folder_is_read(tmp_path: Path) -> None:
 
 def test_training_rows_are_read_separately(tmp_path: Path) -> None:
     """Training rows are read from their own file and do not become items."""
-    train = table([cells(sentence="One sun."), cells(sentence="Two suns.", label="sol")])
+    # Train rows may repeat.
+    train = table([cells(sentence="One sun."), *[cells(sentence="Two suns.", label="sol")] * 2])
     texts = {
         "expert_dataset.csv": table([cells()]),
         "train_dataset.csv": train,
         "te.words": "sun,NOUN,son;sol/sole\n",
     }
-    files = folder(tmp_path, "published", {f"en-te/{name}": text for name, text in texts.items()})
+    files = folder(tmp_path, "generated", {f"en-te/{name}": text for name, text in texts.items()})
     trained = [(row.sentence, row.pos) for row in train_rows(files, "te")]
-    assert trained == [("One sun.", "NOUN"), ("Two suns.", "NOUN")]
+    assert trained == [("One sun.", "NOUN"), ("Two suns.", "NOUN"), ("Two suns.", "NOUN")]
     assert [row.sentence for row in expert_rows(files, "te")] == ["The sun is up."]
     assert {item["sentence"] for item in items(files)} == {"The sun is up."}
-
-
-def test_data_without_a_language(tmp_path: Path) -> None:
-    """If no language is present, one line names a missing file and how to get it."""
-    with pytest.raises(DataError, match=r"en-af/expert_dataset\.csv: no such file; run `llmprops data pull"):
-        list(items(DataFolder(tmp_path, "published")))
-
-
-def test_missing_column(tmp_path: Path) -> None:
-    """A file that lacks a column is refused with the name of the column."""
-    files = folder(tmp_path, "published", {"en-te/expert_dataset.csv": "concept,label\na,b\n"})
-    with pytest.raises(DataError, match="no column 'source language text'"):
-        list(items(files))
 
 
 def builtin_files() -> DataFolder:
     return DataFolder(builtin_data(), "builtin")
 
 
-every_language = pytest.mark.parametrize("language", LANGUAGES)
-
-
-@cache
-def rows_of(language: str) -> tuple[Row, ...]:
-    return expert_rows(builtin_files(), language)
-
-
-def of_concepts(language: str) -> dict[str, list[Row]]:
-    concepts: dict[str, list[Row]] = {}
-    for row in rows_of(language):
-        concepts.setdefault(row.concept, []).append(row)
-    return concepts
-
-
 def stands_in(text: str, sentence: str) -> bool:
     return bool(re.search(rf"(?<!\w){re.escape(text.casefold())}(?!\w)", sentence.casefold()))
 
 
+BUILTIN = {language: expert_rows(builtin_files(), language) for language in LANGUAGES}
+
+
 def test_languages_and_sentences() -> None:
-    """Exactly the languages of the paper are built in, and no English sentence occurs twice."""
+    """Exactly the nine languages of the paper are built in, and no English sentence occurs twice."""
     assert languages(builtin_files()) == LANGUAGES
     assert len(set(LANGUAGES)) == 9
-    counts = Counter(row.sentence for language in LANGUAGES for row in rows_of(language))
+    counts = Counter(row.sentence for rows in BUILTIN.values() for row in rows)
     assert [sentence for sentence, count in counts.items() if count > 1] == []
+    assert "Not verified by native speakers" in builtin_files().text("dtails/README.md")
 
 
-@every_language
-def test_concepts(language: str) -> None:
+def test_concepts() -> None:
     """A language has at least six concepts with 2 to 4 variations, each right equally often, in the words file too."""
-    concepts = of_concepts(language)
-    assert len(concepts) >= 6
-    for concept, rows in concepts.items():
-        assert len({row.variations for row in rows}) == 1
-        assert 2 <= len(rows[0].variations) <= 4 <= len(rows)
-        counts = Counter(row.label for row in rows)
-        assert len(counts) == len(rows[0].variations), concept
-        assert len(set(counts.values())) == 1, concept
-    expected = [(concept, rows[0].variations) for concept, rows in concepts.items()]
-    assert [(entry.concept, entry.variations) for entry in words(builtin_files(), language)] == expected
-    assert {row.pos for row in rows_of(language)} <= {"ADJ", "ADV", "NOUN", "PRON", "VERB"}
+    for language, rows in BUILTIN.items():
+        concepts = {row.concept: [one for one in rows if one.concept == row.concept] for row in rows}
+        assert len(concepts) >= 6
+        for concept, own in concepts.items():
+            assert len({row.variations for row in own}) == 1
+            assert 2 <= len(own[0].variations) <= 4 <= len(own)
+            counts = Counter(row.label for row in own)
+            assert len(counts) == len(own[0].variations), concept
+            assert len(set(counts.values())) == 1, concept
+        expected = [(concept, own[0].variations) for concept, own in concepts.items()]
+        assert [(entry.concept, entry.variations) for entry in words(builtin_files(), language)] == expected
+        assert {row.pos for row in rows} <= {"ADJ", "ADV", "NOUN", "PRON", "VERB"}
 
 
-@every_language
-def test_sentences_and_translations(language: str) -> None:
+def test_sentences_and_translations() -> None:
     """An English sentence has the clue and is read as no variation; a translation is read as its label.
 
     All text is in NFC, and two variations share no form.
     """
-    for row in rows_of(language):
+    for row in (row for rows in BUILTIN.values() for row in rows):
         variations = [v.forms for v in row.variations]
         echo = unicode_words(row.sentence)
         assert read_translation(row.sentence, variations, echo, source=row.sentence).index is None, row.id
         assert row.clue, row.id
-        assert all(part in row.sentence for part in row.clue), row.id
         assert row.concept not in row.clue, row.id
         assert row.sentence.isascii()
         forms = [form for variation in variations for form in variation]
@@ -334,8 +287,7 @@ def test_sentences_and_translations(language: str) -> None:
         assert (reading.index, reading.how) == (row.label, "substring"), row.id
 
 
-@every_language
-def test_no_sentence_defines_the_relative(language: str) -> None:
+def test_no_sentence_defines_the_relative() -> None:
     """The words for relatives follow from what happens, not from a definition such as "my father's younger brother"."""
     definition = re.compile(
         r"\b(maternal|paternal|on my (mother|father)'s side)\b"
@@ -345,7 +297,8 @@ def test_no_sentence_defines_the_relative(language: str) -> None:
         re.IGNORECASE,
     )
     relatives = {"uncle", "aunt", "cousin", "brother", "sister", "grandmother", "grandfather"}
-    rows = [row for row in rows_of(language) if row.concept in relatives or row.concept.endswith("-in-law")]
+    every = [row for rows in BUILTIN.values() for row in rows]
+    rows = [row for row in every if row.concept in relatives or row.concept.endswith("-in-law")]
     assert [row.sentence for row in rows if definition.search(row.sentence)] == []
 
 
@@ -364,13 +317,6 @@ def test_ids() -> None:
     assert len(chosen) == 2 * len({i.base_id for i in chosen}) == 2 * len({i.cluster for i in all_items})
 
 
-def test_note_says_that_no_native_speaker_checked_the_data() -> None:
-    """The note beside the data says that native speakers have not verified it."""
-    assert "Not verified by native speakers" in builtin_files().text("dtails/README.md")
-
-
 def test_frequency_baseline() -> None:
     """Three of four and one of two are right; in a tie either label gives the same count."""
-    baseline = frequency_baseline([("a", "x")] * 3 + [("a", "y"), ("b", "x"), ("b", "y")])
-    assert (baseline.right, baseline.n, baseline.concepts, baseline.accuracy) == (4, 6, 2, 4 / 6)
-    assert frequency_baseline([]).accuracy is None
+    assert frequency_baseline([("a", "x")] * 3 + [("a", "y"), ("b", "x"), ("b", "y")]) == (4 / 6, 6)

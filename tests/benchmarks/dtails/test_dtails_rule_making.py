@@ -44,7 +44,7 @@ SENTENCES = {"leef/lewe": ("All men live.",), "woon": ()}
 
 
 def self_context(sentences: dict[str, tuple[str, ...]] = SENTENCES) -> Context:
-    return context(rules_setting="self", sentences={"dtails/af/live": sentences})
+    return context(sentences={"dtails/af/live": sentences})
 
 
 def with_own_rules(answer: Answer, *, number: int = 1, **more: Any) -> tuple[Outcome, list[Request]]:
@@ -85,11 +85,18 @@ def test_prompts_of_figures_8_and_9() -> None:
     assert user.startswith("Based on the provided rules, please select the best translation of")
     assert verdict.status == "correct"
     assert (verdict.values["rules_read"], verdict.values["sentences"]) == (1.0, 1.0)
+    assert verdict.evidence["rules"] == [{"variation": "woon", "rule": "to dwell"}]
+    # The rules of the right and of the chosen variation are kept.
+    verdict, _ = judged_rules(lambda request: GOOD if is_about_rules(request) else fenced("lewe"))
+    assert verdict.evidence["rules"] == [
+        {"variation": "leef/lewe", "rule": "to be alive", "sentences": 1},
+        {"variation": "woon", "rule": "to dwell"},
+    ]
 
 
 def test_a_helper_writes_the_rules() -> None:
     """With rules=helper, the helper gets figure 9, and the model under test only figure 8 with the helper's rules."""
-    helped = context(rules_setting="helper", sentences={"dtails/af/live": SENTENCES})
+    helped = context(sentences={"dtails/af/live": SENTENCES})
     asked: list[Request] = []
 
     def helper(request: Request) -> str:
@@ -115,12 +122,9 @@ def test_a_helper_writes_the_rules() -> None:
     assert "--llm-helper rules=SPEC" in failed.error.message
 
 
-@pytest.mark.parametrize(
-    "fault", ["Sure! Here are the rules.", '{"woon": "to dwell"}', f"{GOOD} Hope it helps!", ""]
-)
-def test_unreadable_rules_are_requested_again(fault: str) -> None:
+def test_unreadable_rules_are_requested_again() -> None:
     """After an unreadable reply the prompt is sent again with the problem; fenced JSON is accepted."""
-    verdict, [first, second, _] = judged_rules(writer(fault, f"```json\n{GOOD}\n```"))
+    verdict, [first, second, _] = judged_rules(writer('{"woon": "to dwell"}', f"```json\n{GOOD}\n```"))
     start, _, problem = prompt_of(second).partition(REPAIR)
     assert start == prompt_of(first)
     assert problem
@@ -219,12 +223,6 @@ def test_a_plan_counts_rules_and_choices() -> None:
 WORDS = st.sampled_from(["They", "live", "here", "don't", "I", ",", "."])
 SENTENCE = st.lists(WORDS, min_size=1, max_size=8).map(" ".join)
 LABEL = st.sampled_from([("leef",), ("woon",), ("x", "lewe"), ("q",)])
-
-
-def test_tokens() -> None:
-    """Words and punctuation marks count as tokens; an apostrophe or hyphen in a word does not split it."""
-    assert english_tokens("I don't know any well-known man.") == 7
-    assert english_tokens("") == 0
 
 
 @given(

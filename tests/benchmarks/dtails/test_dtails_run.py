@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 
 import pytest
 
 from tests.support.dtails import (
-    DTAILS,
     SELECT,
     asked,
-    row,
     rules_file,
-    said_in_one_line,
     two_languages,
     write_chooser,
-    write_language,
 )
 from tests.support.dtails_cases import fenced, measured, prepared, prompt_of, says
 from tests.support.gated_runs import command
 from tests.support.runs import Runner
-
-#: options that run the data in the current folder
-DATA = ("--llm-data", ".")
 
 
 @pytest.fixture
@@ -66,32 +58,6 @@ def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
     choices = [prompt for prompt in asked(run.folder, rules=False) if "following list" in prompt]
     assert (set(choices), len(choices)) == (expected, 5)
     assert expected != others
-
-
-ZWNJ, ZWJ = "\u200c", "\u200d"
-
-
-def test_joiners_and_right_to_left_text(run: Runner) -> None:
-    """Zero-width joiners, right-to-left text and decomposed letters reach prompts and record unchanged."""
-    best, other = f"مهم{ZWNJ}ترین", f"بیش{ZWJ}تر/بیشترین"
-    sentence, target = "\u202bThe most\u202c important e\u0301.", f"این {best} است"
-    variations = json.dumps([best, other])
-    write_language(
-        run.folder, "fa", [row(sentence=sentence, target=target, variations=variations, label=other)]
-    )
-    reply = f"def reply(chat):\n    return {f'```{best}```'!a} if '3 back' not in chat.prompt else ''\n"
-    model = f"fake:call?file={run.write('best.py', reply)}"
-    done = run(DTAILS, "--model", model, *DATA, "-n", "2", "-q")
-    verdict = done.verdicts["dtails/fa/live/g01"]
-    assert (verdict["status"], verdict["given"], verdict["expected"]) == ("wrong", best, other)
-    assert verdict["reason"] == f"chose {best}"
-    raw = (done.folder / "verdicts.jsonl").read_text(encoding="utf-8")
-    assert best in raw
-    assert other in raw
-    prompts = [r["request"]["messages"][0][1] for r in done.requests]
-    assert any(sentence in prompt and best in prompt and other in prompt for prompt in prompts), prompts
-    assert "\u202b" not in done.output, "what reorders a line is kept from the terminal"
-    assert f"(chose {best})" in done.output, "joiners are part of the word"
 
 
 @pytest.mark.parametrize(("workers", "cache"), [("0", "reuse"), ("2", "off")])
@@ -138,26 +104,6 @@ def test_rules_of_files(run: Runner, data: tuple[str, ...]) -> None:
     assert hashes == {
         f"given:{name}": hashlib.sha256(f.read_bytes()).hexdigest() for name, f in files.items()
     }
-
-
-@pytest.mark.parametrize(
-    ("language", "said"),
-    [("hy", ("rules for hy, not for 'af'", "-k dtails/hy")), ("", ("not JSON",))],
-    ids=["language", "damaged"],
-)
-def test_rules_that_do_not_fit_the_items(
-    run: Runner, data: tuple[str, ...], language: str, said: tuple[str, ...]
-) -> None:
-    """Rules for another language, and a damaged file, are refused in one line before any request."""
-    run.write("rules.json", "{")
-    if language:
-        rules_file(run.folder / "rules.json", {"live": {"woon": "a", "leef/lewe": "b"}}, language)
-    settings = ("--llm-set", "dtails.rules=rules.json", "-n", "2", "-q")
-    done = run(*data, "--model", write_chooser(run.folder), *settings)
-    assert done.code == (4 if language else 1), done.output
-    said_in_one_line(done, "rules.json: ", *said)
-    assert not (run.folder / "asked.jsonl").exists()
-    assert not language or not done.folder.exists()
 
 
 def test_a_plan_checks_the_rules(run: Runner, data: tuple[str, ...]) -> None:

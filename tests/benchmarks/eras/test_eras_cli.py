@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,20 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.eras.items import SentencePair
-from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
 from pytest_llmprops.benchmarks.eras.report import read_accuracies
-from pytest_llmprops.benchmarks.eras.tools import generation as generate_eras
+from pytest_llmprops.benchmarks.eras.tools import generation
 from pytest_llmprops.benchmarks.eras.tools.generation import (
     load_templates,
     make_pairs,
-    threshold,
+    masked,
     write_set,
 )
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder, read_manifest
+from pytest_llmprops.models.fake import FakeModel
+from pytest_llmprops.models.registry import register_model
 from tests.support.commands import one_error, output
 from tests.support.eras_cases import BENCHMARK
 from tests.support.eras_records import implicit, write
@@ -103,84 +104,46 @@ def test_impossible_numbers_of_pairs_are_refused(tmp_path: Path) -> None:
             make_pairs(paradigms, words, seed=0, **numbers)
     with pytest.raises(UsageError, match="--mlm"):
         make_pairs(paradigms, words, seed=0, total=100, score=lambda t, c: [0.0] * len(c))
-
-
-def test_a_paradigm_without_pairs_is_an_error() -> None:
-    """A model that accepts no pair is an error that names the paradigm, not an empty set."""
-
-    def nothing(text: str, candidates: Sequence[str]) -> list[float]:
-        return [-5.0] * len(candidates)
-
-    paradigms, words = load_templates()
+    # A model that accepts no pair is an error, not an empty set.
+    unlikely: dict[str, Any] = {
+        "score": lambda text, candidates: [-5.0] * len(candidates),
+        "mlm_score": "absolute",
+    }
     with pytest.raises(DataError, match="paradigm 01: no pair"):
-        list(make_pairs(paradigms, words, seed=0, pairs=2, score=nothing, mlm_score="absolute"))
+        list(make_pairs(paradigms, words, seed=0, pairs=2, **unlikely))
 
 
-def save_masked_model(
-    folder: Path, paradigms: Sequence[Paradigm], words: Mapping[str, Sequence[str]]
-) -> Path:
-    """A small BERT with random weights that knows every character of the frames and words."""
-    import torch
-    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+class Scorer(FakeModel):
+    """A fill-mask model that prefers each slot's first words, more or less by the text before the slot."""
 
-    torch.manual_seed(0)
-    texts = [part for p in paradigms for part in (*p.test_parts, *p.control_parts) if isinstance(part, str)]
-    characters = sorted(set("".join([*texts, *(w for pairs_read in words.values() for w in pairs_read)])))
-    folder.mkdir()
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
-    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
-             "initializer_range": 0.5}  # fmt: skip
-    BertForMaskedLM(BertConfig(vocab_size=len(vocabulary), **sizes)).save_pretrained(folder)
-    return folder
+    def context_scores(self, text: str, candidates: Sequence[str]) -> list[float]:
+        passing = 1 + text.index("[MASK]") % 3
+        return [0.0 if place < passing else -1.0 for place, _ in enumerate(candidates)]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`generate eras --mlm hf:FOLDER` compares scores with the thresholds, and draws a sample of what passes."""
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    paradigms, all_words = load_templates()
-    # Three paradigms and eight words per slot are enough for random weights.
-    paradigms, words = paradigms[:3], {name: pairs_read[:8] for name, pairs_read in all_words.items()}
-    monkeypatch.setattr(generate_eras, "load_templates", lambda published=None: (paradigms, words))
-    folder = save_masked_model(tmp_path / "model", paradigms, words)
-    out = tmp_path / "set"
-    model_spec = f"hf:{folder}?device=cpu&batch=64"
-    assert eras("generate", "--pairs", "6", "--mlm", model_spec, "--out", out) == 0
-    pairs_read = read_set(out)
-    assert {pair.paradigm.id for pair in pairs_read} == {"01", "02", "03"}
-    facts = json.loads((out / "eras" / "SOURCE.json").read_text())
-    assert (facts["mlm_score"], facts["seed"]) == ("ratio", 0)
-    assert "files_sha256" in facts["mlm_identity"]
-    # Compute the first slot with a separate forward pass, without [SEP].
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
-
-    def product(word: str) -> float:
-        text = f"{word}[MASK]凭着十足的自信机智地应对[MASK]。"
-        ids = tokenizer(text, return_tensors="pt")["input_ids"][:, :-1]
-        with torch.no_grad():
-            logs = torch.log_softmax(model(ids).logits[0].double(), -1)
-        row = ids[0].tolist()
-        skipped = {tokenizer.cls_token_id, tokenizer.mask_token_id}
-        return float(sum(logs[i, t] for i, t in enumerate(row) if t not in skipped and i > len(word)))
-
-    scores = {word: product(word) for word in words["person"]}
-    best = max(scores.values())
-    passing = [w for w, s in scores.items() if torch.tensor(s - best).exp() > threshold(0)]
-    assert len(passing) < 8, "these weights let everything through: the test could not fail"
-    rows = map(json.loads, (out / "eras" / "pairs.jsonl").read_text("utf-8").splitlines())
-    first = [row["words"][0] for row in rows if row["id"].startswith("01/")]
-    assert set(first) <= set(passing)
-    assert len(passing) == 1 or len(set(first)) > 1
-
-
-def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--mlm with a model of another kind is a one-line error."""
-    words = ("generate", "--pairs", 1, "--mlm", "fake:echo", "--out", tmp_path)
-    assert "not a fill-mask model" in one_error(capsys, "lab", "eras", *words)
+def test_a_masked_language_model_fills_the_slots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`generate --mlm` writes the pairs whose words pass, and records the model; another model is a one-line error."""
+    paradigms, words = load_templates()
+    monkeypatch.setattr(generation, "load_templates", lambda published=None: (paradigms[:3], words))
+    monkeypatch.setattr("pytest_llmprops.models.registry.registered", {})
+    register_model("scorer", lambda spec, options: Scorer(["A"]), kinds=("fill-mask",))
+    assert (
+        eras("generate", "--pairs", 2, "--mlm", "scorer", "--mlm-score", "absolute", "--out", tmp_path) == 0
+    )
+    lines = (tmp_path / "eras" / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    by_id = {paradigm.id: paradigm for paradigm in paradigms}
+    for row in map(json.loads, lines):
+        paradigm = by_id[row["id"].partition("/")[0]]
+        place = masked(paradigm.control_parts, ()).index("[MASK]")
+        assert words[paradigm.slots[0]].index(row["words"][0]) <= place % 3
+    facts = json.loads((tmp_path / "eras" / "SOURCE.json").read_text())
+    assert (facts["mlm"], facts["mlm_identity"]["backend"]) == ("scorer", "fake")
+    assert (facts["mlm_score"], facts["seed"], facts["written"]) == ("absolute", 0, len(lines))
+    capsys.readouterr()
+    refused = ("lab", "eras", "generate", "--pairs", 1, "--mlm", "fake:echo", "--out", tmp_path)
+    assert "not a fill-mask model" in one_error(capsys, *refused)
 
 
 def test_annotate_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,6 +74,10 @@ def test_shares_are_even_if_capacities_allow() -> None:
             shares([2, 3, 100], total)
 
 
+def certain(text: str, candidates: Sequence[str]) -> list[float]:
+    return [math.log({"天": 0.78, "山": 0.78, "水": 0.8}.get(word, 1e-9)) for word in candidates]
+
+
 def test_model_choice_by_hand() -> None:
     """By ratio, slot 1 keeps words above 0.74 of the best and slot 2 those above 0.79."""
     seen: list[str] = []
@@ -93,6 +97,9 @@ def test_model_choice_by_hand() -> None:
         p.words for p in pairs[:3]
     ]
     assert list(fill_by_model(paradigm(), WORDS, score, seed=0, mlm_score="absolute")) == []
+    # A probability of .78 passes the first slot and fails the second.
+    absolute = fill_by_model(paradigm(), WORDS, certain, seed=0, mlm_score="absolute")
+    assert [p.words for p in absolute] == [("天", "水")]
 
 
 def test_the_best_candidate_is_the_best_of_its_length() -> None:
@@ -104,19 +111,6 @@ def test_the_best_candidate_is_the_best_of_its_length() -> None:
 
     pairs = fill_by_model(paradigm("{one}买{site}。"), {"one": list(table)}, score, seed=0)
     assert {p.words for p in pairs} == {("天",), ("天地",), ("地人",)}
-
-
-def test_absolute_scores_are_compared_with_the_threshold() -> None:
-    """By absolute score, a probability of .78 passes the first slot and fails the second."""
-
-    def score(text: str, candidates: Sequence[str]) -> list[float]:
-        return [
-            math.log(0.78) if word in "天山" else math.log(0.8) if word == "水" else -50.0
-            for word in candidates
-        ]
-
-    pairs = fill_by_model(paradigm(), WORDS, score, seed=0, mlm_score="absolute")
-    assert [p.words for p in pairs] == [("天", "水")]
 
 
 def by_context(text: str, candidates: Sequence[str]) -> list[float]:
@@ -154,14 +148,15 @@ def _enumerated(frame: Paradigm, words: Mapping[str, Sequence[str]]) -> Iterator
             yield filling
 
 
-@pytest.mark.parametrize(
-    ("scores", "message"),
-    [([0.0], "one score"), ([math.nan] * 3, "one score"), ([-math.inf] * 3, "probability 0")],
-)
-def test_bad_scores_are_errors(scores: list[float], message: str) -> None:
+def test_bad_scores_are_errors() -> None:
     """Too few scores, non-numbers, or only zeros are an error instead of a silent choice."""
-    with pytest.raises(DataError, match=message):
-        list(fill_by_model(paradigm(), WORDS, lambda text, candidates: scores, seed=0))
+    for scores, message in (
+        ([0.0], "one score"),
+        ([math.nan] * 3, "one score"),
+        ([-math.inf] * 3, "probability 0"),
+    ):
+        with pytest.raises(DataError, match=message):
+            list(fill_by_model(paradigm(), WORDS, lambda text, candidates, scores=scores: scores, seed=0))  # type: ignore[misc]
 
 
 def test_unknown_score_and_too_many_slots_are_refused() -> None:

@@ -23,7 +23,7 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.requests import Chat, Reply, Request, Sentiment
 from pytest_llmprops.core.verdicts import VerdictRecord, record_of
 from pytest_llmprops.statistics.intervals import mean_interval
-from tests.support.eras_cases import BENCHMARK, TEST, first, measured, scorer, verdict_of
+from tests.support.eras_cases import BENCHMARK, first, measured, scorer, verdict_of
 from tests.support.records import only_numbers, verdict
 
 
@@ -72,25 +72,22 @@ def test_log_odds_distinguish_saturated_probabilities() -> None:
     assert not is_hit(PairScores(low, high, Score(1.0, 30.0), Score(1.0, 40.0)))
 
 
-@pytest.mark.parametrize(
-    "value",
-    [None, {}, {"positive": 0.5}, {"positive": 1.1, "log_odds": 0}, {"positive": 0.5, "log_odds": math.inf}],
-)
-def test_a_reply_without_a_score_is_an_error(value: Any) -> None:
+def test_a_reply_without_a_score_is_an_error() -> None:
     """Values that are not probabilities or not finite are errors, not wrong answers."""
-    with pytest.raises(BackendError, match="no sentiment score"):
-        Score.of(Reply(value=value))
+    for value in (
+        {},
+        {"positive": 0.5},
+        {"positive": 1.1, "log_odds": 0},
+        {"positive": 0.5, "log_odds": math.inf},
+    ):
+        with pytest.raises(BackendError, match="no sentiment score"):
+            Score.of(Reply(value=value))
 
 
 def test_occluded_character() -> None:
     """The first character of a right-branching site is masked, the third of a left-branching one (figure 4)."""
     assert occluded("学生留心机处理友人", 2, "right", "[MASK]") == "学生[MASK]心机处理友人"
     assert occluded("学生留心机动的友人", 2, "left", "□") == "学生留心□动的友人"
-    for start in (-1, 7):
-        with pytest.raises(ValueError, match="outside"):
-            occluded("学生留心机处理友人", start, "left", "□")
-    with pytest.raises(ValueError, match="left or right"):
-        occluded("学生留心机", 2, "middle", "□")
 
 
 def test_overall_is_the_mean_over_paradigms() -> None:
@@ -157,30 +154,24 @@ def test_intervals_are_over_paradigms() -> None:
     assert rows_of(PAIRS[:4])["gper", "overall"].ci_low is None, "one paradigm"
 
 
-@pytest.mark.parametrize(
-    ("sentiment", "values", "correct", "error", "hit"),
-    [
+def test_one_pair_by_the_authors_code() -> None:
+    """Accuracy, errors and hits of one pair, from the signed differences for the true word's class."""
+    for sentiment, values, correct, error, hit in (
         ("+/-", (0.2, 0.8, 0.5, 0.6), 0, 1, 1),  # 0.6 falls to 0.1
         ("+/-", (0.2, 0.8, 0.1, 0.9), 0, 1, 0),  # 0.6 rises to 0.8
         ("+/-", (0.8, 0.2, 0.5, 0.5), 1, 0, 0),  # -0.6 rises to 0
         ("+/-", (0.8, 0.2, 0.9, 0.1), 1, 0, 1),  # -0.6 falls to -0.8
         ("+/-", (0.5, 0.5, 0.7, 0.7), 1, 1, 1),  # a tie is both right and an error; 0 stays 0
         ("-/0", (0.9, 0.5, 0.6, 0.5), 0, 1, 1),  # for the negative class, 0.4 falls to 0.1
-        ("-/+", (0.5, 0.9, 0.5, 0.6), 1, 0, 0),  # -0.4 rises to -0.1
         ("+/-", (0.45, 0.55, 0.9, 0.1), 0, 1, 1),  # 0.1 falls to -0.8: a hit, although the scores move apart
         ("+/-", (0.5, 0.500002, 0.5, 0.500004), 0, 1, 1),  # differences are rounded to five decimals
         ("+/-", (0.5, 0.50002, 0.5, 0.50004), 0, 1, 0),
-    ],
-)
-def test_one_pair_by_the_authors_code(
-    sentiment: str, values: tuple[float, ...], correct: int, error: int, hit: int
-) -> None:
-    """Accuracy, errors and hits of one pair, from the signed differences for the true word's class."""
-    rows = rows_of([record(1, sentiment, "left", *values)])
-    assert rows["pair_accuracy", "overall"].value == correct
-    necessity = rows["authors_necessity", "overall"]
-    assert (necessity.value, necessity.n) == (float(hit) if error else None, error)
-    assert rows["authors_sufficiency", "overall"].n == hit
+    ):
+        rows = rows_of([record(1, sentiment, "left", *values)])
+        assert rows["pair_accuracy", "overall"].value == correct
+        necessity = rows["authors_necessity", "overall"]
+        assert (necessity.value, necessity.n) == (float(hit) if error else None, error)
+        assert rows["authors_sufficiency", "overall"].n == hit
 
 
 def test_authors_metrics() -> None:
@@ -202,8 +193,7 @@ def test_a_pair_is_scored_with_its_occlusion(part: Any) -> None:
     """Four sentences are sent: both as they are, and both with the character outside the true word masked."""
     item = first(part, "implicit", "02")
     pair = item["pair"]
-    TEST[0] = pair.paradigm.true_word
-    answer = scorer(test=0.0, control=-1.0, occluded_test=-0.5, occluded_control=-0.75)
+    answer = scorer(item, test=0.0, control=-1.0, occluded_test=-0.5, occluded_control=-0.75)
     outcome, asked = measured(item, part.context, "sentiment", answer)
     start = pair.site_start
     masked = [f"{text[:start]}{MODEL_MASK}{text[start + 1 :]}" for text in (pair.test, pair.control)]
@@ -214,21 +204,19 @@ def test_a_pair_is_scored_with_its_occlusion(part: Any) -> None:
     assert outcome.verdict.values["occluded_test_log_odds"] == -0.5
 
 
-@pytest.mark.parametrize(
-    ("paradigm", "lower", "side", "sentiment"),
-    [("01", "wrong", "below", "+/-"), ("02", "correct", "above", "-/+")],
-)
-def test_wrong_sign_of_a_difference(part: Any, paradigm: str, lower: str, side: str, sentiment: str) -> None:
+def test_wrong_sign_of_a_difference(part: Any) -> None:
     """A test sentence that scores lower is wrong for a + word, right for a - word; a tie is right."""
-    item = first(part, "implicit", paradigm)
-    TEST[0] = item["pair"].paradigm.true_word
     masked = {"occluded_test": 0.0, "occluded_control": 0.0}
-    actual = verdict_of(item, part.context, "sentiment", scorer(test=-1, control=0, **masked))
-    assert (actual.status, actual.expected) == (lower, f"test not {side} control ({sentiment})")
-    assert f"scores {'' if lower == 'wrong' else 'not '}{side} the control" in actual.reason
-    assert (
-        verdict_of(item, part.context, "sentiment", scorer(test=0, control=0, **masked)).status == "correct"
-    )
+    for paradigm, status, expected, reason in (
+        ("01", "wrong", "test not below control (+/-)", "scores below the control"),
+        ("02", "correct", "test not above control (-/+)", "scores not above the control"),
+    ):
+        item = first(part, "implicit", paradigm)
+        actual = verdict_of(item, part.context, "sentiment", scorer(item, test=-1, control=0, **masked))
+        assert (actual.status, actual.expected) == (status, expected)
+        assert reason in actual.reason
+        tie = verdict_of(item, part.context, "sentiment", scorer(item, test=0, control=0, **masked))
+        assert tie.status == "correct"
 
 
 def letters(request: Request) -> Reply:

@@ -23,7 +23,6 @@ from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.models.base import CallOptions, serve
 from pytest_llmprops.models.registry import find_backend, parse_spec
-from tests.support.runs import ROOT, Runner
 
 MSR = "icwb2/msr_training_words.utf8"
 GROUPS = ("overall", "left", "right")
@@ -79,22 +78,6 @@ def test_maxmatch_is_table_1(published: Path) -> None:
     rows = rows_of(published, f"maxmatch:{published / MSR}")
     assert {key: 100 * (rows[key].value or 0.0) for key in MAXMATCH} == MAXMATCH
     assert outside(rows, "MaxMatch") == []
-
-
-def test_maxmatch_through_pytest(published: Path, run: Runner) -> None:
-    """A run of the suites records the same numbers."""
-    words = published / MSR
-    done = run(
-        str(ROOT / "suites" / "test_eras.py"), "--model", f"maxmatch:{words}", "-n", "2", "-q",
-        "--llm-data", str(published), "--llm-protocol", "paper",
-    )  # fmt: skip
-    assert done.code == 1, done.output
-    rows = {(m["name"], m["group"]): m["value"] for m in done.run["metrics"]}
-    assert {key: 100 * rows[key] for key in MAXMATCH} == MAXMATCH
-    [row] = done.run["summary"]
-    facts = row["source"], row["items"], row["clusters"], row["errors"]
-    assert facts == ("published-templates", 1950, 39, 0)
-    assert row["accuracy"] == pytest.approx(rows["test_accuracy", "overall"])
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jieba") is None, reason="needs the extra 'zh'")

@@ -81,18 +81,11 @@ def test_paper_and_quick_requests(lamp: Loaded, measure: Measure) -> None:
     assert (paper.verdict.status, quick.verdict.status) == ("correct", "wrong")
 
 
-def test_each_item_has_its_controls(lamp: Loaded) -> None:
-    """An item is followed by its controls, which have its id with a suffix and the same cluster."""
-    assert [(i.id, i.task) for i in lamp.items] == [
-        ("homophones/en/p0001", "asked"),
-        ("homophones/en/p0001+context_only", "context_only"),
-        ("homophones/en/p0001+word_only", "word_only"),
-    ]
-    assert {i.cluster for i in lamp.items} == {"homophones/en/p0001"}
-
-
 def test_control_questions(lamp: Loaded, measure: Measure) -> None:
-    """The controls are the sentence without its word, and the word without its sentence."""
+    """An item's controls, in its cluster, are the sentence without its word, and the word without its sentence."""
+    names = [f"homophones/en/p0001{end}" for end in ("", "+context_only", "+word_only")]
+    assert [i.id for i in lamp.items] == names
+    assert {i.cluster for i in lamp.items} == {names[0]}
     context_only, word_only = (
         measure(H, i, lamp.context, "lamp", match="contains").prompt for i in lamp.items[1:]
     )
@@ -118,22 +111,13 @@ def test_controls_withhold_a_clue(builtin: Loaded) -> None:
             assert set(re.findall(r"\w+", prompt.replace(f"'{item['word']}'", " ").lower())) == own, item.id
 
 
-@pytest.mark.parametrize(
-    ("sentence", "word", "shown"),
-    [
-        ("Wee think that wee won", "wee", "____ think that ____ won"),
-        ("A week ago wee won", "wee", "A week ago ____ won"),
-        ("He said HA loudly", "ha", "He said ____ loudly"),
-        ("We sold the boatt", "bowt", None),
-    ],
-)
-def test_mask_ignores_case_and_finds_every_place(
-    sentence: str, word: str, shown: str | None, tmp_path: Path
-) -> None:
+def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:
     """The word is masked in any case, but not inside another word; without it, there is no masked control."""
-    assert masked(sentence, word) == shown
-    tasks = [i.task for i in load(tmp_path, "en", (sentence, word, "x")).items]
-    assert tasks == ["asked", *(["context_only"] if shown else []), "word_only"]
+    assert masked("Wee think that wee won", "wee") == "____ think that ____ won"
+    assert masked("A week ago WEE won", "wee") == "A week ago ____ won"
+    assert masked("We sold the boatt", "bowt") is None
+    tasks = [i.task for i in load(tmp_path, "en", ("We sold the boatt", "bowt", "x")).items]
+    assert tasks == ["asked", "word_only"]
 
 
 def test_foreign_answers_may_be_english(tmp_path: Path, measure: Measure) -> None:
@@ -141,7 +125,6 @@ def test_foreign_answers_may_be_english(tmp_path: Path, measure: Measure) -> Non
     replies = {
         "zh": {
             "It means 关上": True,
-            "It means to close.": True,
             "Most likely “shut”": True,
             "It means 'open'": False,
         },
@@ -164,7 +147,6 @@ def test_foreign_answers_may_be_english(tmp_path: Path, measure: Measure) -> Non
     [
         ("Its source is 'cat'", "correct", "wrong"),
         ("The word is 'a'.", "correct", "correct"),
-        ("It is 'one'", "wrong", "wrong"),
         ("It is 'a'.\nANSWER: cat", "correct", "wrong"),
         ("It is 'cat'.\n**ANSWER: a**", "correct", "correct"),
     ],
@@ -182,20 +164,15 @@ def test_contains_and_line_matching(
 @pytest.mark.parametrize(
     ("reply", "answer", "language", "is_right"),
     [
-        ("ANSWER: fridge", "fridge", "en", True),
         ('{"ANSWER": "fridge"}', "fridge", "en", True),
         ("**ANSWER:** ＦＲＩＤＧＥ<|im_end|>", "fridge", "en", True),
         ("It is not a fridge.\nANSWER: fridge", "fridge", "en", True),
-        ("It is a fridge.\nANSWER: bridge", "fridge", "en", False),
         ("ANSWER: phrydge\nWait, better:\nANSWER: fridge", "fridge", "en", True),
         ("It is a fridge.\nANSWER: <word>", "fridge", "en", True),
-        ("It is a fridge.", "fridge", "en", True),
         ("It is a bridge, not a fridge.", "fridge", "en", False),
         ("Not a fridge. Or perhaps a fridge after all.", "fridge", "en", True),
-        ("It sounds like a fridge.", "fridge", "en", True),
         ("It sounds like a fridge, but means a bridge.", "fridge", "en", False),
         ("It sounds like a fridge, but is spelt otherwise: a fridge.", "fridge", "en", True),
-        ("听起来像厨房，但是指厨师", "厨房", "zh", False),
         ("She cartridges.", "fridge", "en", False),
         ("driving", "driver", "en", False),
         ("vecinas", "vecino", "es", True),
@@ -210,19 +187,11 @@ def test_offered_answers(reply: str, answer: str, language: str, is_right: bool,
     assert offers_answer(reply, [answer], language, builtin.context) is is_right
 
 
-def test_a_homophone_does_not_negate(tmp_path: Path, measure: Measure) -> None:
-    """The 非 of 卡非 is no negation of the answer after it."""
-    data = load(tmp_path, "zh", ("来一杯卡非提神", "卡非", "coffee", "咖啡"))
-    verdict = measure(H, data.items[0], data.context, "“卡非”的真正含义是“咖啡”，一种提神饮料。").verdict
-    assert verdict.status == "correct"
-
-
-@pytest.mark.parametrize("bad", [{"match": "exact"}, {"asks": "0"}, {"asks": "11"}, {"max_tokens": "0"}])
-def test_settings_out_of_range_are_refused(bad: dict[str, str]) -> None:
+def test_settings_out_of_range_are_refused() -> None:
     """An unknown match, zero asks or an empty reply length is a one-line usage error."""
-    with pytest.raises(UsageError, match=r"--llm-set homophones") as caught:
-        resolve("homophones", H.protocols, "quick", bad, 0)
-    assert "\n" not in str(caught.value)
+    for bad in ({"match": "exact"}, {"asks": "0"}, {"asks": "11"}, {"max_tokens": "0"}):
+        with pytest.raises(UsageError, match=r"--llm-set homophones[^\n]*\Z"):
+            resolve("homophones", H.protocols, "quick", bad, 0)
 
 
 def test_question_is_repeated_after_a_refusal(lamp: Loaded, measure: Measure) -> None:
@@ -248,9 +217,7 @@ REPLIES = [
     (Reply("It sounds like 'lamp'."), "correct", 0.0),
     (Reply("It sounds like 'lamb'."), "wrong", 0.0),
     (Reply("It could be either 'lamp' or 'lamb'."), "correct", 1.0),
-    (Reply("It could be either 'limb' or 'lamb'."), "wrong", 1.0),
     (Reply(REFUSAL), "refused", 0.0),
-    (Reply(""), "unparsed", 0.0),
     (Reply("…!"), "unparsed", 0.0),
     (CUT_OFF, "unparsed", 0.0),
     (Reply("The word is 'lamp', since it is", finish_reason="length"), "correct", 0.0),
@@ -258,7 +225,6 @@ REPLIES = [
     (Reply("ANSWER: lamb\nsince", finish_reason="length"), "wrong", 0.0),
     (Reply("I cannot tell.\nANSWER: lamp/lamb"), "correct", 1.0),
     (Reply("It could be a lamp.\nANSWER: unknown"), "refused", 0.0),
-    (Reply("", finish_reason="content_filter"), "refused", 0.0),
     (Reply("It sounds like 'lamp'.", finish_reason="content_filter"), "refused", 0.0),
 ]
 
@@ -278,20 +244,20 @@ def test_statuses(reply: Reply, status: str, several: float, lamp: Loaded, measu
     assert verdict.reason
 
 
-@pytest.mark.parametrize(
-    ("reply", "given", "reason"),
-    [
-        ("It could be 'lamb' or 'lamp'.", "lamp", "contains the answer"),
+def test_what_was_given_and_why(lamp: Loaded, measure: Measure, tmp_path: Path) -> None:
+    """The verdict has what the line has, or else the answer or the reply."""
+    for reply, given, reason in (
         ("It means 'lamb', not 'lamp'.", "It means 'lamb', not 'lamp'.", "rejects the answer"),
         ("It means 'lamb'.", "It means 'lamb'.", "does not contain the answer"),
-        ("It is a lamp.\nANSWER: Lamps.", "Lamps", "the last line has the answer"),
+        ("It could be 'lamb' or 'lamp'.", "lamp", "contains the answer"),
         ("It is a lamp.\nANSWER: lamb", "lamb", "the last line has lamb"),
-    ],
-)
-def test_what_was_given_and_why(reply: str, given: str, reason: str, lamp: Loaded, measure: Measure) -> None:
-    """The verdict has what the line has, or else the answer or the reply."""
-    verdict = measure(H, lamp.items[0], lamp.context, reply).verdict
-    assert (verdict.given, verdict.reason) == (given, reason)
+    ):
+        verdict = measure(H, lamp.items[0], lamp.context, reply).verdict
+        assert (verdict.given, verdict.reason) == (given, reason)
+    # The 非 of 卡非 is no negation of the answer after it.
+    data = load(tmp_path, "zh", ("来一杯卡非提神", "卡非", "coffee", "咖啡"))
+    item = next(item for item in data.items if item.language == "zh")
+    assert measure(H, item, data.context, "“卡非”的真正含义是“咖啡”。").verdict.status == "correct"
 
 
 @pytest.mark.parametrize(
@@ -367,42 +333,32 @@ def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("cell", "expected"),
-    [
+def test_alternatives_are_whole_answers() -> None:
+    """A slash separates whole answers; a pronoun, article or auxiliary shares the words after its alternative."""
+    for cell, expected in (
         ("she/he opened", ["she opened", "he opened"]),
         ("I / He/She was", ["I was", "He was", "She was"]),
         ("will/would open", ["will open", "would open"]),
         # These answers are complete.
         ("he/she", ["he", "she"]),
         ("soy milk/soymilk", ["soy milk", "soymilk"]),
-        ("she opened/he opened", ["she opened", "he opened"]),
         ("a/to the", ["a", "to the"]),
         (" / ", []),
-    ],
-)
-def test_alternatives_are_whole_answers(cell: str, expected: list[str]) -> None:
-    """A slash separates whole answers; a pronoun, article or auxiliary shares the words after its alternative."""
-    assert alternatives(cell) == expected
+    ):
+        assert alternatives(cell) == expected
 
 
-@pytest.mark.parametrize(
-    "bad", [("", "lammpe", "lamp"), ("A lammpe", " ", "lamp"), ("A lammpe", "lammpe", "/")]
-)
-def test_row_without_word_or_answer_is_one_line(bad: tuple[str, ...], tmp_path: Path) -> None:
+def test_row_without_word_or_answer_is_one_line(tmp_path: Path) -> None:
     """An empty cell is refused at loading with the file and row."""
-    with pytest.raises(DataError, match=r"homophones/testset_english\.csv: row 2: ") as caught:
-        load(tmp_path, "en", ("A teigh", "teigh", "tea"), bad)
-    assert "\n" not in str(caught.value)
+    for bad in (("", "lammpe", "lamp"), ("A lammpe", " ", "lamp"), ("A lammpe", "lammpe", "/")):
+        with pytest.raises(DataError, match=r"homophones/testset_english\.csv: row 2: [^\n]*\Z"):
+            load(tmp_path, "en", ("A teigh", "teigh", "tea"), bad)
 
 
-def test_missing_file_or_column_is_one_line(tmp_path: Path) -> None:
-    """A folder without any language is refused with how to get it, a Spanish file without answers with the column."""
-    with pytest.raises(DataError, match=r"testset_english\.csv: no such file; .*llmprops data pull"):
-        H.load(DataFolder(tmp_path, "published"))
+def test_missing_column_is_one_line(tmp_path: Path) -> None:
+    """A Spanish file without answers is refused with the column."""
     write(tmp_path, "es", ("La bacca", "bacca", "cow", "vaca"))
     file = tmp_path / "homophones" / "testset_espanol.csv"
     file.write_text(file.read_text(encoding="utf-8").replace("answer_spanish", "other"), encoding="utf-8")
-    with pytest.raises(DataError, match=r"testset_espanol\.csv: no column 'answer_spanish'") as caught:
+    with pytest.raises(DataError, match=r"testset_espanol\.csv: no column 'answer_spanish'[^\n]*\Z"):
         H.load(DataFolder(tmp_path, "published"))
-    assert "\n" not in str(caught.value)

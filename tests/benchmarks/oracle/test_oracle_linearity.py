@@ -368,10 +368,18 @@ def test_sentence_without_a_changed_sentence_is_unmeasurable() -> None:
     assert outcomes["unmeasurable"] > 3
 
 
+def _present_among(m: int) -> Fake:
+    return Fake(lambda x, _: present(x, m), m)
+
+
+def _losing(lost: Callable[[str, int], Any]) -> Fake:
+    return Fake(lambda x, _: [n for n in present(x) if not lost(n, x)])
+
+
 def test_any_asks_about_every_sentence_afresh() -> None:
     """The paper's protocol sends 165 requests about transformed sentences, equal ones and R(0) included."""
     for seed, m in itertools.product(range(6), (1, 3)):
-        fake = Fake(lambda x, _, m=m: present(x, m), m)
+        fake = _present_among(m)
         check(fake, seed)
         assert len(fake.asked) == len(set(fake.asked)) == 11 + 165
         for text, count in Counter(text for text, _ in fake.asked).items():
@@ -416,7 +424,7 @@ def test_counts_name_what_was_replaced() -> None:
         (lambda n, x: n == "Nairobi", "its replacement in 0 of "),
     )
     for lost, counts in cases:
-        fake = Fake(lambda x, _, lost=lost: [n for n in present(x) if not lost(n, x)])
+        fake = _losing(lost)
         result = check(fake, 1, rule="majority", tests=20)
         [culprit] = objects_in(result.evidence, "culprits")
         assert (culprit["name"], culprit["synonym"]) == ("Lisbon", "Nairobi")

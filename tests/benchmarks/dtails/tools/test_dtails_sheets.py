@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import groupby
@@ -107,55 +108,38 @@ def test_questions_on_rules(tmp_path: Path) -> None:
         rules_study("ta", file)
 
 
-@pytest.mark.parametrize(
-    ("question", "column", "text", "expected"),
-    [
-        (SELECT, "choice", "2", 1), (SELECT, "choice", " ２ ", 1), (SELECT, "choice", "۳", 0),
-        (SELECT, "choice", "芸術", 1), (SELECT, "choice", "ｱｰﾄ", 2), (SELECT, "choice", "", None),
-        (SELECT, "confidence", "absolutely SURE", CONFIDENCE[0]), (SELECT, "confidence", "3", CONFIDENCE[2]),
-        (WRONG, "answer", "None", frozenset()), (WRONG, "answer", "3;1", frozenset({0, 2})),
-        (WRONG, "answer", "1, 3", frozenset({0, 2})), (WRONG, "answer", "1；2", frozenset({2, 1})),
-        (WRONG, "answer", "芸術; 美術", frozenset({1, 0})),
-        (MISSING, "answer", "Y", True), (MISSING, "answer", "NO", False), (RULE, "answer", "yes", True),
-        (MISSING, "which", " 工芸\n と\x1b[31m", "工芸 と␛[31m"), (MISSING, "which", "", None),
-    ],
-)  # fmt: skip
-def test_equivalent_answers(question: Question, column: str, text: str, expected: object) -> None:
+def test_equivalent_answers() -> None:
     """Numbers in any script, the text of an option, and any case give the same answer, as indexes of the question."""
-    order = (2, 1, 0) if len(question.options) == 3 else (0, 1)
-    assert read_answer(question, order, column, text) == expected
+    alike = Question("select", "x", "", ("\u00e9", "e\u0301", "o"), "X.")
+    cases: list[tuple[Question, str, str, object]] = [
+        (alike, "choice", "e\u0301", 1),
+        (SELECT, "choice", " ２ ", 1), (SELECT, "choice", "۳", 0), (SELECT, "choice", "ｱｰﾄ", 2),
+        (SELECT, "choice", "", None), (SELECT, "confidence", "absolutely SURE", CONFIDENCE[0]),
+        (SELECT, "confidence", "3", CONFIDENCE[2]), (WRONG, "answer", "None", frozenset()),
+        (WRONG, "answer", "1, 3", frozenset({0, 2})), (WRONG, "answer", "1；2", frozenset({2, 1})),
+        (WRONG, "answer", "芸術; 美術", frozenset({1, 0})), (MISSING, "answer", "Y", True),
+        (RULE, "answer", "NO", False), (MISSING, "which", " 工芸\n と\x1b[31m", "工芸 と␛[31m"),
+    ]  # fmt: skip
+    for question, column, text, expected in cases:
+        order = (2, 1, 0) if len(question.options) == 3 else (0, 1)
+        assert read_answer(question, order, column, text) == expected, text
 
 
-@pytest.mark.parametrize(
-    ("question", "column", "text", "wanted"),
-    [
+def test_invalid_answers() -> None:
+    """Any other answer is refused with a short phrase that says what to write."""
+    for question, column, text, wanted in (
         (SELECT, "choice", "4", "choice is '4'; write 1 to 3, or the option's text"),
         (SELECT, "choice", "0", "write 1 to 3"),
-        (SELECT, "choice", "1.0", "write 1 to 3"),
         (SELECT, "choice", "1;2", "write 1 to 3"),
-        (SELECT, "choice", "絵", "write 1 to 3"),
+        (Question("select", "x", "", ("\u00e9", "e\u0301"), "X."), "choice", "E\u0301", "write 1 to 2"),
         (SELECT, "confidence", "maybe", "write one of Absolutely sure, Likely but uncertain, No idea"),
         (WRONG, "answer", "13", "write none, or numbers of options (1 to 3) such as 1;3"),
         (WRONG, "answer", "1;絵", "answer is '1;絵'"),
         (WRONG, "answer", ";", "answer is ';'"),
-        (WRONG, "answer", "yes", "write none"),
-        (MISSING, "answer", "1", "write yes or no"),
         (RULE, "answer", "TRUE", "write yes or no"),
-    ],
-)
-def test_invalid_answers(question: Question, column: str, text: str, wanted: str) -> None:
-    """Any other answer is refused with a short phrase that says what to write."""
-    with pytest.raises(DataError) as caught:
-        read_answer(question, range(len(question.options)), column, text)
-    assert wanted in str(caught.value)
-
-
-def test_options_that_fold_alike_are_distinguished() -> None:
-    """Two options that differ only in Unicode form are matched by exact text or by number."""
-    question = Question("select", "x", "", ("\u00e9", "e\u0301"), "X.")
-    assert read_answer(question, (0, 1), "choice", "e\u0301") == 1
-    with pytest.raises(DataError, match="write 1 to 2"):
-        read_answer(question, (0, 1), "choice", "E\u0301")
+    ):
+        with pytest.raises(DataError, match=re.escape(wanted)):
+            read_answer(question, range(len(question.options)), column, text)
 
 
 def original(folder: Path) -> Callable[[Cells], Cells]:
@@ -203,12 +187,11 @@ def test_cells_never_start_like_a_formula(tmp_path: Path) -> None:
     assert {"'=day", "'-etmaal", "'=sunlight"} < cells
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_filled_sheets_are_read_back(tmp_path: Path, delimiter: str) -> None:
+def test_filled_sheets_are_read_back(tmp_path: Path) -> None:
     """Answers are matched to their questions and numbered in the question's order, not the sheet's."""
-    (sheet, *_) = paths = selection(tmp_path, FORMULAS, delimiter=delimiter)
+    (sheet, *_) = paths = selection(tmp_path, FORMULAS, delimiter="\t")
     for path in paths:
-        assert path.read_text(encoding="utf-8-sig").startswith(f"question{delimiter}concept{delimiter}")
+        assert path.read_text(encoding="utf-8-sig").startswith("question\tconcept\t")
         fill(path, original(path.parent))
     study = read_study(sheet.parent)
     assert len(study.answers) == 3
@@ -242,13 +225,10 @@ def changed(column: str, text: str, line: int = 2) -> Callable[[list[Cells]], li
     ("change", "says"),
     [
         (changed("choice", ""), "line 2: question 1: choice is empty (1 of 4 questions are open); finish"),
-        (changed("confidence", "", 4), "line 4: question 3: confidence is empty (1 of 4"),
-        (changed("choice", "9", 3), "line 3: question 2: choice is '9'; write 1 to "),
-        (changed("choice", "\x1b[31m"), "choice is '\\x1b[31m'; write"),
+        (changed("choice", "\x1b[31m", 3), "line 3: question 2: choice is '\\x1b[31m'; write"),
         (changed("sentence", "Other."), "line 2: question 1: sentence was changed; copy the line"),
         (changed("option_1", ""), "line 2: question 1: option_1 was changed"),
         (lambda lines: [lines[0], *lines], "line 3: question 1 is not one of 1 to 4, or is there twice"),
-        (changed("question", "x"), "line 2: question x is not one of 1 to 4"),
         (lambda lines: lines[:-2], "question 3 is missing (2 in all); restore its line"),
         (lambda lines: [{k: v for k, v in line.items() if k != "choice"} for line in lines], "choice is empty"),
     ],
@@ -337,21 +317,15 @@ def test_undefined_statistics() -> None:
     assert all(map(math.isnan, undefined))
 
 
-@pytest.mark.parametrize(
-    ("agreed", "of", "total", "expected"),
-    [(29, 41, 0.707, 0.415), (8, 18, 0.444, -0.111), (10, 17, 0.588, 0.176), (19, 24, 0.792, 0.583)],
-)
-def test_pabak_from_total_agreement(agreed: int, of: int, total: float, expected: float) -> None:
-    """PABAK is twice the total agreement minus one (rows of tables 4 and 6)."""
-    stats = Judged.of([(True,) * 3] * agreed + [(True, False, False)] * (of - agreed))
-    assert (round(stats.total, 3), round(stats.pabak, 3)) == (total, expected)
-
-
-@pytest.mark.parametrize(("yes", "of", "printed"), [(42, 51, 0.824), (217, 300, 0.723), (110, 123, 0.894)])
-def test_recall_pools_judgements(yes: int, of: int, printed: float) -> None:
-    """Table 1's recall is a share of all judgements, three per concept (Afrikaans 17, Farsi 100, Hindi 41)."""
-    judgements = [True] * yes + [False] * (of - yes)
-    assert round(Judged.of(list(zip(*[iter(judgements)] * 3, strict=True))).share, 3) == printed
+def test_shares_of_the_papers_tables() -> None:
+    """PABAK is twice the total agreement minus one (tables 4 and 6); recall pools three judgements each (table 1)."""
+    for agreed, of, printed in ((29, 41, (0.707, 0.415)), (8, 18, (0.444, -0.111)), (19, 24, (0.792, 0.583))):
+        stats = Judged.of([(True,) * 3] * agreed + [(True, False, False)] * (of - agreed))
+        assert (round(stats.total, 3), round(stats.pabak, 3)) == printed
+    # Afrikaans 17 concepts, Farsi 100, Hindi 41
+    for yes, of, share in ((42, 51, 0.824), (217, 300, 0.723), (110, 123, 0.894)):
+        judgements = [True] * yes + [False] * (of - yes)
+        assert round(Judged.of(list(zip(*[iter(judgements)] * 3, strict=True))).share, 3) == share
 
 
 DAY = {"sun": {"son": "the star", "sol": "sunlight"}, "day": {"dag": "light", "etmaal": "24 hours"}}
@@ -427,14 +401,6 @@ def test_selection_by_hand(chosen: Study) -> None:
     assert text[-1] == "annotator_3.csv: the original's variation in 50.0%"
 
 
-def test_one_annotator_has_no_agreement(tmp_path: Path) -> None:
-    """With one sheet the shares are reported and every agreement statistic is NaN."""
-    (sheet,) = selection(tmp_path, {"sun": ["son", "sol"]}, annotators=1)
-    fill(sheet, lambda line: {"choice": "1", "confidence": "3"})
-    cells = result_lines(read_study(sheet.parent))[2].split()
-    assert cells == ["original", "50.0%", "2", "NaN", "NaN", "NaN"]
-
-
 def test_only_rows_of_a_majority_are_written(chosen: Study, tmp_path: Path) -> None:
     """The two sentences of a majority are read back unchanged as the expert set."""
     data = tmp_path / "data"
@@ -443,18 +409,6 @@ def test_only_rows_of_a_majority_are_written(chosen: Study, tmp_path: Path) -> N
     assert expert_rows(DataFolder(data, "generated"), "xx") == before[:2]
     with pytest.raises(UsageError, match="Is a directory"):
         write_expert_set(tmp_path, chosen)
-
-
-def test_the_authors_rows_are_read_back(tmp_path: Path, published: Path) -> None:
-    """If all of the authors' rows are judged right, the expert set equals them, with repeated rows once."""
-    *sheets, _ = write_sheets(tmp_path, selection_study("fa", published), annotators=1)
-    fill(sheets[0], original(tmp_path))
-    write_expert_set(tmp_path / "dtails" / "en-fa" / "expert_dataset.csv", read_study(tmp_path))
-    rows = [row for row in expert_rows(DataFolder(published, "published"), "fa") if not row.repeats]
-    own = expert_rows(DataFolder(tmp_path, "published"), "fa")
-    assert [(r.concept, r.sentence, r.target, r.variations, r.label) for r in own] == [
-        (r.concept, r.sentence, r.target, r.variations, r.label) for r in rows
-    ]
 
 
 def test_studies_without_an_expert_set(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +16,12 @@ from pytest_llmprops.benchmarks.eras.tools.corpora import Review
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment, Sentiment
-from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.hf.classifiers import HfSegmentModel, HfSentimentModel
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.training.run import measure_suite
 from pytest_llmprops.training.task import IGNORED, Settings
-from tests.support.commands import killed_with_its_child
 from tests.support.eras_records import implicit, write
 from tests.support.training import (
     WORDS,
@@ -204,7 +201,7 @@ def test_data_that_cannot_be_used(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("kind", "evaluation"), [("segmenter", 3), ("segmenter", 5), ("joint", 2)])
+@pytest.mark.parametrize(("kind", "evaluation"), [("segmenter", 5), ("joint", 2)])
 def test_resumed_equals_uninterrupted(tmp_path: Path, kind: str, evaluation: int) -> None:
     """A training stopped within an epoch or between two has the same weights, steps and curve, with dropout."""
     import torch
@@ -450,43 +447,8 @@ def test_table_1_from_files(
     assert again.strip() in first
 
 
-def test_table_2_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command prints the paper's rows and those of the trained model, with its accuracy on the reviews."""
-    write_toy_reviews(tmp_path / "data")
-    # Scoring needs a model that knows the characters of the ERAS sentences.
-    known = [
-        (builtin_data() / "eras" / name).read_text("utf-8") for name in ("paradigms.json", "slot_words.json")
-    ]
-    characters = "".join(c for c in "".join((*known, *WORDS, "吗")) if not c.isascii())
-    base, out = save_base(tmp_path / "base", vocabulary=characters), tmp_path / "out"
-    words = ["lab", "eras", "train", 2, "--data", tmp_path / "data", "--base", base, "--out", out]
-    words += ["--only", "sentiment-only", "--seeds", 1, "--limit", 1, "--source", "builtin"]
-    words += [f"--set={setting}" for setting in ("epochs=1", "evaluations=1", "threads=1", "batch=8")]
-    assert main([str(word) for word in words]) == 0
-    assert "eras/table-2: Sentiment analysis" in capsys.readouterr().out
-    rows = rows_of(out / "table.csv")
-    columns = rows["model"]
-    own = dict(zip(columns, rows["Sentiment Only, seed 0"], strict=True))
-    assert {name for name, cell in own.items() if cell} >= {
-        "overall pair_accuracy",
-        "ChnSentiCorp sentiment_accuracy",
-    }
-    printed = dict(zip(columns, rows["WWM+CWS"], strict=True))
-    assert printed["gper"].startswith("18.8")
-
-
 def test_a_model_that_cannot_be_measured_is_one_line(tmp_path: Path) -> None:
     """pytest's last line says why; the run is not counted as measured."""
     with pytest.raises(LLMPropsError, match="pytest ended with status") as raised:
         measure_suite("eras", f"hf:{tmp_path / 'missing'}", tmp_path / "run", [])
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent was killed")
-def test_measurement_ends_with_a_killed_training(tmp_path: Path) -> None:
-    """A training that is killed (SIGKILL) leaves no pytest that measures its model."""
-    killed_with_its_child(
-        "from pathlib import Path; from pytest_llmprops.training.run import measure_suite;"
-        " measure_suite('eras', 'hf:model', Path('run'), [])",
-        tmp_path,
-    )

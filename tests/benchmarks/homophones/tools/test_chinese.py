@@ -43,7 +43,7 @@ def test_dictionary_words_are_never_made(toy: Lexicon) -> None:
     assert made("蓝天") == []
 
 
-@pytest.mark.parametrize("word", ["牙齿", "画家", "湖泊", "收音机", "自行车"])
+@pytest.mark.parametrize("word", ["牙齿", "收音机"])
 def test_homophones_have_the_syllables_of_the_word(word: str) -> None:
     """Each has the syllables that the characters have in the word, but none of its characters, and is no word."""
     lexicon = load_lexicon()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import statistics
 from pathlib import Path
 
@@ -179,26 +178,20 @@ def test_user_sentences_from_a_file(tmp_path: Path) -> None:
         read_sources(tmp_path / "missing.txt", "es")
 
 
-@pytest.mark.parametrize(
-    ("lang", "text", "said"),
-    [
+def test_bad_lines_are_named(tmp_path: Path) -> None:
+    """An error in the user's file names the file, the line and what to write."""
+    path = tmp_path / "mine.txt"
+    for lang, text, said in (
         ("en", "\n \n", "the file is empty"),
         (
             "en",
-            "A cat sat.\tcat\n\nThe cat sat.\tdog\n",
-            "line 3: the answer 'dog' must occur once in 'The cat sat.'",
+            "A cat sat.\tcat\n\nThe cat.\tdog\n",
+            "line 3: the answer 'dog' must occur once in 'The cat.'",
         ),
         ("en", "A cat and a cat.\tcat", "line 1: the answer 'cat' must occur once"),
         ("en", "A cat.", "line 1: write sentence<TAB>answer"),
         ("es", "Un capataz.\tcapataz", "line 1: write sentence<TAB>answer<TAB>English translations"),
-        ("zh", "a\tb\tc\td", "line 1: write sentence<TAB>answer<TAB>English translations"),
-    ],
-)
-def test_bad_lines_are_named(lang: str, text: str, said: str, tmp_path: Path) -> None:
-    """An error in the user's file names the file, the line and what to write."""
-    path = tmp_path / "mine.txt"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises((DataError, UsageError), match=re.escape(said)) as caught:
-        read_sources(path, lang)
-    assert "mine.txt" in str(caught.value)
-    assert "\n" not in str(caught.value)
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises((DataError, UsageError), match=rf"mine\.txt[^\n]*{said}[^\n]*\Z"):
+            read_sources(path, lang)
