@@ -181,15 +181,6 @@ def test_missing_weights_are_an_error(tmp_path: Path) -> None:
     fatal(result, "lack the weights of encoder.layer.3")
 
 
-def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tokenizer without offsets gives vectors of texts, and a one-line error for vectors of tokens."""
-    embed(model, "a")
-    monkeypatch.setattr(type(model.tokenizer), "is_fast", False)
-    whole, tokens = model.embed([Embed("a"), Embed("a", tokens=True)])
-    assert reply(whole)
-    fatal(tokens, "fast tokenizer")
-
-
 def test_nan_is_an_error(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vector with NaN is an error of its text only."""
     original = model.outputs

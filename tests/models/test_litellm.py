@@ -81,10 +81,7 @@ def test_reply_of_a_server(stub: RunningStub) -> None:
     [
         ("missing", "model", True, False),
         ("quota", "quota", True, False),
-        ("too-long", "request", False, False),
         ("html", "url", True, False),
-        ("status-401", "key", True, False),
-        ("status-404", "url", True, False),
         ("status-500", "status 500", False, True),
         ("limited-seconds", "status 429", False, True),
     ],
