@@ -99,7 +99,7 @@ class FakeModel:
         digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
         self.identity: Mapping[str, Any] = {"backend": "fake", "name": name, "replies": digest}
 
-    async def chat(self, requests: Sequence[Asked]) -> list[Result]:
+    async def chat(self, requests: Sequence[Any]) -> list[Result]:
         """Return one result per request, in order."""
         started = time.perf_counter()
         # Recorded before the wait, so that the order is the order of the calls.
