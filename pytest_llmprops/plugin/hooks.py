@@ -187,7 +187,7 @@ def start(config: pytest.Config) -> LLMSession:
         if settings.plan:
             from pytest_llmprops.plugin.control.estimate import PlanOnly
 
-            register(PlanOnly(session.cases, session.collection, session.evaluation), "llmprops-plan")
+            register(PlanOnly(session.cases, session.evaluation), "llmprops-plan")
         elif controller.is_distributed:
             from pytest_llmprops.plugin.control.workers import Distributed, limit_workers
 
