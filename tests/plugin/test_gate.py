@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gated_runs import baseline, calls, gate, gate_lines, model, recorded_gate
+from tests.support.gated_runs import baseline, calls, command, gate, gate_lines, model, recorded_gate
 from tests.support.runs import ROOT, Finished, Runner
 
 ITEMS = 40
@@ -242,6 +242,18 @@ def test_llmprops_gate_prints_the_same_decision(run: Runner) -> None:
     assert result["baseline"] == "base"
 
 
+def test_promoted_baseline_is_selected_by_name(run: Runner) -> None:
+    """A promoted run is a baseline by name, wherever in pytest's root folder the tests are."""
+    run.sums(ITEMS)
+    base = run("--model", model(run, SOME))
+    assert command(run, "runs", "promote", str(base.folder), "stable").code == 0
+    (run.folder / "sub").mkdir()
+    (run.folder / "test_sums.py").rename(run.folder / "sub" / "test_sums.py")
+    gated = ("--llm-gate", str(gate(run, max_drop=0.3)), "--llm-baseline", "stable")
+    worse = run("--model", model(run, range(30), name="worse"), *gated)
+    assert (worse.run["gate"]["decision"], worse.code) == ("fail", 1), worse.output
+
+
 def test_selection_other_than_the_baselines_is_refused(run: Runner) -> None:
     """A run on too few or too many items for its baseline is refused before the first call, with the fix."""
     run.sums(ITEMS)
@@ -450,3 +462,20 @@ def test_header_warns_of_single_samples(run: Runner) -> None:
         sampled = ("--llm-set", "htest.temperature=0.7", "--llm-repeats", repeats)
         gated = ("--llm-gate", str(file), "--llm-baseline", str(run(*words, *sampled).folder), "--llm-plan")
         assert (said in " ".join(run(*words, *sampled, *gated).output.split())) == warns
+
+
+def test_adjusted_accuracy_needs_a_limit_on_the_replies_that_are_read(run: Runner) -> None:
+    """Before the first call: a reply can tell the reader model of H-TEST to answer "none"."""
+    file = gate(run, '[[rule]]\nbenchmark = "htest"\nmetric = "adjusted_accuracy"\nmin = 0.1\n')
+    words = (
+        HTEST,
+        f"--rootdir={ROOT}",
+        "-k",
+        "rhyme",
+        "--llm-size",
+        "small",
+        "--model",
+        "fake:constant?text=A",
+    )
+    said = "a reply without an answer is left out of adjusted_accuracy, so add a rule for the same selection"
+    run(*words, "--llm-gate", str(file)).refused(said)

@@ -137,7 +137,7 @@ def _write_rules(
         except BackendError as error:
             outcome = RulesOutcome(None, error.message)
         done += 1
-        _progress(language, done, len(concepts), "concepts")
+        _progress(done, len(concepts), f"concepts of {language}")
         return outcome
 
     async def every() -> list[RulesOutcome]:
@@ -172,9 +172,9 @@ def _file_name_part(label: str) -> str:
     return "".join(c if c.isalnum() or c in "._-" else "_" for c in label)[-60:]
 
 
-def _progress(step: str, done: int, total: int, what: str = "pairs") -> None:
+def _progress(done: int, total: int, what: str = "pairs analysed") -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r{step}: {done:,} of {total:,} {what}" + ("\n" if done == total else ""))
+        sys.stderr.write(f"\r{done:,} of {total:,} {what}" + ("\n" if done == total else ""))
         sys.stderr.flush()
 
 

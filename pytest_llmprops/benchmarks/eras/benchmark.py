@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_llmprops.benchmarks.eras.explicit import SegmentJudge, measure_explicit
+from pytest_llmprops.benchmarks.eras.explicit import judge_pair, measure_explicit
 from pytest_llmprops.benchmarks.eras.items import (
     EXPLICIT,
     IMPLICIT,
@@ -105,7 +105,6 @@ class Eras(Benchmark):
         if any(item.task != EXPLICIT for item in items):
             return None
         settings = protocol.settings
-        judge = SegmentJudge(settings.rule).judge
         results: list[Verdict | BackendError] = []
         for start in range(0, len(items), _CHUNK):
             pairs: list[SentencePair] = [item["pair"] for item in items[start : start + _CHUNK]]
@@ -114,7 +113,7 @@ class Eras(Benchmark):
             for pair, both in zip(pairs, texts, strict=True):
                 test, control = next(replies), next(replies)
                 try:
-                    results.append(judge(pair, both, (_words(test), _words(control))))
+                    results.append(judge_pair(pair, both, (_words(test), _words(control)), settings.rule))
                 except BackendError as error:
                     results.append(error)
         return results

@@ -90,53 +90,37 @@ def judged_site(
     return outcome, edges
 
 
-class SegmentJudge:
-    """Judge segmented pairs. Equal parts of verdicts are built once, because there may be 200,000 pairs."""
+def judge_pair(
+    pair: SentencePair,
+    texts: tuple[str, str],
+    words: Sequence[Sequence[str]],
+    rule: Rule,
+    unread: str | None = None,
+) -> Verdict:
+    """Return the verdict on the words of the test and the control sentence.
 
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-        self._known: dict[tuple[object, ...], Verdict] = {}
-
-    def judge(
-        self,
-        pair: SentencePair,
-        texts: tuple[str, str],
-        words: Sequence[Sequence[str]],
-        unread: str | None = None,
-    ) -> Verdict:
-        """Return the verdict on the words of the test and the control sentence.
-
-        :param texts: Both sentences, as sent. :param unread: The control's reply if it cannot be read: it is incorrect.
-        :raises BackendError: if the words do not join to exactly the sentence.
-        """
-        start = pair.site_start
-        test, edges = judged_site(words[0], texts[0], pair, self._rule)
-        control = judged_site(words[1], texts[1], pair, self._rule)[0] if unread is None else None
-        cuts = (start + 1 in edges) + (start + 2 in edges)
-        given = marked_segmentation(words[0], pair, test) + NEXT
-        given += BOUNDARY.join(words[1]) if unread is None else unread
-        site = texts[0][start : start + 3]
-        key = (pair.paradigm.id, start, site, test, control, cuts, len(words[0]), len(texts[0]))
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = Verdict(
-                "correct" if test == "right" else "wrong",
-                expected_cut(site, pair.paradigm),
-                "",
-                _REASONS[test].format(
-                    canary=_canary(site, pair.paradigm), words=len(words[0]), characters=len(texts[0])
-                ),
-                float(test == "right"),
-                {
-                    **_outcome_values(test, control),
-                    "start": float(start),
-                    "site_cuts": float(cuts),
-                    "words": float(len(words[0])),
-                    "characters": float(len(texts[0])),
-                    **paradigm_values(pair.paradigm),
-                },
-            )
-        return Verdict(known.status, known.expected, given, known.reason, known.score, known.values)
+    :param texts: Both sentences, as sent. :param unread: The control's reply if it cannot be read: it is incorrect.
+    :raises BackendError: if the words do not join to exactly the sentence.
+    """
+    start, paradigm = pair.site_start, pair.paradigm
+    test, edges = judged_site(words[0], texts[0], pair, rule)
+    control = judged_site(words[1], texts[1], pair, rule)[0] if unread is None else None
+    site, sizes = texts[0][start : start + 3], {"words": len(words[0]), "characters": len(texts[0])}
+    given = marked_segmentation(words[0], pair, test) + NEXT
+    return Verdict(
+        "correct" if test == "right" else "wrong",
+        expected_cut(site, paradigm),
+        given + (BOUNDARY.join(words[1]) if unread is None else unread),
+        _REASONS[test].format(canary=_canary(site, paradigm), **sizes),
+        float(test == "right"),
+        {
+            **_outcome_values(test, control),
+            "start": float(start),
+            "site_cuts": float((start + 1 in edges) + (start + 2 in edges)),
+            **{name: float(size) for name, size in sizes.items()},
+            **paradigm_values(paradigm),
+        },
+    )
 
 
 def _canary(site: str, paradigm: Paradigm) -> str:
@@ -283,7 +267,7 @@ def judge_chat(
             },
         )
     unread = None if control.words else control.reply.text.strip()
-    verdict = SegmentJudge(rule).judge(pair, texts, (test.words, control.words), unread)
+    verdict = judge_pair(pair, texts, (test.words, control.words), rule, unread)
     reason = verdict.reason if control.words else f"{verdict.reason}; control: {control.reason}"
     # The rules differ only at degenerate sites, which the paper's rule calls right.
     differs = judged_site(test.words, texts[0], pair, "segmented")[0] == "degenerate"
@@ -301,6 +285,6 @@ async def measure_explicit(
     """
     if "segment" in ask.kinds:
         test, control = await asyncio.gather(*(ask(Segment(text)) for text in texts))
-        return SegmentJudge(settings.rule).judge(pair, texts, (test.value, control.value))
+        return judge_pair(pair, texts, (test.value, control.value), settings.rule)
     answers = await asyncio.gather(*(ask_for_words(text, ask, settings) for text in texts))
     return judge_chat(pair, texts, (answers[0], answers[1]), settings.rule)

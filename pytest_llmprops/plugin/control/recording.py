@@ -38,7 +38,6 @@ from pytest_llmprops.runs.integrity import VERDICTS
 from pytest_llmprops.runs.merge import logged_calls
 from pytest_llmprops.runs.record import (
     RunRecord,
-    SearchLog,
     check_no_record,
     first_facts,
     git_state,
@@ -89,7 +88,6 @@ class Recording:
     def __init__(self, config: pytest.Config, session: LLMSession, end_run: Callable[[str], None]) -> None:
         self._config, self._session, self._end_run = config, session, end_run
         self.record: RunRecord | None = None
-        self.searches: SearchLog | None = None
         #: notes for the summary
         self.notes: list[str] = []
         #: why the run ended early; None if it did not
@@ -144,11 +142,10 @@ class Recording:
         try:
             if earlier is None:
                 check_no_record(folder)
-                self.record, self.searches = RunRecord(folder, facts), SearchLog(folder)
+                self.record = RunRecord(folder, facts)
                 return
             facts = earlier.first_facts(facts)
-            self.record = RunRecord(folder, facts, earlier.kept_verdicts)
-            self.searches = SearchLog(folder, earlier.kept_searches)
+            self.record = RunRecord(folder, facts, earlier.kept_verdicts, earlier.kept_searches)
             self.notes += earlier.notes()
         except UsageError as error:
             if earlier is None:
@@ -181,11 +178,11 @@ class Recording:
 
     def add(self, message: CaseReport) -> None:
         """Append the verdicts or the search of a case; a full disk ends the run."""
-        if self.record is None or self.searches is None:
+        if self.record is None:
             return
         try:
             if message.search is not None:
-                self.searches.add(message.search)
+                self.record.add_search(message.search)
             if message.verdict is not None:
                 self.record.add(message.verdict)
             if message.group is not None:
@@ -210,7 +207,7 @@ class Recording:
         """True if the run ended early, without a verdict, search or call."""
         assert self.record is not None
         calls, ended_early = self.record.facts.calls, self.is_interrupted or self.stopped is not None
-        measured = self.record.count or (self.searches is not None and self.searches.records)
+        measured = self.record.count or self.record.searches
         asked = calls.sent or calls.cache_hits or calls.adopted or calls.in_process
         if self.waits_for_batches:
             # The replies so far are in the store. The same command continues this record if it names its folder,
@@ -307,10 +304,9 @@ class Recording:
         calls = report.counters
         metrics, problems = metric_rows(verdicts, benchmarks)
         remarks, more_problems = remarks_on(verdicts, benchmarks)
-        searches = self.searches.records if self.searches is not None else ()
         is_whole = not self.is_interrupted and self.stopped is None and self.collection.is_whole
         # A run that only searches is complete without verdicts, and a shard may have no items.
-        has_cases = facts.expected or searches or facts.options.get("shard") is not None
+        has_cases = facts.expected or record.searches or facts.options.get("shard") is not None
         facts = replace(
             facts,
             complete=bool(has_cases) and len(verdicts) == facts.expected and is_whole,
@@ -322,15 +318,15 @@ class Recording:
             summary=summary_rows(verdicts, cluster_weighted(facts)),
             metrics=metrics,
             remarks=remarks,
-            searches=search_counts(searches),
+            searches=search_counts(record.searches),
         )
         return facts, [*problems, *more_problems]
 
     def close(self) -> None:
-        """Close the file of searches, and release the record of a resumed run."""
+        """Close the record, and release that of a resumed run."""
         if self._session.evaluation.run_dir is not None:
             remove_reports(self._session.evaluation.run_dir)
-        if self.searches is not None:
-            self.searches.close()
+        if self.record is not None:
+            self.record.close()
         if self._session.earlier is not None:
             self._session.earlier.close()

@@ -319,7 +319,7 @@ def write_summary(reporter: Any, recording: Recording) -> None:
     assert recording.record is not None
     facts, folder = replace(recording.record.facts, stopped=recording.stopped), recording.record.folder
     reporter.section("llmprops", sep="=")
-    searches = recording.searches.records if recording.searches else ()
+    searches = recording.record.searches
     width = terminal_width()
     details = reporter.verbosity > 0
     for line in summary_lines(

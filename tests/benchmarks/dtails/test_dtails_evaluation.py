@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -28,17 +27,6 @@ from tests.support.dtails_cases import (
 )
 
 NAMED = (("woon",), ("leef", "lewe"))
-
-
-def test_selection_without_rules() -> None:
-    """Figure 7: concept, sentence and list, reasoning first, the answer between three backticks."""
-    (user,) = prompts.selection("live", "They live here.", NAMED)
-    assert user == Message(
-        "user",
-        'Please select the best translation of "live" in "They live here." from the following list:'
-        " ['woon', 'leef/lewe']. Carefully explain your reasoning first and then enclose your final answer like"
-        " this ```answer```.",
-    )
 
 
 def test_selection_with_rules() -> None:
@@ -91,28 +79,20 @@ def test_rule_generation() -> None:
     assert user.content.endswith(""" to help you: {'a': ['It\\'s "a".'], 'b': [], 'c': []}""")
 
 
-def test_orders_are_seeded_and_uniform() -> None:
-    """Equal keys give equal orders, different keys and seeds different ones; all orders are equally frequent."""
-    order = prompts.shown_order
-    assert order(4, 1, "dtails/af/see/01", 2) == order(4, 1, "dtails/af/see/01", 2)
-    runs = Counter(order(3, 7, f"dtails/af/see/{i}", run) for i in range(400) for run in range(3))
-    assert len(runs) == 6
-    assert all(150 < count < 250 for count in runs.values())
-    assert not any(order(2, 0, str(i), 0) == order(2, 0, str(i), 1) for i in range(400)), (
-        "the next run turns it"
-    )
-    assert 150 < sum(order(2, 0, str(i)) == order(2, 1, str(i)) for i in range(400)) < 250
-
-
 THREE = (("a1",), ("b1", "b2"), ("c1",))
 
 
 def test_prompt_matches_the_paper() -> None:
-    """Figure 7's prompt is one user turn at temperature 0 with at most 1,024 tokens."""
+    """Figure 7's prompt is one user turn of at most 1,024 tokens at temperature 0: reasoning, then three backticks."""
     _, [request] = measured(item(), lambda r: fenced("woon"))
     assert isinstance(request, Chat)
-    order = [LIVE[index] for index in shown_order(2, 0, "dtails/af/live/01")]
-    assert request.messages == prompts.selection("live", "They live here.", order)
+    names = ["/".join(LIVE[index]) for index in shown_order(2, 0, "dtails/af/live/01")]
+    text = (
+        'Please select the best translation of "live" in "They live here." from the following list:'
+        f" ['{names[0]}', '{names[1]}']. Carefully explain your reasoning first and then enclose your final answer like"
+        " this ```answer```."
+    )
+    assert request.messages == (Message("user", text),)
     assert (request.temperature, request.max_tokens, request.sample) == (0.0, 1024, 0)
 
 

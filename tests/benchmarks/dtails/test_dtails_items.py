@@ -115,15 +115,6 @@ def test_repeated_rows() -> None:
     assert (first["repeats"], third["repeats"]) == ("", first.id)
 
 
-def test_training_rows_may_repeat(tmp_path: Path) -> None:
-    """Training rows may repeat in generated files too, but test rows may not."""
-    texts = {"en-te/expert_dataset.csv": table([cells()]), "en-te/train_dataset.csv": table([cells()] * 2)}
-    assert [row.repeats for row in train_rows(folder(tmp_path, "generated", texts), "te")] == [0, 1]
-    twice = folder(tmp_path, "generated", {"en-te/expert_dataset.csv": texts["en-te/train_dataset.csv"]})
-    with pytest.raises(DataError, match="repeats row 1"):
-        expert_rows(twice, "te")
-
-
 @given(
     st.lists(
         st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), min_size=1), min_size=2
@@ -224,15 +215,16 @@ def test_any_language_with_a_folder_is_read(tmp_path: Path) -> None:
 
 def test_training_rows_are_read_separately(tmp_path: Path) -> None:
     """Training rows are read from their own file and do not become items."""
-    train = table([cells(sentence="One sun."), cells(sentence="Two suns.", label="sol")])
+    # Train rows may repeat.
+    train = table([cells(sentence="One sun."), *[cells(sentence="Two suns.", label="sol")] * 2])
     texts = {
         "expert_dataset.csv": table([cells()]),
         "train_dataset.csv": train,
         "te.words": "sun,NOUN,son;sol/sole\n",
     }
-    files = folder(tmp_path, "published", {f"en-te/{name}": text for name, text in texts.items()})
+    files = folder(tmp_path, "generated", {f"en-te/{name}": text for name, text in texts.items()})
     trained = [(row.sentence, row.pos) for row in train_rows(files, "te")]
-    assert trained == [("One sun.", "NOUN"), ("Two suns.", "NOUN")]
+    assert trained == [("One sun.", "NOUN"), ("Two suns.", "NOUN"), ("Two suns.", "NOUN")]
     assert [row.sentence for row in expert_rows(files, "te")] == ["The sun is up."]
     assert {item["sentence"] for item in items(files)} == {"The sun is up."}
 
@@ -327,6 +319,4 @@ def test_ids() -> None:
 
 def test_frequency_baseline() -> None:
     """Three of four and one of two are right; in a tie either label gives the same count."""
-    baseline = frequency_baseline([("a", "x")] * 3 + [("a", "y"), ("b", "x"), ("b", "y")])
-    assert (baseline.right, baseline.n, baseline.concepts, baseline.accuracy) == (4, 6, 2, 4 / 6)
-    assert frequency_baseline([]).accuracy is None
+    assert frequency_baseline([("a", "x")] * 3 + [("a", "y"), ("b", "x"), ("b", "y")]) == (4 / 6, 6)

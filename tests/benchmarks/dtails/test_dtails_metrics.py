@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -237,6 +238,9 @@ def test_each_block_has_each_position_once() -> None:
             assert sorted(places) == [0, 1, 2]
     starts = [shown_order(2, seed, "x", 0, Slot("af/2", 0, 0)).index(0) for seed in range(400)]
     assert 150 < sum(starts) < 250, "the seed decides"
+    free = Counter(shown_order(3, seed, "x") for seed in range(1200))
+    assert len(free) == 6
+    assert all(150 < count < 250 for count in free.values())
 
 
 def test_the_benchmark_uses_the_balanced_orders() -> None:

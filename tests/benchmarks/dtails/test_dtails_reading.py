@@ -76,6 +76,7 @@ def test_an_answer_without_two_fences() -> None:
         "```kyk", "```kyk``` because ```kyk``` is to look", "See: ```te```. No, so the answer is: ```kyk```",
         "It means to look.\n\n**Final answer:** kyk", "The best translation of it is `kyk`.",
         "```sien``` is to see and ```kyk``` to look, so the correct word is kyk.",
+        "Answer: ```kyk```. Note: ```te``` means too.",
     ):  # fmt: skip
         reading = read_selection(reply, variations)
         assert (reading.index, reading.obeyed) == (0, True), reply
@@ -398,6 +399,10 @@ def test_the_plain_rule_for_choices() -> None:
     ):  # fmt: skip
         reading = paper_selection(reply, SEE)
         assert (reading.index, reading.obeyed) == (index, obeyed), reply
+    assert (paper_selection("```kyk```", SEE).how, paper_selection("```gsien```", SEE).how) == (
+        "equal",
+        "similar",
+    )
 
 
 def test_the_plain_rule_for_translations() -> None:

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from pytest_llmprops.benchmarks.dtails.report import BarPanel, bar_panels, rules_name
+from pytest_llmprops.benchmarks.dtails.report import rules_name
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Kind, Reply, Request
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Table
-from pytest_llmprops.reports.kit.figures import STYLE
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.page.markdown import to_markdown
 from pytest_llmprops.runs.reader import read_run
@@ -224,23 +221,3 @@ def test_names_of_rules() -> None:
         ("x/rules-af-a.json, y/rules-fa-a.json", "a"), ("a.json,b.json,c.json", "a and 2 more"),
     ):  # fmt: skip
         assert rules_name(setting) == name
-
-
-@pytest.mark.parametrize(("panels", "lines"), [(1, 1), (9, 12)])
-def test_panels_have_room_for_all_names(panels: int, lines: int) -> None:
-    """With one language and nine, one line and twelve, no panel leaves the figure or overlaps another or the legend."""
-    names = [(f"some-model-{n:010d}", f"rules of another-model-{n:010d}") for n in range(lines)]
-    bars = (tuple((0.5, 0.4, 0.6) for _ in names),)
-    made = [BarPanel(f"Language {n}", ("",), bars, (0.5,)) for n in range(panels)]
-    with matplotlib.rc_context(STYLE):
-        plot = bar_panels(made, names, "uniform")
-        canvas: Any = FigureCanvasAgg(plot)
-        canvas.draw()
-        boxes = [axes.get_window_extent() for axes in plot.axes]
-        boxes.append(plot.legends[0].get_window_extent(canvas.get_renderer()))
-    assert len(boxes) == panels + 1
-    for n, box in enumerate(boxes):
-        assert box.x0 >= 0
-        assert box.x1 <= plot.bbox.x1 + 1
-        assert box.y0 >= 0
-        assert not any(box.overlaps(other) for other in boxes[n + 1 :])

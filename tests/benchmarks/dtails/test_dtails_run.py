@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 
 import pytest
 
 from tests.support.dtails import (
-    DTAILS,
     SELECT,
     asked,
-    row,
     rules_file,
     two_languages,
     write_chooser,
-    write_language,
 )
 from tests.support.dtails_cases import fenced, measured, prepared, prompt_of, says
 from tests.support.gated_runs import command
 from tests.support.runs import Runner
-
-#: options that run the data in the current folder
-DATA = ("--llm-data", ".")
 
 
 @pytest.fixture
@@ -65,32 +58,6 @@ def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
     choices = [prompt for prompt in asked(run.folder, rules=False) if "following list" in prompt]
     assert (set(choices), len(choices)) == (expected, 5)
     assert expected != others
-
-
-ZWNJ, ZWJ = "\u200c", "\u200d"
-
-
-def test_joiners_and_right_to_left_text(run: Runner) -> None:
-    """Zero-width joiners, right-to-left text and decomposed letters reach prompts and record unchanged."""
-    best, other = f"مهم{ZWNJ}ترین", f"بیش{ZWJ}تر/بیشترین"
-    sentence, target = "\u202bThe most\u202c important e\u0301.", f"این {best} است"
-    variations = json.dumps([best, other])
-    write_language(
-        run.folder, "fa", [row(sentence=sentence, target=target, variations=variations, label=other)]
-    )
-    reply = f"def reply(chat):\n    return {f'```{best}```'!a} if '3 back' not in chat.prompt else ''\n"
-    model = f"fake:call?file={run.write('best.py', reply)}"
-    done = run(DTAILS, "--model", model, *DATA, "-n", "2", "-q")
-    verdict = done.verdicts["dtails/fa/live/g01"]
-    assert (verdict["status"], verdict["given"], verdict["expected"]) == ("wrong", best, other)
-    assert verdict["reason"] == f"chose {best}"
-    raw = (done.folder / "verdicts.jsonl").read_text(encoding="utf-8")
-    assert best in raw
-    assert other in raw
-    prompts = [r["request"]["messages"][0][1] for r in done.requests]
-    assert any(sentence in prompt and best in prompt and other in prompt for prompt in prompts), prompts
-    assert "\u202b" not in done.output, "what reorders a line is kept from the terminal"
-    assert f"(chose {best})" in done.output, "joiners are part of the word"
 
 
 @pytest.mark.parametrize(("workers", "cache"), [("0", "reuse"), ("2", "off")])

@@ -96,10 +96,7 @@ def test_a_segmenter_that_changes_text_is_an_error(part: Any) -> None:
 
 
 def test_batch_gives_the_same_verdicts(part: Any) -> None:
-    """The batch path gives the same verdicts as single pairs, and errors for the right pairs; explicit pairs only.
-
-    The outcomes of one paradigm's pairs stay separate although their verdicts share parts.
-    """
+    """The batch path gives the same verdicts as single pairs, and errors for the right pairs; explicit pairs only."""
     explicit = [i for i in part.items if i.task == "explicit"]
     items = [*explicit[:60], *explicit[60::37]]
     starts = {text: i["pair"].site_start for i in items for text in (i["pair"].test, i["pair"].control)}
@@ -271,6 +268,8 @@ def test_undecided_sites(part: Any, rule: str) -> None:
     def status(answer: Any) -> str:
         return verdict_of(item, part.context, "segment", answer, rule=rule).status
 
+    # Fewer than .4 or more than .9 words per character are degenerate.
+    assert [is_degenerate(words, 20) for words in (7, 8, 18, 19)] == [True, False, False, True]
     degenerate = "correct" if rule == "paper" else "wrong"
     assert status(lambda r: Reply(value=list(r.text))) == degenerate
     assert status(cutter(item)) == degenerate
@@ -280,11 +279,6 @@ def test_undecided_sites(part: Any, rule: str) -> None:
     assert status(cutter(item, 1)) == "wrong"
     for places in ((), (1, 2), (0, 1, 2, 3)):
         assert status(elsewhere(item, *places)) == "correct", places
-
-
-def test_degenerate_segmentations() -> None:
-    """Fewer than .4 or more than .9 words per character are degenerate."""
-    assert [is_degenerate(words, 20) for words in (7, 8, 18, 19)] == [True, False, False, True]
 
 
 def record(item: Item, verdict: Verdict) -> VerdictRecord:

@@ -74,6 +74,10 @@ def test_shares_are_even_if_capacities_allow() -> None:
             shares([2, 3, 100], total)
 
 
+def certain(text: str, candidates: Sequence[str]) -> list[float]:
+    return [math.log({"天": 0.78, "山": 0.78, "水": 0.8}.get(word, 1e-9)) for word in candidates]
+
+
 def test_model_choice_by_hand() -> None:
     """By ratio, slot 1 keeps words above 0.74 of the best and slot 2 those above 0.79."""
     seen: list[str] = []
@@ -93,6 +97,9 @@ def test_model_choice_by_hand() -> None:
         p.words for p in pairs[:3]
     ]
     assert list(fill_by_model(paradigm(), WORDS, score, seed=0, mlm_score="absolute")) == []
+    # A probability of .78 passes the first slot and fails the second.
+    absolute = fill_by_model(paradigm(), WORDS, certain, seed=0, mlm_score="absolute")
+    assert [p.words for p in absolute] == [("天", "水")]
 
 
 def test_the_best_candidate_is_the_best_of_its_length() -> None:
@@ -104,19 +111,6 @@ def test_the_best_candidate_is_the_best_of_its_length() -> None:
 
     pairs = fill_by_model(paradigm("{one}买{site}。"), {"one": list(table)}, score, seed=0)
     assert {p.words for p in pairs} == {("天",), ("天地",), ("地人",)}
-
-
-def test_absolute_scores_are_compared_with_the_threshold() -> None:
-    """By absolute score, a probability of .78 passes the first slot and fails the second."""
-
-    def score(text: str, candidates: Sequence[str]) -> list[float]:
-        return [
-            math.log(0.78) if word in "天山" else math.log(0.8) if word == "水" else -50.0
-            for word in candidates
-        ]
-
-    pairs = fill_by_model(paradigm(), WORDS, score, seed=0, mlm_score="absolute")
-    assert [p.words for p in pairs] == [("天", "水")]
 
 
 def by_context(text: str, candidates: Sequence[str]) -> list[float]:

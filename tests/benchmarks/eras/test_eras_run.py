@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.runs import ROOT, Finished, Runner
@@ -18,26 +16,6 @@ def reply(chat):
 """
 CHARACTERS = '" ".join(sentence)'
 ONE_SPACE = 'sentence[0] + " " + sentence[1:]'
-#: A segmenter inside the worker that drops the last character of sentences with 机.
-DROPPER = """
-from pytest_llmprops import Reply, register_model
-
-
-class Dropper:
-    identity, pinned, max_batch, blocking = {"backend": "dropper"}, True, 64, True
-
-    def segment(self, requests):
-        return [Reply(value=list(r.text[:-1] if "机" in r.text else r.text)) for r in requests]
-
-    def deviations(self):
-        return ()
-
-    def close(self):
-        pass
-
-
-register_model("dropper", lambda spec, options: Dropper(), kinds=("segment",), in_worker=True)
-"""
 
 
 def cutting(run: Runner, cut: str, *options: str) -> Finished:
@@ -114,17 +92,3 @@ def test_cases_can_be_paradigms(run: Runner) -> None:
     assert 0 < len(cases) < len(wrong)
     assert f"{len(cases)} failed" in done.output
     assert f"{39 - len(cases)} passed" in done.output
-
-
-def test_a_segmenter_that_drops_characters(run: Runner) -> None:
-    """Pairs whose characters were dropped are errors that say so, not wrong answers; the others are judged."""
-    run.write("conftest.py", DROPPER)
-    run.write("test_eras.py", Path(ERAS).read_text(encoding="utf-8"))
-    done = run("--model", "dropper", "--llm-limit", "1", "-n", "2", "-q")
-    errors = [v for v in done.verdicts.values() if v["status"] == "error"]
-    assert errors
-    assert all("dropped '。' at character" in v["reason"] for v in errors)
-    assert {v["status"] for v in done.verdicts.values()} == {"error", "wrong"}
-    [row] = done.run["summary"]
-    assert row["errors"] == len(errors)
-    assert row["items"] == 39

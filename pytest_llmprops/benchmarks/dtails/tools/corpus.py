@@ -33,8 +33,8 @@ LONGEST = 2_000
 PART = 1_000
 _FORMAT = 2
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]+")
-#: Called with (step, pairs done, all pairs).
-Progress = Callable[[str, int, int], None]
+#: Called with the number of pairs done and of all pairs.
+Progress = Callable[[int, int], None]
 
 
 class Pair(NamedTuple):
@@ -183,9 +183,9 @@ class Parts:
                 analysed = zip(part, source, target, links, strict=True)
                 with replacing(self._path(start)) as draft, _gzip(draft, "wt") as file:
                     file.writelines(json.dumps(each, ensure_ascii=False) + "\n" for each in analysed)
-            progress("words and alignment", start + len(part), self.size)
+            progress(start + len(part), self.size)
 
-    def read(self, step: str, progress: Progress) -> Iterator[Analysed]:
+    def read(self) -> Iterator[Analysed]:
         """Yield every pair, in order. :raises DataError: A part is damaged."""
         for start in range(0, self.size, PART):
             path = self._path(start)
@@ -197,7 +197,6 @@ class Parts:
                         yield Analysed(Pair(*pair), sides[0], sides[1], [(i, j) for i, j in links])
             except (OSError, EOFError, zlib.error, ValueError, TypeError) as error:
                 raise DataError(f"{path}: damaged ({error}); delete it and run again") from None
-            progress(step, min(start + PART, self.size), self.size)
 
     def _path(self, start: int) -> Path:
         return self._folder / f"{start // PART:05}-{self._mark}.jsonl.gz"

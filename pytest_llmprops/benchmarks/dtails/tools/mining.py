@@ -152,7 +152,7 @@ def extract(
     *,
     senses: GlossSenses | None = None,
     notes: Sequence[str] = (),
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> tuple[list[Path], dict[str, Any]]:
     """Extract concepts and write them below ``out``; return the files, and the language's part of ``SOURCE.json``.
 
@@ -161,12 +161,10 @@ def extract(
     :raises DataError: A part is damaged.
     """
     parts.analyse(progress)
-    counts = _count(parts, settings, progress)
+    counts = _count(parts, settings)
     concepts = find_concepts(counts, settings.min_count, settings.min_entropy)
     several = sum(sum(n >= settings.min_count for n in linked.values()) > 1 for linked in counts.values())
-    mined = [
-        m for m in _collect(parts, concepts, settings, senses, progress) if m.keep_main_sense(settings.forms)
-    ]
+    mined = [m for m in _collect(parts, concepts, settings, senses) if m.keep_main_sense(settings.forms)]
     numbers = {"words": len(counts), "several": several, "entropy": len(concepts), "one_sense": len(mined)}
     if not mined:
         raise UsageError(
@@ -184,32 +182,28 @@ def extract(
         ],
         "notes": list(notes),
     }
-    return _write(out, language, parts, mined, select(mined, settings, language), facts, progress)
+    return _write(out, language, parts, mined, select(mined, settings, language), facts)
 
 
-def _count(parts: Parts, settings: Settings, progress: Progress) -> dict[Lexeme, Counter[str]]:
+def _count(parts: Parts, settings: Settings) -> dict[Lexeme, Counter[str]]:
     """Return the number of links of each lexeme to each target lemma. :raises UsageError: No link counts."""
     counts: dict[Lexeme, Counter[str]] = {}
     links = 0
-    for pair in parts.read("counting translations", progress):
+    for pair in parts.read():
         links += len(pair.links)
         for lexeme, _, j in counted_links(pair.source, pair.target, pair.links, settings.tags):
             counts.setdefault(lexeme, Counter())[key(pair.target[j])] += 1
     if not counts:
         raise UsageError(
             f"no words to count: {links:,} links in {parts.size:,} pairs, none of a source word with the tag"
-            f" {', '.join(settings.tags)}; check the corpus, the parsers and --pos"
+            f" {', '.join(settings.tags)}; check the corpus, the parsers and --set tags"
         )
     # Sorted, so that the result does not depend on the order of the corpus.
     return {lexeme: counts[lexeme] for lexeme in sorted(counts)}
 
 
 def _collect(
-    parts: Parts,
-    concepts: Sequence[Concept],
-    settings: Settings,
-    senses: GlossSenses | None,
-    progress: Progress,
+    parts: Parts, concepts: Sequence[Concept], settings: Settings, senses: GlossSenses | None
 ) -> Iterable[Mined]:
     """Return the concepts with their rows.
 
@@ -225,7 +219,7 @@ def _collect(
             item.rows.append(row._replace(sense=number))
         waiting.clear()
 
-    for pair in parts.read("collecting concepts", progress) if mined else ():
+    for pair in parts.read() if mined else ():
         variations: dict[Lexeme, dict[str, tuple[Place, Mined, Row]]] = {}
         sentence = hash(sentence_key(pair.pair.source))
         for lexeme, i, j in counted_links(pair.source, pair.target, pair.links, settings.tags):
@@ -284,7 +278,6 @@ def _write(
     mined: Sequence[Mined],
     test: Sequence[tuple[Mined, Sequence[Row]]],
     facts: dict[str, Any],
-    progress: Progress,
 ) -> tuple[list[Path], dict[str, Any]]:
     root = out / "dtails"
     folder = root / f"en-{language}"
@@ -315,7 +308,7 @@ def _write(
     with replacing(train_path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for pair in parts.read("writing", progress):
+        for pair in parts.read():
             for number, row in by_line.get(pair.pair.line, ()):
                 item = mined[number]
                 # The authors write a list as a Python literal with escapes.
