@@ -128,9 +128,6 @@ class CaseHooks:
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
             output[MESSAGES] = text(self._session.summary())
-        elif "hypothesis" not in sys.modules:
-            # The summary of its plugin would import it.
-            session.config.pluginmanager.unregister(name="hypothesispytest")
 
 
 def start(config: pytest.Config) -> LLMSession:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -191,6 +192,7 @@ class LLMSession:
             self.evaluation.in_process_use(),
             self.refused,
             self.evaluation.ended,
+            "hypothesis" in sys.modules,
         )
 
     @property

@@ -266,6 +266,10 @@ class Controller:
     def _complete(self, session: pytest.Session, exitstatus: int) -> None:
         """Finish the record, and set the exit status."""
         self.terminal.clear_progress()
+        uses_hypothesis = self.lost_worker or any(summary.uses_hypothesis for summary in self.summaries)
+        if not uses_hypothesis and "hypothesis" not in sys.modules:
+            # The summary of its plugin would import it.
+            self.config.pluginmanager.unregister(name="hypothesispytest")
         self._refused = next((s.refused for s in self.summaries if s.refused), None)
         if self._refused:
             # Like a run without workers: one line, and no record.
