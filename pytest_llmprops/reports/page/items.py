@@ -302,14 +302,12 @@ def _index(
 
     firsts = [rows[0][1] for rows in groups]
     records = [record for rows in groups for _, record in rows]
-    columns: dict[str, Any] = {
+    items = {name: [number(name, first) for first in firsts] for name in ("benchmark", "language", "source")}
+    return {
         "items": {
             "id": [visible(first.id) for first in firsts],
             "rows": [len(rows) for rows in groups],
-            **{
-                name: [number(name, first) for first in firsts]
-                for name in ("benchmark", "language", "source")
-            },
+            **items,
         },
         "rows": {
             "series": [s.index for rows in groups for s, _ in rows],
@@ -317,9 +315,6 @@ def _index(
             "status": [ORDER.index(record.status) for record in records],
             "sample": [r.sample for r in records] if any(r.sample for r in records) else [],
         },
-    }
-    return {
-        **columns,
         **{name: [visible(text) for text in known] for name, known in numbers.items()},
         "series": [s.label for s in series],
         "runs": [s.run.run_id for s in series],
