@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.records.files import plain, run_metadata
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.records.rows import SummaryRow
 from pytest_llmprops.reports.allure import run as allure_run
@@ -111,17 +111,6 @@ def test_other_benchmarks_have_no_cluster_accuracy() -> None:
     assert row.cluster_accuracy is None
     assert row.estimate is not None
     assert row.estimate[0] == pytest.approx(92 / 215)
-
-
-def test_facts_name_the_weighting() -> None:
-    """``run.json`` says how a benchmark is averaged; another value is an error."""
-    facts = BenchmarkMetadata("ERAS", "pairs", weighting="cluster")
-    assert run_metadata({"benchmarks": {"eras": plain(facts)}}, "run").benchmarks["eras"] == facts
-    older = {name: value for name, value in plain(facts).items() if name != "weighting"}
-    assert run_metadata({"benchmarks": {"eras": older}}, "run").benchmarks["eras"].weighting == "item"
-    run_json = {"benchmarks": {"eras": {**plain(facts), "weighting": "pair"}}}
-    with pytest.raises(ValueError, match=r"'benchmarks\.eras\.weighting' that is not one of item, cluster"):
-        run_metadata(run_json, "run")
 
 
 def accuracy_check(result: GateResult) -> Any:
