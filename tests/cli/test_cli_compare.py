@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker.request_log import RequestLog
-from pytest_llmprops.reports.compare import escaped
 from tests.support.commands import one_error, output
 from tests.support.recorded import verdict, verdicts, write_run
 
@@ -165,18 +163,11 @@ def test_hostile_replies_stay_text(capsys: Capture) -> None:
         printed = compared(capsys, "a", "b", *words, "--markdown", "c.md")
         text = Path("c.md").read_text(encoding="utf-8")
         assert all(line.isprintable() for line in [*printed.splitlines(), *text.splitlines()])
+        unescaped = re.sub(r"\\.", "", text)
         for bad in ("<script", "`x`", "**b**", "](", "://", "www.", "@me", "#1 "):
-            assert bad not in text
+            assert bad not in unescaped
     [cells] = [x for x in text.splitlines() if x.startswith("| sums/x")]
-    assert cells.count("|") == 5
-
-
-def test_escaped_text_reads_as_the_original() -> None:
-    """An HTML parser reads the original text back, and the characters of Markdown are escaped."""
-    text = "a < b & c > d | `e` _f_ *g* [h](i) # j ~k~ \\| \"l\" 'm' 100% 猫 தமிழ் عربي"
-    assert unescape(escaped(text)) == text
-    assert escaped("one\ntwo\r\nthree") == "one<br>two<br>three"
-    assert not set(escaped("".join(map(chr, range(33, 127))))) & set("<>|`*_[]~\\@!{}$^")
+    assert cells.replace("\\|", "").count("|") == 5
 
 
 def test_json_has_every_flipped_item(capsys: Capture) -> None:

@@ -104,9 +104,9 @@ def test_show_prints_the_summary_of_the_run(run: Runner, capsys: Capture) -> Non
     assert "\n".join(filter(None, summary)) in "\n".join(filter(None, lines))
     assert lines[0] == "run-1 (complete)"
     text = "\n".join(lines)
-    assert "protocol of sums: quick, seed 0" in text
-    assert "versions: python 3" in text
-    assert "command: pytest -p no:cacheprovider" in text
+    assert "Protocol of sums: name quick, seed 0" in text
+    assert "Versions: python 3" in text
+    assert "Command: pytest -p no:cacheprovider" in text
 
 
 def test_show_names_what_affected_the_run(capsys: Capture) -> None:
@@ -123,11 +123,11 @@ def test_show_names_what_affected_the_run(capsys: Capture) -> None:
     )
     text = "\n".join(lines_of(capsys, "show", "r"))
     for expected in (
-        "deviation of old: no temperature",
-        "git: abc123 with uncommitted changes",
-        "data of builtin:sums: a.csv 01234567",
-        "gate: PASS: 1 rule met",
-        "promoted from elsewhere",
+        "Deviations of old: no temperature",
+        "Commit: commit abc123, dirty yes",
+        "Data of builtin:sums: a.csv 0123456789ab",
+        "Gate: PASS: 1 rule met",
+        "Promoted from: elsewhere at 2026-01-01",
     ):
         assert expected in text
 

@@ -36,6 +36,7 @@ from fixtures.apis import (
     thinking,
 )
 from pytest_llmprops.cli.run import project_files
+from pytest_llmprops.runs.replies import read_requests
 from tests.support.runs import ROOT, Finished, Runner
 
 #: the benchmark of `init`, and two items of each suite that every way of asking is among
@@ -250,6 +251,46 @@ def started(*command: str, ready: str, **variables: str) -> Iterator[str]:
             process.wait(30)
 
 
+def installed(server: str, path: str) -> str:
+    """Return the path of a program in an environment that ``make`` installs; skip the test without it."""
+    program = ROOT / f".venv-{server}" / path
+    if not program.exists():
+        pytest.skip(f"needs {server}: make {server}")
+    return str(program)
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "key"),
+    [
+        ("openai:m", "/v1", "OPENAI_API_KEY"),
+        ("openai:m?api=responses", "/v1", "OPENAI_API_KEY"),
+        ("anthropic:m", "", "ANTHROPIC_API_KEY"),
+        ("litellm:gemini/m", "/v1beta", "GEMINI_API_KEY"),
+    ],
+)
+def test_verdicts_behind_aimock(
+    run: Runner, plain_run: Finished, expected: dict[bool, dict[str, str]], spec: str, path: str, key: str
+) -> None:
+    """A server that imitates the APIs of OpenAI, Anthropic and Gemini (github.com/CopilotKit/aimock)."""
+    program = installed("aimock", "node_modules/.bin/llmock")
+    if spec.startswith("litellm:") and importlib.util.find_spec("litellm") is None:
+        pytest.skip("needs the extra 'litellm'")
+    calls = list(read_requests(plain_run.folder).each())
+    replies = {call.request["messages"][-1][1]: call.reply.text for call in calls}
+    # It takes the first fixture whose text is in the last message of the user.
+    fixtures = [
+        {"match": {"userMessage": prompt}, "response": {"content": reply}}
+        for prompt, reply in sorted(replies.items(), key=lambda pair: -len(pair[0]))
+    ]
+    file = run.write("aimock.json", json.dumps({"fixtures": fixtures}))
+    write_benchmark(run)
+    command = (program, "--port", "PORT", "--fixtures", str(file), "--log-level", "silent")
+    with started(*command, ready="/health") as url:
+        done = measured(run, "--model", spec, "--llm-base-url", url + path, env={key: KEY})
+    assert (done.folder / "run.json").exists(), done.output
+    assert statuses(done) == expected[False], done.output
+
+
 #: the models of LiteLLM's proxy: the API behind it, its provider, and whether it returns log probabilities
 BEHIND_PROXY = {
     "plain": (plain(True), "openai", True),
@@ -261,9 +302,7 @@ BEHIND_PROXY = {
 
 def test_verdicts_behind_litellms_proxy(run: Runner, expected: dict[bool, dict[str, str]]) -> None:
     """The proxy changes requests and answers, and wraps the errors of the APIs behind it."""
-    program = ROOT / ".venv-litellm-proxy" / "bin" / "litellm"
-    if not program.exists():
-        pytest.skip("needs litellm-proxy: make litellm-proxy")
+    program = installed("litellm-proxy", "bin/litellm")
     write_benchmark(run)
     with ExitStack() as stack:
         listed = []
@@ -273,7 +312,7 @@ def test_verdicts_behind_litellms_proxy(run: Runner, expected: dict[bool, dict[s
             listed.append({"model_name": name, "litellm_params": behind})
         # JSON is YAML.
         config = run.write("proxy.yaml", json.dumps({"model_list": listed}))
-        command = (str(program), "--config", str(config), "--host", "127.0.0.1", "--port", "PORT")
+        command = (program, "--config", str(config), "--host", "127.0.0.1", "--port", "PORT")
         proxy = stack.enter_context(
             started(*command, ready="/health/liveliness", LITELLM_LOCAL_MODEL_COST_MAP="True")
         )

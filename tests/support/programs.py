@@ -62,7 +62,6 @@ ESPEAK = Program(("espeak-ng",), "espeak-ng")
 GCC = Program(("cc", "gcc"), "gcc")
 #: stands in for the filter of gh
 JQ = Program(("jq",), "jq")
-#: a proxy in front of an API
 #: installs Allure
 NPM = Program(("npm",), "npm")
 #: tests start a server of their own with its programs, which are in the folder of this one

@@ -42,13 +42,12 @@ def indel_ratio(first: str, second: str) -> float:
     return Indel.similarity(first, second) / total if total else 1.0
 
 
-def occurs(form: str, text: str, *, whole: bool = False) -> bool:
-    """Return True if ``form`` occurs in ``text`` (both folded).
+def occurs(form: str, text: str) -> bool:
+    """Return True if ``form`` occurs in ``text`` (both folded) and neither begins nor ends inside a longer word.
 
-    :param whole: Count an occurrence only if it does not begin or end inside a longer word. In scripts without
-        spaces, every occurrence counts.
+    In scripts without spaces, every occurrence counts.
     """
-    return any(not whole or is_whole(text, start, start + len(form)) for start in starts(form, text))
+    return any(is_whole(text, start, start + len(form)) for start in starts(form, text))
 
 
 def starts(form: str, text: str) -> Iterator[int]:

@@ -148,7 +148,7 @@ class LocalBroker:
         elif trial is not None:
             # Its call is counted already.
             pass
-        elif not self._known.has_store:
+        elif self._known.store is None:
             self.counters.joined += 1
         else:
             self.counters.cache_hits += 1

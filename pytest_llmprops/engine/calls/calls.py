@@ -211,14 +211,7 @@ class Calls:
         """Return what paces the calls to ``model``; models that differ only in their labels share it."""
         identity = canonical_identity(model.identity)
         if identity not in self._limiters:
-            self._limiters[identity] = Limiter(
-                label,
-                concurrency=self._config.calls.concurrency,
-                timeout=self._config.calls.timeout,
-                rpm=self._config.rpm,
-                stop=self.stop,
-                has_worked=label in self._config.proven,
-            )
+            self._limiters[identity] = Limiter(label, self._config, self.stop)
         return self._limiters[identity]
 
     def waits_for(self) -> str:

@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis.strategies import SearchStrategy
 
@@ -95,9 +94,7 @@ class Searched:
             ORACLE.search(case.item, case.context, asking, case.protocol, measured, "linearity")
         )
         assert not isinstance(found, str)
-        return made(
-            Search(case, "linearity", found, asking, asyncio.run, lambda _: None, pytest.fail), replacements
-        )
+        return made(Search(case, "linearity", found, asking, asyncio.run), replacements)
 
     @property
     def is_found(self) -> bool:
@@ -192,7 +189,7 @@ def searched_pair(
     async def nobody(label: str, role: str, request: Request) -> Reply:
         raise AssertionError
 
-    search = Search(case, name, found, Asking(case, nobody), asyncio.run, lambda _: None, pytest.fail)
+    search = Search(case, name, found, Asking(case, nobody), asyncio.run)
     return made(search, choices), asked
 
 
