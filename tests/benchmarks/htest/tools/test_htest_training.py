@@ -6,7 +6,7 @@ import csv
 import importlib.util
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +40,8 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_chat_model(tmp_path_factory.mktemp("chat") / "tiny", positions=4096)
 
 
-def settings_of(**more: Any) -> Settings:
-    """Return the settings of a training of a few seconds, after which a small model writes labels."""
-    values: dict[str, Any] = {
-        **asdict(training.DEFAULTS),
-        "learning_rate": 2e-2,
-        "epochs": 15.0,
-        "threads": 1,
-        "batch": 4,
-    }
-    return Settings(**(values | more))
+#: a training of a few seconds, after which a small model writes labels
+QUICK = replace(training.DEFAULTS, learning_rate=2e-2, epochs=15.0, threads=1, batch=4)
 
 
 @needs_peft
@@ -80,7 +72,7 @@ def test_a_trained_model_writes_labels(chat: Path, tmp_path: Path, monkeypatch: 
     options = FineTuning(f"hf:{chat}", items=16, rank=4)
 
     def train(folder: Path, say: Callable[[str], object]) -> bytes:
-        train_task(options, "uppercase", settings_of(), folder, say=say)
+        train_task(options, "uppercase", QUICK, folder, say=say)
         return (folder / "adapter_model.safetensors").read_bytes()
 
     whole, parts, said = resumed(train, tmp_path, 1)
