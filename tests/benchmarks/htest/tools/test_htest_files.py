@@ -89,19 +89,17 @@ def test_a_fresh_set_has_no_builtin_item(tmp_path: Path) -> None:
         assert not two & (one | builtin), task
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
+def test_invalid_request_writes_nothing(tmp_path: Path) -> None:
+    """A bad n or task is a one-line error for sets and training files, and no file is written."""
+    requests: tuple[tuple[dict[str, Any], str], ...] = (
         ({"n": 3}, "even number"),
         ({"n": 9000, "tasks": ["end_ly", "rhyme"]}, "htest/rhyme: .* smaller n"),
         ({"n": 4, "tasks": ["rime"]}, "unknown H-TEST task 'rime'"),
-    ],
-)
-def test_invalid_request_writes_nothing(options: dict[str, Any], says: str, tmp_path: Path) -> None:
-    """A bad n or task is a one-line error for sets and training files, and no file is written."""
-    with pytest.raises(ValueError, match=says) as error:
-        generate_set(tmp_path / "out", seed=1, **options)
-    assert "\n" not in str(error.value)
+    )
+    for options, says in requests:
+        with pytest.raises(ValueError, match=says) as error:
+            generate_set(tmp_path / "out", seed=1, **options)
+        assert "\n" not in str(error.value)
     with pytest.raises(UsageError, match="even number"):
         export_train(tmp_path / "out", seed=1, n=3)
     assert not (tmp_path / "out").exists()
