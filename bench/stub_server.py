@@ -13,10 +13,9 @@ It shares the cores with the program that it measures, so it is a plain asyncio 
 The model's name chooses a scenario: ``reasoner…`` (refuses temperature and max_tokens, uses hidden tokens), ``missing``
 (404 model_not_found), ``quota``, ``too-long``, ``filtered`` (Azure's 400), ``filtered-reply``, ``refusing``,
 ``finish-REASON`` (any finish reason), ``html``, ``not-json``, ``status-503`` (any status), ``limited-seconds``,
-``limited-date``, ``limited-ms`` (429 at the first attempt, with three forms of Retry-After),
-``no-max-completion-tokens``, ``no-stop`` (refuse these parameters), ``hang`` (no
-answer). For several choices in one answer (``n``): ``no-n`` refuses ``n`` by name, ``no-n-unsaid`` refuses it without a
-reason, ``one-of-n`` returns one choice, ``few-of-n`` every other one, ``filtered-second`` withholds the second one.
+``limited-date``, ``limited-ms`` (429 at the first attempt, with three forms of Retry-After), ``hang`` (no answer). For
+several choices in one answer (``n``): ``no-n`` refuses ``n`` by name, ``no-n-unsaid`` refuses it without a reason,
+``one-of-n`` returns one choice, ``few-of-n`` every other one, ``filtered-second`` withholds the second one.
 The key ``wrong`` gets a 401, ``forbidden`` a 403.
 """
 
@@ -367,10 +366,6 @@ def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
                 "Unsupported parameter: 'max_tokens' is not supported with this model."
                 " Use 'max_completion_tokens' instead.",
             )
-    if model == "no-max-completion-tokens" and "max_completion_tokens" in data:
-        return _error(400, "Unrecognized request argument supplied: max_completion_tokens", None)
-    if model == "no-stop" and "stop" in data:
-        return _unsupported("stop", "Unsupported parameter: 'stop' is not supported with this model.")
     if model.startswith("no-n") and (data.get("n") or 1) > 1:
         why = "'n' : number must be at most 1" if model == "no-n" else "The request cannot be served."
         return _error(400, why, "invalid_request_error")

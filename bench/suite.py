@@ -28,20 +28,16 @@ class Bench:
         self._count += 1
         return self.folder / f"{name}-{self._count}"
 
-    def suite(
-        self, stub: RunningStub, *args: str, store: Path | None = None, run: Path | None = None
-    ) -> Measured:
+    def suite(self, stub: RunningStub, *args: str, store: Path | None = None) -> Measured:
         """Run ``pytest suites/test_htest.py`` against ``stub``."""
-        return measure(self.command(stub, *args, store=store, run=run), cwd=ROOT, env=self.env)
+        return measure(self.command(stub, *args, store=store), cwd=ROOT, env=self.env)
 
-    def command(
-        self, stub: RunningStub, *args: str, store: Path | None = None, run: Path | None = None
-    ) -> list[str]:
+    def command(self, stub: RunningStub, *args: str, store: Path | None = None) -> list[str]:
         """Return the command of :meth:`suite`."""
         return [
             sys.executable, "-m", "pytest", "suites/test_htest.py", *PLAIN, "-q", "-p", "no:cacheprovider",
             "--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "64",
-            "--llm-store", str(store or self.fresh("store")), "--llm-run", str(run or self.fresh("run")),
+            "--llm-store", str(store or self.fresh("store")), "--llm-run", str(self.fresh("run")),
             *(args if "-k" in args else (*THOUSAND, *args)),
         ]  # fmt: skip
 

@@ -10,7 +10,6 @@ import base64
 import html
 import importlib.util
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -48,20 +47,11 @@ if TYPE_CHECKING:
 _INTERVAL = 0.1
 #: the number of Ctrl-C after which a run is killed; until then it completes its record
 _MOST_INTERRUPTS = 3
+#: the plugin that writes why a run ended
+_ENDING = "pytest_llmprops.plugin.ending"
 #: exit statuses of pytest: wrong answers are failed tests
 _MEASURED = (0, 1)
 _USAGE = (4, 5)
-#: what says in the output of pytest why a run ended, best first
-_REASONS = (
-    r"^ERROR: (.+)$",
-    # its next lines are indented
-    r"^stopped: (.+(?:\n  .+)*)",
-    r"^!+ .*?llmprops: (.+?) !+$",
-    r"^INTERNALERROR> (\S*(?:Error|Exception)\b.*)$",
-    r"^E +(.+)$",
-    # not the header, which has the models and the options
-    r"^llmprops: (?!.+\(protocol )(.+)$",
-)
 
 
 class Run(reader.Run):
@@ -276,7 +266,7 @@ def measure(
     command += [] if source is None else ["-o", f"llm_source={source}"]
     command += [word for name, value in (settings or {}).items() for word in ("--llm-set", f"{name}={value}")]
     try:
-        status, output = _run([*command, *_words(options)], quiet=quiet)
+        status, reason = _run([*command, *_words(options)], quiet=quiet)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted{_left(target)}") from None
     finally:
@@ -285,8 +275,8 @@ def measure(
     if status in _MEASURED and _has_record(target):
         return read_run(target.absolute())
     if status in _USAGE:
-        raise UsageError(_reason(output))
-    raise RunStopped(f"{_reason(output)}{_left(target)}")
+        raise UsageError(reason)
+    raise RunStopped(f"{reason}{_left(target)}")
 
 
 def _words(value: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[str]:
@@ -310,16 +300,22 @@ def _new_folder(models: Sequence[str]) -> Path:
 
 
 def _run(command: Sequence[str], *, quiet: bool) -> tuple[int, str]:
-    """Run pytest and print its output as it comes; return its exit status and its output.
+    """Run pytest and print its output as it comes; return its exit status, and why it ended if that is no success.
 
     :raises KeyboardInterrupt: after Ctrl-C, when the run has ended.
     """
     # A process cannot inherit the output of a notebook, which is not a file. Reading a pipe would not end while another
     # process that the run started, such as a server, has it open.
-    environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8:replace"}
     presses = 0
     with tempfile.TemporaryDirectory(prefix="llmprops-", ignore_cleanup_errors=True) as name:
-        path = Path(name) / "output"
+        path, ending = Path(name) / "output", Path(name) / "ending"
+        plugins = ",".join(filter(None, (os.environ.get("PYTEST_PLUGINS"), _ENDING)))
+        environment = os.environ | {
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONIOENCODING": "utf-8:replace",
+            "PYTEST_PLUGINS": plugins,
+            "LLMPROPS_ENDING": str(ending),
+        }
         with (
             open(path, "ab") as written,
             open(path, encoding="utf-8", errors="replace", newline="") as output,
@@ -349,10 +345,11 @@ def _run(command: Sequence[str], *, quiet: bool) -> tuple[int, str]:
                 if process.poll() is None:
                     _signal(process, "SIGTERM")
                     process.wait()
-        text = path.read_text(encoding="utf-8", errors="replace")
+        reason = ending.read_text(encoding="utf-8") if ending.exists() else ""
     if presses:
         raise KeyboardInterrupt
-    return process.returncode, text
+    shown = one_line(reason) or f"nothing was measured: pytest ended with status {process.returncode}"
+    return process.returncode, terminal_line(shown)
 
 
 def _print_new(output: IO[str], quiet: bool) -> None:
@@ -366,16 +363,6 @@ def _signal(process: subprocess.Popen[bytes], name: str) -> None:
     """Send a signal to pytest and its workers."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.Signals[name])
-
-
-def _reason(output: str) -> str:
-    """Return the line of pytest's output that says why it ended."""
-    for pattern in _REASONS:
-        lines: list[str] = re.findall(pattern, output, re.MULTILINE)
-        if lines:
-            return terminal_line(one_line(lines[-1]))
-    last = output.strip().rpartition("\n")[2].strip("= ")
-    return terminal_line(f"nothing was measured: {last or 'pytest printed nothing'}")
 
 
 def _has_record(folder: Path) -> bool:

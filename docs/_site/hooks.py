@@ -76,7 +76,7 @@ def _options() -> Iterator[str]:
     """Yield the list of all options, and of the settings that are only ini keys."""
     for option in OPTIONS:
         name = option.names[0]
-        shown = name if option.flag else f"{name} {option.metavar}"
+        shown = name if option.is_flag else f"{name} {option.metavar}"
         if option.is_ini_only:
             shown = f"{option.dest} = {option.metavar}"
         yield f"- `{shown}`: {option.help}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.engine.evaluation.evaluator import Case
 from pytest_llmprops.engine.evaluation.planning import plan
-from pytest_llmprops.models.api.prices import price, read_table, renewed_table, shipped_names, shipped_origin
+from pytest_llmprops.models.api.prices import SHIPPED, price, read_table, renewed_table
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import ALIASES, backend_names, find_backend, parse_spec
 
@@ -126,11 +127,11 @@ def _calls(cases: list[Case]) -> int:
 def _prices() -> int:
     """Print the prices that apply: those of ``LLMPROPS_PRICES``, and of the tables."""
     file = os.environ.get("LLMPROPS_PRICES")
-    own = read_table(Path(file)).prices if file else ()
+    own = read_table(Path(file)) if file else ()
     rows: list[tuple[str, ...]] = [
         ("model", "USD per million input tokens", "cached input tokens", "output tokens", "prices")
     ]
-    for name in dict.fromkeys([*own, *shipped_names()]):
+    for name in dict.fromkeys([*own, *read_table(SHIPPED)]):
         known = price(name, {}, file)
         if known is not None:
             sent, received, cached, _ = known.usd_per_million
@@ -144,9 +145,8 @@ def _prices() -> int:
                 )
             )
     print_table(rows)
-    print(
-        f"The table of this package is from {shipped_origin()}. The table of an installed litellm is used first."
-    )
+    origin = json.loads(SHIPPED.read_text(encoding="utf-8"))["source"]
+    print(f"The table of this package is from {origin}. The table of an installed litellm is used first.")
     return 0
 
 

@@ -223,7 +223,7 @@ def add_runs(groups: Groups) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from pytest_llmprops.reports.runs_table import list_lines
+    from pytest_llmprops.reports.terminal import list_lines
     from pytest_llmprops.runs.catalog import BASELINES, list_runs
     from pytest_llmprops.runs.record import DEFAULT_ROOT
 
@@ -236,7 +236,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from pytest_llmprops.reports.runs_table import show_lines
+    from pytest_llmprops.reports.terminal import show_lines
 
     run = recorded(options.run)
     if options.json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from pytest_llmprops.core.benchmark import Benchmark
@@ -63,25 +63,18 @@ class BenchmarkMetadata:
     @classmethod
     def of(cls, benchmark: type[Benchmark], *, data: Iterable[str] = ()) -> BenchmarkMetadata:
         """Return the facts of a benchmark class."""
-        return cls(
-            title=title_of(benchmark),
-            noun=benchmark.noun or benchmark.name,
-            verb=benchmark.verb,
-            about=benchmark.about,
-            task_about=dict(benchmark.task_about),
-            controls=tuple(sorted(benchmark.controls)),
-            side_tasks=tuple(sorted(benchmark.side_tasks)),
-            chance=dict(benchmark.chance),
-            printed_task=benchmark.printed_task,
-            accuracy_targets=dict(benchmark.accuracy_targets),
-            unranked=dict(benchmark.unranked),
-            weighting=benchmark.weighting,
-            presentation=tuple(sorted(benchmark.presentation)),
-            metric_directions=dict(benchmark.metric_directions),
-            bounded_metrics=dict(benchmark.bounded_metrics),
-            tasks_by_answer=tuple(sorted(benchmark.tasks_by_answer)),
-            data=tuple(data),
-        )
+        own: dict[str, Any] = {
+            "title": title_of(benchmark),
+            "noun": benchmark.noun or benchmark.name,
+            "data": tuple(data),
+        }
+        values = {f.name: getattr(benchmark, f.name) for f in fields(cls) if f.name not in own}
+        for name, value in values.items():
+            if isinstance(value, Mapping):
+                values[name] = dict(value)
+            elif not isinstance(value, str):
+                values[name] = tuple(sorted(value))
+        return cls(**own, **values)
 
     @classmethod
     def unknown(cls, name: str) -> BenchmarkMetadata:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from pytest_llmprops.data.whole_files import write_text
 BOM = "\ufeff"
 DELIMITERS = (",", ";", "\t")
 #: the start of a formula in Excel, LibreOffice or Google Sheets, including full-width forms
-_FORMULA = re.compile("'*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+_FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,10 @@ class SheetRecord:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The content of a sheet's file.
-
-    :param preamble: a first line ``sep=;``, which Excel understands, or "".
-    """
+    """The content of a sheet's file."""
 
     columns: tuple[str, ...]
     records: tuple[SheetRecord, ...]
-    delimiter: str = ","
-    preamble: str = ""
 
 
 def escaped(text: str) -> str:
@@ -57,15 +52,16 @@ def unescaped(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell, 1) else cell
 
 
-def sheet_text(table: Table) -> str:
-    """Return the text of a sheet's file, with escaped cells."""
+def sheet_text(columns: Sequence[str], rows: Iterable[Mapping[str, str]], delimiter: str = ",") -> str:
+    """Return the text of a sheet's file, with escaped cells.
+
+    :param rows: the cells of each row by column; others are empty.
+    """
     buffer = io.StringIO()
-    if table.preamble:
-        buffer.write(f"{table.preamble}\r\n")
-    writer = csv.writer(buffer, delimiter=table.delimiter, lineterminator="\r\n")
-    writer.writerow(table.columns)
-    for record in table.records:
-        writer.writerow([escaped(record.cells.get(column, "")) for column in table.columns])
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([escaped(row.get(column, "")) for column in columns])
     return BOM + buffer.getvalue()
 
 
@@ -81,15 +77,16 @@ def read_table(path: Path, key: str) -> Table:
     except DataError as error:
         text = str(error)
         raise DataError(f"{text}, in a spreadsheet as 'CSV UTF-8'" if "not UTF-8" in text else text) from None
-    preamble = ""
+    before = 0
     if text[:4].casefold() == "sep=":
-        preamble, text = re.split("\r\n|\n|\r", text + "\n", maxsplit=1)
+        # Excel understands such a first line, and writes it.
+        before, (_, text) = 1, re.split("\r\n|\n|\r", text + "\n", maxsplit=1)
     start = re.match("[^\r\n]*", text)
     head = start[0] if start else ""
     delimiter = next((mark for mark in DELIMITERS if key in _split(head, mark)), "")
     if not delimiter:
         raise DataError(f"{path}: line 1: no column '{key}'; keep the header, save as CSV UTF-8")
-    return _table(path, text, delimiter, preamble)
+    return _table(path, text, delimiter, before)
 
 
 def numbered_lines(
@@ -128,9 +125,8 @@ def text_of(path: Path, fix: str) -> str:
         raise DataError(f"{path}: {error.strerror or error}; {fix}") from None
 
 
-def _table(path: Path, text: str, delimiter: str, preamble: str) -> Table:
+def _table(path: Path, text: str, delimiter: str, before: int) -> Table:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    before = 1 if preamble else 0
     columns: list[str] = []
     records = []
     start = 1 + before
@@ -154,7 +150,7 @@ def _table(path: Path, text: str, delimiter: str, preamble: str) -> Table:
                 records.append(SheetRecord(here, dict(zip(columns, map(unescaped, filled), strict=True))))
     except csv.Error as error:
         raise DataError(f"{path}: line {start}: {error}; correct the quoting") from None
-    return Table(tuple(columns), tuple(records), delimiter, preamble)
+    return Table(tuple(columns), tuple(records))
 
 
 def _split(line: str, delimiter: str) -> list[str]:

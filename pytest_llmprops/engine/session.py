@@ -25,8 +25,6 @@ from pytest_llmprops.models.spec import ModelSpec
 
 # Requests to one model outside pytest, for commands: with the reply store, limits and retries.
 
-_SUBJECT = "subject"
-
 
 class OneModel:
     """An :class:`~pytest_llmprops.core.benchmark.Ask` for one model, inside ``async with``.
@@ -65,7 +63,7 @@ class OneModel:
         if self._broker is not None:
             await self._broker.close()
 
-    async def __call__(self, request: Request, role: str = _SUBJECT) -> Reply:
+    async def __call__(self, request: Request, role: str = "subject") -> Reply:
         """Return the model's reply.
 
         :raises BackendError: if the call fails.

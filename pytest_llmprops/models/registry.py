@@ -320,13 +320,13 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
         )
     if suggestion := suggested(name):
         raise UsageError(f"--model {text}: unknown model; write {suggestion}")
-    from pytest_llmprops.models.api.prices import shipped_names
+    from pytest_llmprops.models.api.prices import SHIPPED, read_table
 
     raise UsageError(
         f"--model {text}: unknown model; write openai:{name} with --llm-base-url URL for an"
         f" OpenAI-compatible server, litellm:PROVIDER/{name}, hf:{name}, llamacpp:FILE.gguf,"
         f" or one of {', '.join(backend_names())}; 'llmprops list models' lists what each needs"
-        + did_you_mean(name, (*backend_names(), *shipped_names()))
+        + did_you_mean(name, (*backend_names(), *read_table(SHIPPED)))
     )
 
 

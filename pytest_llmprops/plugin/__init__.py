@@ -41,25 +41,22 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
     from pytest_llmprops.plugin.options import OPTIONS
 
     own = {"--model", *(f"--{option.name}" for option in OPTIONS if not option.is_ini_only)}
-    names = {word.partition("=")[0]: None for word in args if word.startswith("--")}
-    similar = [
-        name
-        for name in names
-        if name not in own and (name.startswith(("--l", "--m")) or f"--llm-{name[2:]}" in own)
-    ]
-    if not similar:
+    keys = {f"--{option.name}": option.dest for option in OPTIONS if option.is_ini_only}
+    names = {word.partition("=")[0]: f"--llm-{word.partition('=')[0][2:]}" for word in args}
+    if all(not name.startswith(("--l", "--m")) and longer not in own for name, longer in names.items()):
         return
     from pytest_llmprops.core.texts import did_you_mean
 
-    unknown = {word.partition("=")[0] for word in parser.parse_known_and_unknown_args(args)[1]}
-    keys = {f"--{option.name}": option.dest for option in OPTIONS if option.is_ini_only}
-    for name in filter(unknown.__contains__, similar):
+    unknown = [word.partition("=")[0] for word in parser.parse_known_and_unknown_args(args)[1]]
+    for name in filter(names.__contains__, unknown):
         if key := keys.get(name):
             raise pytest.UsageError(
                 f"{name}: is only an ini key: write {key} = VALUE in pytest.ini, or pass -o {key}=VALUE"
             )
-        longer = f"--llm-{name[2:]}"
-        if near := f"; did you mean {longer}?" if longer in own else did_you_mean(name, own):
+        near = f"; did you mean {names[name]}?" if names[name] in own else ""
+        if not near and name.startswith(("--l", "--m")):
+            near = did_you_mean(name, own)
+        if near:
             raise pytest.UsageError(f"{name}: unknown option{near}")
 
 
@@ -158,7 +155,7 @@ def verdict(request: pytest.FixtureRequest) -> Verdict | GroupVerdict:
 
     Waits for the model's replies. A failed call is an error of the case's setup.
     """
-    return _session_of(request).verdicts.wait(request.node)
+    return _session_of(request).evaluation.verdict(request.node)
 
 
 @pytest.fixture

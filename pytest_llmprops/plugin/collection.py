@@ -27,10 +27,8 @@ from pytest_llmprops.plugin.cases.markers import (
     case_name_of,
     cases_on_command_line,
     class_reference,
-    find_class,
     name_of,
     parametrize_skipped,
-    parametrize_unreadable,
     searched_by,
     unreadable_item,
     unreadable_of,
@@ -140,8 +138,8 @@ class Collection:
         self._is_worker = hasattr(config, "workerinput")
         #: node id of a function with light items -> names of its cases
         self._light: dict[str, list[str]] = {}
-        #: node ids of functions that search nothing and get no item
-        self._left_out: set[str] = set()
+        #: node ids of functions that search nothing and get no item, or whose benchmark cannot be read
+        self._left_out: dict[str, Unreadable | None] = {}
         #: benchmarks that a function of the session measures
         self._with_verdicts: set[str] = set()
         #: why functions with many cases have ordinary items; empty if they have light ones
@@ -172,14 +170,13 @@ class Collection:
             raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None
         is_search = argument_of(metafunc) == "search"
         if is_search and self._is_left_out(metafunc, marker, selection):
-            self._left_out.add(metafunc.definition.nodeid)
-            parametrize_skipped(metafunc, "search", "not-searched", "")
+            self._replace(metafunc, None)
             return
         if not is_search:
             self._with_verdicts.add(name_of(benchmark))
         if isinstance(selection, Unreadable):
             # An error of collection would end the session, also for benchmarks whose data can be read.
-            parametrize_unreadable(metafunc, selection)
+            self._replace(metafunc, selection)
             return
         if not selection.cases:
             name = selection.benchmark.name
@@ -200,6 +197,11 @@ class Collection:
         else:
             params = self._params(metafunc, selection)
             metafunc.parametrize("verdict", params, indirect=True, ids=params)
+
+    def _replace(self, metafunc: pytest.Metafunc, unreadable: Unreadable | None) -> None:
+        """Replace the function by one item that reports what is unreadable, or by none."""
+        self._left_out[metafunc.definition.nodeid] = unreadable
+        _skip(metafunc, "")
 
     def _is_left_out(
         self, metafunc: pytest.Metafunc, marker: pytest.Mark, selection: Selection | Unreadable
@@ -232,9 +234,7 @@ class Collection:
         """Note the test file of a benchmark, from which the controller loads its class."""
         name, file = name_of(benchmark), str(metafunc.definition.path)
         self._test_files.setdefault(name, file)
-        if isinstance(benchmark, str) or not self._is_worker or "<locals>" not in benchmark.__qualname__:
-            return
-        if find_class(class_reference(benchmark, file), metafunc.module) is None:
+        if self._is_worker and not isinstance(benchmark, str) and "<locals>" in benchmark.__qualname__:
             raise UsageError(
                 f"benchmark {name}: the class {benchmark.__qualname__} is made in a function, where workers cannot find"
                 " it for its metrics; define it at the top of the file, or run without workers (-n 0)"
@@ -256,10 +256,11 @@ class Collection:
             )
         return params
 
-    def replace_by_light(self, nodeid: str, items: Any) -> list[pytest.Item] | Any:
-        """Replace the one item of a function with many cases by light items; return other ``items`` unchanged."""
+    def replaced(self, nodeid: str, items: Any) -> list[pytest.Item] | Any:
+        """Replace the one item of a function that has no ordinary cases; return other ``items`` unchanged."""
         if nodeid in self._left_out:
-            return []
+            unreadable = self._left_out[nodeid]
+            return [] if unreadable is None else [unreadable_item(items[0], unreadable)]
         params = self._light.pop(nodeid, None)
         if params is None:
             return items

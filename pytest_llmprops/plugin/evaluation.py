@@ -29,7 +29,7 @@ from pytest_llmprops.engine.evaluation.evaluator import (
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.models.spec import Replicas
 from pytest_llmprops.plugin.cases.cases import HELPER, Cases
-from pytest_llmprops.plugin.cases.light_items import OUTCOME
+from pytest_llmprops.plugin.cases.light_items import OUTCOME, UNIT
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.records.messages import InProcessUse, WorkerSetup
 
@@ -118,6 +118,8 @@ class Evaluation:
         self.proven: tuple[str, ...] = ()
         #: called while a case waits; set by the controller of a run without workers
         self.on_wait: Callable[[], None] | None = None
+        #: called with the outcome of each item's first sample, except for cases of several items
+        self.on_outcome: Callable[[Outcome], None] | None = None
         #: why this process ended the run; None if it did not
         self.ended: str | None = None
         #: share of a worker -> its cases and groups in pytest's order
@@ -282,6 +284,27 @@ class Evaluation:
                 batched.append(first)
         self.engine.submit(ahead)
 
+    def verdict(self, item: pytest.Item) -> Verdict | GroupVerdict:
+        """Wait for the verdict on the item's case or group, in the item's setup, and return it.
+
+        :raises BackendError: if a call failed.
+        """
+        unit = item.stash[UNIT]
+        outcome = self.wait_for_group(unit) if isinstance(unit, CaseGroup) else self.wait(unit)
+        item.stash[OUTCOME] = outcome
+        if self.on_outcome is not None:
+            first = outcome.samples[:1] if isinstance(outcome, GroupOutcome) else [outcome]
+            for measured in first:
+                self.on_outcome(measured)
+        if outcome.stopped is not None:
+            self.skip_rest(item, outcome.stopped)
+        failure = outcome.error or outcome.fault
+        if failure is not None:
+            raise failure
+        assert outcome.verdict is not None
+        item.user_properties += properties(unit, outcome.verdict)
+        return outcome.verdict
+
     def wait(self, case: Case, *, begin: bool = True) -> Outcome:
         """Wait for the outcome of a case.
 
@@ -373,42 +396,3 @@ class Evaluation:
 
 def _pair(case: Case) -> tuple[str, str]:
     return case.benchmark.name, case.model
-
-
-class Verdicts:
-    """Waits for verdicts.
-
-    :param unit_of: returns the case or group of a pytest item.
-    """
-
-    def __init__(self, evaluation: Evaluation, unit_of: Callable[[pytest.Item], Unit | None]) -> None:
-        self._evaluation, self._unit_of = evaluation, unit_of
-        #: called with the outcome of each item's first sample, except for cases of several items
-        self.on_outcome: Callable[[Outcome], None] | None = None
-
-    def wait(self, item: pytest.Item) -> Verdict | GroupVerdict:
-        """Return the verdict on the item's case or group; called in the item's setup.
-
-        :raises BackendError: if a call failed.
-        """
-        unit = self._unit_of(item)
-        assert unit is not None
-        outcome = self._outcome(unit)
-        item.stash[OUTCOME] = outcome
-        if self.on_outcome is not None:
-            first = outcome.samples[:1] if isinstance(outcome, GroupOutcome) else [outcome]
-            for measured in first:
-                self.on_outcome(measured)
-        if outcome.stopped is not None:
-            self._evaluation.skip_rest(item, outcome.stopped)
-        failure = outcome.error or outcome.fault
-        if failure is not None:
-            raise failure
-        assert outcome.verdict is not None
-        item.user_properties += properties(unit, outcome.verdict)
-        return outcome.verdict
-
-    def _outcome(self, unit: Unit) -> Outcome | GroupOutcome:
-        if isinstance(unit, CaseGroup):
-            return self._evaluation.wait_for_group(unit)
-        return self._evaluation.wait(unit)

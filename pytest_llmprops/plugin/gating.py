@@ -1,4 +1,7 @@
-"""The gate of a session: its file and baseline, the checks before the first call, and the decision."""
+"""The gate of a session: its file and baseline, the checks before the first call, and the decision.
+
+With ``--llm-baseline``, a run measures the items of its baseline, unless its own options select others.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,21 @@ from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.numbers import counted
+from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.engine.evaluation.evaluator import Case
 from pytest_llmprops.models.registry import find_backend
-from pytest_llmprops.plugin.baseline_items import remedy, shared_selection
 from pytest_llmprops.plugin.cases.cases import Cases
 from pytest_llmprops.plugin.cases.light_items import possible_tasks
-from pytest_llmprops.plugin.options import RunOptions, project_folder
+from pytest_llmprops.plugin.options import (
+    FROM_BASELINE,
+    OPTIONS_BY_FIELD,
+    Option,
+    RunOptions,
+    changed_options,
+    is_given,
+    project_folder,
+)
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.records.run import ModelMetadata, ProtocolMetadata, RunMetadata
@@ -36,10 +47,50 @@ from pytest_llmprops.runs.gate.file import (
     read_gate,
     unbounded_rules,
 )
+from pytest_llmprops.runs.merge import SAME_OPTIONS
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 
 if TYPE_CHECKING:
     from pytest_llmprops.runs.gate.forecast import Forecast
+
+
+#: the options that select items
+_SELECTING = ("size", "limit", "seed", "source")
+#: the options that another run has if it measures other items, or measures them differently
+_COMPARED = {"helpers": "--llm-helper"} | {
+    name: option for name, option in SAME_OPTIONS.items() if name not in ("base_url", "repeats")
+}
+
+
+def select_as_baseline(config: pytest.Config) -> None:
+    """Set the options that select items to those of the baseline, where the user gives none.
+
+    pytest-xdist gives workers the command line, not the options, so that each worker does the same.
+
+    :raises UsageError: if there is no such run. :raises DataError: if its record cannot be read.
+    """
+    if not all(is_given(config, OPTIONS_BY_FIELD[name]) for name in ("gate", "baseline")):
+        return
+    baseline = config.getoption("llm_baseline") or config.getini("llm_baseline")
+    recorded = read_facts(find_run(baseline, project_folder(config))).options
+    for name in _SELECTING:
+        option, value = OPTIONS_BY_FIELD[name], recorded.get(name)
+        if is_given(config, option) or value == option.default or not _is_value(option, value):
+            continue
+        setattr(config.option, option.dest, str(value))
+        # The record has them in its command, so that the run can be resumed without the baseline.
+        config.stash.setdefault(FROM_BASELINE, []).append(option.word(value))
+
+
+def _is_value(option: Option, value: object) -> bool:
+    """Return True if a record has a value that the option may have."""
+    if type(value) not in (int, str) or (option.choices and value not in option.choices):
+        return False
+    try:
+        option.parse(str(value))
+    except ValueError:
+        return False
+    return True
 
 
 class Gating:
@@ -52,7 +103,7 @@ class Gating:
 
     def __init__(self, settings: RunOptions, config: pytest.Config, *, read: bool) -> None:
         assert settings.gate is not None
-        self._settings, self._config = settings, config
+        self._settings = settings
         self.gate = read_gate(settings.gate)
         self._has_repeats = settings.repeats > 1
         if len(settings.models) != 1:
@@ -78,9 +129,16 @@ class Gating:
 
     def describe(self) -> str:
         """Return one line for pytest's header."""
-        against = f" against {self.baseline.run_id}" if self.baseline is not None else ""
-        if self.baseline is not None and (shared := shared_selection(self.baseline.facts, self._settings)):
-            against += f" on its items ({shared})"
+        against = ""
+        if self.baseline is not None:
+            against = f" against {self.baseline.run_id}"
+            shared = [
+                f"{SAME_OPTIONS[name]} {value}"
+                for name in _SELECTING
+                if (value := getattr(self._settings, name)) != OPTIONS_BY_FIELD[name].default
+                and self.baseline.facts.options.get(name) == value
+            ]
+            against += f" on its items ({' '.join(shared)})" if shared else ""
         chances = f"; {self.chances}" if self._forecast is not None else ""
         return f"gate {self.gate.file}{against}{chances}{self._sampling()}"
 
@@ -162,12 +220,14 @@ class Gating:
             data=cases.data_hashes(),
             summary=tuple(row for row in baseline.summary if row.benchmark in chosen),
         )
-        places = [place_of(case) for case in selected]
+        places = [_place_of(case) for case in selected]
         reasons = differences(replace(baseline, helpers=their_helpers), facts, protocols)
         reasons += filter(None, (unlike_items(rule, baseline, places) for rule in rules))
         if reasons:
             more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-            fix = remedy(baseline, settings, self._config.option)
+            fix = "measure the baseline again, with the items and settings of this run"
+            if changed := list(changed_options(baseline.options, settings, _COMPARED)):
+                fix = one_line(f"the baseline has {'; '.join(changed)}: use its options", 400)
             raise UsageError(f"{self.gate.file}: the gate would be invalid: {reasons[0]}{more}; {fix}")
 
     @cached_property
@@ -200,27 +260,18 @@ class Gating:
 
     def _check_possible(self, selected: Sequence[Case], cases: Cases) -> None:
         """Check that each rule can be met by some answers to the selected items."""
-        facts = RunMetadata("", benchmarks=cases.benchmark_facts())
         places = [place for case in selected for place in _possible(case)]
-        impossible = impossible_rules(self.gate, places, facts)
-        if not impossible:
-            return
-        whole = [
-            ItemPlace(name, task, item.language, item.source, item.id, item.cluster)
-            for name, selection in cases.selections.items()
-            for item in selection.available
-            for task in possible_tasks(selection.benchmark, item)
-        ]
-        counts = Counter(benchmark for benchmark, _ in {(p.benchmark, p.id) for p in whole})
-        selection = {name: {"items": n, "of": n} for name, n in counts.items()}
-        never = impossible_rules(self.gate, whole, replace(facts, selection=selection))
-        name, why = next(iter(impossible.items()))
-        which, more = "the selected items", "; all items of the benchmark are enough (--llm-size full)"
-        if name in never:
-            which, why, more = "the items of the benchmark", never[name], ""
-        raise UsageError(
-            f"{self.gate.file}: rule '{name}' cannot be met by {which}, whatever the answers: {why}{more}"
-        )
+        ids = {(case.benchmark.name, case.item.id) for case in selected}
+        counts = Counter(benchmark for benchmark, _ in ids)
+        selection = {
+            name: {"items": counts[name], "of": len({item.id for item in own.available})}
+            for name, own in cases.selections.items()
+        }
+        facts = RunMetadata("", benchmarks=cases.benchmark_facts(), selection=selection)
+        for name, why in impossible_rules(self.gate, places, facts).items():
+            raise UsageError(
+                f"{self.gate.file}: rule '{name}' cannot be met by the selected items, whatever the answers: {why}"
+            )
 
     def _directions(self, benchmark: Benchmark) -> dict[str, str]:
         """Return the directions of a benchmark's metrics; empty if it does not declare them."""
@@ -260,11 +311,11 @@ def _helpers_compared(
 
 def _possible(case: Case) -> list[ItemPlace]:
     """Return the places that a case may have once its answer is known."""
-    place = place_of(case)
+    place = _place_of(case)
     return [place._replace(task=task) for task in possible_tasks(case.benchmark, case.item)]
 
 
-def place_of(case: Case) -> ItemPlace:
+def _place_of(case: Case) -> ItemPlace:
     """Return the case's place in the words of gate rules, with its id and cluster."""
     item = case.item
     return ItemPlace(case.benchmark.name, item.task, item.language, item.source, item.id, item.cluster)

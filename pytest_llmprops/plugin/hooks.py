@@ -15,21 +15,14 @@ import pytest
 
 from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.core.errors import LLMPropsError
-from pytest_llmprops.core.strict_json import is_unicode
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.spec import read_dotenv
 from pytest_llmprops.plugin.cases.light_items import LightItem
 from pytest_llmprops.plugin.cases.markers import unreadable_of
-from pytest_llmprops.plugin.cases.reporting import (
-    complete_report,
-    deserialize,
-    run_light,
-    serialize,
-    shorten_failure,
-)
+from pytest_llmprops.plugin.cases.reporting import complete_report, run_light, shorten_failure
 from pytest_llmprops.plugin.options import resolve_options, shown_only
-from pytest_llmprops.plugin.process import drop_unused_hypothesis, prepare_process
+from pytest_llmprops.plugin.process import prepare_process
 from pytest_llmprops.plugin.session import MESSAGES, LLMSession
 from pytest_llmprops.records.files import text
 from pytest_llmprops.runs.recorded_command import FROM_RECORD
@@ -63,7 +56,7 @@ class CaseHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> Generator[None, Any, Any]:
         items = yield
-        return self._session.collection.replace_by_light(f"{collector.nodeid}::{name}", items)
+        return self._session.collection.replaced(f"{collector.nodeid}::{name}", items)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
@@ -129,28 +122,14 @@ class CaseHooks:
         complete_report(item, call, report, line, is_gated=self._is_gated)
         return report
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_report_to_serializable(self, report: Any) -> Generator[None, Any, Any]:
-        data = yield
-        if isinstance(report, pytest.TestReport):
-            serialize(data)
-        return data
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_report_from_serializable(self) -> Generator[None, Any, Any]:
-        report = yield
-        if isinstance(report, pytest.TestReport):
-            deserialize(report)
-        return report
-
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         output = getattr(session.config, "workeroutput", None)
-        if output is not None or session.config.getoption("dist", "no") == "no":
-            drop_unused_hypothesis(session.config)
-        if output is None:
-            return
-        output[MESSAGES] = text(self._session.summary())
+        if output is not None:
+            output[MESSAGES] = text(self._session.summary())
+        elif "hypothesis" not in sys.modules:
+            # The summary of its plugin would import it.
+            session.config.pluginmanager.unregister(name="hypothesispytest")
 
 
 def start(config: pytest.Config) -> LLMSession:
@@ -163,7 +142,7 @@ def start(config: pytest.Config) -> LLMSession:
     # Workers inherit the environment.
     dotenv = read_dotenv() if worker_input is None else ""
     if config.getoption("llm_baseline") or config.getini("llm_baseline"):
-        from pytest_llmprops.plugin.baseline_items import select_as_baseline
+        from pytest_llmprops.plugin.gating import select_as_baseline
 
         try:
             select_as_baseline(config)
@@ -198,8 +177,10 @@ def start(config: pytest.Config) -> LLMSession:
         if shows:
             # No case is run, so workers would be idle.
             config.option.dist = "no"
-        if config.getoption("dist", "no") != "no":
-            _check_workers(config)
+        if config.getoption("dist", "no") != "no" and sys.platform == "win32":
+            raise pytest.UsageError(
+                "-n: workers need Unix sockets, which Windows lacks; use -n 0, Linux or macOS"
+            )
         controller = Controller(config, session)
         preflight = Preflight(config, controller)
         preflight.check()
@@ -233,19 +214,3 @@ def _check_markers(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"-m {config.option.markexpr}: {name} is a benchmark, not a marker; select it with -k {name}"
         )
-
-
-def _check_workers(config: pytest.Config) -> None:
-    """Check that workers can reach the broker, and that pytest-xdist can send them the command line and the folders."""
-    if sys.platform == "win32":
-        raise pytest.UsageError(
-            "-n: workers need Unix sockets, which Windows lacks; use -n 0, Linux or macOS"
-        )
-    for word in (
-        *map(str, config.invocation_params.args),
-        str(config.invocation_params.dir),
-        str(config.rootpath),
-    ):
-        if not is_unicode(word):
-            shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-            raise pytest.UsageError(f"{shown}: workers need paths in UTF-8; rename it, or use -n 0")

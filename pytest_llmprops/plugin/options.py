@@ -6,7 +6,8 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,36 +31,21 @@ def text(value: str) -> str:
     return value
 
 
-def positive(value: str) -> int:
-    """Return a whole number of at least 1."""
-    number = int(value)
-    if number < 1:
-        raise ValueError("must be a whole number of at least 1")
-    return number
+def _number(kind: type[int | float], least: int, *, is_above: bool = False) -> Callable[[str], Any]:
+    """Return a function that reads a finite number of at least ``least``, or above it."""
+
+    def parse(value: str) -> int | float:
+        number = kind(value)
+        if not least <= number < float("inf") or (is_above and number == least):
+            what = "a whole number" if kind is int else "a number"
+            raise ValueError(f"must be {what} {'above' if is_above else 'of at least'} {least}")
+        return number
+
+    return parse
 
 
-def count(value: str) -> int:
-    """Return a whole number of at least 0."""
-    number = int(value)
-    if number < 0:
-        raise ValueError("must be a whole number of at least 0")
-    return number
-
-
-def amount(value: str) -> float:
-    """Return a number above 0."""
-    number = float(value)
-    if not 0 < number < float("inf"):
-        raise ValueError("must be a number above 0")
-    return number
-
-
-def seconds(value: str) -> float:
-    """Return a number of at least 0."""
-    number = float(value)
-    if not 0 <= number < float("inf"):
-        raise ValueError("must be a number of at least 0")
-    return number
+positive, count = _number(int, 1), _number(int, 0)
+amount, seconds = _number(float, 0, is_above=True), _number(float, 0)
 
 
 def age(value: str) -> float:
@@ -71,14 +57,14 @@ def age(value: str) -> float:
     return float(number) * unit
 
 
-def url(value: str) -> str:
+def parse_url(value: str) -> str:
     """Return an address, or several separated by commas, as it is written."""
     if not all(one.strip().startswith(("http://", "https://")) for one in value.split(",")):
         raise ValueError("must begin with http:// or https://")
     return value
 
 
-def engine(value: str) -> str:
+def parse_engine(value: str) -> str:
     """Return an engine as it is written."""
     if value not in ENGINES and not re.fullmatch(r"ray://[^/?#\s]+:\d+", value):
         raise ValueError(f"must be one of {', '.join(ENGINES)}, ray://HOST:PORT")
@@ -108,7 +94,7 @@ class _SecretValue(ValueError):
     """An option has a value that no message may show."""
 
 
-def params(values: Sequence[str]) -> dict[str, Any]:
+def parse_params(values: Sequence[str]) -> dict[str, Any]:
     """Return the values of ``--llm-param``: JSON, or text."""
 
     def value_of(text: str) -> Any:
@@ -153,7 +139,7 @@ def secret_names(values: Mapping[str, Any]) -> Iterator[str]:
             yield from secret_names(value)
 
 
-def headers(values: Sequence[str]) -> dict[str, str]:
+def parse_headers(values: Sequence[str]) -> dict[str, str]:
     """Return the headers of ``--llm-header``; ``$NAME`` takes a value from the environment."""
     found = {}
     for position, value in enumerate(values, start=1):
@@ -195,7 +181,7 @@ class Confirm(NamedTuple):
 _LIMIT = re.compile(r"(\d+(?:\.\d+)?) *(USD|calls)", re.IGNORECASE)
 
 
-def confirm(value: str) -> Confirm:
+def parse_confirm(value: str) -> Confirm:
     """Return the limits of ``5 USD, 20000 calls``; none for ``off``."""
     if value.strip().lower() == "off":
         return Confirm()
@@ -209,7 +195,7 @@ def confirm(value: str) -> Confirm:
     return Confirm(limits.get("usd"), None if calls is None else int(calls))
 
 
-def sets(values: Sequence[str]) -> dict[str, dict[str, str]]:
+def parse_sets(values: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the settings of texts ``BENCHMARK.FIELD=VALUE``, by benchmark."""
     settings: dict[str, dict[str, str]] = {}
     for name, text in pairs(values).items():
@@ -220,7 +206,7 @@ def sets(values: Sequence[str]) -> dict[str, dict[str, str]]:
     return settings
 
 
-def shard(value: str) -> Shard:
+def parse_shard(value: str) -> Shard:
     """Return the shard ``I/N``."""
     number, _, total = value.partition("/")
     if not (number.isascii() and number.isdigit() and total.isascii() and total.isdigit()):
@@ -231,7 +217,7 @@ def shard(value: str) -> Shard:
     return found
 
 
-def store(value: str) -> Any:
+def parse_store(value: str) -> Any:
     """Return the file or the URL of a store."""
     # Without --model, nothing of the engine is imported.
     from pytest_llmprops.engine.store.location import store_location
@@ -247,7 +233,7 @@ def redacted(value: str) -> str:
     return without_secrets(without_password(value))
 
 
-def models(values: Sequence[str]) -> tuple[str, ...]:
+def parse_models(values: Sequence[str]) -> tuple[str, ...]:
     """Return the specifications of the models."""
     if any(not value.strip() for value in values):
         raise ValueError("must name a model, for example --model smollm2")
@@ -262,13 +248,9 @@ def models(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(values)
 
 
-SOURCES = ("builtin", "published", "all")
 SIZES = (*LIMITED_SIZES, "full")
 #: calls of all suites with ``--llm-size small``, the built-in items and the default helpers, if nothing is stored
 SMALL_CALLS = 1_508
-CACHE_MODES = ("reuse", "refresh", "off", "only")
-ATTACH = ("all", "failures", "none")
-ALLURE_IDENTITIES = ("model", "item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,11 +263,9 @@ class Option:
 
     name: str
     parse: Callable[[Any], Any]
-    default: Any
     help: str
-    metavar: str = "VALUE"
-    repeatable: bool = False
-    flag: bool = False
+    metavar: str = ""
+    default: Any = None
     choices: tuple[str, ...] = ()
     is_ini_only: bool = False
 
@@ -298,290 +278,187 @@ class Option:
         """Its names on the command line, first the one that help and messages use."""
         return ("--model", "--llm-model") if self.name == "llm-model" else (f"--{self.name}",)
 
+    @property
+    def is_flag(self) -> bool:
+        return self.parse is bool
+
+    @property
+    def is_repeatable(self) -> bool:
+        return self.default in ((), {})
+
     def word(self, value: object) -> str:
         """Return the word of a command that gives the value."""
         return f"--override-ini={self.dest}={value}" if self.is_ini_only else f"--{self.name}={value}"
 
 
-OPTIONS: tuple[Option, ...] = (
-    Option(
-        "llm-model", models, (), "model to measure: NAME[?key=value&...]; repeatable", "SPEC", repeatable=True
-    ),
-    Option(
-        "llm-helper",
-        pairs,
-        {},
-        "helper model for one role, such as reader, parse or embed; repeatable",
-        "ROLE=SPEC",
-        repeatable=True,
-    ),
-    Option(
-        "llm-base-url",
-        url,
-        None,
+def _option(
+    parse: Callable[[Any], Any], description: str, metavar: str = "", default: Any = None, **more: Any
+) -> Any:
+    return field(
+        metadata={"parse": parse, "help": description, "metavar": metavar, "default": default, **more}
+    )
+
+
+def _flag(description: str) -> Any:
+    return _option(bool, description, default=False)
+
+
+_ini_key = partial(_option, is_ini_only=True)
+
+
+# Without a repr: headers may have keys, and the store's URL a password.
+@dataclass(frozen=True, slots=True, repr=False)
+class RunOptions:
+    """The options of a session.
+
+    The option of a field is ``--llm-`` and its name, in the singular if it is repeatable.
+    """
+
+    models: tuple[str, ...] = _option(
+        parse_models, "model to measure: NAME[?key=value&...]; repeatable", "SPEC", ()
+    )
+    helpers: Mapping[str, str] = _option(
+        pairs, "helper model for one role, such as reader, parse or embed; repeatable", "ROLE=SPEC", {}
+    )
+    base_url: str | None = _option(
+        parse_url,
         "base URL of an OpenAI-compatible server, usually ending in /v1; of several servers, separated by commas",
         "URL",
-    ),
-    Option(
-        "llm-header",
-        headers,
-        {},
+    )
+    headers: Mapping[str, str] = _option(
+        parse_headers,
         "header of each call, such as the key of a gateway; $NAME takes the value from the environment; no value is"
         " recorded; repeatable",
         "NAME=VALUE",
-        repeatable=True,
-    ),
-    Option(
-        "llm-max-thinking",
+        {},
+    )
+    max_thinking: int = _ini_key(
         count,
-        MAX_THINKING,
         "tokens that a model may get for thoughts beyond the limit of a request (default: 32768)",
         "TOKENS",
-        is_ini_only=True,
-    ),
-    Option(
-        "llm-concurrency",
-        positive,
-        64,
-        "maximum number of calls in flight, over all workers (default: 64)",
-        "N",
-    ),
-    Option(
-        "llm-engine",
-        engine,
-        "local",
+        MAX_THINKING,
+    )
+    concurrency: int = _option(
+        positive, "maximum number of calls in flight, over all workers (default: 64)", "N", 64
+    )
+    engine: str = _option(
+        parse_engine,
         "how requests are sent: local (default) makes calls; batch uses the provider's batches, at half the price; ray"
         " and ray://HOST:PORT run replicas of a local model in a Ray cluster",
         "ENGINE",
-    ),
-    Option(
-        "llm-batch-wait",
+        "local",
+    )
+    batch_wait: float | None = _ini_key(
         seconds,
-        None,
         "how long to wait for batches (default: until all are done); then the run ends with status 2, and the same"
         " command resumes it",
         "SECONDS",
-        is_ini_only=True,
-    ),
-    Option(
-        "llm-rpm",
-        amount,
-        None,
-        "maximum number of calls per minute and model (default: as many as the server serves)",
-        "N",
-        is_ini_only=True,
-    ),
-    Option("llm-timeout", amount, 120.0, "timeout of one call, in seconds (default: 120)", "SECONDS"),
-    Option(
-        "llm-retries", count, 4, "number of retries after a failed call (default: 4)", "N", is_ini_only=True
-    ),
-    Option(
-        "llm-param",
-        params,
-        {},
-        "request parameter that overrides the protocol's value; repeatable",
-        "NAME=VALUE",
-        repeatable=True,
-    ),
-    Option(
-        "llm-limit",
-        positive,
-        None,
-        "number of items per task and language (eras, dtails: per cluster; default: all)",
-        "N",
-    ),
-    Option(
-        "llm-size",
+    )
+    rpm: float | None = _ini_key(
+        amount, "maximum number of calls per minute and model (default: as many as the server serves)", "N"
+    )
+    timeout: float = _option(amount, "timeout of one call, in seconds (default: 120)", "SECONDS", 120.0)
+    retries: int = _ini_key(count, "number of retries after a failed call (default: 4)", "N", 4)
+    params: Mapping[str, Any] = _option(
+        parse_params, "request parameter that overrides the protocol's value; repeatable", "NAME=VALUE", {}
+    )
+    limit: int | None = _option(
+        positive, "number of items per task and language (eras, dtails: per cluster; default: all)", "N"
+    )
+    size: str = _option(
         text,
-        "full",
         f"number of items: small, standard or full (default); small is {SMALL_CALLS:,} calls in all suites",
         "SIZE",
+        "full",
         choices=SIZES,
-    ),
-    Option(
-        "llm-shard",
-        shard,
-        None,
+    )
+    shard: Shard | None = _option(
+        parse_shard,
         "part I of N of the selected items; 'llmprops runs merge' combines the N runs; clusters stay whole",
         "I/N",
-    ),
-    Option(
-        "llm-repeats",
-        positive,
-        1,
-        "number of samples of each item, each with its own calls and verdict (default: 1)",
-        "N",
-    ),
-    Option("llm-seed", int, 0, "seed of all random choices (default: 0)", "N"),
-    Option(
-        "llm-source",
+    )
+    repeats: int = _option(
+        positive, "number of samples of each item, each with its own calls and verdict (default: 1)", "N", 1
+    )
+    seed: int = _option(int, "seed of all random choices (default: 0)", "N", 0)
+    source: str = _ini_key(
         text,
-        "builtin",
         "source of the items: builtin (default), published (default with --llm-data) or all",
         "SOURCE",
-        choices=SOURCES,
-        is_ini_only=True,
-    ),
-    Option("llm-data", Path, None, "folder of published or generated data, whose items are measured", "DIR"),
-    Option(
-        "llm-protocol", text, "quick", "named settings of each benchmark: quick (default) or paper", "NAME"
-    ),
-    Option(
-        "llm-set",
-        sets,
-        {},
-        "change one setting of a protocol; repeatable",
-        "BENCHMARK.FIELD=VALUE",
-        repeatable=True,
-    ),
-    Option(
-        "llm-cache",
+        "builtin",
+        choices=("builtin", "published", "all"),
+    )
+    data: Path | None = _option(
+        Path, "folder of published or generated data, whose items are measured", "DIR"
+    )
+    protocol: str = _option(
+        text, "named settings of each benchmark: quick (default) or paper", "NAME", "quick"
+    )
+    sets: Mapping[str, Mapping[str, str]] = _option(
+        parse_sets, "change one setting of a protocol; repeatable", "BENCHMARK.FIELD=VALUE", {}
+    )
+    cache: Any = _option(
         text,
-        "reuse",
         "use of stored replies: reuse (default), refresh, off or only",
         "MODE",
-        choices=CACHE_MODES,
-    ),
-    Option(
-        "llm-cache-age",
+        "reuse",
+        choices=("reuse", "refresh", "off", "only"),
+    )
+    cache_age: float | None = _ini_key(
         age,
-        None,
         "maximum age of a stored reply of an unpinned model: 24h, 7d (default: 24h with a gate, otherwise no limit)",
         "TIME",
-        is_ini_only=True,
-    ),
-    Option(
-        "llm-store",
-        store,
-        None,
+    )
+    store: str | None = _option(
+        parse_store,
         "reply store: a file, or postgresql://USER@HOST/DATABASE (default: a file in the user's cache directory)",
         "FILE|URL",
-    ),
-    Option("llm-run", str, None, "folder for the run record (default: reports/runs/TIME-MODEL)", "DIR"),
-    Option(
-        "llm-resume",
-        bool,
-        False,
-        "resume the run in --llm-run: run the cases without a verdict and those that ended in an error",
-        flag=True,
-    ),
-    Option(
-        "llm-attach",
+    )
+    run: str | None = _option(str, "folder for the run record (default: reports/runs/TIME-MODEL)", "DIR")
+    resume: bool = _flag(
+        "resume the run in --llm-run: run the cases without a verdict and those that ended in an error"
+    )
+    attach: str = _ini_key(
         text,
-        "failures",
         "prompts and replies in Allure results: failures (default, with a sample of passes), all or none",
         "CASES",
-        choices=ATTACH,
-        is_ini_only=True,
-    ),
-    Option(
-        "llm-allure-identity",
+        "failures",
+        choices=("all", "failures", "none"),
+    )
+    allure_identity: str = _ini_key(
         text,
-        "model",
         "how Allure's history follows an item: within one model (model, the default), or across models, so that an"
         " upgrade shows new failures and fixed cases (item)",
         "NAME",
-        choices=ALLURE_IDENTITIES,
-        is_ini_only=True,
-    ),
-    Option("llm-gate", Path, None, "gate file: rules that decide whether the run passes", "FILE"),
-    Option(
-        "llm-baseline",
+        "model",
+        choices=("model", "item"),
+    )
+    gate: Path | None = _option(Path, "gate file: rules that decide whether the run passes", "FILE")
+    baseline: str | None = _option(
         text,
-        None,
         "baseline of the gate: a run folder, a run id or the name of a promoted run; its items are measured unless"
         " other options select items",
         "RUN",
-    ),
-    Option(
-        "llm-max-calls",
+    )
+    max_calls: int | None = _option(
         positive,
-        None,
         "maximum number of calls: a run that plans more does not start, a run that reaches it stops",
         "N",
-    ),
-    Option(
-        "llm-max-cost",
-        amount,
-        None,
-        "maximum cost: a run that plans more does not start, a run that reaches it stops",
-        "USD",
-    ),
-    Option(
-        "llm-confirm",
-        confirm,
-        Confirm(5.0, 20_000),
+    )
+    max_cost: float | None = _option(
+        amount, "maximum cost: a run that plans more does not start, a run that reaches it stops", "USD"
+    )
+    confirm: Confirm = _ini_key(
+        parse_confirm,
         'calls and cost above which a run needs a confirmation (default: "5 USD, 20000 calls"; off: never)',
         "LIMITS",
-        is_ini_only=True,
-    ),
-    Option(
-        "llm-yes",
-        bool,
-        False,
-        "confirm the calls and the cost of the run; scripts and CI are not asked",
-        flag=True,
-    ),
-    Option(
-        "llm-prices",
-        Path,
-        None,
-        "file of prices, which takes precedence over the tables (default: $LLMPROPS_PRICES)",
-        "FILE",
-        is_ini_only=True,
-    ),
-    Option(
-        "llm-plan", bool, False, "print the planned calls, tokens, cost and time; send nothing", flag=True
-    ),
-)
-
-_SOURCE = next(option for option in OPTIONS if option.name == "llm-source")
-
-GROUP = "llmprops: measure a language model"
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """The resolved options of a session."""
-
-    models: tuple[str, ...]
-    helpers: Mapping[str, str]
-    base_url: str | None
-    # Its values may be keys.
-    headers: Mapping[str, str] = field(repr=False)
-    max_thinking: int
-    concurrency: int
-    engine: str
-    batch_wait: float | None
-    rpm: float | None
-    timeout: float
-    retries: int
-    params: Mapping[str, Any]
-    limit: int | None
-    size: str
-    shard: Shard | None
-    repeats: int
-    seed: int
-    source: str
-    data: Path | None
-    protocol: str
-    sets: Mapping[str, Mapping[str, str]]
-    cache: Any
-    cache_age: float | None
-    # Its URL may have a password.
-    store: str | None = field(repr=False)
-    run: str | None
-    resume: bool
-    attach: str
-    allure_identity: str
-    gate: Path | None
-    baseline: str | None
-    max_calls: int | None
-    max_cost: float | None
-    confirm: Confirm
-    yes: bool
-    prices: Path | None
-    plan: bool
+        Confirm(5.0, 20_000),
+    )
+    yes: bool = _flag("confirm the calls and the cost of the run; scripts and CI are not asked")
+    prices: Path | None = _ini_key(
+        Path, "file of prices, which takes precedence over the tables (default: $LLMPROPS_PRICES)", "FILE"
+    )
+    plan: bool = _flag("print the planned calls, tokens, cost and time; send nothing")
 
     @property
     def calls(self) -> CallOptions:
@@ -596,6 +473,16 @@ class RunOptions:
         """True if a Ray cluster serves local models."""
         return self.engine.startswith("ray")
 
+
+#: field of :class:`RunOptions` -> its option
+OPTIONS_BY_FIELD = {
+    one.name: Option(
+        f"llm-{(one.name[:-1] if one.metadata['default'] in ((), {}) else one.name).replace('_', '-')}",
+        **one.metadata,
+    )
+    for one in fields(RunOptions)
+}
+OPTIONS = tuple(OPTIONS_BY_FIELD.values())
 
 #: pytest's options that show what a run would do
 _SHOWING = {
@@ -641,6 +528,27 @@ def recorded_command(arguments: Sequence[object]) -> list[str]:
     return shown
 
 
+def changed_options(
+    recorded: Mapping[str, Any], settings: RunOptions, names: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the options that a recorded run has with another value, with both values.
+
+    :param recorded: those of its record. :param names: what is compared: field of the options -> option.
+    """
+    for name, option in names.items():
+        now = plain_option(getattr(settings, name))
+        if name in recorded and recorded[name] != now:
+            yield f"{option} {_shown(recorded[name])}, not {_shown(now)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={part}" for name, part in value.items()) or "(none)"
+    if isinstance(value, list):
+        return "/".join(map(str, value))
+    return "(none)" if value is None else str(value)
+
+
 def plain_option(value: Any) -> Any:
     """Return the value of an option as ``run.json`` has it: without the passwords of URLs."""
     if isinstance(value, str):
@@ -654,13 +562,13 @@ def plain_option(value: Any) -> Any:
 
 def add_options(parser: pytest.Parser) -> None:
     """Add every ini key, and the options of those that have one."""
-    group = parser.getgroup("llmprops", GROUP)
+    group = parser.getgroup("llmprops", "llmprops: measure a language model")
     for option in OPTIONS:
-        details: dict[str, str] = {} if option.flag else {"metavar": option.metavar}
+        details: dict[str, str] = {} if option.is_flag else {"metavar": option.metavar}
         action, kind = "store", "string"
-        if option.flag:
+        if option.is_flag:
             action, kind = "store_true", "bool"
-        elif option.repeatable:
+        elif option.is_repeatable:
             action, kind = "append", "linelist"
         if not option.is_ini_only:
             group.addoption(
@@ -674,13 +582,8 @@ def resolve_options(config: pytest.Config) -> RunOptions:
 
     :raises pytest.UsageError: with the option, its value and the accepted values.
     """
-    values = {option.dest.removeprefix("llm_"): _value(config, option) for option in OPTIONS}
-    values["models"] = values.pop("model")
-    values["helpers"] = values.pop("helper")
-    values["params"] = values.pop("param")
-    values["sets"] = values.pop("set")
-    values["headers"] = values.pop("header")
-    if values["data"] is not None and not is_given(config, _SOURCE):
+    values = {name: _value(config, option) for name, option in OPTIONS_BY_FIELD.items()}
+    if values["data"] is not None and not is_given(config, OPTIONS_BY_FIELD["source"]):
         values["source"] = "published"
     if values["shard"] is not None and values["gate"] is not None:
         raise pytest.UsageError(
@@ -691,16 +594,11 @@ def resolve_options(config: pytest.Config) -> RunOptions:
         raise pytest.UsageError(
             "llm_allure_identity = item: Allure would take the models' cases for retries of one case; give one --model"
         )
-    if values["data"] is None and os.environ.get("LLMPROPS_DATA"):
-        values["data"] = Path(os.environ["LLMPROPS_DATA"])
-    if values["data"] is not None:
-        # Workers start in the controller's folder, but a test may change the directory.
-        values["data"] = (config.invocation_params.dir / values["data"]).absolute()
-    if values["prices"] is None and os.environ.get("LLMPROPS_PRICES"):
-        values["prices"] = Path(os.environ["LLMPROPS_PRICES"])
-    for name in ("gate", "prices"):
-        if values[name] is not None:
-            values[name] = (config.invocation_params.dir / values[name]).absolute()
+    for name, variable in (("data", "LLMPROPS_DATA"), ("prices", "LLMPROPS_PRICES"), ("gate", "")):
+        value = values[name] or os.environ.get(variable)
+        if value is not None:
+            # Workers start in the controller's folder, but a test may change the directory.
+            values[name] = (config.invocation_params.dir / value).absolute()
     return RunOptions(**values)
 
 
@@ -742,7 +640,7 @@ def _text_of(config: pytest.Config, option: Option) -> tuple[Any, str]:
     value, origin = config.getoption(option.dest, None), option.names[0]
     if value is None:
         value, origin = config.getini(option.dest), f"ini key {option.dest}"
-    return (None if value == [] or (value == "" and not option.flag) else value), origin
+    return (None if value == [] or (value == "" and not option.is_flag) else value), origin
 
 
 def _value(config: pytest.Config, option: Option) -> Any:

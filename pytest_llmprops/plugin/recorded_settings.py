@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -34,21 +34,14 @@ from pytest_llmprops.runs.recorded_command import (
 )
 
 _READ = ("llm-data", "llm-gate", "llm-prices")
-_LIMITS = ("llm-max-calls", "llm-max-cost")
 #: the keys of a backend that does not say its own
 _KEYS = ("_API_KEY", "_ACCESS_KEY")
 #: a text that is neither an address nor a path, wherever it is put
 _PLAIN = re.compile(r"[\w -]*")
 
 
-class Doubt(NamedTuple):
-    """What the record asks for.
-
-    :param what: a phrase. :param option: the word with which the user asks for it.
-    """
-
-    what: str
-    option: str
+#: what a record asks for, as a phrase, and the part of the command with which the user asks for it
+Doubt = tuple[str, Part]
 
 
 def confirm_recorded(config: pytest.Config, settings: RunOptions) -> None:
@@ -64,12 +57,12 @@ def confirm_recorded(config: pytest.Config, settings: RunOptions) -> None:
     if not doubts:
         return
     lines = [f"llmprops: {folder} was recorded with settings that are not your own:"]
-    lines += [f"  {doubt.what}" for doubt in doubts]
+    lines += [f"  {what}" for what, _ in doubts]
     answer = answer_of(config, "\n".join([*map(terminal_line, lines), "llmprops: continue? [y/N] "]))
     if answer is None:
-        whats = "; ".join(doubt.what for doubt in doubts)
+        whats = "; ".join(what for what, _ in doubts)
         text = f"{folder}: {whats}; your own settings do not say so. If you want it, add "
-        options = shell_line(*dict.fromkeys(doubt.option for doubt in doubts))
+        options = shell_line(*dict.fromkeys(part.word for _, part in doubts))
         raise pytest.UsageError(terminal_line(text) + options)
     if answer.strip().lower() not in ("y", "yes"):
         pytest.exit("llmprops: not confirmed; nothing was sent", returncode=pytest.ExitCode.INTERRUPTED)
@@ -89,23 +82,20 @@ class _Recorded:
 
     def doubts(self) -> Iterator[Doubt]:
         """Yield what the user's own settings do not name."""
-        yield from self._addresses()
-        yield from self._headers()
         yield from self._models()
-        yield from self._params()
+        yield from self._values_for_calls()
         yield from self._places()
-        yield from self._limits()
 
     def _own(self, option: str) -> list[str]:
         """Return the values of an option that the ini file names."""
         value = self._config.getini(option.replace("-", "_"))
         return [] if value is None else list(map(str, value)) if isinstance(value, list) else [str(value)]
 
-    def _values(self, option: str) -> list[str]:
+    def _values(self, option: str) -> list[Part]:
         """Return the values that only the record names."""
         # The record's value replaces that of the ini file.
         own = [] if option in INI_ONLY else self._own(option)
-        return [value for value in self._recorded.get(option, ()) if value not in own]
+        return [Part(option, value) for value in self._recorded.get(option, ()) if value not in own]
 
     def _keys(self, specs: Iterable[ModelSpec]) -> str:
         """Return a phrase for the secrets that calls to these models have; empty if there are none."""
@@ -116,46 +106,26 @@ class _Recorded:
 
     def _is_own(self, address: str) -> bool:
         """Return True if the ini file or a variable names an address."""
-        known = (
-            *self._own("llm-base-url"),
-            *self._own("llm-model"),
-            *self._own("llm-helper"),
-            *os.environ.values(),
-        )
+        own = (value for name in ("llm-base-url", "llm-model", "llm-helper") for value in self._own(name))
+        known = (*own, *os.environ.values())
         wanted = address.strip().rstrip("/")
         return any(wanted == one.strip().rstrip("/") for text in known for one in text.split(","))
 
-    def _addresses(self) -> Iterator[Doubt]:
-        for value in self._values("llm-base-url"):
+    def _models(self) -> Iterator[Doubt]:
+        for part in self._values("llm-base-url"):
             keys = self._keys(spec for spec in self._specs if "base_url" not in spec.params)
-            strange = [address for address in value.split(",") if not self._is_own(address)]
+            strange = [address for address in part.value.split(",") if not self._is_own(address)]
             if keys and strange:
-                yield Doubt(f"{keys} would go to {', '.join(strange)}", f"--llm-base-url={value}")
-        for option, value, text in self._recorded_specs():
+                yield f"{keys} would go to {', '.join(strange)}", part
+        for part in (*self._values("llm-model"), *self._values("llm-helper")):
+            text = part.value if part.name == "llm-model" else part.value.partition("=")[2]
             spec = next(_specs([text], self._settings.base_url), None)
             address = (spec.params.get("base_url") if spec is not None else None) or unquote(text)
             keys = self._keys([] if spec is None else [spec])
             if "://" in unquote(text) and keys and not self._is_own(address):
-                yield Doubt(f"{keys} would go to {address}", f"--{option}={value}")
-
-    def _recorded_specs(self) -> Iterator[tuple[str, str, str]]:
-        """Yield (option, value, specification) of each model and helper that only the record names."""
-        for value in self._values("llm-model"):
-            yield "model", value, value
-        for value in self._values("llm-helper"):
-            yield "llm-helper", value, value.partition("=")[2]
-
-    def _headers(self) -> Iterator[Doubt]:
-        for value in self._values("llm-header"):
-            name, _, text = value.partition("=")
-            if text.startswith("$"):
-                yield Doubt(f"{text} would be sent as the header {name}", f"--llm-header={value}")
-
-    def _models(self) -> Iterator[Doubt]:
-        for option, value, text in self._recorded_specs():
-            for spec in _specs([text], self._settings.base_url):
-                if any(self._is_strange_file(one) for one in (spec.parts or (spec,))):
-                    yield Doubt(f"the model {text} would be loaded", f"--{option}={value}")
+                yield f"{keys} would go to {address}", part
+            if spec is not None and any(self._is_strange_file(one) for one in (spec.parts or (spec,))):
+                yield f"the model {text} would be loaded", part
 
     def _is_strange_file(self, spec: ModelSpec) -> bool:
         """Return True if a model in this process comes from a repository, or from files that are not the user's."""
@@ -173,39 +143,36 @@ class _Recorded:
             for name in names
         )
 
-    def _params(self) -> Iterator[Doubt]:
-        if all(spec.backend != "litellm" for spec in self._specs):
-            return
-        for value in self._values("llm-param"):
-            name, _, text = value.partition("=")
+    def _values_for_calls(self) -> Iterator[Doubt]:
+        for part in self._values("llm-header"):
+            name, _, text = part.value.partition("=")
+            if text.startswith("$"):
+                yield f"{text} would be sent as the header {name}", part
+        for part in self._values("llm-param"):
+            name, _, text = part.value.partition("=")
             # litellm takes addresses, files and regions by these names; the body of a call has only the others.
-            if name not in ("stop", "temperature", "max_tokens") and not _is_plain(text):
-                yield Doubt(f"litellm would get {value}", f"--llm-param={value}")
+            is_body = name in ("stop", "temperature", "max_tokens") or _is_plain(text)
+            if not is_body and any(spec.backend == "litellm" for spec in self._specs):
+                yield f"litellm would get {part.value}", part
+        for part in (*self._values("llm-max-calls"), *self._values("llm-max-cost")):
+            with suppress(ValueError):
+                if any(float(part.value) > float(own) for own in self._own(part.name)):
+                    yield f"the limit would be {part.value}", part
 
     def _places(self) -> Iterator[Doubt]:
-        for value in self._values("llm-engine"):
-            if "://" in value and not self._is_own(value):
-                yield Doubt(f"the Ray cluster {value} would be joined", f"--llm-engine={value}")
-        for value in self._values("llm-store"):
-            if is_url(value):
-                if os.environ.get("PGPASSWORD") and not self._is_own(value):
-                    yield Doubt(f"the password in PGPASSWORD would go to {value}", f"--llm-store={value}")
-            elif is_outside(Path(value), self._folder):
+        for part in self._values("llm-engine"):
+            if "://" in part.value and not self._is_own(part.value):
+                yield f"the Ray cluster {part.value} would be joined", part
+        for part in self._values("llm-store"):
+            if is_url(part.value):
+                if os.environ.get("PGPASSWORD") and not self._is_own(part.value):
+                    yield f"the password in PGPASSWORD would go to {part.value}", part
+            elif is_outside(Path(part.value), self._folder):
                 # A file that is not a store would be set aside.
-                yield Doubt(f"replies would be kept in {value}", f"--llm-store={value}")
-        for option in _READ:
-            for value in self._values(option):
-                if is_in_record(Path(value), self._folder):
-                    yield Doubt(
-                        f"{value} would be read, which is in the folder of a record", Part(option, value).word
-                    )
-
-    def _limits(self) -> Iterator[Doubt]:
-        for option in _LIMITS:
-            for value in self._values(option):
-                with suppress(ValueError):
-                    if any(float(value) > float(own) for own in self._own(option)):
-                        yield Doubt(f"the limit would be {value}", f"--{option}={value}")
+                yield f"replies would be kept in {part.value}", part
+        for part in (part for option in _READ for part in self._values(option)):
+            if is_in_record(Path(part.value), self._folder):
+                yield f"{part.value} would be read, which is in the folder of a record", part
 
 
 def _specs(texts: Iterable[str], base_url: str | None) -> Iterator[ModelSpec]:

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.whole_files import replacing
-from pytest_llmprops.plugin.options import RunOptions, plain_option
+from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.plugin.options import RunOptions, changed_options
 from pytest_llmprops.records.messages import AlreadyMeasured, CollectionMetadata
 from pytest_llmprops.records.rows import SearchRecord
 from pytest_llmprops.records.run import CallFacts, RunMetadata
@@ -131,10 +132,12 @@ class PreviousRun:
         self.lock.close()
 
 
-def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mapping[str, str]) -> PreviousRun:
+def read_earlier(
+    settings: RunOptions, models: Mapping[str, ModelSpec], helpers: Mapping[str, ModelSpec]
+) -> PreviousRun:
     """Read the record of ``--llm-run``, and keep others from writing it.
 
-    :param models: label -> specification of the models under test. :param helpers: role -> specification.
+    :param models: the models under test by label. :param helpers: by role.
     :raises UsageError: if there is nothing to resume, or the options are not those of the record.
     :raises DataError: if the record is damaged.
     """
@@ -150,7 +153,23 @@ def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mappi
         run = read_run(folder)
         if problem := merged_problem(run.facts):
             raise UsageError(f"{where}: {problem}")
-        _check_same(run, settings, models, helpers)
+        before = {label: model.spec for label, model in run.facts.models.items()}
+        now = {label: spec.text for label, spec in models.items()}
+        if before != now:
+            raise UsageError(
+                f"{where}: measures {', '.join(before.values())}, not {', '.join(now.values())}; name the same"
+                " models, or use a new folder"
+            )
+        for role, helper in run.facts.helpers.items():
+            text = helpers[role].text if role in helpers else "none"
+            if text != helper.spec:
+                raise UsageError(
+                    f"{where}: its helper for {role} is {helper.spec}, not {text}; name the same helpers, or use a new"
+                    " folder"
+                )
+        options = {**SAME_OPTIONS, "shard": "--llm-shard"}
+        for changed in changed_options(run.facts.options, settings, options):
+            raise UsageError(f"{where}: has {changed}; use the same options, or a new folder")
         if run.facts.complete and not run.has_errors:
             raise UsageError(f"{where}: is complete and has no errors, so there is nothing to run")
         if run.facts.promoted_from:
@@ -202,39 +221,6 @@ def check_cases(
             else f"it selected {expected} cases, and {collection.cases} are selected now"
         )
         raise UsageError(f"{where}: {why}; select the same tests, or use a new folder")
-
-
-def _check_same(
-    run: Run, settings: RunOptions, models: Mapping[str, str], helpers: Mapping[str, str]
-) -> None:
-    where, facts = _where(run.folder), run.facts
-    before = {label: model.spec for label, model in facts.models.items()}
-    if before != models:
-        raise UsageError(
-            f"{where}: measures {', '.join(before.values())}, not {', '.join(models.values())};"
-            " name the same models, or use a new folder"
-        )
-    for role, helper in facts.helpers.items():
-        if helpers.get(role) != helper.spec:
-            raise UsageError(
-                f"{where}: its helper for {role} is {helper.spec}, not {helpers.get(role, 'none')};"
-                " name the same helpers, or use a new folder"
-            )
-    for name, option in {**SAME_OPTIONS, "shard": "--llm-shard"}.items():
-        now = plain_option(getattr(settings, name))
-        if name in facts.options and facts.options[name] != now:
-            raise UsageError(
-                f"{where}: has {option} {_shown(facts.options[name])}, not {_shown(now)};"
-                " use the same options, or a new folder"
-            )
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return " ".join(f"{name}={part}" for name, part in value.items()) or "(none)"
-    if isinstance(value, list):
-        return "/".join(map(str, value))
-    return "(none)" if value is None else str(value)
 
 
 def _where(folder: Path) -> str:

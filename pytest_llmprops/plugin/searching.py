@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,10 +18,10 @@ from pytest_llmprops.core.benchmark import Counterexample, Searched
 from pytest_llmprops.core.contracts import awaited, checked, raised
 from pytest_llmprops.core.errors import BackendError, ContractError, MissingExtra, RunStopped, UsageError
 from pytest_llmprops.core.texts import terminal_line
-from pytest_llmprops.core.verdicts import Verdict, evidence_texts
+from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluation.evaluator import Asking, Case, CaseGroup, CaseKey, Outcome, evaluate
-from pytest_llmprops.plugin.cases.cases import Cases, Selection
-from pytest_llmprops.plugin.cases.light_items import cases_in
+from pytest_llmprops.plugin.cases.cases import Selection
+from pytest_llmprops.plugin.cases.light_items import FOUND, SEARCHED, cases_in
 from pytest_llmprops.plugin.cases.markers import (
     case_name_of,
     cases_on_command_line,
@@ -51,8 +51,6 @@ class Search:
 
     :param name: of the property; empty if the benchmark has only one.
     :param asking: sends the case's requests and counts them. :param wait: runs a coroutine on the engine's loop.
-    :param on_end: called with the search when it is over, in the test's call. :param stop: skips the case of a run
-        that is over.
     """
 
     def __init__(
@@ -62,8 +60,6 @@ class Search:
         searched: Searched,
         asking: Asking,
         wait: Callable[[Coroutine[Any, Any, Any]], Any],
-        on_end: Callable[[Search], None],
-        stop: Callable[[str], NoReturn],
     ) -> None:
         self.case, self.property = case, name
         self.size: Any = searched.size
@@ -72,11 +68,9 @@ class Search:
         self.spent = False
         #: it counts only if it is repeated
         self.counterexample: Counterexample | None = None
+        #: what ended the search: a failed call, the end of the run, a mistake of the benchmark, or the counterexample
         self.failure: BaseException | None = None
-        #: a mistake of the benchmark that ended the search
-        self._mistake: ContractError | None = None
         self._searched, self._asking, self._wait = searched, asking, wait
-        self._on_end, self._stop = on_end, stop
         self._before = len(asking.calls)
         #: what :meth:`holds` returned last
         self._held = True
@@ -123,25 +117,19 @@ class Search:
             try:
                 quietly(test)()
             except _SearchEnded:
-                if self.failure is not None or self._mistake is not None:
+                if self.failure is not None:
                     raise
             except AssertionError as error:
                 failed = error
             self.counterexample = self._checked("counterexample")
         except _SearchEnded:
-            if self._mistake is not None:
-                raise self._mistake from None
-            if isinstance(self.failure, RunStopped):
-                self._stop(str(self.failure))
             assert self.failure is not None
             raise self.failure from None
         if self.counterexample is not None and self.counterexample.is_repeated:
             self.failure = AssertionError(self.line)
-        elif failed is not None and (self._held or self.counterexample is None):
-            raise failed
-        self._on_end(self)
-        if self.failure is not None:
             raise self.failure from None
+        if failed is not None and (self._held or self.counterexample is None):
+            raise failed
 
     def _checked(self, method: str, *point: int) -> Any:
         """Return the checked result of a method of the property; end hypothesis if there is none."""
@@ -149,26 +137,13 @@ class Search:
         try:
             work = awaited(benchmark, method, partial(getattr(self._searched, method), *point))
             return checked(benchmark, method, self._wait(work))
-        except ContractError as error:
-            self._mistake = error
-        except (BackendError, RunStopped) as error:
+        except (BackendError, ContractError, RunStopped) as error:
             self.failure = error
         raise _SearchEnded
 
-    @property
-    def requests(self) -> int:
-        """Number of requests since the search began."""
-        return len(self._asking.calls) - self._before
-
-    @property
-    def calls(self) -> int:
-        """Number of these requests whose reply was not in the store."""
-        calls = self._asking.calls[self._before :]
-        return sum(call.reply is None or not call.reply.cached for call in calls)
-
     def failed_by(self, error: BaseException | None) -> bool:
-        """Return True if ``error`` ended the search."""
-        return error is not None and error is self.failure
+        """Return True if ``error``, which is not a mistake of the benchmark, ended the search."""
+        return error is not None and error is self.failure and not isinstance(error, ContractError)
 
     @property
     def line(self) -> str:
@@ -177,18 +152,13 @@ class Search:
 
     def record(self) -> SearchRecord:
         """Return the line of ``searches.jsonl``."""
-        item = self.case.item
-        backend = isinstance(self.failure, BackendError)
-        shown, is_repeated = None, self.counterexample is not None and self.counterexample.is_repeated
-        if self.counterexample is not None:
-            shown = {
-                "why": self.counterexample.why,
-                **self.counterexample.values,
-                "evidence": dict(self.counterexample.evidence),
-            }
-            if self.counterexample.replications:
-                names = ("replications", "replicated")
-                shown |= {name: getattr(self.counterexample, name) for name in names}
+        item, found = self.case.item, self.counterexample
+        shown, is_repeated = None, found is not None and found.is_repeated
+        if found is not None:
+            shown = {"why": found.why, **found.values, "evidence": dict(found.evidence)}
+            if found.replications:
+                shown |= {"replications": found.replications, "replicated": found.replicated}
+        calls = self._asking.calls[self._before :]
         return SearchRecord(
             model=self.case.model,
             benchmark=self.case.benchmark.name,
@@ -198,69 +168,41 @@ class Search:
             id=item.id,
             property=self.property,
             examples=self.examples,
-            requests=self.requests,
-            calls=self.calls,
+            requests=len(calls),
+            calls=sum(call.reply is None or not call.reply.cached for call in calls),
             spent=self.spent,
             counterexample=shown if is_repeated else None,
             not_repeated=None if is_repeated else shown,
-            error=str(self.failure) if backend else "",
+            error=str(self.failure) if isinstance(self.failure, BackendError) else "",
         )
 
 
-def properties(search: Search) -> list[tuple[str, str]]:
+def properties(record: SearchRecord) -> list[tuple[str, str]]:
     """Return the properties of a search for JUnit reports."""
-    case = search.case
-    rows = [
-        ("llmprops.model", case.model),
-        ("llmprops.benchmark", case.benchmark.name),
-        ("llmprops.task", case.item.task),
-        ("llmprops.search.examples", str(search.examples)),
-        ("llmprops.search.calls", str(search.calls)),
-    ]
-    if search.property:
-        rows.append(("llmprops.search.property", search.property))
-    if search.counterexample is not None:
-        text = terminal_line(counterexample_text(search.record()))
-        rows.append((f"llmprops.search.{_kind_of(search.counterexample)}", text))
+    rows = [(f"llmprops.{name}", str(getattr(record, name))) for name in ("model", "benchmark", "task")]
+    rows += [(f"llmprops.search.{name}", str(getattr(record, name))) for name in ("examples", "calls")]
+    kinds = ("counterexample", "not_repeated")
+    text = terminal_line(counterexample_text(record))
+    rows += [(f"llmprops.search.{kind}", text) for kind in kinds if getattr(record, kind) is not None]
     return rows
-
-
-def _kind_of(counterexample: Counterexample) -> str:
-    return "counterexample" if counterexample.is_repeated else "not_repeated"
 
 
 #: name under which the part is registered with pytest
 PLUGIN_NAME = "llmprops-searching"
 _WAIT_SECONDS = 0.25
-
-
 _SEARCH = pytest.StashKey[Search]()
 
 
 class Searching:
-    """The searches of a session, in each process that runs cases.
+    """The searches of a session, in each process that runs cases."""
 
-    :param why_not: why nothing is searched in this session; empty if items are searched.
-    """
-
-    def __init__(
-        self,
-        config: pytest.Config,
-        settings: RunOptions,
-        cases: Cases,
-        evaluation: Evaluation,
-        *,
-        why_not: str,
-    ) -> None:
-        self._settings, self._session_cases, self._evaluation = settings, cases, evaluation
-        self._why_not = why_not
-        self._writes_allure = bool(config.getoption("allure_report_dir", None))
+    def __init__(self, settings: RunOptions, evaluation: Evaluation) -> None:
+        self._settings, self._evaluation = settings, evaluation
         #: benchmark and property -> the case of each parameter
         self._cases: dict[tuple[str, str], dict[str, Case]] = {}
-        #: keys of the cases whose verdict a search may need
+        #: keys of the cases whose verdict a search may need -> the verdict; None for an error
+        self._measured: dict[CaseKey, Verdict | None] = {}
         self._needed: set[CaseKey] = set()
-        self._measured: dict[CaseKey, Verdict] = {}
-        self._failed: set[CaseKey] = set()
 
     def parametrize(self, metafunc: pytest.Metafunc, marker: pytest.Mark, selection: Selection) -> None:
         """Give the marked function one parameter per item that can be searched, or skip it with the reason.
@@ -270,15 +212,15 @@ class Searching:
         name = selection.benchmark.name
         searched = property_of(marker, selection.benchmark.properties)
         cases = self._of(selection, searched)
-        reason = ""
+        reason: object = ""
         if not cases:
-            reason = f"not searched: {name} has no item to search under these settings"
-        elif self._why_not:
-            reason = f"not searched: {self._why_not}"
+            reason = f"{name} has no item to search under these settings"
+        elif self._settings.engine == "batch":
+            reason = "a search needs one reply after another, which batches cannot give; leave out --llm-engine batch"
         elif find_spec("hypothesis") is None:
-            reason = f"not searched: {MissingExtra('a search', package='hypothesis', extra='oracle')}"
+            reason = MissingExtra("a search", package="hypothesis", extra="oracle")
         if reason:
-            parametrize_skipped(metafunc, "search", "not-searched", reason)
+            parametrize_skipped(metafunc, "search", "not-searched", f"not searched: {reason}")
             return
         self._cases[name, searched] = cases
         self._needed |= {case.key for case in cases.values()}
@@ -287,18 +229,15 @@ class Searching:
         metafunc.parametrize("search", params, indirect=True, ids=params)
 
     def _of(self, selection: Selection, searched: str) -> dict[str, Case]:
-        settings = selection.protocol.settings
+        benchmark, settings = selection.benchmark, selection.protocol.settings
         firsts = {
             param: cases_in(unit)[0]
             for param, unit in selection.cases.items()
             if not isinstance(unit, CaseGroup) or unit.is_one_item
         }
-        benchmark = selection.benchmark
         try:
             return {
-                param: case
-                for param, case in firsts.items()
-                if benchmark.searches(case.item, settings, searched)
+                p: case for p, case in firsts.items() if benchmark.searches(case.item, settings, searched)
             }
         except Exception as fault:
             raise UsageError(str(raised(benchmark, "searches", fault))) from None
@@ -310,23 +249,19 @@ class Searching:
 
     def keep_measurement(self, outcome: Outcome) -> None:
         """Keep the verdict of a case that will be searched."""
-        key = outcome.case.key
-        if key not in self._needed:
-            return
-        if outcome.verdict is not None:
+        if outcome.case.key in self._needed and outcome.stopped is None:
             # Without the evidence, whose texts would fill the memory in a long run.
-            self._measured[key] = dataclasses.replace(outcome.verdict, evidence={})
-        elif outcome.stopped is None:
-            self._failed.add(key)
+            kept = None if outcome.verdict is None else dataclasses.replace(outcome.verdict, evidence={})
+            self._measured[outcome.case.key] = kept
 
     def begin(self, item: pytest.Item) -> Search:
         """Return the search of the item's case; called in its setup."""
         case, name = self.case_of(item), searched_by(item)
         assert case is not None
-        self._label(case)
-        if case.key in self._failed:
+        item.stash[SEARCHED] = case
+        if self._measured.get(case.key, case) is None:
             pytest.skip("not searched: the item's case is an error")
-        engine = self._evaluation.engine
+        engine, benchmark = self._evaluation.engine, case.benchmark
         asking = Asking(case, engine.ask)
 
         async def measured() -> Verdict:
@@ -344,7 +279,6 @@ class Searching:
             assert outcome.verdict is not None
             return outcome.verdict
 
-        benchmark = case.benchmark
         prepare = partial(benchmark.search, case.item, case.context, asking, case.protocol, measured, name)
         try:
             searched = checked(benchmark, "search", self._wait(awaited(benchmark, "search", prepare)))
@@ -352,15 +286,7 @@ class Searching:
             self._evaluation.skip_rest(item, str(stop))
         if isinstance(searched, str):
             pytest.skip(f"not searched: {searched}")
-        search = item.stash[_SEARCH] = Search(
-            case,
-            name,
-            searched,
-            asking,
-            self._wait,
-            self._attach,
-            lambda reason: self._evaluation.skip_rest(item, reason),
-        )
+        search = item.stash[_SEARCH] = Search(case, name, searched, asking, self._wait)
         return search
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -377,73 +303,43 @@ class Searching:
             future.cancel()
             raise
 
-    def _label(self, case: Case) -> None:
-        """Give the result the labels of the item's case."""
-        if not self._writes_allure:
-            return
-        import allure
-
-        from pytest_llmprops.reports.allure.case import labels
-
-        for name, value in labels(case.benchmark, case.item, case.model):
-            allure.dynamic.label(name, value)  # type: ignore[no-untyped-call]
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> None:
-        # allure-pytest sets the title after the setup.
-        search = item.stash.get(_SEARCH, None)
-        if search is not None and self._writes_allure:
-            import allure
-
-            title = f"{search.case.item.id} · {f'{search.property} ' if search.property else ''}search"
-            full_title = title if len(self._session_cases.models) == 1 else f"{title} · {search.case.model}"
-            allure.dynamic.title(full_title)  # type: ignore[no-untyped-call]
-
-    def _attach(self, search: Search) -> None:
-        if not self._writes_allure or search.counterexample is None or self._settings.attach == "none":
-            return
-        import allure
-
-        from pytest_llmprops.reports.allure.case import bounded
-
-        shown = evidence_texts(search.counterexample.evidence)
-        why = counterexample_text(search.record())
-        texts = [why, *(f"{name}:\n{text}" for name, text in shown)]
-        name = _kind_of(search.counterexample).replace("_", " ")
-        allure.attach(bounded("\n\n".join(texts)), name, allure.attachment_type.TEXT)
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        except RunStopped as stop:
+            if _SEARCH in item.stash:
+                self._evaluation.skip_rest(item, str(stop))
+            raise
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        search, error = item.stash.get(_SEARCH, None), call.excinfo and call.excinfo.value
-        if search is None and self.case_of(item) is None:
+        if SEARCHED not in item.stash:
             return (yield)
-        if call.when == "call" and search is not None:
-            item.user_properties += properties(search)
+        search, error = item.stash.get(_SEARCH, None), call.excinfo and call.excinfo.value
+        is_over = search is not None and call.when == "call"
+        by_model = isinstance(error, BackendError) or (search is not None and search.failed_by(error))
+        is_counterexample = search is not None and by_model and search.counterexample is not None
+        record = search.record() if search is not None and is_over else None
+        if record is not None:
+            item.user_properties += properties(record)
+            item.stash[FOUND] = record
         if isinstance(error, BackendError | ContractError):
             call.excinfo = pytest.ExceptionInfo.from_exception(with_one_frame(error))
-        elif search is not None and search.failed_by(error) and search.counterexample is not None:
+        elif search is not None and is_counterexample:
             set_failure_line(item, search.line)
         report = yield
-        self._complete_report(search, error, report)
-        return report
-
-    def _complete_report(
-        self, search: Search | None, error: BaseException | None, report: pytest.TestReport
-    ) -> None:
-        """Add the facts of the search to the report of an item."""
-        by_model = isinstance(error, BackendError) or (search is not None and search.failed_by(error))
         if isinstance(error, BackendError):
             report.longrepr = f"backend error: {terminal_line(error.message)}"
         elif isinstance(error, ContractError):
             report.longrepr = terminal_line(f"error: {error}")
         not_searched = report.when == "setup" and report.skipped
-        ended = search if report.when == "call" and (report.passed or by_model) else None
+        ended = record if report.passed or by_model else None
         by_model = by_model and report.failed
         if not_searched or by_model or ended is not None:
-            line = ended.record() if ended is not None else None
-            attach(report, CaseReport(search=line, by_model=by_model, not_searched=not_searched))
-        is_counterexample = ended is not None and ended.counterexample is not None and ended.failed_by(error)
-        if ended is not None and is_counterexample and self._settings.gate is not None:
-            report.outcome, report.wasxfail = "skipped", ended.line
+            attach(report, CaseReport(search=ended, by_model=by_model, not_searched=not_searched))
+        if search is not None and ended is not None and is_counterexample and self._settings.gate is not None:
+            report.outcome, report.wasxfail = "skipped", search.line
+        return report

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +14,7 @@ from pytest_llmprops.engine.evaluation.planning import batch_of
 from pytest_llmprops.plugin.cases.cases import Cases
 from pytest_llmprops.plugin.cases.light_items import WAIT, needs_phases
 from pytest_llmprops.plugin.collection import Collection
-from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
+from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.plugin.worker_files import report_collection
 from pytest_llmprops.records.files import from_text
@@ -65,15 +63,16 @@ class LLMSession:
         #: the record of a resumed run; None in workers and for a new run
         self.earlier: PreviousRun | None = None
         if settings.resume and setup is None:
-            self.earlier = _earlier(settings, self.cases)
+            from pytest_llmprops.plugin.resuming import read_earlier
+
+            self.earlier = read_earlier(settings, self.cases.models, self.cases.helpers.specs)
             self.evaluation.resumed_from = self.earlier.started
             self.evaluation.proven = tuple(sorted({model for _, model, _, _ in self.earlier.kept.cases}))
         self.setup = setup
         self.collection = Collection(
             config, settings, self.cases, self.gating, lambda: self.searching, self.kept
         )
-        self.verdicts = Verdicts(self.evaluation, self.collection.unit_of)
-        config.stash[WAIT] = self.verdicts.wait
+        config.stash[WAIT] = self.evaluation.verdict
         if settings.engine == "batch":
             from pytest_llmprops.plugin.batches import check_engine
 
@@ -99,17 +98,10 @@ class LLMSession:
         if self._searching is None:
             from pytest_llmprops.plugin import searching
 
-            self._searching = searching.Searching(
-                self.config, self.settings, self.cases, self.evaluation, why_not=self._why_not_searched()
-            )
-            self.verdicts.on_outcome = self._searching.keep_measurement
+            self._searching = searching.Searching(self.settings, self.evaluation)
+            self.evaluation.on_outcome = self._searching.keep_measurement
             self.config.pluginmanager.register(self._searching, searching.PLUGIN_NAME)
         return self._searching
-
-    def _why_not_searched(self) -> str:
-        if self.settings.engine == "batch":
-            return "a search needs one reply after another, which batches cannot give; leave out --llm-engine batch"
-        return ""
 
     @cached_property
     def has_phases(self) -> bool:
@@ -180,16 +172,17 @@ class LLMSession:
         """Begin to evaluate the cases that this process will report."""
         if not self.collection.remaining or self.collection.only_collects(session):
             return
-        if self._worker_input is None:
-            begin_alone(session.items, self.collection, self.evaluation)
-            return
-        begin_in_worker(
-            session.items,
-            self.collection,
-            self.evaluation,
-            worker=int(self.worker_id.removeprefix("gw")),
-            workers=int(self._worker_input["workercount"]),
-        )
+        workers, own = 1, 0
+        if self._worker_input is not None:
+            # The scheduler will give this worker the share of its number.
+            workers, own = int(self._worker_input["workercount"]), int(self.worker_id.removeprefix("gw"))
+        shares: dict[int, list[Unit]] = {}
+        for position, item in enumerate(session.items):
+            unit = self.collection.unit_of(item)
+            if unit is not None:
+                shares.setdefault(batch_of(position, len(session.items), workers), []).append(unit)
+        self.evaluation.expect(shares)
+        self.evaluation.begin(own)
 
     def summary(self) -> WorkerSummary:
         """Return what this process reports to the controller at its end."""
@@ -198,7 +191,6 @@ class LLMSession:
             self.evaluation.in_process_use(),
             self.refused,
             self.evaluation.ended,
-            "hypothesis" in sys.modules,
         )
 
     @property
@@ -210,36 +202,6 @@ class LLMSession:
     def close(self) -> list[str]:
         """Cancel open work; safe to call twice. Return one line per model that could not be closed."""
         return self.evaluation.close()
-
-
-def begin_alone(items: Sequence[pytest.Item], collection: Collection, evaluation: Evaluation) -> None:
-    """Begin to evaluate all cases in a run without workers."""
-    evaluation.expect({0: [unit for item in items if (unit := collection.unit_of(item))]})
-    evaluation.begin()
-
-
-def begin_in_worker(
-    items: Sequence[pytest.Item], collection: Collection, evaluation: Evaluation, *, worker: int, workers: int
-) -> None:
-    """Begin to evaluate this worker's share of the cases.
-
-    :param worker: number of the worker, from 0. :param workers: number of workers.
-    """
-    shares: dict[int, list[Unit]] = {}
-    for position, item in enumerate(items):
-        unit = collection.unit_of(item)
-        if unit is not None:
-            shares.setdefault(batch_of(position, len(items), workers), []).append(unit)
-    evaluation.expect(shares)
-    # The scheduler will give this worker the share of its number.
-    evaluation.begin(worker)
-
-
-def _earlier(settings: RunOptions, cases: Cases) -> PreviousRun:
-    from pytest_llmprops.plugin.resuming import read_earlier
-
-    models = {label: spec.text for label, spec in cases.models.items()}
-    return read_earlier(settings, models, {role: spec.text for role, spec in cases.helpers.specs.items()})
 
 
 def _gating(config: pytest.Config, settings: RunOptions, *, read: bool) -> Gating | None:

@@ -6,7 +6,7 @@ have returned: ``records/files.py`` makes a text of a message and reads it. With
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_llmprops.core.field_types import FreeObject, RecordStatus
@@ -98,13 +98,11 @@ class GroupLines:
     :param status: the status of the case.
     :param counts: number of verdicts by status.
     :param lines: their lines of ``verdicts.jsonl``.
-    :param records: the same as values; None if sent by a worker.
     """
 
     status: RecordStatus
     counts: Mapping[str, int]
     lines: str
-    records: Sequence[VerdictRecord] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +198,9 @@ class WorkerSummary:
     :param in_process: label -> use of each model that the process served itself.
     :param refused: why the run may not start; None if it may.
     :param stopped: why the run ended early.
-    :param uses_hypothesis: the process has imported hypothesis, whose plugin may have something to report.
     """
 
     notes: tuple[str, ...] = ()
     in_process: Mapping[str, InProcessUse] = field(default_factory=dict)
     refused: str | None = None
     stopped: str | None = None
-    uses_hypothesis: bool = False

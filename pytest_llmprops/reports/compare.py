@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -17,8 +16,15 @@ from pytest_llmprops.core.numbers import (
     point_range,
     points,
 )
-from pytest_llmprops.core.texts import one_line, terminal_line, visible
-from pytest_llmprops.reports.tables import aligned_table, fitted, without
+from pytest_llmprops.core.texts import one_line, terminal_line
+from pytest_llmprops.reports.tables import (
+    aligned_table,
+    fitted,
+    markdown_fold,
+    markdown_table,
+    plain,
+    without,
+)
 from pytest_llmprops.runs.compare import Column, Comparison, Contrast, Flip, Row, Side
 from pytest_llmprops.runs.pairs import TaskKey
 
@@ -26,8 +32,8 @@ Table = list[tuple[str, ...]]
 #: columns that may say the same in all rows
 PLACE = ("benchmark", "lang", "source")
 NO_REPLY = "(no reply recorded)"
-#: ASCII characters without a meaning in Markdown inside a line
-PLAIN = " .,:;?'\"+-=%/()"
+#: the longest line of a reply in Markdown
+MOST = 100_000
 LEGEND = (
     "difference: points of accuracy, candidate (after the arrow) minus baseline, on the pairs, with its 95% interval",
     "finding: worse or better where p is at most 0.05, corrected for all parts of the two runs and both directions",
@@ -82,17 +88,11 @@ def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> 
         for heading, flips in _flips(contrast):
             parts += ["", f"### {escaped(heading)}{_first(flips, limit)}", ""]
             if flips:
-                letters = (contrast.baseline.letter, contrast.candidate.letter)
-                head = ("item", "expected", *letters)
-                rows = [
-                    (
-                        f.key.id,
-                        f.expected,
-                        *(_status(s) + ": " + _text(s, full) for s in (f.baseline, f.candidate)),
-                    )
-                    for f in flips[:limit]
-                ]
-                parts += _table([head, *rows])
+                rows: Table = [("item", "expected", contrast.baseline.letter, contrast.candidate.letter)]
+                for f in flips[:limit]:
+                    replies = (f"{_status(side)}: {_text(side, full)}" for side in (f.baseline, f.candidate))
+                    rows.append((f.key.id, f.expected, *replies))
+                parts += _table(rows)
     return "\n".join(parts) + "\n"
 
 
@@ -108,12 +108,8 @@ def changes_markdown(comparison: Comparison) -> Iterator[str]:
             yield ""
         rest = [row for row in rows if row not in changed]
         if rest:
-            yield f"<details><summary>{counted(len(rest), 'part')} without a clear change</summary>"
-            yield ""
-            yield from _table(_before_and_after(contrast, rest))
-            yield ""
-            yield "</details>"
-            yield ""
+            title = f"{counted(len(rest), 'part')} without a clear change"
+            yield from markdown_fold(title, _table(_before_and_after(contrast, rest)))
 
 
 def _before_and_after(contrast: Contrast, rows: Iterable[Row]) -> Table:
@@ -248,18 +244,12 @@ def _legend(contrast: Contrast) -> list[str]:
     results = [row.result for row in contrast.changes if row.result]
     methods = {result.test: result.interval for result in results}
     used = "; ".join(f"p by {test}, interval by {interval}" for test, interval in methods.items())
-    words = {result.word for result in results}
-    kinds = {row.member.kind for row in contrast.changes}
-    return [
-        *LEGEND,
-        *(
-            ["not judged: controls, side tasks, and tasks whose accuracy ranks no models"]
-            if "not judged" in words
-            else []
-        ),
-        *(["all: the tasks of the headline figures, without controls"] if "all" in kinds else []),
-        used,
-    ]
+    legend = [*LEGEND]
+    if any(result.word == "not judged" for result in results):
+        legend.append("not judged: controls, side tasks, and tasks whose accuracy ranks no models")
+    if any(row.member.kind == "all" for row in contrast.changes):
+        legend.append("all: the tasks of the headline figures, without controls")
+    return [*legend, used]
 
 
 def _flips(contrast: Contrast) -> list[tuple[str, tuple[Flip, ...]]]:
@@ -306,21 +296,9 @@ def _paragraph(text: str, width: int) -> list[str]:
 
 
 def _table(table: Table) -> list[str]:
-    rows = ["| " + " | ".join(map(escaped, row)) + " |" for row in table]
-    return [rows[0], "|" + " --- |" * len(table[0]), *rows[1:]]
+    return markdown_table([list(map(escaped, row)) for row in table])
 
 
 def escaped(text: str) -> str:
-    """Return ``text`` escaped for Markdown and HTML, on one line, with ``<br>`` for line ends.
-
-    Addresses and mentions do not become links.
-    """
-    lines = ["".join(map(_entity, line)) for line in visible(text).strip().split("\n")]
-    line = "<br>".join(lines).replace(":/", "&#58;/")
-    return re.sub(r"(?i)\bwww\.", lambda match: match[0][:-1] + "&#46;", line)
-
-
-def _entity(character: str) -> str:
-    if character.isalnum() or character in PLAIN or ord(character) > 127:
-        return character
-    return f"&#{ord(character)};"
+    """Return ``text`` as :func:`plain`, with ``<br>`` for line ends."""
+    return "<br>".join(plain(line, MOST) for line in text.strip().splitlines())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.numbers import cost, count, counted, p_value, percent, point_range, size_in_points
-from pytest_llmprops.core.texts import one_line, terminal_line
+from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.records.gate import Check, GateResult, MemberChange
 from pytest_llmprops.records.run import RunMetadata
-from pytest_llmprops.reports.tables import aligned_table
+from pytest_llmprops.reports.tables import aligned_table, markdown_fold, markdown_table, plain
 from pytest_llmprops.runs.gate.file import Gate
 
 if TYPE_CHECKING:
@@ -102,20 +102,20 @@ def gate_markdown(result: GateResult, title: str = "", changes: Iterable[str] = 
 
 
 def _markdown(result: GateResult, title: str, changes: Iterable[str]) -> Iterator[str]:
-    yield f"## {_cell(title)}"
+    yield f"## {plain(title)}"
     yield ""
     if result.losses:
         yield "Lost:"
         yield ""
-        yield from (f"- {_cell(loss_text(loss))}" for loss in result.losses)
+        yield from (f"- {plain(loss_text(loss))}" for loss in result.losses)
         yield ""
     if result.caveats:
-        yield from (f"- Caveat: {_cell(caveat)}" for caveat in result.caveats)
+        yield from (f"- Caveat: {plain(caveat)}" for caveat in result.caveats)
         yield ""
     yield from changes
     if result.baseline:
-        chance = "" if result.chance is None else f" {_cell(chance_text(result.chance))}."
-        yield f"Compared with baseline {_cell(result.baseline)}.{chance}"
+        chance = "" if result.chance is None else f" {plain(chance_text(result.chance))}."
+        yield f"Compared with baseline {plain(result.baseline)}.{chance}"
         yield ""
     checks = [(rule.name, check) for rule in result.rules for check in rule.checks]
     met = [pair for pair in checks if pair[1].verdict == "met"]
@@ -123,35 +123,23 @@ def _markdown(result: GateResult, title: str, changes: Iterable[str]) -> Iterato
     yield from _checks(unmet or met)
     if listed := [*result.reasons, *result.notes]:
         yield ""
-        yield from (f"- {_cell(line)}" for line in listed)
+        yield from (f"- {plain(line)}" for line in listed)
     if unmet and met:
-        yield from _collapsed(f"{counted(len(met), 'check')} met", _checks(met))
-    tests = [f"- {_cell(f'{loss.where}: p {p_value(loss.p)} (corrected)')}" for loss in result.losses]
+        yield from ("", *markdown_fold(f"{counted(len(met), 'check')} met", _checks(met)))
+    tests = [f"- {plain(f'{loss.where}: p {p_value(loss.p)} (corrected)')}" for loss in result.losses]
     rests = ((name, check.measured.partition("; ")[2]) for name, check in checks)
-    tests += [f"- {_cell(f'{name}: {rest}')}" for name, rest in rests if rest]
+    tests += [f"- {plain(f'{name}: {rest}')}" for name, rest in rests if rest]
     if tests:
-        yield from _collapsed("Tests", tests)
+        yield from ("", *markdown_fold("Tests", tests))
 
 
-def _checks(checks: Iterable[tuple[str, Check]]) -> Iterator[str]:
-    yield "| rule | required | measured | verdict |"
-    yield "|---|---|---|---|"
+def _checks(checks: Iterable[tuple[str, Check]]) -> list[str]:
+    rows: list[Sequence[str]] = [("rule", "required", "measured", "verdict")]
     for name, check in checks:
         why = f"{check.verdict}: {check.reason}" if check.reason else check.verdict
         cells = (name, check.required, check.measured.partition("; ")[0], f"{MARKS[check.verdict]} {why}")
-        yield "| " + " | ".join(map(_cell, cells)) + " |"
-
-
-def _collapsed(title: str, lines: Iterable[str]) -> Iterator[str]:
-    yield from ("", f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
-
-
-def _cell(text: str) -> str:
-    # Names of models and rules are untrusted.
-    plain = one_line(text, 400).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for mark in "\\`*_|[]~#@$":
-        plain = plain.replace(mark, "\\" + mark if mark not in "@#" else f"&#{ord(mark)};")
-    return plain
+        rows.append(list(map(plain, cells)))
+    return markdown_table(rows)
 
 
 def forecast_lines(
@@ -164,7 +152,12 @@ def forecast_lines(
     """
     from pytest_llmprops.runs.gate.forecast import DROPS
 
-    head = ("rule", "items", "churn", *(_candidate(drop) for drop in DROPS))
+    head = (
+        "rule",
+        "items",
+        "churn",
+        *(f"{100 * drop:.0f} points worse" if drop else "unchanged" for drop in DROPS),
+    )
     table = [head]
     for rule in plan.rules:
         own = rule.items
@@ -173,19 +166,11 @@ def forecast_lines(
         table.append((rule.name, items, percent(own.churn), *cells))
     if plan.whole:
         table.append(("the whole gate", "", "", *map(_shares, plan.whole)))
-    lines = [
-        terminal_line(f"gate {gate.file}: pass / fail / inconclusive, in percent of simulated candidates")
-    ]
-    lines += map(terminal_line, aligned_table(table))
-    lines += [
-        line
-        for name, why in impossible.items()
-        for line in _wrapped("IMPOSSIBLE", f"{name}: {why}", width, indent=2)
-    ]
-    return [
-        *lines,
-        *(line for note in _plan_notes(plan, facts) for line in _wrapped("note", note, width, indent=2)),
-    ]
+    title = f"gate {gate.file}: pass / fail / inconclusive, in percent of simulated candidates"
+    lines = list(map(terminal_line, (title, *aligned_table(table))))
+    notes = [("IMPOSSIBLE", f"{name}: {why}") for name, why in impossible.items()]
+    notes += [("note", note) for note in _plan_notes(plan, facts)]
+    return lines + [line for label, text in notes for line in _wrapped(label, text, width, indent=2)]
 
 
 def _plan_notes(plan: Forecast, facts: RunMetadata) -> Iterator[str]:
@@ -200,10 +185,6 @@ def _plan_notes(plan: Forecast, facts: RunMetadata) -> Iterator[str]:
         yield f"about {count(calls)} calls, {cost(calls, usd)}, as for the baseline"
     else:
         yield "for calls and cost: pytest with --llm-plan"
-
-
-def _candidate(drop: float) -> str:
-    return f"{100 * drop:.0f} points worse" if drop else "unchanged"
 
 
 def _shares(rates: Rates) -> str:

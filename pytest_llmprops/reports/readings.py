@@ -29,28 +29,24 @@ LONGEST_SHOWN = 300
 def readings_section(parts: Sequence[Measured], series: Sequence[Series]) -> list[Section]:
     """Return the section of the report; none if no reply was read."""
     rows: list[tuple[Cell, ...]] = []
-    names_both = len(parts) * len(series) > 1
     for s in series:
         for part in parts:
-            for readings, (stratum, share, n) in (
-                (one, rule) for one in readings_of(part.records(s)) for rule in _rules(one)
-            ):
-                link = {"benchmark": part.benchmark, "series": str(s.index), "check": "sample"}
-                cells = [Cell(part.facts.title), Cell(s.starred)] if names_both else []
-                texts = (stratum.status, one_line(stratum.rule, 80) or MISSING, _differs(readings, stratum))
-                cells += [*map(Cell, texts), Cell(count(n), n, items=link), Cell(percent(share), share)]
-                rows.append(tuple(cells))
+            link = {"benchmark": part.benchmark, "series": str(s.index), "check": "sample"}
+            for readings in readings_of(part.records(s)):
+                for stratum, share, n in _rules(readings):
+                    texts = (
+                        stratum.status,
+                        one_line(stratum.rule, 80) or MISSING,
+                        _differs(readings, stratum),
+                    )
+                    cells = map(Cell, (part.facts.title, s.starred, *texts))
+                    rows.append((*cells, Cell(count(n), n, items=link), Cell(percent(share), share)))
     if not rows:
         return []
-    columns = [("Benchmark", False), ("Model", False)] if names_both else []
-    columns += [
-        ("Status", False),
-        ("Rule", False),
-        ("Other rule differs", False),
-        ("Replies", True),
-        ("Share", True),
-    ]
-    table = Table("Replies by rule", tuple(columns), tuple(rows), NOTE)
+    first = 0 if len(parts) * len(series) > 1 else 2
+    names = ("Benchmark", "Model", "Status", "Rule", "Other rule differs")
+    columns = (*((name, False) for name in names), ("Replies", True), ("Share", True))
+    table = Table("Replies by rule", columns[first:], tuple(row[first:] for row in rows), NOTE)
     return [Section((table,), title="Readings", about="How the replies were read.")]
 
 
@@ -81,25 +77,17 @@ def reading_lines(
         replies = counted(len(readings.records), "reply", "replies")
         lines += ["", f"{readings.benchmark} · {readings.model} · {replies}"]
         rows = [("status", "replies", "share", "other rule differs", "rule")]
-        rows += [
-            (
-                stratum.status,
-                count(n),
-                percent(share),
-                _differs(readings, stratum),
-                one_line(stratum.rule, 80) or "-",
-            )
-            for stratum, share, n in _rules(readings)
-        ]
+        for stratum, share, n in _rules(readings):
+            rule = one_line(stratum.rule, 80) or "-"
+            rows.append((stratum.status, count(n), percent(share), _differs(readings, stratum), rule))
         lines += aligned_table(rows, width)
         if (more := len(readings.strata) - MOST_RULES) > 0:
             lines.append(f"  … and {more} more rules")
         lines.append(f"  unread: {percent(readings.unread_share)}")
         different, compared = readings.differing
         if compared:
-            lines.append(
-                f"  read differently by the rules of quick and paper: {percent(different / compared)}"
-            )
+            share_apart = percent(different / compared)
+            lines.append(f"  read differently by the rules of quick and paper: {share_apart}")
         lines.append(_corrected(readings, reviews))
         for record in readings.sample(sample) if sample else ():
             lines += _shown(record, requests)

@@ -1,28 +1,49 @@
-"""The final summary on the terminal."""
+"""Runs on the terminal: the summary of one, ``llmprops runs list`` and ``runs show``."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.numbers import count, counted, duration, interval, number, percent
 from pytest_llmprops.core.texts import one_line, shell_line, terminal_line
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.published_results import beside
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.records.rows import SearchCounts, SearchRecord, SummaryRow
 from pytest_llmprops.records.run import OldReplies, ProtocolMetadata, RunMetadata
-from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.page import PACKAGES
 from pytest_llmprops.reports.site import missing_package
-from pytest_llmprops.reports.tables import UNLIMITED, Table, aligned_table, fitted, without, wrapped
+from pytest_llmprops.reports.tables import (
+    UNLIMITED,
+    Table,
+    aligned_table,
+    columns_of,
+    fitted,
+    without,
+    wrapped,
+)
 from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
+from pytest_llmprops.runs.catalog import BASELINES, Listed
 from pytest_llmprops.runs.integrity import SEARCHES
 from pytest_llmprops.runs.merge import shard_steps
+from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.record import counterexample_text
 from pytest_llmprops.runs.recorded_command import resume_command
+from pytest_llmprops.runs.summary import pooled_accuracy
+
+#: maximum number of counterexamples per model, benchmark and property
+SHOWN = 5
+#: maximum number of items that are not correct, per model and benchmark
+ITEMS_SHOWN = 10
+#: says that an interval is of the clusters' means
+_BY_CLUSTERS = " (clusters)"
+HEADER = ("run", "started (UTC)", "models", "benchmarks", "items", "accuracy", "state", "gate")
 
 
 def metric_lines(facts: RunMetadata, model: str, benchmark: str, width: int) -> list[str]:
@@ -73,12 +94,6 @@ def _table(
     return [line for part in (names[:half], names[half:]) for line in _table(places, part, values, width)]
 
 
-#: maximum number of counterexamples per model, benchmark and property
-SHOWN = 5
-#: maximum number of items that are not correct, per model and benchmark
-ITEMS_SHOWN = 10
-
-
 def search_lines(searched: Sequence[SearchCounts], rows: Sequence[SearchRecord]) -> list[str]:
     """Return lines with the counts of searches and some of the counterexamples.
 
@@ -108,10 +123,6 @@ def search_lines(searched: Sequence[SearchCounts], rows: Sequence[SearchRecord])
         if len(bad) > SHOWN:
             lines.append(f"  … and {len(bad) - SHOWN} more in {SEARCHES}")
     return [terminal_line(line) for line in lines]
-
-
-#: says that an interval is of the clusters' means
-_BY_CLUSTERS = " (clusters)"
 
 
 def summary_lines(
@@ -337,41 +348,157 @@ def _calls(facts: RunMetadata) -> list[str]:
         + (f" ({count(calls.cached_tokens)} cached)" if calls.cached_tokens else ""),
     ]
     if calls.sent:
-        parts.append(f"{facts.cost_text}{_prices(facts)}")
+        parts.append(f"{facts.cost_text}{price_sources([facts])}")
     if calls.cache_hits and calls.oldest_seconds:
         parts.append(f"oldest stored reply {duration(calls.oldest_seconds)} old")
     return [*(in_process or [""]), "calls: " + ", ".join(parts)]
 
 
-def _prices(facts: RunMetadata) -> str:
-    sources = facts.price_sources if facts.calls.amount else []
-    return f" (prices: {'; '.join(sources)})" if sources else ""
-
-
 def old_replies(old: OldReplies) -> list[str]:
     """Return what the headline of a model says about stored replies that it might give no longer."""
-    phrases = []
-    if old.older_than_a_day:
-        age = duration(old.oldest_seconds)
-        phrases.append(f"stored replies of an unpinned model, up to {age} old: {count(old.older_than_a_day)}")
-    return phrases
+    if not old.older_than_a_day:
+        return []
+    age = duration(old.oldest_seconds)
+    return [f"stored replies of an unpinned model, up to {age} old: {count(old.older_than_a_day)}"]
 
 
 def _stored_samples(facts: RunMetadata) -> list[str]:
     """Return a note on samples that cannot differ: those of an earlier run, and repeats at temperature 0."""
     calls = facts.calls
+    note = ""
     if calls.requests and not calls.sampled and any(row.has_repeats for row in facts.summary):
         note = (
             "note: every request had temperature 0, so the samples of an item differ only as far as the server is not"
             " deterministic; --llm-param temperature=0.7 samples at another temperature"
         )
-        return [note]
-    if not calls.sampled_earlier:
-        return []
-    earlier, sampled = calls.sampled_earlier, calls.sampled
-    share = f"{count(earlier)} of {count(sampled)} ({percent(earlier / sampled)})"
-    note = (
-        f"note: {share} replies at a temperature above 0, or the model's default, are stored ones of an earlier run, so"
-        " this part repeats its results; --llm-cache refresh samples again, --llm-repeats N takes N samples per item"
+    elif calls.sampled_earlier:
+        share = percent(calls.sampled_earlier / calls.sampled)
+        note = (
+            f"note: {count(calls.sampled_earlier)} of {count(calls.sampled)} ({share}) replies at a temperature above"
+            " 0, or the model's default, are stored ones of an earlier run, so this part repeats its results;"
+            " --llm-cache refresh samples again, --llm-repeats N takes N samples per item"
+        )
+    return [note] if note else []
+
+
+def list_lines(runs: Sequence[Listed], width: int) -> list[str]:
+    """Return one row per run, or two lines per run if the table is wider than ``width``.
+
+    Accuracy is the share of a model's correct items among all answered items, over all tasks except controls. If
+    clusters of a benchmark count once, each is one item with the mean score of its items.
+    """
+    rows = [tuple(map(terminal_line, _cells(run))) for run in runs]
+    lines = aligned_table([HEADER, *rows])
+    if max(map(len, lines)) > width:
+        lines = []
+        for name, *cells in rows:
+            items = f"{cells[3]} items"
+            gate = f"gate {cells[6]}" if cells[6] else ""
+            shown = [c for c in (*cells[:3], items, *cells[4:6], gate) if c and not c.startswith("-")]
+            lines += [f"  {name}", "    " + " · ".join(shown)]
+    problems = [f"  {run.folder.name}: {run.problem}" for run in runs if run.problem]
+    return lines + ([""] + [terminal_line(p) for p in problems] if problems else [])
+
+
+def _cells(run: Listed) -> tuple[str, ...]:
+    baseline = run.folder.parent.name == BASELINES.name
+    name = f"{BASELINES}/{run.folder.name}" if baseline else run.folder.name
+    if run.facts is None:
+        return (name, "-", "-", "-", "-", "-", run.state, "")
+    summary, gate = run.facts.summary, run.facts.gate
+    counted = headline(summary, run.facts)
+    pooled = (pooled_accuracy(row for row in counted if row.model == model) for model in run.facts.models)
+    accuracies = ["-" if share is None else percent(share) for share in pooled]
+    return (
+        name,
+        run.facts.started[:16].replace("T", " ") or "-",
+        ", ".join(run.facts.models) or "-",
+        ", ".join(dict.fromkeys(row.benchmark for row in summary)) or "-",
+        str(sum(row.items for row in summary)),
+        ", ".join(accuracies) or "-",
+        run.state,
+        gate.decision if gate is not None else "",
     )
-    return [note]
+
+
+def show_lines(run: Run, width: int = UNLIMITED) -> list[str]:
+    """Return the facts of one run, then its final summary.
+
+    :param width: columns to wrap to.
+    """
+    facts = run.facts
+    lines = [f"{run.run_id} ({run.state})"]
+    # The first two are in this heading.
+    lines += [f"  {name}: {value}" for name, value in run_facts(run)[2:]]
+    command = facts.options.get("command")
+    if isinstance(command, list):
+        lines.append(f"  Command: pytest {' '.join(map(str, command))}")
+    if facts.gate is not None:
+        lines.append(f"  Gate: {facts.gate.line}")
+    lines += [f"  A gate does not judge this record: {line}" for line in run.problems]
+    # The reader's notes say what is missing; they also cover killed runs.
+    shown = replace(facts, complete=True)
+    summary = summary_lines(shown, run.records, run.folder, [*facts.notes, *run.notes], width)
+    lines = [part for line in lines for part in wrapped(terminal_line(line), width)]
+    return lines + summary + search_lines(facts.searches, run.searches)
+
+
+def price_sources(runs: Iterable[RunMetadata]) -> str:
+    """Return where the prices of the runs are from, in brackets; empty without prices."""
+    sources = dict.fromkeys(source for facts in runs if facts.calls.amount for source in facts.price_sources)
+    return f" (prices: {'; '.join(sources)})" if sources else ""
+
+
+def run_facts(run: Run) -> list[tuple[str, str]]:
+    """Return how a run was made, as (name, value) pairs."""
+    facts = run.facts
+    rows = [("Run", run.run_id), ("State", run.state), ("Started", facts.started)]
+    rows += [("Finished", facts.finished)] if facts.finished else []
+    rows += (
+        [("Promoted from", f"{facts.promoted_from} at {facts.promoted_at}")] if facts.promoted_from else []
+    )
+    for label, model in facts.models.items():
+        rows.append((f"Model {label}", _flat({"spec": model.spec, **plain(model)}, zeros=False)))
+    for role, helper in facts.helpers.items():
+        rows.append((f"Helper {role}", _flat({"spec": helper.spec, **plain(helper)}, zeros=False)))
+    for label, deviations in facts.deviations.items():
+        if deviations:
+            rows.append((f"Deviations of {label}", "; ".join(map(str, deviations))))
+    recorded = {r.benchmark for r in run.records}
+    for name, protocol in facts.protocols.items():
+        if name in recorded:
+            rows.append((f"Protocol of {name}", _flat(plain(protocol))))
+    rows.append(("Calls", _flat(plain(facts.calls), zeros=False) or "none"))
+    rows.append(("Cost", facts.cost_text + price_sources([facts])))
+    options = {
+        k: v for k, v in facts.options.items() if v not in (None, [], {}, False, "") and k != "command"
+    }
+    rows += [("Options", _flat(options))] if options else []
+    rows += [("Versions", _flat(facts.versions))] if facts.versions else []
+    rows += [("Commit", _flat(plain(facts.git)))] if facts.git is not None else []
+    folders: dict[str, list[str]] = {}
+    for path, digest in facts.data.items():
+        folder, _, file = path.rpartition("/")
+        folders.setdefault(folder or ".", []).append(f"{file} {digest[:12]}")
+    rows += [(f"Data of {folder}", ", ".join(files)) for folder, files in folders.items()]
+    return [(one_line(name, 200), one_line(value, 4000)) for name, value in rows]
+
+
+def _flat(value: Any, *, zeros: bool = True) -> str:
+    """Return nested values on one line: ``name quick, settings (k 14, cot no)``; empty ones are left out.
+
+    :param zeros: also 0 and false.
+    """
+    if isinstance(value, Mapping):
+        texts = {name: _flat(member, zeros=zeros) for name, member in value.items()}
+        nested = {name for name, member in value.items() if isinstance(member, Mapping)}
+        return ", ".join(
+            f"{n} ({text})" if n in nested else f"{n} {text}" for n, text in texts.items() if text
+        )
+    if isinstance(value, list | tuple):
+        return "; ".join(_flat(member) for member in value)
+    if value is None or (value == 0 and not zeros):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)

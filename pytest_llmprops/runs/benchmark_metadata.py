@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
@@ -24,18 +23,7 @@ def facts_of(benchmark: str, *runs: RunMetadata) -> BenchmarkMetadata | None:
     """
     for facts in runs:
         if benchmark in facts.benchmarks:
-            recorded = facts.benchmarks[benchmark]
-            # Records of earlier versions do not say which tasks need a metric, and which metrics need another one. A
-            # gate must not accept them.
-            if (recorded.unranked and recorded.bounded_metrics) or not (
-                installed := installed_facts(benchmark)
-            ):
-                return recorded
-            return replace(
-                recorded,
-                unranked=recorded.unranked or installed.unranked,
-                bounded_metrics=recorded.bounded_metrics or installed.bounded_metrics,
-            )
+            return facts.benchmarks[benchmark]
     return installed_facts(benchmark)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.data.sheet_files import escaped
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.records.requests import RequestRecord
@@ -233,12 +234,7 @@ def _csv_cell(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
     # Python's csv module does not quote a carriage return, which then ends the row.
-    plain = visible(cell.replace("\r\n", "\n").replace("\r", "\n"))
-    return f"'{plain}" if plain.startswith(_FORMULA) else plain
-
-
-#: the first characters of cells that spreadsheets evaluate
-_FORMULA = ("=", "+", "-", "@", "\t", "\n")
+    return escaped(visible(cell.replace("\r\n", "\n").replace("\r", "\n")))
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_llmprops.benchmark_registry import installed_benchmarks
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Shard
-from pytest_llmprops.core.texts import first_names
+from pytest_llmprops.core.texts import first_names, shortened
 from pytest_llmprops.core.verdicts import Group, VerdictKey, VerdictRecord
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.requests import DiscardedReply, PaidReply, RequestRecord
@@ -22,7 +22,7 @@ from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
 from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 from pytest_llmprops.runs.reader import Run, computed_metrics
-from pytest_llmprops.runs.record import RunRecord, SearchLog, new_run_folder, remove_record, search_counts
+from pytest_llmprops.runs.record import RunRecord, new_run_folder, remove_record, search_counts
 from pytest_llmprops.runs.summary import remarks_on, summary_rows
 
 #: the entry of a merged run's options that says how to complete it; empty if nothing is missing
@@ -161,14 +161,9 @@ def _pairs_of(one: RunMetadata, other: RunMetadata) -> Iterator[tuple[str, Model
 
 
 def _refuse(first: Run, other: Run, what: str, one: object, two: object) -> None:
-    texts = [_short(value) for value in (one, two)]
+    texts = ["(none)" if value is None else shortened(str(value), 60) for value in (one, two)]
     values = f": {texts[0]} and {texts[1]}" if texts[0] != texts[1] else ""
     raise UsageError(f"{first.folder} and {other.folder} differ in the {what}{values}; {AGAIN}")
-
-
-def _short(value: object) -> str:
-    text = "(none)" if value is None else str(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunMetadata, list[str]]:
@@ -254,12 +249,7 @@ def _write(folder: Path, facts: RunMetadata, runs: Sequence[Run], records: Seque
         with open(folder / REQUESTS, "wb") as file:
             for path in logs:
                 file.writelines(_whole_lines(path))
-    searches = SearchLog(folder)
-    for run in runs:
-        for search in run.searches:
-            searches.add(search)
-    searches.close()
-    RunRecord(folder, facts, records).finish(facts)
+    RunRecord(folder, facts, records, [search for run in runs for search in run.searches]).finish(facts)
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:

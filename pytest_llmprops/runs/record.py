@@ -45,45 +45,6 @@ def counterexample_text(record: SearchRecord) -> str:
     return text + (CUT_SHORT if record.spent else "")
 
 
-class SearchLog:
-    """The searches of one run; each is flushed when it is added."""
-
-    def __init__(self, folder: Path, kept: Sequence[SearchRecord] | None = None) -> None:
-        """Begin the file.
-
-        :param kept: the searches that stay in the record of a resumed run; None for a new run.
-        """
-        self._path = folder / SEARCHES
-        self._file: IO[bytes] | None = None
-        self._records: dict[tuple[str, str, str, str], SearchRecord] = {}
-        if kept is not None and os.path.lexists(self._path):
-            with replacing(self._path, sync=True) as draft:
-                draft.write_bytes(b"".join(map(line, kept)))
-            self._records = {record.key: record for record in kept}
-
-    def add(self, record: SearchRecord) -> None:
-        """Append a search.
-
-        :raises OSError: on a full disk; earlier lines are complete.
-        """
-        self._records[record.key] = record
-        if self._file is None:
-            self._file = open_record_file(self._path, "ab")
-        self._file.write(line(record))
-        self._file.flush()
-
-    @property
-    def records(self) -> list[SearchRecord]:
-        """One record per item and property."""
-        return list(self._records.values())
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
 def search_counts(records: Iterable[SearchRecord]) -> tuple[SearchCounts, ...]:
     """Count the searches of each benchmark, model and property."""
     counts: dict[tuple[str, str, str], SearchCounts] = {}
@@ -202,16 +163,25 @@ class RunRecord:
     The verdicts are not kept in memory, only a hash of the last line of each item and sample.
     """
 
-    def __init__(self, folder: Path, facts: RunMetadata, kept: Sequence[VerdictRecord] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        facts: RunMetadata,
+        kept: Sequence[VerdictRecord] | None = None,
+        kept_searches: Sequence[SearchRecord] = (),
+    ) -> None:
         """Begin the record.
 
         :param kept: the verdicts that stay in the record of a resumed run; None for a new run.
+        :param kept_searches: the searches that stay.
         """
         self.folder = folder
         self.facts = facts
         #: items and samples with a second, different verdict; a gate does not judge such a record
         self.repeated: list[VerdictKey] = []
         self._latest: dict[VerdictKey, int] = {}
+        self._search_file: IO[bytes] | None = None
+        self._searches = {search.key: search for search in kept_searches}
         self._digest = hashlib.sha256()
         #: bytes of the file that have complete lines
         self._size = 0
@@ -222,6 +192,9 @@ class RunRecord:
             with replacing(folder / VERDICTS, sync=True) as draft:
                 draft.write_bytes(raw)
             self._note_all(kept, raw)
+            if kept_searches or os.path.lexists(folder / SEARCHES):
+                with replacing(folder / SEARCHES, sync=True) as draft:
+                    draft.write_bytes(b"".join(map(line, kept_searches)))
         self._verdicts = open_record_file(folder / VERDICTS, "a+b", buffering=0)
         # Without file locks, a run that is being written looks like one that was killed.
         lock_file(self._verdicts)
@@ -239,6 +212,11 @@ class RunRecord:
         """
         lines = JsonLines(self.folder / VERDICTS, partial(from_plain, VerdictRecord))
         return list({record.key: record for record in lines}.values())
+
+    @property
+    def searches(self) -> list[SearchRecord]:
+        """The searches so far, one per item and property."""
+        return list(self._searches.values())
 
     @property
     def is_changed(self) -> bool:
@@ -260,6 +238,17 @@ class RunRecord:
             self.repeated.append(key)
         append_whole(self._verdicts, raw, self._size)
         self._note(key, raw)
+
+    def add_search(self, search: SearchRecord) -> None:
+        """Append a search.
+
+        :raises OSError: on a full disk; earlier lines are complete.
+        """
+        self._searches[search.key] = search
+        if self._search_file is None:
+            self._search_file = open_record_file(self.folder / SEARCHES, "ab")
+        self._search_file.write(line(search))
+        self._search_file.flush()
 
     def add_lines(self, lines: str, records: Sequence[VerdictRecord] | None = None) -> None:
         """Append the verdicts of a case that has many.
@@ -306,6 +295,9 @@ class RunRecord:
             draft.write_text(run_json(plain(self.facts)), encoding="utf-8", errors="replace")
 
     def close(self) -> None:
+        """Close the files, which releases the lock; safe to call twice."""
+        if self._search_file is not None:
+            self._search_file.close()
         self._verdicts.close()
 
     def finish(self, facts: RunMetadata) -> None:
@@ -315,7 +307,7 @@ class RunRecord:
             self.write_facts()
         finally:
             # Last, because closing releases the lock. A reader then sees either a locked or a finished record.
-            self._verdicts.close()
+            self.close()
 
 
 def remove_record(folder: Path) -> None:

@@ -37,9 +37,6 @@ def htest_texts(root: Path, tasks: Iterable[str] = TASKS) -> set[str]:
     return {row["centerpiece"] for file in files for row in DataFolder(root, "published").jsonl(file)}
 
 
-# generate
-
-
 def test_generated_htest_can_be_loaded(tmp_path: Path, capsys: Capture) -> None:
     """`generate htest` names the files it wrote, and they load as a generated set of all tasks."""
     assert main(["lab", "htest", "generate", "--n", "4", "--seed", "3", "--out", str(tmp_path)]) == 0
@@ -70,7 +67,7 @@ def test_generate_htest_excludes_other_folders(tmp_path: Path, capsys: Capture) 
 
 
 @ESPEAK.needed
-@pytest.mark.parametrize("language", ["en", "es", "zh"])
+@pytest.mark.parametrize("language", ["en", "zh"])
 def test_generated_homophones_can_be_loaded(language: str, tmp_path: Path, capsys: Capture) -> None:
     """`generate homophones` writes one file, which loads as a generated set of all three tasks."""
     if language == "zh":
@@ -104,8 +101,6 @@ def test_homophones_from_own_sentences(tmp_path: Path, capsys: Capture) -> None:
     [
         ("lab htest generate --task smell --out new", "smell"),
         ("lab htest generate --n 5 --out new", "5"),
-        ("lab htest generate --n 0 --out new", "0"),
-        ("lab htest generate --n -2 --out new", "-2"),
         ("lab htest generate --task rhyme --n 2 --out few.txt", "few.txt"),
         ("lab homophones generate --lang en --n 50 --out new --sentences none.txt", "none.txt"),
         (
@@ -114,63 +109,45 @@ def test_homophones_from_own_sentences(tmp_path: Path, capsys: Capture) -> None:
         ),
         ("lab htest generate --chat --data empty --out new", "empty"),
         ("runs import none.csv --model m", "none.csv: no such file"),
+        ("data pull no/such/file.csv --dest new", "no/such/file.csv"),
     ],
 )
 def test_command_refuses_in_one_line(
     words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """A wrong option, file or folder gives one line and status 2, and nothing is written."""
+    """A wrong option, file or folder gives one line and no success, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     Path("few.txt").write_text("The farmer carried a heavy bucket.\n", encoding="utf-8")
-    assert said in one_error(capsys, *words.split())
+    assert main(words.split()) == (1 if "pull" in words else 2)
+    printed = capsys.readouterr()
+    (line,) = (printed.out + printed.err).splitlines()
+    assert said in line
     assert not Path("new").exists()
 
 
-# htest generate --chat
+def test_training_rows_differ_from_builtin_items_and_another_set(tmp_path: Path, capsys: Capture) -> None:
+    """`htest generate --chat` writes each label equally often per task, and no text of a built-in item.
 
-
-def trained_on(folder: Path) -> dict[str, list[tuple[str, str]]]:
-    """Return the (text, label) pairs of each task's fine-tuning file, by task."""
-    by_task: dict[str, list[tuple[str, str]]] = {}
-    for path in folder.glob("*_train.jsonl"):
-        pairs = []
-        for line in path.read_text(encoding="utf-8").splitlines():
-            question, answer = json.loads(line)["messages"]
-            assert (question["role"], answer["role"]) == ("user", "assistant")
-            text = question["content"].removeprefix('Input: "').rpartition('" Label: ')[0]
-            assert question["content"] == (
-                f'Input: "{text}" Label: \nA \nB (Respond in one letter and nothing else)'
-            )
-            pairs.append((text, answer["content"]))
-        by_task[path.name.removesuffix("_train.jsonl")] = pairs
-    return by_task
-
-
-def test_training_rows_differ_from_builtin_items(tmp_path: Path, capsys: Capture) -> None:
-    """`htest generate --chat` writes each label equally often per task, and no text of a built-in item."""
-    output(capsys, "lab", "htest", "generate", "--chat", "--n", 20, "--seed", 7, "--out", tmp_path)
-    trained = trained_on(tmp_path)
-    assert set(trained) == set(TASKS)
-    for pairs in trained.values():
-        assert sorted(label for _, label in pairs) == ["A"] * 10 + ["B"] * 10
-    texts = {text for pairs in trained.values() for text, _ in pairs}
-    assert not texts & htest_texts(builtin_data())
-
-
-def test_training_rows_leave_out_another_set(tmp_path: Path, capsys: Capture) -> None:
-    """`--data` leaves out the items of another set, which the same seed would generate again."""
+    `--data` leaves out the items of another set, which the same seed would generate again.
+    """
     words = ("--n", 20, "--seed", 7, "--out")
     output(capsys, "lab", "htest", "generate", *words, tmp_path / "set")
     overlaps = []
     for name, more in (("all", ()), ("rest", ("--data", tmp_path / "set"))):
         output(capsys, "lab", "htest", "generate", "--chat", *words, tmp_path / name, *more)
-        texts = {text for pairs in trained_on(tmp_path / name).values() for text, _ in pairs}
+        texts = set()
+        for task in TASKS:
+            file = tmp_path / name / f"{task}_train.jsonl"
+            rows = [json.loads(line)["messages"] for line in file.read_text(encoding="utf-8").splitlines()]
+            assert sorted(answer["content"] for _, answer in rows) == ["A"] * 10 + ["B"] * 10
+            for question, _ in rows:
+                text, _, instruction = question["content"].removeprefix('Input: "').rpartition('" Label: ')
+                assert instruction == "\nA \nB (Respond in one letter and nothing else)"
+                texts.add(text)
+        assert not texts & htest_texts(builtin_data())
         overlaps.append(len(texts & htest_texts(tmp_path / "set")))
     assert overlaps[0] > 0
     assert overlaps[1] == 0
-
-
-# data pull
 
 
 def test_pull_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,20 +168,7 @@ def test_pull_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ]
 
 
-@pytest.mark.parametrize("words", [("no/such/file.csv",), ("--base-url", "http://127.0.0.1:1/file")])
-def test_pull_refuses_in_one_line(words: tuple[str, ...], tmp_path: Path, capsys: Capture) -> None:
-    """An unknown file and a base URL without placeholders give one line each, and nothing is fetched."""
-    assert main(["data", "pull", *words, "--dest", str(tmp_path / "data")]) == 1
-    printed = capsys.readouterr()
-    (line,) = (printed.out + printed.err).splitlines()
-    assert words[-1] in line
-    assert not (tmp_path / "data").exists()
-
-
-# usage and interrupts
-
-
-@pytest.mark.parametrize("words", ["", "smell", "lab", "lab htest", "data pull", "runs import x"])
+@pytest.mark.parametrize("words", ["", "lab htest", "runs import x"])
 def test_wrong_usage_has_status_2(words: str, capsys: Capture) -> None:
     """A missing or unknown command or option is argparse's usage error."""
     with pytest.raises(SystemExit) as caught:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker.request_log import RequestLog
-from pytest_llmprops.reports.compare import escaped
 from tests.support.commands import one_error, output
 from tests.support.recorded import verdict, verdicts, write_run
 
@@ -45,14 +43,56 @@ def row(text: str, start: str) -> list[str]:
 
 
 def test_accuracy_of_every_run(capsys: Capture) -> None:
-    """The first table has one column per run with accuracy, interval and errors."""
-    write_run(Path("a"), verdicts("ccwe"))
-    write_run(Path("b"), verdicts("cwww", model="new"))
+    """The first table has one column per run with accuracy, interval and errors; the second counts what has no pair.
+
+    Runs with different settings are compared, and one line names the difference.
+    """
+    for name, rows, k in (("a", verdicts("ccwe"), 1), ("b", verdicts("cwww", model="new"), 2)):
+        protocol = {"name": "quick", "settings": {"k": k}, "seed": 0}
+        write_run(Path(name), rows, protocols={"sums": protocol})
     text = compared(capsys, "a", "b")
     assert row(text, "task lang") == ["task", "lang", "source", "A old", "B new"]
     assert row(text, "add en") == [
         "add", "en", "builtin", "66.7% of 3 (9.4 to 99.2), 1 error", "25.0% of 4 (0.6 to 80.6)",
     ]  # fmt: skip
+    result = dict(zip(row(text, "benchmark"), row(text, "sums add"), strict=True))
+    assert (result["pairs"], result["errors"]) == ("3", "1")
+    [line] = [x for x in text.splitlines() if "not measured in the same way" in x]
+    assert "k 1 → 2" in line
+    same = compared(capsys, "a", "a")
+    assert "not measured in the same way" not in same
+
+
+@pytest.mark.parametrize(
+    ("width", "end"), [(60, "finding no clear difference"), (100, " no clear difference")]
+)
+def test_a_wide_table_fits_the_terminal(
+    width: int, end: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lacks columns that say the same in all rows, or is printed cell by cell."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    two_runs("ccwc", "cwcc", given="long reply " * 30)
+    text = compared(capsys, "a", "b")
+    assert max(map(len, text.splitlines())) <= width
+    flat = " ".join(text.split())
+    assert end in flat
+    assert ("sums add en builtin" in flat) == (width < 100)
+
+
+def test_which_models_are_compared(capsys: Capture) -> None:
+    """Models with the same name of two runs, or two models of one run; items in no pair are said."""
+    write_run(Path("a"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
+    write_run(Path("b"), [*verdicts("cw", model="y"), *verdicts("cc", model="z")])
+    text = compared(capsys, "a", "b")
+    assert [line for line in text.splitlines() if "→" in line] == ["B → C: y → y"]
+    assert "not A (x), D (z)" in text
+    assert "A → B: x → y" in compared(capsys, "a")
+    write_run(Path("c"), verdicts("cw"))
+    assert "name another run" in one_error(capsys, "compare", "c")
+    write_run(Path("d"), verdicts("cw", benchmark="other"))
+    text = compared(capsys, "c", "d")
+    assert "no item has an answer in both" in text
+    assert "lost" not in text
 
 
 def test_the_finding_is_the_judgement(capsys: Capture) -> None:
@@ -69,16 +109,6 @@ def test_the_finding_is_the_judgement(capsys: Capture) -> None:
     shown = dict(zip(head, none, strict=True))
     assert (shown["finding"], shown["difference"], shown["lost"]) == ("no clear difference", "−6.7", "2")
     assert shown["p"] == "0.500"
-
-
-def test_items_without_a_pair_are_counted(capsys: Capture) -> None:
-    """Items in one run only, and items in error, have columns if there are any."""
-    two_runs("ccec", "ccc")
-    head, cells = row(text := compared(capsys, "a", "b"), "benchmark"), row(text, "sums add")
-    result = dict(zip(head, cells, strict=True))
-    assert (result["pairs"], result["only A"], result["errors"]) == ("2", "1", "1")
-    assert "only B" not in head
-    assert not {"only A", "only B", "errors"} & set(row(compared(capsys, "b", "b"), "benchmark"))
 
 
 def test_flipped_items_with_both_replies(capsys: Capture) -> None:
@@ -113,43 +143,6 @@ def test_limit_of_listed_items(capsys: Capture) -> None:
     assert "--limit -1" in one_error(capsys, "compare", "a", "b", "--limit", "-1")
 
 
-def test_different_settings_are_one_line(capsys: Capture) -> None:
-    """Runs with different settings are compared, and one line names the difference."""
-    for name, k in (("a", 1), ("b", 2)):
-        protocol = {"name": "quick", "settings": {"k": k}, "seed": 0}
-        write_run(Path(name), verdicts("cw"), protocols={"sums": protocol})
-    [line] = [x for x in compared(capsys, "a", "b").splitlines() if "not measured in the same way" in x]
-    assert "k 1 → 2" in line
-    assert "not measured in the same way" not in compared(capsys, "a", "a")
-
-
-def test_runs_without_common_items(capsys: Capture) -> None:
-    """Without a common item, the output says so and has no table of pairs."""
-    write_run(Path("a"), verdicts("cw"))
-    write_run(Path("b"), verdicts("cw", benchmark="other"))
-    text = compared(capsys, "a", "b")
-    first = text[: text.index("other")]
-    assert row(first, "add en")[-2:] == ["50.0% (1.3 to 98.7)", "-"]
-    assert "no item has an answer in both" in text
-    assert "lost" not in text
-
-
-@pytest.mark.parametrize(
-    ("width", "end"), [(60, "finding no clear difference"), (100, " no clear difference")]
-)
-def test_wide_table_has_one_cell_per_line(
-    width: int, end: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A table wider than the terminal lacks columns that say the same in all rows, or is printed cell by cell."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    two_runs("ccwc", "cwcc", given="long reply " * 30)
-    text = compared(capsys, "a", "b")
-    assert max(map(len, text.splitlines())) <= width
-    flat = " ".join(text.split())
-    assert end in flat
-    assert ("sums add en builtin" in flat) == (width < 100)
-
-
 def test_markdown_has_tables_and_flipped_items(capsys: Capture) -> None:
     """--markdown writes the tables and flipped items to a file, in addition to the terminal output."""
     write_run(Path("a"), verdicts("ccw"))
@@ -170,18 +163,11 @@ def test_hostile_replies_stay_text(capsys: Capture) -> None:
         printed = compared(capsys, "a", "b", *words, "--markdown", "c.md")
         text = Path("c.md").read_text(encoding="utf-8")
         assert all(line.isprintable() for line in [*printed.splitlines(), *text.splitlines()])
+        unescaped = re.sub(r"\\.", "", text)
         for bad in ("<script", "`x`", "**b**", "](", "://", "www.", "@me", "#1 "):
-            assert bad not in text
+            assert bad not in unescaped
     [cells] = [x for x in text.splitlines() if x.startswith("| sums/x")]
-    assert cells.count("|") == 5
-
-
-def test_escaped_text_reads_as_the_original() -> None:
-    """An HTML parser reads the original text back, and the characters of Markdown are escaped."""
-    text = "a < b & c > d | `e` _f_ *g* [h](i) # j ~k~ \\| \"l\" 'm' 100% 猫 தமிழ் عربي"
-    assert unescape(escaped(text)) == text
-    assert escaped("one\ntwo\r\nthree") == "one<br>two<br>three"
-    assert not set(escaped("".join(map(chr, range(33, 127))))) & set("<>|`*_[]~\\@!{}$^")
+    assert cells.replace("\\|", "").count("|") == 5
 
 
 def test_json_has_every_flipped_item(capsys: Capture) -> None:
@@ -203,20 +189,3 @@ def test_json_has_every_flipped_item(capsys: Capture) -> None:
     assert result["table"][0]["columns"]["B"]["accuracy"] == 0.0
     few = json.loads(compared(capsys, "a", "a", "--json"), parse_constant=refuse)
     assert few["contrasts"][0]["changes"][0]["lost"] == 0
-
-
-def test_several_models(capsys: Capture) -> None:
-    """Models with the same name are compared; a model without a counterpart is named."""
-    write_run(Path("a"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
-    write_run(Path("b"), [*verdicts("cw", model="y"), *verdicts("cc", model="z")])
-    text = compared(capsys, "a", "b")
-    assert [line for line in text.splitlines() if "→" in line] == ["B → C: y → y"]
-    assert "not A (x), D (z)" in text
-
-
-def test_one_run_is_compared_by_its_models(capsys: Capture) -> None:
-    """One run with one model cannot be compared; two models of one run can."""
-    write_run(Path("a"), verdicts("cw"))
-    assert "name another run" in one_error(capsys, "compare", "a")
-    write_run(Path("b"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
-    assert "A → B: x → y" in compared(capsys, "b")

@@ -5,18 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from pytest_llmprops import NEEDS_MODEL
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.cli import papers
 from pytest_llmprops.cli.main import main, parser
@@ -26,9 +23,8 @@ from pytest_llmprops.data.published_results import PaperTable, find, load_tables
 from pytest_llmprops.runs.paper_results import own_results
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import killed_with_its_child, one_error, output
-from tests.support.fork_server import run_pytest
 from tests.support.records import recorded, verdicts
-from tests.support.runs import ROOT
+from tests.support.runs import ROOT, forked_pytest
 from tests.support.training import write_reviews
 
 Capture = pytest.CaptureFixture[str]
@@ -39,19 +35,10 @@ STORED = [table for table in load_tables() if table.stored]
 IN_PROCESS_OF_ITS_OWN = vars(papers)["_pytest"]
 
 
-def forked(arguments: Sequence[str]) -> int:
-    """Run pytest in a copy of a process that has imported it, print its output, and return its status."""
-    environment = os.environ | {NEEDS_MODEL: "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    plugins = ("-pllmprops", "-pxdist")
-    code, text = run_pytest([*plugins, *arguments], root=ROOT, cwd=Path.cwd(), env=environment, timeout=120)
-    print(text)
-    return code
-
-
 @pytest.fixture(autouse=True)
 def _place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Print tables without wrapping, in an empty folder, without published data, with forks of pytest."""
-    monkeypatch.setattr(papers, "_pytest", forked)
+    monkeypatch.setattr(papers, "_pytest", forked_pytest)
     monkeypatch.setenv("COLUMNS", "1000")
     monkeypatch.delenv("LLMPROPS_DATA", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -69,45 +56,41 @@ def cells(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text)))
 
 
-# The list
-
-
 def test_every_printed_figure_belongs_to_one_table() -> None:
-    """The places of the stored figures are those of the list, each once, and no listed place is without figures."""
+    """The places of the stored figures are those of the list, each once, and no listed place is without figures.
+
+    All numbers of tables and figures up to the last are listed, in each paper.
+    """
     listed = Counter((table.paper, table.stored) for table in STORED)
     printed = {(r.paper, r.table) for name in benchmark_names() for r in find(paper=name)}
     assert listed == Counter(printed)
-
-
-@pytest.mark.parametrize("table", STORED, ids=lambda table: table.id)
-def test_every_printed_figure_is_shown(table: PaperTable) -> None:
-    """The table of a place has as many figures as are stored, and each row and column has at least one."""
-    rows, notes = papers.paper_rows(table)
-    heads = len([head for head in rows[0] if head in table.rows.split()])
-    shown = [[part for part in cell.split(" / ") if part] for row in rows[1:] for cell in row[heads:]]
-    assert sum(map(len, shown)) == len(table.results) > 0
-    assert max(map(len, shown)) == 1, "two figures in one cell: a field is missing in the rows"
-    assert len(set(rows)) == len(rows)
-    assert {note.partition("] ")[2] for note in notes} == {r.note for r in table.results if r.note}
-    if table.paper == "htest":
-        values = Counter(f"{r.value:.4f}" for r in table.results)
-        texts = (re.sub(r"^> | \[\d+\]$", "", parts[0]) for parts in shown if parts)
-        assert Counter(f"{float(text) / 100:.4f}" for text in texts) == values
-
-
-def test_tables_and_figures_of_each_paper_are_listed() -> None:
-    """All numbers of tables and figures up to the last are listed, in each paper."""
     last = {
-        "homophones": {"table": 2, "figure": 3}, "eras": {"table": 3, "figure": 5},
-        "dtails": {"table": 7, "figure": 9}, "htest": {"table": 8, "figure": 7},
-        "oracle": {"table": 15, "figure": 10},
+        "homophones": (2, 3), "eras": (3, 5), "dtails": (7, 9), "htest": (8, 7), "oracle": (15, 10),
     }  # fmt: skip
     names = [table.id for table in load_tables()]
     assert len(set(names)) == len(names)
-    for paper, kinds in last.items():
-        for kind, number in kinds.items():
+    for paper, numbers in last.items():
+        for kind, number in zip(("table", "figure"), numbers, strict=True):
             expected = {f"{paper}/{kind}-{n}" for n in range(1, number + 1)}
             assert {name for name in names if name.startswith(f"{paper}/{kind}-")} == expected
+
+
+def test_every_printed_figure_is_shown() -> None:
+    """The table of a place has as many figures as are stored, and each row and column has at least one."""
+    for table in STORED:
+        rows, notes = papers.paper_rows(table)
+        heads = len([head for head in rows[0] if head in table.rows.split()])
+        shown = [[part for part in cell.split(" / ") if part] for row in rows[1:] for cell in row[heads:]]
+        assert sum(map(len, shown)) == len(table.results) > 0, table.id
+        assert max(map(len, shown)) == 1, (
+            f"{table.id}: two figures in one cell: a field is missing in the rows"
+        )
+        assert len(set(rows)) == len(rows), table.id
+        assert {note.partition("] ")[2] for note in notes} == {r.note for r in table.results if r.note}
+        if table.paper == "htest":
+            values = Counter(f"{r.value:.4f}" for r in table.results)
+            texts = (re.sub(r"^> | \[\d+\]$", "", parts[0]) for parts in shown if parts)
+            assert Counter(f"{float(text) / 100:.4f}" for text in texts) == values
 
 
 def test_commands_exist() -> None:
@@ -163,9 +146,6 @@ def test_unknown_state_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         load_tables.cache_clear()
 
 
-# Printing
-
-
 def test_list_in_the_terminal_and_as_csv(capsys: Capture) -> None:
     """The list has a line per table; with a paper's name, its own; CSV has all columns."""
     text = output(capsys, "papers")
@@ -195,8 +175,6 @@ def test_printed_digits_are_kept(capsys: Capture) -> None:
     assert "-0.61" in output(capsys, "papers", "oracle/table-1")
 
 
-# Measuring
-
 HTEST = (
     "-o",
     "llm_source=builtin",
@@ -210,51 +188,76 @@ HTEST = (
 
 
 def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
-    """The plan is printed before the runs; all k are measured; a repeated command and `--run` give the same table.
+    """The plan is printed before the runs; all k are measured, and Letter Geometry, which has no examples, once.
 
+    Repeated after errors, the command measures these only; repeated again, nothing. `--run` gives the same table.
     Own accuracies are the record's, and the average is the mean of the ten tasks, without Letter Geometry.
     """
-    words = ("papers", "htest/table-6", "--model", "fake:constant?text=A", *HTEST)
-    assert main(list(words)) == 0
+    table = named("htest/table-6")
+    (tmp_path / "a.py").write_text(FAILING, "utf-8")
+    (tmp_path / "failing").touch()
+    words = [
+        "papers",
+        table.id,
+        "--model",
+        f"fake:call?file={tmp_path / 'a.py'}",
+        *HTEST,
+        "-o",
+        "llm_retries=0",
+    ]
+    assert main(words) == 0
     text = capfd.readouterr().out
-    folders = sorted((tmp_path / "reports" / "runs").iterdir())
-    assert len(folders) == 4
     assert text.count("llmprops plan: no call is made") == 4
     assert text.index("llmprops plan") < text.rindex("llmprops plan") < text.index("run record:")
-    mine = [line for line in text.splitlines() if line.startswith("fake-constant-text=A (yours)")]
-    assert [line.split()[2] for line in mine] == ["50", "28", "14", "4"]
-    assert "LLaMA 2 70B" in text
-    assert "items of the source builtin; the paper's are the authors'." in text
+    assert "verdicts, which are left out." in text
+    folders = sorted((tmp_path / "reports" / "runs").iterdir())
+    first = [read_run(folder) for folder in folders]
+    commands = papers.suite_runs(table)
+    assert len(first) == len(commands) == 4
+    assert all(0 < sum(r.status == "error" for r in run.records) < len(run.records) for run in first)
 
-    assert main(list(words)) == 0
-    again = capfd.readouterr().out
-    assert again.count("already measured:") == 4
-    assert "llmprops plan" not in again
-    assert [line for line in again.splitlines() if line.startswith("fake-constant-text=A (yours)")] == mine
-
-    out = tmp_path / "out"
-    assert (
-        main(["papers", "htest/table-6", *(w for f in folders for w in ("--run", str(f))), "--out", str(out)])
-        == 0
-    )
-    written = capfd.readouterr().out.splitlines()
-    assert {Path(line).name for line in written} == {
-        "table.md", "table.csv", "htest-grid.svg", "htest-grid.png", "htest-geometry.svg", "htest-geometry.png",
-    }  # fmt: skip
-    rows = cells((out / "table.csv").read_text("utf-8"))
-    assert [row[:2] for row in rows[-4:]] == [
-        ["fake-constant-text=A (yours)", k] for k in ("50", "28", "14", "4")
-    ]
-    markdown = (out / "table.md").read_text("utf-8")
-    assert "| fake-constant-text=A (yours) | 50 |" in markdown
-    assert "Task by number of examples" in markdown
-    for run in map(read_run, folders):
-        own = {result.task: result for result in own_results(named("htest/table-6"), run)}
+    (tmp_path / "failing").unlink()
+    assert main(words) == 0
+    text = capfd.readouterr().out
+    runs = [read_run(folder) for folder in folders]
+    for run, before, arguments in zip(runs, first, commands, strict=True):
+        assert (run.has_errors, run.facts.complete, len(run.records)) == (False, True, len(before.records))
+        kept = {r.id: r for r in before.records if r.status != "error"}
+        assert {r.id: r for r in run.records if r.id in kept} == kept
+        protocol = run.facts.protocols["htest"]
+        assert protocol.name == "paper"
+        assert f"htest.k={protocol.settings['k']}" in arguments
+        has_geometry = any(r.task == "letter_geometry" for r in run.records)
+        assert has_geometry == ("not letter_geometry" not in arguments) == (run is runs[0])
+        own = {result.task: result for result in own_results(table, run)}
         summary = {row.task: row.accuracy for row in run.facts.summary}
         assert {task: r.value for task, r in own.items() if task != "average"} == summary
         tasks = [value for task, value in summary.items() if task != "letter_geometry" and value is not None]
         assert own["average"].value == pytest.approx(sum(tasks) / 10)
-        assert {r.k for r in own.values()} == {run.facts.protocols["htest"].settings["k"]}
+        assert {r.k for r in own.values()} == {protocol.settings["k"]}
+    mine = [line for line in text.splitlines() if "(yours)" in line]
+    assert [line.split()[2] for line in mine] == ["50", "28", "14", "4"]
+    assert "LLaMA 2 70B" in text
+    assert "items of the source builtin; the paper's are the authors'." in text
+    assert "which are left out" not in text
+
+    assert main(words) == 0
+    again = capfd.readouterr().out
+    assert again.count("already measured:") == 4
+    assert "llmprops plan" not in again
+    assert [line for line in again.splitlines() if "(yours)" in line] == mine
+
+    out = tmp_path / "out"
+    collected = [word for folder in folders for word in ("--run", str(folder))]
+    assert main(["papers", table.id, *collected, "--out", str(out)]) == 0
+    assert {Path(line).name for line in capfd.readouterr().out.splitlines()} == {
+        "table.md", "table.csv", "htest-grid.svg", "htest-grid.png", "htest-geometry.svg", "htest-geometry.png",
+    }  # fmt: skip
+    rows = cells((out / "table.csv").read_text("utf-8"))
+    assert [(row[0].partition(" (")[2], row[1]) for row in rows[-4:]] == [
+        ("yours)", k) for k in ("50", "28", "14", "4")
+    ]
+    assert "Task by number of examples" in (out / "table.md").read_text("utf-8")
 
 
 #: The model always says A. While a file is there, it fails on a part of the prompts.
@@ -268,64 +271,6 @@ def reply(chat):
         return RuntimeError("overloaded")
     return "A"
 """
-SUITE_TABLES = [
-    table
-    for table in load_tables()
-    if table.paper == "htest" and table.state == "runs" and table.command.startswith("llmprops run ")
-]
-#: The figures of a model's own row are of these metrics; other tables show the report's.
-OWN = {"accuracy", "accuracy_lower_bound", "unparsed_rate_lower_bound"}
-
-
-def test_letter_geometry_is_measured_once() -> None:
-    """Letter Geometry has no examples, so of the four commands of Table 6 only the first one measures it."""
-    commands = papers.suite_runs(named("htest/table-6"))
-    assert ["not letter_geometry" in command for command in commands] == [False, True, True, True]
-
-
-@pytest.mark.parametrize("table", SUITE_TABLES, ids=lambda table: table.id)
-def test_every_htest_table_is_measured_and_resumed(
-    table: PaperTable, capsys: Capture, tmp_path: Path
-) -> None:
-    """Each command measures what it says; repeated after errors, it measures these only; own figures are shown."""
-    (tmp_path / "a.py").write_text(FAILING, "utf-8")
-    (tmp_path / "failing").touch()
-    model = f"fake:call?file={tmp_path / 'a.py'}"
-    words = ["papers", table.id, "--model", model, *HTEST, "--llm-limit", "6", "-o", "llm_retries=0"]
-    words += ["--llm-cache", "off"]
-    words += ["--llm-helper", "reader=fake:constant?text=A"] if "cot=true" in table.command else []
-    assert main(words) == 0
-    folders = sorted((tmp_path / "reports" / "runs").iterdir())
-    first = [read_run(folder) for folder in folders]
-    assert len(folders) == len(papers.suite_runs(table))
-    assert all(0 < sum(r.status == "error" for r in run.records) < len(run.records) for run in first)
-    assert "verdicts, which are left out." in capsys.readouterr().out
-
-    (tmp_path / "failing").unlink()
-    assert main(words) == 0
-    text = capsys.readouterr().out
-    runs = [read_run(folder) for folder in folders]
-    for run, before, arguments in zip(runs, first, papers.suite_runs(table), strict=True):
-        assert not run.has_errors
-        assert run.facts.complete
-        kept = {r.id: r for r in before.records if r.status != "error"}
-        assert {r.id: r for r in run.records if r.id in kept} == kept
-        assert len(run.records) == len(before.records)
-        protocol = run.facts.protocols["htest"]
-        assert protocol.name == "paper"
-        assert {f"htest.{name}={str(value).lower()}" for name, value in protocol.settings.items()} >= {
-            word for word in arguments if word.startswith("htest.")
-        }
-        has_geometry = any(r.task == "letter_geometry" for r in run.records)
-        assert has_geometry == ("not letter_geometry" not in arguments)
-    shown = text[text.index(f"{table.id}: {table.title}") :]
-    own = [result for run in runs for result in own_results(table, run)]
-    assert bool(own) == bool(OWN & {r.metric for r in table.results})
-    assert ("(yours)" in shown) == bool(own)
-    titles = [part for part in table.report.split("; ") if part and not part.startswith("htest-")]
-    assert all(title in shown for title in titles)
-    assert own or titles
-    assert "which are left out" not in shown
 
 
 def test_table_8_of_recorded_runs(capsys: Capture, tmp_path: Path) -> None:
@@ -388,37 +333,24 @@ def test_figure_5_of_eras_is_one_command(
     assert "Accuracy on ChnSentiCorp" in svg
 
 
-def test_plan_only(capfd: Capture, tmp_path: Path) -> None:
-    """`--llm-plan` prints the plan and measures nothing."""
-    assert main(["papers", "homophones/table-2", "--model", "fake:echo", "--llm-plan", *HTEST]) == 0
-    assert capfd.readouterr().out.count("llmprops plan: no call is made") == 1
-    assert not (tmp_path / "reports").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["htest/table-9"], "no paper or table 'htest/table-9'"),
-        (["htest/table-6", "--model", "fake:echo"], "llmprops data pull --dest DIR"),
+def test_errors_are_one_line(capsys: Capture, tmp_path: Path) -> None:
+    """Each is one line, and nothing is written."""
+    for words, message in (
+        ("htest/table-9", "no paper or table 'htest/table-9'"),
+        ("htest/table-6 --model fake:echo", "llmprops data pull --dest DIR"),
         (
-            ["htest/table-8", "--model", "fake:echo"],
+            "htest/table-8 --model fake:echo",
             "gpt-3.5-turbo-0613 is retired. The command trains an adapter of a local model",
         ),
-        (["dtails/table-3", "--model", "fake:echo"], "use llmprops lab dtails rules"),
-        (["htest", "--model", "fake:echo"], "name one table"),
-        (["htest/table-6", "--llm-limit", "2"], "--llm-limit: needs --model SPEC"),
-        (["htest/table-6", "--model", "fake:echo", "--run", "x"], "not both"),
-        (["htest/table-6", "--run", "nosuch"], "nosuch"),
-        (
-            ["htest/table-6", "--model", "m", "-o", "llm_source=builtin", "--llm-run", "x"],
-            "--llm-run is set by",
-        ),
-    ],
-)
-def test_errors_are_one_line(words: list[str], message: str, capsys: Capture, tmp_path: Path) -> None:
-    """Each is one line, and nothing is written."""
-    assert message in one_error(capsys, "papers", *words)
-    assert list(tmp_path.iterdir()) == []
+        ("dtails/table-3 --model fake:echo", "use llmprops lab dtails rules"),
+        ("htest --model fake:echo", "name one table"),
+        ("htest/table-6 --llm-limit 2", "--llm-limit: needs --model SPEC"),
+        ("htest/table-6 --model fake:echo --run x", "not both"),
+        ("htest/table-6 --run nosuch", "nosuch"),
+        ("htest/table-6 --model m -o llm_source=builtin --llm-run x", "--llm-run is set by"),
+    ):
+        assert message in one_error(capsys, "papers", *words.split())
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_missing_key_stops_with_pytests_status(

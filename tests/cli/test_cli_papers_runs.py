@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from fnmatch import filter as matching
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from pytest_llmprops import NEEDS_MODEL
 from pytest_llmprops.cli import papers
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.data.published_results import PaperTable, load_tables
 from pytest_llmprops.runs.reader import read_run
-from tests.support.fork_server import run_pytest
-from tests.support.runs import ROOT, WORD_HELPERS
+from tests.support.runs import ROOT, WORD_HELPERS, forked_pytest
+from tests.support.training import write_reviews
 
 Capture = pytest.CaptureFixture[str]
 #: entries of the two papers whose entries are all measured
@@ -57,16 +55,6 @@ TASKS = {
 }
 
 
-def forked(arguments: Sequence[str]) -> int:
-    """Run pytest in a fork, which takes a third of the time of a new process."""
-    plugins = ("--disable-plugin-autoload", "-pllmprops", "-pxdist")
-    code, output = run_pytest(
-        [*plugins, *arguments], root=ROOT, cwd=Path.cwd(), env=os.environ | {NEEDS_MODEL: "1"}, timeout=120
-    )
-    print(output)
-    return code
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Work in an empty folder without published data."""
@@ -75,7 +63,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(folder)
         patch.delenv("LLMPROPS_DATA", raising=False)
         patch.setenv("COLUMNS", "1000")
-        patch.setattr(papers, "_pytest", forked)
+        patch.setattr(papers, "_pytest", forked_pytest)
         (folder / "chooser.py").write_text(CHOOSER, "utf-8")
         yield folder
 
@@ -115,29 +103,31 @@ def found(table: PaperTable, folder: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_entry_is_measured(name: str, measure: Measure) -> None:
-    """The command of an entry selects the tasks that the paper measures, and its run is complete."""
+def test_entries_are_measured_and_collected(
+    name: str, measure: Measure, tmp_path: Path, capsys: Capture
+) -> None:
+    """The command of an entry selects the tasks that the paper measures, and its run is complete.
+
+    A recorded run gives the paper's figures next to the model's, the named parts of the report, and the files.
+    """
     runs = [read_run(Path(word)) for word in measure(name)[1::2]]
     assert {record.task for run in runs for record in run.records} == TASKS[name]
     assert all(run.facts.complete and not run.has_errors for run in runs)
     if "linearity" in TASKS[name]:
         assert {record.id.split("/")[1] for run in runs for record in run.records} == {"hardware"}
-
-
-def test_every_command_is_measured() -> None:
-    """No command of the two papers is left out."""
     assert {first_with(table.command) for table in RUNS} == set(TASKS)
+    for table in RUNS:
+        if first_with(table.command) == name:
+            check_collected(table, measure(name), tmp_path / table.id, capsys)
 
 
-@pytest.mark.parametrize("table", RUNS, ids=lambda table: table.id)
-def test_entry_is_collected(table: PaperTable, measure: Measure, tmp_path: Path, capsys: Capture) -> None:
-    """A recorded run gives the paper's figures next to the model's, the named parts of the report, and the files."""
-    runs = measure(first_with(table.command))
-    assert main(["papers", table.id, *runs, "--out", str(tmp_path)]) == 0
-    parts = found(table, tmp_path)
-    assert all(parts.values()), parts
-    assert parts or any("(yours)" in line for line in (tmp_path / "table.md").read_text("utf-8").splitlines())
-    files = sorted(tmp_path.glob("*.csv"))
+def check_collected(table: PaperTable, runs: tuple[str, ...], out: Path, capsys: Capture) -> None:
+    """Check what `papers` prints and writes about an entry with recorded runs."""
+    assert main(["papers", table.id, *runs, "--out", str(out)]) == 0
+    parts = found(table, out)
+    assert all(parts.values()), (table.id, parts)
+    assert parts or any("(yours)" in line for line in (out / "table.md").read_text("utf-8").splitlines())
+    files = sorted(out.glob("*.csv"))
     tables = [list(csv.reader(io.StringIO(file.read_text("utf-8")))) for file in files]
     models = {cell for rows in tables for row in rows[1:] for cell in row if cell.startswith("fake-")}
     if table.paper == "homophones" and table.stored:
@@ -157,28 +147,27 @@ def test_entry_is_collected(table: PaperTable, measure: Measure, tmp_path: Path,
     assert f"Measure it: {table.command}" in text
 
 
-@pytest.mark.parametrize("table", OTHERS, ids=lambda table: table.id)
+@pytest.mark.parametrize("paper", ["htest", "eras", "dtails"])
 def test_names_of_the_report_exist(
-    table: PaperTable, measure: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    paper: str, measure: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each name in the column `report` is a table or a figure of a real report."""
-    if table.paper == "htest":
-        # Its runs differ in the number of examples only, which changes no names.
-        runs = measure("htest/table-6")[: 2 * len(table.command.split(" && "))]
-    else:
-        # The second command of Figure 5 needs sentiment data.
-        runs = measure(first_with(table.command) if table.id != "eras/figure-5" else "eras/table-2")
-    if table.id == "eras/figure-5":
-        # Accuracies on sentiment data are measured by another command.
-        reviews = tmp_path / "data" / "training" / "chnsenticorp" / "test.tsv"
-        reviews.parent.mkdir(parents=True)
-        reviews.write_text("label\ttext_a\n1\t很好\n0\t很差\n", "utf-8")
-        with monkeypatch.context() as patched:
-            patched.setenv("LLMPROPS_DATA", str(tmp_path / "data"))
-            assert main(["lab", "eras", "sentiment-accuracy", "--run", runs[1]]) == 0
-    assert main(["papers", table.id, *runs, "--out", str(tmp_path)]) == 0
-    parts = found(table, tmp_path)
-    assert all(parts.values()), parts
+    for table in (table for table in OTHERS if table.paper == paper):
+        if paper == "htest":
+            # Its runs differ in the number of examples only, which changes no names.
+            runs = measure("htest/table-6")[: 2 * len(table.command.split(" && "))]
+        else:
+            # The second command of Figure 5 needs sentiment data.
+            runs = measure(first_with(table.command) if table.id != "eras/figure-5" else "eras/table-2")
+        if table.id == "eras/figure-5":
+            # Accuracies on sentiment data are measured by another command.
+            write_reviews(tmp_path / "data/training/chnsenticorp/test.tsv", ("很好", 1), ("很差", 0))
+            with monkeypatch.context() as patched:
+                patched.setenv("LLMPROPS_DATA", str(tmp_path / "data"))
+                assert main(["lab", "eras", "sentiment-accuracy", "--run", runs[1]]) == 0
+        assert main(["papers", table.id, *runs, "--out", str(tmp_path / table.id)]) == 0
+        parts = found(table, tmp_path / table.id)
+        assert all(parts.values()), (table.id, parts)
 
 
 def test_built_in_sentences_need_no_published_data(place: Path, capsys: Capture) -> None:
@@ -222,20 +211,18 @@ def reply(chat):
         os.kill(os.getpid(), signal.SIGINT)
         # The main thread may notice it late, and there are few calls.
         time.sleep(1)
-    return paper_cases(chat) if {oracle} else "It means driver."
+    return paper_cases(chat)
 """
 
 
-@pytest.mark.parametrize("name", ["homophones/table-2", "oracle/table-4"])
-def test_an_interrupted_entry_is_resumed(name: str, place: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_an_interrupted_entry_is_resumed(place: Path, tmp_path: Path, capsys: Capture) -> None:
     """After an interrupt, the same command goes on: no call is repeated, and the table has all items."""
-    oracle = name.startswith("oracle")
-    (tmp_path / "model.py").write_text(INTERRUPTED.format(root=str(ROOT), oracle=oracle), "utf-8")
+    (tmp_path / "model.py").write_text(INTERRUPTED.format(root=str(ROOT)), "utf-8")
     (tmp_path / "limit").write_text("4", "utf-8")
-    options = ["3" if word == "12" else word for word in OPTIONS[name.partition("/")[0]]]
+    options = ["3" if word == "12" else word for word in OPTIONS["oracle"]]
     options[1] = f"fake:call?file={tmp_path / 'model.py'}"
     store = ("--llm-store", str(tmp_path / "store.sqlite"), "--llm-concurrency", "1")
-    words = ["papers", name, *options, *_COMMON[:4], *store]
+    words = ["papers", "oracle/table-4", *options, *_COMMON[:4], *store]
     before = set(place.glob("reports/runs/*"))
     assert main(words) == 2
     asked = (tmp_path / "asked").read_text("utf-8").splitlines()

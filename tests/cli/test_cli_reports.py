@@ -90,9 +90,7 @@ def test_without_a_browser_one_line_says_so(project: Path, start: Start) -> None
     ("argument", "names", "opened"),
     [
         ("one", {"one", "two", "good"}, True),
-        ("reports/runs/one", {"one", "two", "good"}, True),
         ("baselines", {"good"}, False),
-        ("empty", set(), False),
         ("elsewhere/run", {"run"}, True),
     ],
 )
@@ -101,7 +99,6 @@ def test_a_run_or_a_folder_is_shown(
 ) -> None:
     """The report of a run is opened, and the runs next to it are shown; a folder shows its runs."""
     recorded(project / "elsewhere" / "run", verdicts("add", 1, 0))
-    (project / "empty").mkdir()
     shown: list[app.Shown] = []
     monkeypatch.setattr(app, "serve", lambda what, *_, **__: shown.append(what))
     assert main(["view", argument, "--no-browser"]) == 0
@@ -153,36 +150,28 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_the_first_page_is_printed(runs: Path, tmp_path: Path, capsys: Capture) -> None:
-    """The command prints the page to open; by default, the report of the run is included."""
+    """The command prints the page to open; by default, the report of the run is included.
+
+    The site may be inside a folder of runs, which is not searched for runs then.
+    """
     site = tmp_path / "site"
     assert output(capsys, "site", runs, runs / "one", "--out", site) == f"{site / 'index.html'}\n"
     assert len(list(site.glob("runs/one-*/report.html"))) == 1
-    output(capsys, "site", runs, "--out", site, "--reports", "none")
+    output(capsys, "site", tmp_path, "--out", site, "--reports", "none")
     assert list(site.glob("runs/one-*")) == []
+    assert "1 run of 1 model" in (site / "index.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("place", "out", "message"),
-    [
-        ("missing", "site", "missing: is not a folder; give folders with run records, such as reports/runs"),
-        ("empty", "site", "empty; give folders with run records, such as reports/runs"),
-        ("runs", "other", "other: has other files; give a new folder, or one with an earlier site"),
-        ("runs", "runs/one/run.json", "run.json: is not a folder"),
-    ],
-)
-def test_wrong_folders_of_the_site(
-    place: str, out: str, message: str, runs: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_wrong_folders_of_the_site(runs: Path, tmp_path: Path, capsys: Capture) -> None:
     """A wrong folder is named in one line with the fix, and the exit status is 2."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
-    assert one_error(capsys, "site", tmp_path / place, "--out", tmp_path / out).endswith(message)
+    for place, out, message in (
+        ("missing", "site", "missing: is not a folder; give folders with run records, such as reports/runs"),
+        ("empty", "site", "empty; give folders with run records, such as reports/runs"),
+        ("runs", "other", "other: has other files; give a new folder, or one with an earlier site"),
+        ("runs", "runs/one/run.json", "run.json: is not a folder"),
+    ):
+        assert one_error(capsys, "site", tmp_path / place, "--out", tmp_path / out).endswith(message)
     assert (tmp_path / "other" / "notes.txt").read_text() == "mine"
-
-
-def test_the_site_may_be_inside_a_folder_of_runs(runs: Path, tmp_path: Path) -> None:
-    """The site's own folder is not searched for runs."""
-    for _ in range(2):
-        assert main(["site", str(tmp_path), "--out", str(tmp_path / "site"), "--reports", "none"]) == 0
-    assert "1 run of 1 model" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")

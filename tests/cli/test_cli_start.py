@@ -63,7 +63,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["htest", "--model", "x", "-n", "8"], [f"{SUITES}htest", "--model", "x", "-n", "8"]),
         (["eras", "htest", "eras", "-k", "a b"], [f"{SUITES}eras", f"{SUITES}htest", "-k", "a b"]),
         (["-n", "8", "--version"], [*(f"{SUITES}{n}" for n in benchmark_names()), "-n", "8", "--version"]),
     ],
@@ -87,27 +86,14 @@ def test_run_without_a_model_is_a_usage_error() -> None:
     assert "ERROR: no model chosen: pass --model SPEC" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["htest", "--resume", "x"], "--resume comes first, and no benchmark: llmprops run --resume RUN"),
-        (["--resume"], "name the run after --resume"),
-        (["--resume", "-q"], "name the run after --resume"),
-        (["--resume=nosuch"], "no run 'nosuch'"),
-    ],
-)
-def test_a_run_to_resume_is_named_first(words: list[str], said: str, capsys: Capture) -> None:
+def test_a_run_to_resume_is_named_first(capsys: Capture) -> None:
     """A run is resumed with its own benchmarks, and pytest's options follow its name."""
-    assert said in one_error(capsys, "run", *words)
-
-
-def test_list_has_benchmarks_and_models(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    """Without names, both are listed."""
-    monkeypatch.setattr("pytest_llmprops.cli.listing.registrations", lambda: [find_registration("htest")])
-    lines = output(capsys, "list").splitlines()
-    assert lines[1].startswith("htest")
-    assert lines[2] == ""
-    assert {"openai", "anthropic"} <= {line.split()[0] for line in lines[3:]}
+    for words, said in (
+        ("htest --resume x", "--resume comes first, and no benchmark: llmprops run --resume RUN"),
+        ("--resume -q", "name the run after --resume"),
+        ("--resume=nosuch", "no run 'nosuch'"),
+    ):
+        assert said in one_error(capsys, "run", *words.split())
 
 
 def test_run_of_a_benchmark_without_a_suite_is_refused(
@@ -200,6 +186,8 @@ def test_the_workflow_installs_what_is_installed_here(
     monkeypatch.setattr("pytest_llmprops.cli.run.distribution", lambda name: installed)
     workflow = project_files()[".github/workflows/model-upgrade.yml"].decode("utf-8")
     assert f"run: pip install 'pytest-llmprops[report]{requirement}'\n" in workflow
+    # The version of Allure is that of `make report`.
+    assert f"npm install --global allure@{VERSION}\n" in workflow
 
 
 @pytest.mark.parametrize("size", ["small", "standard", "full"])
@@ -224,42 +212,32 @@ def test_an_unchanged_model_passes_the_gate_of_init(size: str, tmp_path: Path) -
     assert forecast(gate, items, RunMetadata("")).whole[0].passed >= 0.9
 
 
-def test_workflow_of_init_installs_the_version_of_allure() -> None:
-    """The version of Allure is that of `make report`."""
-    workflow = project_files()[".github/workflows/model-upgrade.yml"].decode("utf-8")
-    assert f"npm install --global allure@{VERSION}\n" in workflow
-
-
 def test_models_lists_every_provider_without_values(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    """Each backend and alias has a line; keys are set or not set; a missing package names its extra."""
+    """Each backend and alias has a line; keys are set or not set; a missing package names its extra.
+
+    A backend of another package that cannot be imported has a line with the reason.
+    """
     find = importlib.util.find_spec
 
     def without_litellm(name: str, package: str | None = None) -> Any:
         return None if name == "litellm" else find(name, package)
 
+    def load() -> Backend:
+        raise ImportError("no module named absent")
+
     monkeypatch.setattr(importlib.util, "find_spec", without_litellm)
+    monkeypatch.setattr(registry, "entries", {"broken": load})
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     printed = output(capsys, "list", "models")
     lines = {line.split()[0]: line for line in printed.splitlines()[1:]}
     assert set(lines) == {*backend_names(), *ALIASES}
+    assert lines["broken"].endswith("does not work: ImportError: no module named absent")
     assert lines["openai"].endswith("OPENAI_API_KEY (set)")
     assert lines["gemini"].endswith("pip install 'pytest-llmprops[litellm]'; GEMINI_API_KEY (not set)")
     assert lines["ollama"].endswith("a server at http://localhost:11434/v1")
     assert "segment" in lines["jieba"]
     assert "sk-secret" not in printed
-
-
-def test_models_lists_a_broken_package(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    """A backend of another package that cannot be imported has a line with the reason; all others are listed."""
-
-    def load() -> Backend:
-        raise ImportError("no module named absent")
-
-    monkeypatch.setattr(registry, "entries", {"broken": load})
-    lines = {line.split()[0]: line for line in output(capsys, "list", "models").splitlines()[1:]}
-    assert set(lines) == {*backend_names(), *ALIASES}
-    assert lines["broken"].endswith("does not work: ImportError: no module named absent")
 
 
 def test_models_lists_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -275,8 +253,11 @@ def test_models_lists_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     assert "add --prices" in one_error(capsys, "list", "--out", file)
 
 
-def test_suites_counts_items_and_calls(capsys: Capture) -> None:
-    """DTAiLS asks a chat model to select and to translate: 3 calls per 2 items with quick."""
+def test_suites_counts_items_and_calls(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DTAiLS asks a chat model to select and to translate: 3 calls per 2 items with quick.
+
+    Without names, benchmarks and models are listed, and no calls are counted: that takes half a minute for all.
+    """
     header, *lines = (line.split() for line in output(capsys, "list", "dtails", "htest").splitlines())
     assert header[:2] == ["benchmark", "items"]
     assert [line[:6] for line in lines] == [
@@ -284,43 +265,34 @@ def test_suites_counts_items_and_calls(capsys: Capture) -> None:
         ["htest", "2,104", "2,104", "2,104", "330", "1,100"],
     ]
     assert "unknown benchmark 'nosuch'" in one_error(capsys, "list", "nosuch")
-
-
-def test_suites_counts_calls_only_for_named_benchmarks(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without names, the command counts no calls, which takes half a minute for all benchmarks."""
     monkeypatch.delattr("pytest_llmprops.cli.listing.plan")
     monkeypatch.setattr("pytest_llmprops.cli.listing.registrations", lambda: [find_registration("htest")])
-    header, line = output(capsys, "list", "suites").splitlines()
-    assert header.split()[:4] == ["benchmark", "items", "small", "standard"]
-    assert line.split()[:4] == ["htest", "2,104", "330", "1,100"]
+    header, line = (line.split() for line in output(capsys, "list", "suites").splitlines())
+    assert header[:4] == ["benchmark", "items", "small", "standard"]
+    assert line[:4] == ["htest", "2,104", "330", "1,100"]
+    listed = output(capsys, "list").splitlines()
+    assert listed[1].startswith("htest")
+    assert {"openai", "anthropic"} <= {line.split()[0] for line in listed[3:]}
 
 
-@pytest.mark.parametrize(
-    ("words", "printed"),
-    [
-        (["--version"], f"pytest-llmprops {__version__}\n"),
-        (["run", "htest", "--help"], "usage: llmprops run [BENCHMARK ...] --model SPEC"),
-    ],
-)
-def test_version_and_help(words: list[str], printed: str, capsys: Capture) -> None:
+def test_version_and_help(capsys: Capture) -> None:
     """`--version` prints that of the package, and `run --help` is about this command, not pytest."""
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 0
-    assert capsys.readouterr().out.startswith(printed)
+    for words, printed in (
+        ("--version", f"pytest-llmprops {__version__}\n"),
+        ("run htest --help", "usage: llmprops run [BENCHMARK ...] --model SPEC"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(words.split())
+        assert ended.value.code == 0
+        assert capsys.readouterr().out.startswith(printed)
 
 
-@pytest.mark.parametrize(
-    ("words", "near"),
-    [("comapre a", "compare"), ("runs lst", "list"), ("lab htst", "htest"), ("xyzzy", "")],
-)
-def test_a_misspelled_command_is_answered_with_the_nearest(words: str, near: str, capsys: Capture) -> None:
+def test_a_misspelled_command_is_answered_with_the_nearest(capsys: Capture) -> None:
     """Commands of commands, too."""
-    with pytest.raises(SystemExit) as ended:
-        main(words.split())
-    assert ended.value.code == 2
-    said = capsys.readouterr().err.strip().splitlines()[-1]
-    assert said.endswith(f"); did you mean {near}?" if near else ")")
+    for words, near in (("comapre a", "compare"), ("lab htst", "htest"), ("xyzzy", "")):
+        with pytest.raises(SystemExit) as ended:
+            main(words.split())
+        assert ended.value.code == 2
+        said = capsys.readouterr().err.strip().splitlines()[-1]
+        assert said.endswith(f"); did you mean {near}?" if near else ")")
     assert "did you mean htest?" in one_error(capsys, "list", "htst")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -70,29 +69,25 @@ def test_cp1252_console_shows_escapes(run: Runner, monkeypatch: pytest.MonkeyPat
     assert json.loads(printed)["rules"][0]["name"] == "𠮷词"
 
 
-@pytest.mark.parametrize("words", [["list", "dtails", "homophones"], ["list", "models"]])
-def test_tables_fit_80_columns(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_fit_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The last column is wrapped, and nothing is lost."""
     shown = {}
     for columns in ("80", "1000"):
         monkeypatch.setenv("COLUMNS", columns)
-        assert main(words) == 0
+        assert main(["list", "models"]) == 0
         shown[columns] = capsys.readouterr().out
     assert max(map(len, shown["80"].splitlines())) <= 80 < max(map(len, shown["1000"].splitlines()))
     # A word that is longer than a line is broken.
     assert sorted("".join(shown["80"].split())) == sorted("".join(shown["1000"].split()))
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2"), ("--llm-plan",)], ids=["n0", "n2", "plan"])
-def test_run_on_a_cp1252_console(run: Runner, options: tuple[str, ...]) -> None:
+def test_run_on_a_cp1252_console(run: Runner) -> None:
     """A run prints its summary, plan and gate with escapes."""
     run.write("test_words.py", CHINESE)
-    gate = ("--llm-gate", str(run.write("gate.toml", GATE))) if "--llm-plan" not in options else ()
-    done = run("--model", "fake:echo", *gate, *options, env={"PYTHONIOENCODING": "cp1252:strict"})
-    assert "UnicodeEncodeError" not in done.output
-    assert "INTERNALERROR" not in done.output
-    assert done.code == (0 if "--llm-plan" in options else 1)
-    assert "--llm-plan" in options or "\\u673a\\u5668\\u4eba" in done.output
-    assert not Path(done.folder).exists() or len(done.verdicts) == 8
+    gate = ("--llm-gate", str(run.write("gate.toml", GATE)))
+    for options, code in (((*gate, "-n", "2"), 1), (("--llm-plan",), 0)):
+        done = run("--model", "fake:echo", *options, env={"PYTHONIOENCODING": "cp1252:strict"})
+        assert "UnicodeEncodeError" not in done.output
+        assert "INTERNALERROR" not in done.output
+        assert done.code == code
+        assert "\\u673a\\u5668\\u4eba" in done.output or code == 0

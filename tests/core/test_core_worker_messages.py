@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.verdicts import Group, VerdictRecord
+from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_text, text
 from pytest_llmprops.records.messages import (
-    AlreadyMeasured,
     CaseReport,
-    CollectionMetadata,
     GroupLines,
-    InProcessUse,
-    WorkerSetup,
-    WorkerSummary,
 )
 from pytest_llmprops.records.rows import SearchRecord
 
@@ -37,26 +31,5 @@ def test_the_status_and_the_group_of_a_report() -> None:
     """A report has the status of its verdict or group, none of a search."""
     assert CaseReport(VERDICT).status == "wrong"
     assert CaseReport(search=SEARCH).status is None
-    message = CaseReport(group=GroupLines("error", {"wrong": 1}, "{}\n", [VERDICT]))
+    message = CaseReport(group=GroupLines("error", {"wrong": 1}, "{}\n"))
     assert message.status == "error"
-
-
-def test_setup_and_summary_survive_json() -> None:
-    """A worker's setup, collection and final summary are unchanged by a round trip through JSON."""
-    setup = WorkerSetup(
-        "/run/broker", ("words",), "/run", AlreadyMeasured(frozenset({("sums", "m", "1", 0)}))
-    )
-    assert from_text(WorkerSetup, text(setup)) == setup
-    collection = CollectionMetadata(
-        cases=2,
-        benchmarks={"sums": BenchmarkMetadata("Sums", "item")},
-        data={"sums.jsonl": "0a"},
-        notes=("one line is damaged",),
-        groups=(Group("gpt", "sums", "add", "en", "own"),),
-        not_served={"sums": {"words": 3}},
-    )
-    assert from_text(CollectionMetadata, text(collection)) == collection
-    summary = WorkerSummary(
-        ("a result is missing",), {"words": InProcessUse(5, 0.5, ("words",), ())}, None, "key refused"
-    )
-    assert from_text(WorkerSummary, text(summary)) == summary

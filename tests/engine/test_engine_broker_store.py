@@ -188,6 +188,14 @@ def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
     assert counters.oldest_seconds == 0
 
 
+def test_off_forgets_the_oldest(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is limited: the oldest reply is forgotten, and its request is sent again."""
+    monkeypatch.setattr("pytest_llmprops.engine.broker.reply_cache.RECENT", 2)
+    model = FakeModel(lambda chat: "x")
+    one_by_one(make_broker(model, cache="off"), ["a", "b", "c", "c", "b", "a"])
+    assert [r.prompt for r in model.requests] == ["a", "b", "c", "a"]
+
+
 def test_a_clock_that_is_set_back_makes_no_reply_old(
     make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -131,6 +132,31 @@ def test_the_window_holds_over_all_submissions(loop: LoopThread) -> None:
         assert all(evaluator.outcome(c, timeout=60).verdict is not None for c in batch)
     loop.call(evaluator.close(), 60)
     assert gauge.peak == 4
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_unfetched_outcomes_are_bounded(
+    loop: LoopThread, monkeypatch: pytest.MonkeyPatch, is_reversed: bool
+) -> None:
+    """Evaluation pauses while pytest has many outcomes to fetch, but not if pytest waits for a later case."""
+    monkeypatch.setattr("pytest_llmprops.engine.evaluation.evaluator.MOST_WAITING", 10)
+    monkeypatch.setattr("pytest_llmprops.engine.evaluation.evaluator.WAIT_SECONDS", 0.001)
+    answered = 0
+
+    async def counting(label: str, role: str, request: Request) -> Reply:
+        nonlocal answered
+        answered += 1
+        return Reply("x")
+
+    cases = [case(f"i{n}") for n in range(100)]
+    evaluator = evaluator_of(loop, counting, *cases, window=4)
+    time.sleep(0.2)
+    assert answered <= 10 + 4
+    for fetched, one in enumerate(reversed(cases) if is_reversed else cases, 1):
+        assert evaluator.outcome(one, timeout=60).case is one
+        assert is_reversed or answered <= fetched + 10 + 4
+    assert answered == 100
+    loop.call(evaluator.close(), 60)
 
 
 def test_outcomes_without_calls(loop: LoopThread) -> None:

@@ -247,7 +247,7 @@ def test_a_late_refusal_does_not_hold_the_call_that_tries_a_server() -> None:
     """A server that restarts, and refuses a call that was in flight, is not taken for one that stays away."""
 
     async def work() -> None:
-        limiter = Limiter("m", concurrency=2, timeout=5.0, rpm=None, stop=RunStopped, has_worked=True)
+        limiter = Limiter("m", config_of({}, concurrency=2, timeout=5.0, proven=("m",)), RunStopped)
         late, lost, probe = Turn(), Turn(), Turn()
         for turn in (late, lost):
             await limiter.wait(turn)

@@ -57,10 +57,12 @@ def test_a_tail_of_failing_items_does_not_stop_a_healthy_run() -> None:
 
 
 def test_success_resets_the_count() -> None:
-    """A reply resets the count of failures in a row."""
+    """A reply resets the count of failures in a row, and one with text that of empty replies."""
     breaker = Breaker()
     for _ in range(10):
         assert [given_up(breaker, final()) for _ in range(19)] == [None] * 19
+        assert breaker.success(empty=False) is None
+        assert [breaker.success(empty=True) for _ in range(19)] == [None] * 19
         assert breaker.success(empty=False) is None
 
 

@@ -76,7 +76,7 @@ def test_a_plan_counts_what_would_be_asked() -> None:
 def test_cost_follows_the_models_prices() -> None:
     """Prompt and completion tokens are multiplied by their prices; an unknown price gives None, not 0."""
     row = Planned("b", "m", prompt_characters=4000, completion_tokens=50)
-    assert cost(row, {"m": Price(0.001, 0.01)}) == pytest.approx(1.5)
+    assert cost(row, {"m": Price(1e3, 1e4)}) == pytest.approx(1.5)
     assert cost(row, {"m": Price(0.0, 0.0)}) == 0.0
     assert cost(row, {"other": Price(1.0, 1.0)}) is None
 

@@ -70,6 +70,16 @@ def test_long_common_prefix_is_stored_once(tmp_path: Path) -> None:
     assert restored(lines)["137"] == [("user", chats[137].messages[0].content)]
 
 
+def test_prefixes_of_two_tasks_are_both_kept(tmp_path: Path) -> None:
+    """Alternating prompts of two tasks still use their prefixes."""
+    chats = [Chat.user(f"{text}{n}") for text in (EXAMPLES, OTHER) for n in range(3)]
+    chats += [Chat.user(f"{(EXAMPLES, OTHER)[n % 2]}again {n}") for n in range(10)]
+    lines = written(tmp_path, *chats)
+    assert sum("prefix_id" in line for line in lines) == 2
+    later = [json.loads(line)["request"]["messages"][0][1] for line in lines[-10:]]
+    assert [content["rest"] for content in later] == [f"again {n}" for n in range(10)]
+
+
 def test_short_prefixes_are_written_in_place(tmp_path: Path) -> None:
     """A prefix shorter than the limit, or without a whole shared line, is written in place."""
     short = "a line\n" * (MIN_PREFIX // 7)

@@ -12,9 +12,10 @@ import pytest
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import ApiCalls, Post
+from pytest_llmprops.models.api.client import ChatApiModel
 from pytest_llmprops.models.api.deviations import Deviations
-from pytest_llmprops.models.base import Result
+from pytest_llmprops.models.base import CallOptions, Result
+from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.secrets import Secrets
 from tests.support.backends import error
 
@@ -29,6 +30,20 @@ def test_html_error_page_of_a_proxy() -> None:
     """A proxy's HTML page with a 502 is a failure of the server."""
     got = classify(502, "<html><body>Bad gateway</body></html>", content_type="text/html")
     assert (got.kind, got.transient, str(got)) == ("status 502", True, "status 502")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        ("The plain HTTP request was sent to HTTPS port", "url", "answers only with TLS; write https://"),
+        ("No required SSL certificate was sent", "forbidden", "asks for a client certificate"),
+    ],
+)
+def test_refusals_of_nginx(body: str, kind: str, said: str) -> None:
+    """What nginx says about TLS in front of an API is one line with the remedy."""
+    page = f"<html><head><title>400 {body}</title></head></html>"
+    got = classify(400, page, content_type="text/html")
+    assert (got.kind, got.fatal, said in str(got)) == (kind, True, True), got
 
 
 @pytest.mark.parametrize(
@@ -80,12 +95,22 @@ def test_refused_parameter_is_found(status: int, message: str, sent: list[str], 
     assert errors.refused_parameter(status, body, dict.fromkeys(sent)) == expected
 
 
-def asked(post: Post, timeout: float) -> tuple[Result, float]:
+class Transport(ChatApiModel):
+    """A model with this transport."""
+
+    def __init__(self, post: Any, timeout: float) -> None:
+        options = CallOptions(timeout=timeout)
+        super().__init__(parse_spec("openai:m"), options, "openai", "http://x/v1", Deviations())
+        self._open, self._post = lambda: None, post
+
+
+def asked(post: Any, timeout: float) -> tuple[Result, float]:
     """Return the result of one call and the seconds until it came."""
 
     async def call() -> tuple[Result, float]:
         start = time.monotonic()
-        result = await ApiCalls("m", "http://x/v1", Deviations(), timeout).reply(Chat.user("q"), post)
+        model = Transport(post, timeout)
+        [result] = await model.chat([Chat.user("q")])
         return result, time.monotonic() - start
 
     return asyncio.run(call())

@@ -21,10 +21,8 @@ from tests.support.networks import (
     answering,
     clear_network,
     connecting_proxy,
-    nginx,
     server_tls,
 )
-from tests.support.programs import NGINX
 from tests.support.servers import free_port
 
 KEY = "sk-0123456789-secret"
@@ -131,44 +129,6 @@ def test_basic_authentication_names_the_address() -> None:
     with answering(wanted) as server:
         url = f"http://127.0.0.1:{server.port}"
         refused(ask("openai:m", url), "asks for a user", "USER:PASSWORD@ before the host", kind="key")
-
-
-NGINX_TLS = " ssl; ssl_certificate server.pem; ssl_certificate_key server.pem;"
-
-
-@NGINX.needed
-@pytest.mark.parametrize(
-    ("directives", "scheme", "said", "kind"),
-    [
-        (
-            "; location / { deny all; }",
-            "http",
-            "a firewall or proxy in front of it, refuses the request",
-            "forbidden",
-        ),
-        ("; client_max_body_size 10;", "http", "(status 413", "status 413"),
-        ("; auth_basic x; auth_basic_user_file none;", "http", "asks for a user (status 401)", "key"),
-        (
-            NGINX_TLS,
-            "http",
-            "answers only with TLS; write https://",
-            "url",
-        ),
-        (
-            f"{NGINX_TLS} ssl_client_certificate ca.pem; ssl_verify_client on;",
-            "https",
-            "asks for a client certificate",
-            "forbidden",
-        ),
-    ],
-    ids=["denied", "too large", "user", "TLS", "client certificate"],
-)
-def test_refusals_of_nginx(
-    tmp_path: Path, authority: trustme.CA, trusted: Path, directives: str, scheme: str, said: str, kind: str
-) -> None:
-    """What nginx refuses in front of an API is one line with cause and remedy."""
-    with nginx(tmp_path, directives, authority) as port:
-        refused(ask("openai:m", f"{scheme}://127.0.0.1:{port}"), said, kind=kind, fatal=kind != "status 413")
 
 
 def test_page_of_a_wrong_address_names_its_status_and_title() -> None:

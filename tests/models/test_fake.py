@@ -139,12 +139,6 @@ def test_requested_failures_succeed_at_the_second_attempt() -> None:
     assert texts([second]) == ["A"]
 
 
-def test_price_gives_costs() -> None:
-    """``price_in`` and ``price_out`` are USD per million tokens of the counted usage."""
-    [result] = ask(make("fake:constant?text=one two&price_in=1e6&price_out=2e6"), "12345678")
-    assert reply(result).cost_usd == 2 * 1 + 2 * 2
-
-
 @pytest.mark.parametrize(
     ("spec", "said"),
     [

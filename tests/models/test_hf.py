@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra
-from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message, Reply
+from pytest_llmprops.core.errors import MissingExtra
+from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message
 from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
@@ -272,11 +272,6 @@ def test_kind_of_architecture(architecture: str, kind: str, tmp_path: Path) -> N
         ("hf:DIR?device=tpux", "device must be"),
         ("hf:EMPTY", "no config.json"),
         ("hf:unheard-of/model", "'unheard-of/model' .*offline.*hf:FOLDER"),
-        ("hf:DIR?quantization=2bit", "quantization must be one of 4bit, 8bit"),
-        (
-            "hf:DIR?quantization=4bit&kind=embed",
-            "quantization is a parameter of kind=chat and kind=completion",
-        ),
     ],
 )
 def test_bad_specification(
@@ -295,33 +290,6 @@ def test_groups_follow_the_prefix() -> None:
     assert group_by_prefix([[1, 2, 3], [1] + [4] * 500], 4) == [range(1), range(1, 2)]
     assert group_by_prefix([[1] * 30 + [3] * n for n in (5, 7, 6)], 4) == [range(3)]
     assert group_by_prefix([], 4) == []
-
-
-def test_quantization_is_passed_to_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library gets the number of bits and the device, and the model's identity has the number of bits."""
-    import transformers
-
-    received: dict[str, Any] = {}
-
-    def config(**settings: bool) -> dict[str, bool]:
-        return settings
-
-    def load(path: str, **settings: Any) -> Any:
-        received.update(settings)
-        raise OSError("far enough")
-
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: found("json" if name == "bitsandbytes" else name)
-    )
-    monkeypatch.setattr(transformers, "BitsAndBytesConfig", config)
-    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", load)
-    quantized = make(f"hf:{folder}?device=cpu&quantization=4bit")
-    [error] = quantized.chat([Chat.user("a")])
-    assert "far enough" in error.message
-    assert received["quantization_config"] == {"load_in_4bit": True}
-    assert received["device_map"] == {"": "cpu"}
-    assert quantized.identity["quantization"] == "4bit"
 
 
 def test_layers_on_all_devices(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -449,38 +417,6 @@ def test_the_batch_is_chosen_by_memory(folder: Path, monkeypatch: pytest.MonkeyP
     sizes.clear()
     texts(chat_model.chat(asked()))
     assert sizes == [3, 3]
-
-
-def test_one_long_prompt_does_not_slow_the_others(base_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prompt that does not even fit alone is an error of its request; batches are as large as before it."""
-    import torch
-
-    base = make(f"hf:{base_folder}?batch=8&device=cpu")
-    requests = [Likelihood(SHARED + question, (" A", " B")) for question in QUESTIONS]
-    expected = [reply.value for reply in base.likelihood(requests)]
-    score = HfBaseModel.log_likelihoods
-
-    sizes: list[int] = []
-
-    def limited(self: Any, rows: Any) -> list[float]:
-        sizes.append(len(rows))
-        if any("much longer" in base.tokenizer.decode(row.tokens) for row in rows):
-            raise torch.OutOfMemoryError("no memory")
-        return score(self, rows)
-
-    monkeypatch.setattr(HfBaseModel, "log_likelihoods", limited)
-    results = list(base.likelihood(requests))
-    assert isinstance(results[2], BackendError)
-    assert "out of memory for one prompt" in results[2].message
-    kept = [result.value for result in results if isinstance(result, Reply)]
-    others = [value for index, value in enumerate(expected) if index != 2]
-    for value, other in zip(kept, others, strict=True):
-        assert [o["logprob"] for o in value["options"]] == pytest.approx(
-            [o["logprob"] for o in other["options"]], abs=1e-4
-        )
-    sizes.clear()
-    list(base.likelihood(requests[:2]))
-    assert sizes == [4]
 
 
 def save_adapter(base: Path, folder: Path) -> list[str]:

@@ -129,20 +129,6 @@ def test_space_marks_cover_nothing(tmp_path: Path) -> None:
     assert covered == ["dog", "s", "see", "", "木"]
 
 
-def test_spaces_within_a_token(tmp_path: Path) -> None:
-    """If tokens include the space before a word, their spans cover only the word."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    save_bert(tmp_path)
-    tokenizer = Tokenizer(models.BPE({"d": 0, "o": 1, "Ġ": 2, "Ġd": 3, "Ġdo": 4}, [("Ġ", "d"), ("Ġd", "o")]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=16).save_pretrained(tmp_path)
-    [reply] = embed(make(f"hf:{tmp_path}"), "do  do", tokens=True)
-    assert reply.value["tokens"] == ["d", "o", "Ġ", "Ġdo"]
-    assert reply.value["spans"] == [[0, 1], [1, 2], [3, 3], [4, 6]]
-
-
 def test_positions_of_xlmr(tmp_path: Path) -> None:
     """A text of the maximum length is embedded; one more token is refused."""
     encoder = make(f"hf:{save_xlmr(tmp_path)}")
@@ -186,13 +172,6 @@ def test_bad_texts_do_not_affect_the_others(model: Any) -> None:
     assert reply(good)
     for result, said in ((empty, "empty"), (invisible, "no tokens"), (long, "22 tokens")):
         assert error(result, said).kind == "request"
-
-
-def test_masked_model_as_an_encoder(tmp_path: Path) -> None:
-    """A masked language model can be used for embeddings, although it has no pooling layer."""
-    saved = save_bert(tmp_path, masked=True)
-    [reply] = embed(make(f"hf:{saved}?kind=embed&layer=2"), "the dog")
-    np.testing.assert_allclose(reply.value, states(saved, "the dog", 2).mean(axis=0), atol=1e-5)
 
 
 def test_missing_weights_are_an_error(tmp_path: Path) -> None:

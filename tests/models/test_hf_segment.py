@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.requests import Segment
-from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf.classifiers import cut_by_labels, label_letters
-from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.backends import LIBRARIES, error, make, needs, refuse, reply, values
 
 pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
@@ -76,14 +74,6 @@ def test_words_are_those_of_the_model(folder: Path) -> None:
     assert len({len(words_cut) for words_cut in expected}) > 1
     for batch in (1, 2, 8):
         assert words(make(f"hf:{folder}?device=cpu&batch={batch}"), *TEXTS) == expected
-
-
-def test_contract(folder: Path) -> None:
-    """The architecture makes the model a segmenter that the broker serves, pinned by its files."""
-    segmenter = make(f"hf:{folder}")
-    assert kinds_of(segmenter) == find_backend("hf").kinds(parse_spec(f"hf:{folder}")) == {"segment"}
-    assert (segmenter.blocking, segmenter.pinned, segmenter.identity["kind"]) == (True, True, "segment")
-    assert not find_backend("hf").in_worker
 
 
 def test_every_character_is_kept(folder: Path) -> None:

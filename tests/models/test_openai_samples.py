@@ -56,7 +56,7 @@ def asked(stub: RunningStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return ask
 
 
-@pytest.mark.parametrize("temperature", [None, 0.0])
+@pytest.mark.parametrize("temperature", [0.0])
 def test_one_call_with_n(asked: Asked, stub: RunningStub, temperature: float | None) -> None:
     """Eleven samples are one call with ``n`` and get one choice each; there is no note."""
     results, broker = asked("m", temperature=temperature)

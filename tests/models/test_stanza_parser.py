@@ -116,12 +116,6 @@ def test_unknown_lemmas_are_empty(model: Any) -> None:
         assert {word[1] for word in value["words"]} == {""}
 
 
-def test_alias_of_a_language(model: Any) -> None:
-    """A language that Stanza knows under another name uses that name's models."""
-    [value] = parses(model, Parse(TEXTS[0], "zh", "words"))
-    assert [word[0] for word in value["words"]] == [word[0] for word in SENTENCES[0]]
-
-
 @pytest.mark.parametrize(
     ("language", "analysis", "said"),
     [
@@ -139,14 +133,6 @@ def test_missing_models(model: Any, stanza_models: Path, language: str, analysis
         assert part in missing["missing"]
     assert "\n" not in missing["missing"]
     assert there["words"]
-
-
-def test_missing_package(stanza_models: Path) -> None:
-    """Another package of a language is used if it is named, and is missing if it is not listed."""
-    fast = make(f"stanza?dir={stanza_models}&package=default_fast&device=cpu")
-    there, missing = parses(fast, Parse(TEXTS[0], "af", "words"), Parse("a.", "te", "words"))
-    assert [word[:3] for word in there["words"]] == [[word[0], "", ""] for word in SENTENCES[0]]
-    assert "no package 'default_fast' of the language 'te'" in missing["missing"]
 
 
 def test_word_vectors_are_part_of_a_model(own_copy: Path) -> None:

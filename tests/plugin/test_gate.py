@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gated_runs import baseline, calls, gate, gate_lines, model, recorded_gate
+from tests.support.gated_runs import baseline, calls, command, gate, gate_lines, model, recorded_gate
 from tests.support.runs import ROOT, Finished, Runner
 
 ITEMS = 40
@@ -242,12 +242,24 @@ def test_llmprops_gate_prints_the_same_decision(run: Runner) -> None:
     assert result["baseline"] == "base"
 
 
+def test_promoted_baseline_is_selected_by_name(run: Runner) -> None:
+    """A promoted run is a baseline by name, wherever in pytest's root folder the tests are."""
+    run.sums(ITEMS)
+    base = run("--model", model(run, SOME))
+    assert command(run, "runs", "promote", str(base.folder), "stable").code == 0
+    (run.folder / "sub").mkdir()
+    (run.folder / "test_sums.py").rename(run.folder / "sub" / "test_sums.py")
+    gated = ("--llm-gate", str(gate(run, max_drop=0.3)), "--llm-baseline", "stable")
+    worse = run("--model", model(run, range(30), name="worse"), *gated)
+    assert (worse.run["gate"]["decision"], worse.code) == ("fail", 1), worse.output
+
+
 def test_selection_other_than_the_baselines_is_refused(run: Runner) -> None:
     """A run on too few or too many items for its baseline is refused before the first call, with the fix."""
     run.sums(ITEMS)
     file = gate(run, max_drop=0.5)
     for items, option, selected, fix in (
-        (40, ("--llm-limit", "10"), "10", "leave out --llm-limit 10, as for"),
+        (40, ("--llm-limit", "10"), "10", "the baseline has --llm-limit (none), not 10: use"),
         (10, ("-n", "2"), "40", "measure the baseline again, with the items and"),
     ):
         old = baseline(run, "c" * items, f"base-{items}", options={"limit": None})
@@ -271,7 +283,7 @@ def test_a_run_measures_the_items_of_its_baseline(run: Runner) -> None:
     calls(run)
     own = run(*new, *args, "--llm-limit", "40")
     assert own.code == 4, own.output
-    assert "35 items of sums, and 40 are selected; set --llm-limit 35, as for the baseline" in own.output
+    assert "35 items of sums, and 40 are selected; the baseline has --llm-limit 35, not 40: use" in own.output
     assert calls(run) == []
 
 
@@ -295,12 +307,12 @@ def test_other_settings_are_refused_before_the_first_call(run: Runner) -> None:
             (
                 {"params": {"top_p": 0.9}, "seed": 0},
                 ("--llm-seed", "1"),
-                "; set --llm-param top_p=0.9 --llm-seed 0, as for the baseline",
+                "; the baseline has --llm-param top_p=0.9, not (none); --llm-seed 0, not 1: use its options",
             ),
             (
                 {"helpers": {}},
                 ("--llm-helper", "reader=fake:echo"),
-                "reader: (none) in the baseline, fake:echo in this run; leave out --llm-helper reader=fake",
+                "reader: (none) in the baseline, fake:echo in this run; the baseline has --llm-helper (none), not",
             ),
             ({}, ("--llm-seed", "7"), "was not measured with this run's protocol of sums: seed 0 → 7; "),
         )
@@ -350,20 +362,18 @@ def test_replies_of_the_baseline_are_not_judged(run: Runner) -> None:
 def test_rule_that_cannot_be_met_is_refused(run: Runner) -> None:
     """A rule that no answers could meet is refused before the first call; the line says which number would do."""
     run.sums(ITEMS)
-    all_of = "the items of the benchmark"
-    for rule, options, which, message in (
-        ("max_drop = 0.05", (), all_of, "the 40 pairs of the benchmark are too few to decide; max_drop = 0.09 can be"),
-        ("min_accuracy = 0.95", ("--llm-plan",), all_of, "too few to decide; min_accuracy = 0.91 can be met"),
+    for rule, options, message in (
+        ("max_drop = 0.05", (), "the 40 pairs of the benchmark are too few to decide; max_drop = 0.09 can be"),
+        ("min_accuracy = 0.95", ("--llm-plan",), "too few to decide; min_accuracy = 0.91 can be met"),
         (
-            "max_refused = 0.5", ("--llm-limit", "20"), "the selected items",
-            "20 answered items are fewer than min_items = 30; all items",
+            "max_refused = 0.5", ("--llm-limit", "20"), "20 answered items are fewer than min_items = 30",
         ),
     ):  # fmt: skip
         words = ["--llm-gate", str(gate(run, f"{RULE}{rule}\n"))]
         if rule.startswith("max_drop"):
             words += ["--llm-baseline", str(baseline(run, "c" * ITEMS))]
         line = refused(run("--model", model(run), *options, *words), run)
-        assert f"rule 'sums' cannot be met by {which}, whatever the answers: " in line
+        assert "rule 'sums' cannot be met by the selected items, whatever the answers: " in line
         assert message in line
 
 
@@ -452,3 +462,20 @@ def test_header_warns_of_single_samples(run: Runner) -> None:
         sampled = ("--llm-set", "htest.temperature=0.7", "--llm-repeats", repeats)
         gated = ("--llm-gate", str(file), "--llm-baseline", str(run(*words, *sampled).folder), "--llm-plan")
         assert (said in " ".join(run(*words, *sampled, *gated).output.split())) == warns
+
+
+def test_adjusted_accuracy_needs_a_limit_on_the_replies_that_are_read(run: Runner) -> None:
+    """Before the first call: a reply can tell the reader model of H-TEST to answer "none"."""
+    file = gate(run, '[[rule]]\nbenchmark = "htest"\nmetric = "adjusted_accuracy"\nmin = 0.1\n')
+    words = (
+        HTEST,
+        f"--rootdir={ROOT}",
+        "-k",
+        "rhyme",
+        "--llm-size",
+        "small",
+        "--model",
+        "fake:constant?text=A",
+    )
+    said = "a reply without an answer is left out of adjusted_accuracy, so add a rule for the same selection"
+    run(*words, "--llm-gate", str(file)).refused(said)

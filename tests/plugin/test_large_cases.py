@@ -68,16 +68,6 @@ def test_group_is_reported_in_one_line(run: Runner) -> None:
     assert result["statusDetails"]["message"].startswith("wrong: 1 of 10 items wrong")
 
 
-def test_exception_at_one_item_of_a_group_is_shown(run: Runner) -> None:
-    """An exception in the benchmark's code at one item is the case's error, with its traceback."""
-    model = write_cuts(run, 20, case="ten", kind="Base")
-    run.change("test_cuts.py", 'right = item["n"]', 'right = item["nn" if item["n"] == 3 else "n"]')
-    done = run("--model", model)
-    assert "1 failed, 1 error" in done.output
-    assert "KeyError: 'nn'" in done.output
-    assert done.verdicts["cuts/0/0003"]["status"] == "error"
-
-
 def test_light_items_report_like_ordinary_ones(run: Runner) -> None:
     """Light items have the node ids, verdicts, counts, exit status and JUnit report of ordinary ones."""
     model = write_cuts(run, errors=(7,))

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.reports.page.content import report_on
-from pytest_llmprops.reports.runs_table import list_lines
+from pytest_llmprops.reports.terminal import list_lines
 from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import output

@@ -77,7 +77,7 @@ class Echo:
 
         class Handler(JsonHandler):
             def do_POST(self) -> None:
-                asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                asked = self.read_body().decode()
                 said = f"{self.path} {' '.join(self.headers.values())}"
                 outer.calls.append((self.path, {name.lower(): text for name, text in self.headers.items()}))
                 outer.received += said.encode()
@@ -92,6 +92,7 @@ class Echo:
                     # The provider of another package may know its key.
                     said = f"{SECRETS['AZURE_API_KEY']} {said}"
                     self.send_json({"error": {"message": said, "code": said}}, 400)
+                    return
                 message = {"role": "assistant", "content": said.lower(), "reasoning": said, "refusal": None}
                 # A server of its own kind may send any text as a reason.
                 choice = {"message": message, "finish_reason": said, "logprobs": {"content": _tokens(said)}}

@@ -39,32 +39,23 @@ def said(done: Finished) -> str:
     return " ".join(done.output.split())
 
 
-def test_fallback_model_is_said_with_its_replies(run: Runner, gateway: str, workers: str) -> None:
-    """The summary and the record say which model gave how many replies, also if they are stored ones."""
-    options = ("--model", "openai:gpt-4o", "--llm-base-url", gateway, "-n", workers)
+def test_fallback_model_is_said_with_its_replies(run: Runner, gateway: str) -> None:
+    """The summary, the record and a gate say which model gave how many replies, also if they are stored ones."""
+    gate = run.write("gate.toml", "[[rule]]\nmin_accuracy = 0.1\nmin_items = 5\n")
+    options = ("--llm-base-url", gateway, "-n", "2")
     line = f"gpt-4o was served as gpt-3.5-turbo ({ITEMS} of {ITEMS} replies)"
-    for _ in range(2):
-        done = run(*options)
+    for more in ((), ("--llm-gate", str(gate))):
+        done = run("--model", "openai:gpt-4o", *options, *more)
         assert f"note: {line}" in said(done)
         assert line in done.run["notes"]
         [model] = done.run["models"].values()
         assert (model["served_as"], model["served_counts"]) == (["gpt-3.5-turbo"], {"gpt-3.5-turbo": ITEMS})
     assert done.run["calls"]["sent"] == 0
-
-
-def test_replies_of_the_model_itself_are_not_counted_as_fallback(run: Runner, gateway: str) -> None:
-    """A fallback for some of the calls has their number."""
-    done = run("--model", "openai:part", "--llm-base-url", gateway)
-    assert f"part was served as gpt-3.5-turbo (3 of {ITEMS} replies)" in said(done)
-
-
-def test_decision_of_a_gate_names_the_fallback(run: Runner, gateway: str) -> None:
-    """A model that passes on the replies of another one is named beside the decision."""
-    gate = run.write("gate.toml", "[[rule]]\nmin_accuracy = 0.1\nmin_items = 5\n")
-    done = run("--model", "openai:gpt-4o", "--llm-base-url", gateway, "--llm-gate", str(gate))
     assert done.run["gate"]["decision"] == "pass"
-    line = f"run {done.run['run_id']}: gpt-4o was served as gpt-3.5-turbo ({ITEMS} of {ITEMS} replies)"
-    assert line in done.run["gate"]["notes"]
+    assert f"run {done.run['run_id']}: {line}" in done.run["gate"]["notes"]
+    # A fallback for some of the calls has their number.
+    part = run("--model", "openai:part", *options)
+    assert f"part was served as gpt-3.5-turbo (3 of {ITEMS} replies)" in said(part)
 
 
 def test_parts_of_a_run_add_their_replies() -> None:

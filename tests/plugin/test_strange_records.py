@@ -52,7 +52,7 @@ class Stranger:
 
         class Handler(JsonHandler):
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
+                self.read_body()
                 outer.calls.append({name.lower(): text for name, text in self.headers.items()})
                 message = {"role": "assistant", "content": "1"}
                 answer = {"model": "m", "choices": [{"message": message, "finish_reason": "stop"}]}
@@ -93,11 +93,10 @@ LOADING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("place", ["test-colleague", "outside"])
 @pytest.mark.parametrize(
-    "words",
-    [("{record}/test_evil.py",), ("{record}",), LOADING, ()],
-    ids=["file", "folder", "options", "nothing"],
+    ("place", "words"),
+    [("test-colleague", ("{record}/test_evil.py",)), ("test-colleague", LOADING), ("outside", LOADING)],
+    ids=["file", "options", "options outside"],
 )
 def test_code_of_a_record_is_not_run(
     run: Runner, tmp_path_factory: pytest.TempPathFactory, place: str, words: tuple[str, ...]
@@ -157,86 +156,78 @@ def test_model_that_is_a_file_of_a_stranger_is_not_loaded(
 
 
 def test_no_key_goes_to_an_address_that_only_the_record_names(run: Runner, stranger: Stranger) -> None:
-    """A script is refused with the option to add, which is all that is missing."""
+    """A script is refused with the option to add, which is all that is missing.
+
+    A model or a helper may have an address of its own.
+    """
     first = failed_run(run, stranger)
-    done = retry(run, str(first.folder), env={"OPENAI_API_KEY": KEY})
-    assert done.code == 4
-    [line] = [line for line in done.output.splitlines() if "ERROR" in line]
-    assert line.endswith(
-        f"the key in OPENAI_API_KEY would go to {stranger.url}; your own settings do not say so. If you want it, add"
-        f" --llm-base-url={stranger.url}"
-    )
-    assert stranger.calls == []
-    assert KEY not in done.output
-    again = retry(run, str(first.folder), f"--llm-base-url={stranger.url}", env={"OPENAI_API_KEY": KEY})
+    env, spec = {"OPENAI_API_KEY": KEY}, f"openai:m?base_url={stranger.url}"
+    facts = (first.folder / "run.json").read_bytes()
+    for words in (("--model", spec), ("--model=m", "--llm-helper", f"reader={spec}"), ()):
+        if words:
+            change_command(first, *words)
+        else:
+            (first.folder / "run.json").write_bytes(facts)
+        done = retry(run, str(first.folder), env=env)
+        assert (done.code, stranger.calls) == (4, []), done.output
+        [line] = [line for line in done.output.splitlines() if "ERROR" in line]
+        said = f"the key in OPENAI_API_KEY would go to {stranger.url}; your own settings do not say so"
+        assert said in line
+        assert KEY not in done.output
+    assert line.endswith(f"If you want it, add --llm-base-url={stranger.url}")
+    again = retry(run, str(first.folder), f"--llm-base-url={stranger.url}", env=env)
     assert len(read_run(first.folder).records) == 3, again.output
-    assert {call["authorization"] for call in stranger.calls} == {f"Bearer {KEY}"}
+    assert {call["authorization"] for call in stranger.calls} == {f"Bearer {KEY}"}, again.output
 
 
-@pytest.mark.parametrize("source", ["environment", "ini", "no key"])
+#: words of a record's command, and what is asked about them
+REACHING = [
+    (("--llm-header", "x-org=$SECRET_OF_USER"), "$SECRET_OF_USER would be sent as the header x-org"),
+    (("--llm-engine", "ray://evil:10001"), "the Ray cluster ray://evil:10001 would be joined"),
+    (("--llm-store", "/nosuch/evil.sqlite"), "replies would be kept in /nosuch/evil.sqlite"),
+    (("--llm-store", "postgresql://evil/db"), "the password in PGPASSWORD would go to postgresql://evil/db"),
+    (
+        ("-o", "llm_prices={record}/prices.json"),
+        "prices.json would be read, which is in the folder of a record",
+    ),
+    (("--llm-gate", "{record}/gate.toml"), "gate.toml would be read, which is in the folder of a record"),
+    (("--llm-data={record}",), "would be read, which is in the folder of a record"),
+    (("--llm-max-cost", "1000"), "the limit would be 1000"),
+    (
+        ("--llm-model", "litellm:x/y", "--llm-param", "api_base=http://e"),
+        "litellm would get api_base=http://e",
+    ),
+    (("--llm-model", "litellm:x/y", "--llm-param", 'a={"b": ["x.y"]}'), "litellm would get a="),
+]
+
+
+@pytest.mark.parametrize("source", ["environment", "ini"])
 def test_address_of_the_users_own_settings_is_used(run: Runner, stranger: Stranger, source: str) -> None:
-    """If the ini file or a variable names the address, or there is no key, a run is resumed without a question."""
+    """If the ini file or a variable names the address, a run is resumed without a question."""
     first = failed_run(run, stranger)
-    env = {} if source == "no key" else {"OPENAI_API_KEY": KEY}
+    env = {"OPENAI_API_KEY": KEY}
     if source == "environment":
         env["OPENAI_BASE_URL"] = stranger.url + "/"
-    if source == "ini":
+    else:
         run.write("pytest.ini", f"[pytest]\nllm_base_url = {stranger.url}\n")
     done = retry(run, str(first.folder), env=env)
     assert {record.status for record in read_run(first.folder).records} <= {"correct", "wrong"}, done.output
 
 
-@pytest.mark.parametrize("place", ["model", "helper"])
-def test_address_in_a_model_is_asked_about(run: Runner, stranger: Stranger, place: str) -> None:
-    """A model or a helper may have an address of its own."""
-    first = failed_run(run, stranger)
-    spec = f"openai:m?base_url={stranger.url}"
-    words = ("--model", spec) if place == "model" else ("--model=m", "--llm-helper", f"reader={spec}")
-    change_command(first, *words)
-    done = retry(run, str(first.folder), env={"OPENAI_API_KEY": KEY})
-    assert (done.code, stranger.calls) == (4, []), done.output
-    assert f"the key in OPENAI_API_KEY would go to {stranger.url}" in done.output
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--llm-header", "x-org=$SECRET_OF_USER"), "$SECRET_OF_USER would be sent as the header x-org"),
-        (("--llm-engine", "ray://evil:10001"), "the Ray cluster ray://evil:10001 would be joined"),
-        (("--llm-store", "/nosuch/evil.sqlite"), "replies would be kept in /nosuch/evil.sqlite"),
-        (
-            ("--llm-store", "postgresql://evil/db"),
-            "the password in PGPASSWORD would go to postgresql://evil/db",
-        ),
-        (
-            ("-o", "llm_prices={record}/prices.json"),
-            "prices.json would be read, which is in the folder of a record",
-        ),
-        (("--llm-gate", "{record}/gate.toml"), "gate.toml would be read, which is in the folder of a record"),
-        (
-            ("--llm-data={record}", "--override-ini=llm_source=all"),
-            "would be read, which is in the folder of a record",
-        ),
-        (("--llm-max-cost", "1000"), "the limit would be 1000"),
-        (
-            ("--llm-model", "litellm:x/y", "--llm-param", "api_base=http://e"),
-            "litellm would get api_base=http://e",
-        ),
-        (("--llm-model", "litellm:x/y", "--llm-param", 'a={"b": ["x.y"]}'), "litellm would get a="),
-    ],
-)
-def test_other_reaching_settings_are_asked_about(run: Runner, words: tuple[str, ...], said: str) -> None:
+def test_other_reaching_settings_are_asked_about(run: Runner) -> None:
     """Whatever leaves the process, or loads, replaces or overrides something of the user."""
     first = recorded(run)
     run.write("pytest.ini", "[pytest]\nllm_max_cost = 5\n")
-    words = tuple(word.replace("{record}", str(first.folder)) for word in words)
-    change_command(first, "--model", run.adder, *words)
     env = {"SECRET_OF_USER": KEY, "PGPASSWORD": "pw", "X_API_KEY": "k"}
-    done = retry(run, str(first.folder), env=env)
-    assert done.code == 4, done.output
-    [line] = [line for line in done.output.splitlines() if "your own settings do not say so" in line]
-    assert said in line
-    assert KEY not in done.output
+    for words, said in REACHING:
+        change_command(
+            first, "--model", run.adder, *(word.replace("{record}", str(first.folder)) for word in words)
+        )
+        done = retry(run, str(first.folder), env=env)
+        assert done.code == 4, done.output
+        [line] = [line for line in done.output.splitlines() if "your own settings do not say so" in line]
+        assert said in line
+        assert KEY not in done.output
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 1), ("n\n", 2)])

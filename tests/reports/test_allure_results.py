@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import json
 import re
 import subprocess
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_llmprops.benchmarks.htest.benchmark import HTest
-from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
 from pytest_llmprops.records.files import from_plain, run_metadata
 from pytest_llmprops.records.gate import GateResult, MemberChange
@@ -169,18 +164,6 @@ RECORD = verdict(
 )
 
 
-class Demo(Benchmark):
-    """A benchmark with a control."""
-
-    name = "my_demo"
-    about = "Is <it> so?"
-    task_about = {"word_only": "Only the *word*."}
-    controls = frozenset({"word_only"})
-
-
-ITEM = Item("demo/1+word_only", "word_only", "ta", "published")
-
-
 def test_long_texts_keep_beginning_and_end() -> None:
     """An attachment has a maximum length and says what was left out."""
     text = "a" * 50_000 + "b" * 50_000
@@ -190,45 +173,6 @@ def test_long_texts_keep_beginning_and_end() -> None:
     assert shown.endswith("b" * 1000)
     assert "40,000 characters left out" in shown
     assert case.bounded("short") == "short"
-
-
-def test_description_escapes_every_text() -> None:
-    """The description consists of paragraphs of escaped text."""
-    html = case.description(Demo(), ITEM, "Doc\n  string & <b>.", RECORD, None)
-    assert "<p>Is &lt;it&gt; so? Doc string &amp; &lt;b&gt;.</p>" in html
-    assert "<p>word only: Only the *word*.</p>" in html
-    assert "control" in html
-    assert html.replace("<p>", "").replace("</p>", "").count("<") == 0
-    assert case.description(Benchmark(), ITEM, "", None, None) == ""
-
-
-def test_title_has_caption_and_id() -> None:
-    """One line, cut; a caption that cannot be made leaves the id."""
-
-    class Captioned(Demo):
-        def caption(self, item: Item) -> str:
-            return {"a": "What is\n" + "x" * 100}[item.task]
-
-    shown = case.title(Captioned(), replace(ITEM, task="a"), "demo/1")
-    assert shown == "What is " + "x" * 71 + "… (demo/1)"
-    assert case.title(Captioned(), replace(ITEM, task="b"), "demo/1") == "demo/1"
-    assert case.title(Demo(), ITEM, "demo/1") == "demo/1"
-
-
-def test_labels_name_benchmark_task_language_and_severity() -> None:
-    """Epic, feature and story are readable, and a control has a lower severity than a main task."""
-    control = dict(case.labels(Demo(), ITEM, "m"))
-    main = dict(case.labels(Demo(), Item("demo/1", "asked", "zh"), "m"))
-    assert (control["epic"], control["feature"], control["story"]) == (
-        "My demo",
-        "word only",
-        "ta, published items",
-    )
-    assert main["story"] == "Chinese, builtin items"
-    assert (control["severity"], main["severity"]) == ("minor", "critical")
-    assert ("tag", "control") in case.labels(Demo(), ITEM, "m")
-    assert ("tag", "control") not in case.labels(Demo(), Item("demo/1", "asked", "zh"), "m")
-    assert dict(case.labels(HTest(), ITEM, "m"))["epic"] == "H-TEST"
 
 
 def test_step_says_what_the_call_cost() -> None:
@@ -290,8 +234,7 @@ def test_sample_is_one_in_twenty_by_seed_and_id() -> None:
 #: a page of Allure's single file, with as much as the build reads
 PAGE = """<!DOCTYPE html>
 <html><head><meta charset="utf-8"><link href="data:,"></head>
-<body><script>window.allureReportOptions = {}</script><div id="app"></div>MORE
-<script defer>Promise.allSettled([d("widgets/tree.json","TREE")])</script></body></html>"""
+<body><script>window.allureReportOptions = {}</script><div id="app"></div>MORE</body></html>"""
 ANALYTICS = """<script async src="https://www.googletagmanager.com/gtag/js?id=G-1"></script>
     <script>
         window.dataLayer = window.dataLayer || [];
@@ -299,14 +242,9 @@ ANALYTICS = """<script async src="https://www.googletagmanager.com/gtag/js?id=G-
     </script>"""
 
 
-def report_page(more: str = "", leaves: int = 1) -> str:
+def report_page(more: str = "") -> str:
     """Return a small page as Allure writes it."""
-    tree = {
-        "leavesById": {str(n): {} for n in range(leaves)},
-        "groupsById": {"a": {"nodeId": "a", "groups": ["b"]}, "b": {"nodeId": "b", "leaves": ["0"]}},
-    }
-    encoded = base64.b64encode(json.dumps(tree).encode()).decode()
-    return PAGE.replace("MORE", more).replace("TREE", encoded)
+    return PAGE.replace("MORE", more)
 
 
 def test_analytics_are_removed() -> None:
@@ -314,35 +252,22 @@ def test_analytics_are_removed() -> None:
     text = site.without_requests(report_page(ANALYTICS))
     assert "google" not in text
     assert "gtag" not in text
-    assert 'd("widgets/tree.json","' in text
     assert re.search(
         r"<head>\s*<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self' ", text
     )
 
 
-@pytest.mark.parametrize(
-    ("page", "problem"),
-    [
+def test_pages_that_may_ask_other_hosts_are_refused() -> None:
+    """A page that contacts another host in an unknown way, or can hold no policy, is refused."""
+    for page, problem in (
         (report_page('<script src="https://cdn.example.org/x.js"></script>'), "asks other hosts"),
         (report_page("<link href=//fonts.example.org/a.css>"), "asks other hosts"),
         (report_page('<script>load("https://www.google-analytics.com/c")</script>'), "asks other hosts"),
         (report_page(ANALYTICS.replace("script async", "script defer data-x='>' async")), "asks other hosts"),
         (report_page().replace("<head>", ""), "has no <head>"),
-    ],
-)
-def test_pages_that_may_ask_other_hosts_are_refused(page: str, problem: str) -> None:
-    """A page that contacts another host in an unknown way, or can hold no policy, is refused."""
-    with pytest.raises(UsageError, match=f"{problem} .*build with allure@{site.VERSION}"):
-        site.without_requests(page)
-
-
-def test_large_reports_open_with_closed_groups() -> None:
-    """Above the limit, groups that contain cases are closed once per report; below it nothing is added."""
-    small = report_page(leaves=site.OPEN)
-    assert site.folded(small) == small
-    large = site.folded(report_page(leaves=site.OPEN + 1))
-    assert '"collapsedTrees","[\\"b\\"]"' in large
-    assert large.index("collapsedTrees") < large.index('<div id="app">')
+    ):
+        with pytest.raises(UsageError, match=f"{problem} .*build with allure@{site.VERSION}"):
+            site.without_requests(page)
 
 
 def allure(folder: Path, script: str) -> str:
@@ -376,13 +301,13 @@ def test_without_results_one_line_says_what_to_run(
     )
 
 
-@pytest.mark.parametrize("name", ["thesis.html", "folder"])
-def test_what_is_not_a_report_is_unchanged(results: Path, tmp_path: Path, name: str) -> None:
+def test_what_is_not_a_report_is_unchanged(results: Path, tmp_path: Path) -> None:
     """--out never replaces anything except a report."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "thesis.html").write_text("mine")
-    with pytest.raises(UsageError, match="is not an Allure report and is not changed: give another file"):
-        site.build(results, tmp_path / name, None, allure="allure")
+    for name in ("thesis.html", "folder"):
+        with pytest.raises(UsageError, match="is not an Allure report and is not changed: give another file"):
+            site.build(results, tmp_path / name, None, allure="allure")
     assert (tmp_path / "thesis.html").read_text() == "mine"
 
 
@@ -417,19 +342,9 @@ def test_the_configuration_is_that_of_the_run() -> None:
     assert "parentSuite" not in config["hideLabels"]
     assert "host" in config["hideLabels"]
     assert [c["groupByMessage"] for c in config["categories"]] == [False] * len(run.categories())
-    assert config["performance"]["metrics"]["m/htest/rhyme/en/builtin"]["title"] == "htest/rhyme/en/builtin"
     one = run.site(replace(FACTS, gate=GATE), earlier=2)
     assert one["config"]["plugins"]["awesome"]["options"]["groupBy"] == ["epic", "feature", "story"]
     assert (one["accuracy"], one["earlier"], one["gate"]) == (0.25, 2, run.quality_gate(GATE))
-
-
-def test_gate_archive_holds_results_of_the_quality_gate(tmp_path: Path) -> None:
-    """The archive has the gate's rows and no cases."""
-    site.write_gate(tmp_path / "gate.zip", run.quality_gate(GateResult("pass", line="gate: pass")))
-    with zipfile.ZipFile(tmp_path / "gate.zip") as archive:
-        [row] = json.loads(archive.read("quality-gate-results.json"))
-        assert json.loads(archive.read("test-results.json")) == {}
-    assert (row["success"], row["message"]) == (True, "gate: pass")
 
 
 def test_make_installs_the_version_that_is_named_here() -> None:

@@ -6,19 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.core.metrics import mean_scores
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.reports import columns
+from pytest_llmprops.reports import tables
 from pytest_llmprops.reports.allure import run as allure_run
-from pytest_llmprops.reports.columns import COLUMNS, Column
 from pytest_llmprops.reports.compare import terminal_lines
 from pytest_llmprops.reports.kit.blocks import Fold, Note, Table
 from pytest_llmprops.reports.kit.series import Measured, accuracy, series_of
-from pytest_llmprops.reports.page.build import run_pages
+from pytest_llmprops.reports.page.build import run_page
 from pytest_llmprops.reports.page.content import report_on
-from pytest_llmprops.reports.runs_table import show_lines
 from pytest_llmprops.reports.site.build import write_site
-from pytest_llmprops.reports.terminal import summary_lines
+from pytest_llmprops.reports.tables import COLUMNS, Column
+from pytest_llmprops.reports.terminal import show_lines, summary_lines
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.export import table
 from pytest_llmprops.runs.reader import Run, read_run
@@ -67,18 +65,6 @@ def test_first_samples_are_one_record_per_item(run: Run) -> None:
     assert len(measured.records(series, ["add"])) == 30
 
 
-def test_mean_scores_are_item_means() -> None:
-    """Samples in error are left out; an item of errors has no score."""
-    rows = [
-        verdict("t", 0, score=1.0),
-        verdict("t", 0, score=0.5, sample=1),
-        verdict("t", 1, "error"),
-        verdict("t", 2, "error"),
-        verdict("t", 2, score=0.25, sample=1),
-    ]
-    assert [score for score, _ in mean_scores(rows)] == [0.75, 0.25]
-
-
 def test_the_page_counts_items_and_samples(run: Run) -> None:
     """The table of results has both numbers, every sample has a row, and a note explains the accuracy."""
     report = report_on([run], {})
@@ -97,15 +83,6 @@ def test_the_page_counts_items_and_samples(run: Run) -> None:
     assert report.table is not None
     [[_, accuracy, number, *_]] = report.table.rows
     assert (accuracy.value, number.value) == pytest.approx((23 / 30, 10))
-
-
-def test_a_page_without_repeats_has_no_samples(tmp_path: Path) -> None:
-    """Nothing about samples is shown for a run that has one per item."""
-    report = report_on([read_run(recorded(tmp_path / "once", samples(of=1)))], {})
-    section = report.sections[0]
-    blocks = [x for b in section.blocks for x in (b.blocks if isinstance(b, Fold) else (b,))]
-    assert not any("Samples" in dict(b.columns) for b in blocks if isinstance(b, Table))
-    assert not any("samples" in b.text for b in blocks if isinstance(b, Note))
 
 
 def test_runs_with_different_numbers_of_samples_are_compared_by_item(tmp_path: Path, run: Run) -> None:
@@ -139,7 +116,7 @@ def test_show_and_export_have_every_sample(run: Run) -> None:
 def test_an_added_column_is_in_every_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Terminal, report, team site and Allure show a column that only the list of columns has."""
     late = Column("late", "Late", lambda rows: 1000 * len(rows), lambda value: f"{value:,.0f}")
-    monkeypatch.setattr(columns, "COLUMNS", (*COLUMNS, late))
+    monkeypatch.setattr(tables, "COLUMNS", (*COLUMNS, late))
     run = read_run(recorded(tmp_path / "run", [verdict("add", 0), verdict("take", 0, "error")]))
     head, add, take, total = summary_lines(run.facts, run.records, run.folder, ())[2:6]
     assert head.split()[-2:] == ["errors", "late"]
@@ -151,7 +128,7 @@ def test_an_added_column_is_in_every_table(tmp_path: Path, monkeypatch: pytest.M
     assert [line.split(",")[-2:] for line in allure_run.table(run.facts).splitlines()] == [
         ["errors", "late"], ["0", "1000"], ["1", "1000"]
     ]  # fmt: skip
-    page = run_pages(run)["report.html"].decode()
+    page = run_page(run).decode()
     assert page.count(">Late<") == 1
     assert page.count(">1,000<") == 2
     index = write_site([tmp_path / "run"], tmp_path / "site", "none")

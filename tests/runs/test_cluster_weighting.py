@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +11,13 @@ import pytest
 
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.records.files import plain, run_metadata
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.records.rows import SummaryRow
 from pytest_llmprops.reports.allure import run as allure_run
 from pytest_llmprops.reports.compare import terminal_lines
 from pytest_llmprops.reports.page.content import report_on
-from pytest_llmprops.reports.runs_table import list_lines, show_lines
+from pytest_llmprops.reports.terminal import list_lines, show_lines
 from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
@@ -88,7 +87,7 @@ def test_every_table_shows_it(tmp_path: Path) -> None:
         "list": "\n".join(list_lines([Listed(run.folder, run.facts, "complete")], 200)),
         "compare": "\n".join(terminal_lines(compare([run, other]), 200)),
         "headline": f"{page.title} {page.table.rows[0][1].text}",
-        "allure": allure_run.table(run.facts) + json.dumps(allure_run.metrics(run.facts)),
+        "allure": allure_run.table(run.facts),
     }
     for name, text in shown.items():
         assert "66.7" in text or "0.667" in text, f"{name}: {text}"
@@ -112,17 +111,6 @@ def test_other_benchmarks_have_no_cluster_accuracy() -> None:
     assert row.cluster_accuracy is None
     assert row.estimate is not None
     assert row.estimate[0] == pytest.approx(92 / 215)
-
-
-def test_facts_name_the_weighting() -> None:
-    """``run.json`` says how a benchmark is averaged; another value is an error."""
-    facts = BenchmarkMetadata("ERAS", "pairs", weighting="cluster")
-    assert run_metadata({"benchmarks": {"eras": plain(facts)}}, "run").benchmarks["eras"] == facts
-    older = {name: value for name, value in plain(facts).items() if name != "weighting"}
-    assert run_metadata({"benchmarks": {"eras": older}}, "run").benchmarks["eras"].weighting == "item"
-    run_json = {"benchmarks": {"eras": {**plain(facts), "weighting": "pair"}}}
-    with pytest.raises(ValueError, match=r"'benchmarks\.eras\.weighting' that is not one of item, cluster"):
-        run_metadata(run_json, "run")
 
 
 def accuracy_check(result: GateResult) -> Any:

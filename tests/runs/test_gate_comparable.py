@@ -212,18 +212,6 @@ def test_a_default_helper_of_another_benchmark_is_not_compared(
     assert against({"summary": summary(*measured)}, theirs).decision == decision
 
 
-def test_many_changed_files_are_counted() -> None:
-    """The message names three changed files and counts the others; a file read by only one run is not a change."""
-    names = [f"builtin:sums/{n}.csv" for n in range(5)]
-    before, after = (
-        facts_of("old", data=dict.fromkeys(names, "a")),
-        facts_of("new", data=dict.fromkeys(names, "b")),
-    )
-    (line,) = differences(before, after, ["sums"])
-    assert line.endswith("builtin:sums/2.csv and 2 more changed")
-    assert differences(before, facts_of("new", data={"published:sums/9.csv": "b"}), ["sums"]) == []
-
-
 ERAS = {"benchmark": "eras", "language": "zh"}
 
 

@@ -164,20 +164,6 @@ def test_a_changed_setting_makes_imports_incomparable(capsys: Capture) -> None:
     assert faults == {"": 7, ABSENT_HERE: 1, ABSENT_THERE: 1}
 
 
-def test_messages_of_inspect_have_random_ids(capsys: Capture) -> None:
-    """The id of an item is the same in two logs of a chat, although the ids of its messages are not."""
-
-    def chat(number: int) -> Callable[[dict[str, Any]], None]:
-        def change(log: dict[str, Any]) -> None:
-            for sample in log["samples"]:
-                sample["input"] = [{"id": f"{number}", "role": "user", "content": sample["input"]}]
-
-        return change
-
-    first, second = (imported(capsys, changed(chat(n)), "--out", f"run-{n}") for n in range(2))
-    assert [r.id for r in first.records] == [r.id for r in second.records]
-
-
 def test_an_inserted_test_of_promptfoo_shifts_no_pair(capsys: Capture) -> None:
     """promptfoo numbers its tests by their place. Without the first test, the others are still the same items."""
     results = json.loads(FILES["promptfoo"]("old").read_bytes())

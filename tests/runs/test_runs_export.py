@@ -14,7 +14,7 @@ from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine.broker.request_log import RequestLog
 from pytest_llmprops.records.files import plain
-from pytest_llmprops.runs.export import TABLES, Table, table, tables, write_csv, write_parquet, write_whole
+from pytest_llmprops.runs.export import TABLES, Table, table, tables, write_csv, write_parquet
 from pytest_llmprops.runs.reader import Run, read_run
 from tests.runs.test_runs_searches import row
 from tests.support.recorded import verdict, write_run
@@ -193,12 +193,3 @@ def test_missing_package(
     with pytest.raises(MissingExtra, match=rf"'{package}': pip install 'pytest-llmprops\[report\]'"):
         table(two) if call == "table" else write_parquet([frame], tmp_path / "x.parquet")
     assert not (tmp_path / "x.parquet").exists()
-
-
-@pytest.mark.parametrize("path", ["none/out.csv", "file/out.csv", "folder"])
-def test_paths_that_cannot_be_written(path: str, tmp_path: Path) -> None:
-    """A missing folder, a file in place of a folder, and a folder in place of a file each give a one-line error."""
-    (tmp_path / "file").write_text("")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(UsageError, match=path):
-        write_whole(tmp_path / path, lambda new: new.write_text("x"))

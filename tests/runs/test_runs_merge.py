@@ -16,7 +16,7 @@ from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, Shard
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.plugin.options import shard
+from pytest_llmprops.plugin.options import parse_shard
 from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.integrity import run_json
@@ -147,7 +147,7 @@ def test_shards_that_do_not_exist_are_refused() -> None:
     """I is from 1 to N."""
     for text in ("0/4", "5/4", "4", "1/0", "a/b", "1/-2"):
         with pytest.raises(ValueError, match="must be"):
-            shard(text)
+            parse_shard(text)
 
 
 def test_missing_and_incomplete_shards_make_the_run_incomplete(tmp_path: Path) -> None:

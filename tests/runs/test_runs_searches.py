@@ -10,14 +10,14 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.records.files import from_plain
+from pytest_llmprops.records.files import from_plain, line
 from pytest_llmprops.records.rows import SearchRecord
 from pytest_llmprops.reports.kit.blocks import Fold, Table
 from pytest_llmprops.reports.kit.generic import fine_print
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.export import table, write_csv, write_parquet
 from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.record import SearchLog, search_counts
+from pytest_llmprops.runs.record import search_counts
 from tests.support.recorded import edit_run_json, verdicts, write_run
 
 FOUND = {
@@ -57,12 +57,12 @@ def row(number: int, counterexample: Any = None, **more: Any) -> dict[str, Any]:
 
 def searched(folder: Path, *rows: dict[str, Any], counted: bool = True) -> Path:
     """Return a run with these searches."""
-    log = SearchLog(folder)
     folder.mkdir(parents=True)
-    for one in rows:
-        log.add(from_plain(SearchRecord, one))
-    log.close()
-    facts = {"searches": search_counts(log.records)} if counted and rows else {}
+    searches = [from_plain(SearchRecord, one) for one in rows]
+    if rows:
+        (folder / "searches.jsonl").write_bytes(b"".join(map(line, searches)))
+    latest = {search.key: search for search in searches}.values()
+    facts = {"searches": search_counts(latest)} if counted and rows else {}
     return write_run(folder, verdicts("cw", benchmark="oracle", task="linearity"), **facts)
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import math
 import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.servers import JsonHandler, serving
 
 #: (text before a token, token) -> its log probability
 Score = Callable[[str, str], float]
@@ -33,10 +33,8 @@ def by_length(before: str, token: str) -> float:
 class CompletionsServer:
     """How the server answers; ``bodies`` has the calls.
 
-    :param mode: ``vllm``; ``unlisted`` does not list a generated end of text; ``no-usage``; ``miscounted`` has another
-        usage; ``reversed`` choices; ``one-choice``; ``silent`` ignores ``echo``; ``rambling`` also ignores the limit;
-        ``no-logprobs``; ``no-logprobs-refused`` refuses ``logprobs``; ``gaps`` lacks some log probabilities;
-        ``llamacpp``.
+    :param mode: ``vllm``; ``no-usage``; ``miscounted`` has another usage; ``reversed`` choices; ``one-choice``;
+        ``silent`` ignores ``echo``; ``no-logprobs``; ``gaps`` lacks some log probabilities; ``llamacpp``.
     """
 
     mode: str = "vllm"
@@ -68,9 +66,6 @@ class CompletionsServer:
         self.bodies.append(body)
         if self.mode == "llamacpp" and body.get("echo"):
             return 400, {"error": {"message": "Only no echo is supported", "type": "invalid_request_error"}}
-        if self.mode == "no-logprobs-refused" and "logprobs" in body:
-            message = "Unsupported parameter: 'logprobs'"
-            return 400, {"error": {"message": message, "param": "logprobs", "type": "invalid_request_error"}}
         prompts = [body["prompt"]] if isinstance(body["prompt"], str) else body["prompt"]
         choices = [self._choice(index, prompt, body) for index, prompt in enumerate(prompts)]
         if self.mode == "reversed":
@@ -78,25 +73,21 @@ class CompletionsServer:
         if self.mode == "one-choice":
             choices = choices[:1]
         answer: dict[str, Any] = {"object": "text_completion", "model": body["model"], "choices": choices}
-        if self.mode not in ("no-usage", "rambling"):
+        if self.mode != "no-usage":
             total = sum(len(self.tokens(prompt)) for prompt in prompts) - (self.mode == "miscounted")
             answer["usage"] = {"prompt_tokens": total, "completion_tokens": len(prompts)}
         return 200, answer
 
     def _choice(self, index: int, prompt: str, body: dict[str, Any]) -> dict[str, Any]:
-        echo = body.get("echo") and self.mode not in ("silent", "rambling")
-        generated = "" if self.mode == "unlisted" else self.text
-        tokens = [*(self.tokens(prompt) if echo else ()), *([generated] if generated else ())]
-        if self.mode == "rambling":
-            tokens = [" so", f" {index}", *([" on"] * index)]
-            generated = "".join(tokens)
+        echo = body.get("echo") and self.mode != "silent"
+        tokens = [*(self.tokens(prompt) if echo else ()), self.text]
         scores = self._scores(tokens)
         if self.mode == "gaps":
             scores[-2] = None
         logprobs = {"tokens": tokens, "token_logprobs": scores}
         return {
             "index": index,
-            "text": (prompt if echo else "") + generated,
+            "text": (prompt if echo else "") + self.text,
             "finish_reason": "length",
             "logprobs": logprobs if body.get("logprobs") and self.mode != "no-logprobs" else None,
         }
@@ -107,27 +98,11 @@ def completions_server(mode: str = "vllm", **settings: Any) -> Iterator[Completi
     """Run a :class:`CompletionsServer` on a free port."""
     server = CompletionsServer(mode, **settings)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(JsonHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            body = json.loads(self.read_body())
             status, answer = server.answer(body) if self.path == "/v1/completions" else (404, {})
-            content = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.send_json(answer, status)
 
-        def log_message(self, *_: Any) -> None:
-            """Print nothing."""
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.url = f"http://127.0.0.1:{http.server_port}/v1"
-    thread = threading.Thread(target=http.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as server.url:
         yield server
-    finally:
-        http.shutdown()
-        http.server_close()
-        thread.join()

@@ -1,4 +1,4 @@
-"""Networks of tests: a server of raw answers, a proxy, nginx, and an environment without the machine's settings."""
+"""Networks of tests: a server of raw answers, a proxy, and an environment without the machine's settings."""
 
 from __future__ import annotations
 
@@ -8,19 +8,13 @@ import select
 import socket
 import socketserver
 import ssl
-import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 import trustme
-
-from tests.support.programs import NGINX
-from tests.support.servers import free_port
 
 #: what clients read from the environment
 VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -154,36 +148,3 @@ def server_tls(
         context.verify_mode = ssl.CERT_REQUIRED
         authority.configure_trust(context)
     return context
-
-
-@contextmanager
-def nginx(folder: Path, server: str, authority: trustme.CA) -> Iterator[int]:
-    """Run nginx with one server block, and yield its port.
-
-    :param folder: of its files, among which are ``server.pem`` and ``ca.pem``.
-    :param server: the directives of the block, after ``listen 127.0.0.1:PORT``.
-    """
-    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
-    certificate = authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem
-    certificate.write_to_path(str(folder / "server.pem"))
-    port = free_port()
-    places = "".join(
-        f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    (folder / "nginx.conf").write_text(
-        f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log; events {{}}\n"
-        f"http {{ access_log off; {places}\nserver {{ listen 127.0.0.1:{port}{server} }} }}\n",
-        encoding="utf-8",
-    )
-    process = subprocess.Popen(
-        [str(NGINX.find()), "-p", str(folder), "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL
-    )
-    try:
-        for _ in range(200):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                break
-            time.sleep(0.02)
-        yield port
-    finally:
-        process.terminate()
-        process.wait(10)

@@ -62,8 +62,6 @@ ESPEAK = Program(("espeak-ng",), "espeak-ng")
 GCC = Program(("cc", "gcc"), "gcc")
 #: stands in for the filter of gh
 JQ = Program(("jq",), "jq")
-#: a proxy in front of an API
-NGINX = Program(("nginx",), "nginx", ("/usr/sbin/nginx",))
 #: installs Allure
 NPM = Program(("npm",), "npm")
 #: tests start a server of their own with its programs, which are in the folder of this one
@@ -72,7 +70,7 @@ UNSHARE = Program(("unshare",), "util-linux")
 #: the dictionary files
 WORDNET = Program((), "wordnet-base", ("/usr/share/wordnet/data.noun",))
 
-PROGRAMS = (CHROMIUM, ESPEAK, GCC, JQ, NGINX, NPM, POSTGRES, UNSHARE, WORDNET)
+PROGRAMS = (CHROMIUM, ESPEAK, GCC, JQ, NPM, POSTGRES, UNSHARE, WORDNET)
 
 if __name__ == "__main__":
     print(*(program.package for program in PROGRAMS if program.find() is None), sep="\n")

@@ -121,7 +121,7 @@ def section(measured: Measured) -> Section:
     chosen = [line for line in lines if line.task == SELECT]
     blocks = [*_accuracy(measured, lines), *_unread(measured, chosen), *_order_notes(measured, chosen)]
     blocks += [*_positions(measured, chosen), *_concepts(measured, lines)]
-    return Section((*blocks, *generic.tables(measured), *generic.fine_print(measured)), ())
+    return Section((*blocks, *generic.tables(measured), *generic.fine_print(measured)))
 
 
 def rules_name(setting: object, helper: str = "") -> str:

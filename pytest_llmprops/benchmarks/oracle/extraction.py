@@ -47,7 +47,7 @@ _LONGEST_CLASS = 4
 
 Names = frozenset[str]
 
-_ARTICLE = re.compile(r"(?:the|an?) (?=\S)")
+_ARTICLE = re.compile(r"\A(?:the|an?) (?=\S)")
 _QUOTE_MARKS = str.maketrans(
     {**dict.fromkeys("‘’‚‛`´ʼ", "'"), **dict.fromkeys("“”„‟«»", '"'), **dict.fromkeys("‐‑‒–—", "-")}
 )
@@ -99,8 +99,7 @@ def normalised(name: str) -> str:
     """
     text = folded(name).translate(_QUOTE_MARKS)
     while True:
-        shorter = text.strip(_EDGES).removesuffix("'s")
-        shorter = _ARTICLE.sub("", shorter, count=1) if _ARTICLE.match(shorter) else shorter
+        shorter = _ARTICLE.sub("", text.strip(_EDGES).removesuffix("'s"))
         if shorter == text:
             return text
         text = shorter
@@ -131,8 +130,7 @@ def read_list(reply: str, text: str = "") -> ListReading:
     :param text: the sentence of the prompt; without it, only the form of the items counts.
     """
     normal = normalised(text)
-    # The example of prompt 1 is a list in quotation marks.
-    reply = re.sub(r"\A\s*[\"“](?=\d)", "", reply[:LONGEST_READ])
+    reply = reply[:LONGEST_READ]
     rest = reply if "tiger" in normal else _EXAMPLE.sub("", reply)
     if rest.lstrip().startswith("{"):
         # One object per line.
@@ -171,8 +169,6 @@ def _are_all_in(normal: str, parts: Sequence[str]) -> bool:
 
 def _split(item: str, normal: str) -> tuple[str, str]:
     """Return the name and the class of an item; the class is "" if the item has none."""
-    if _known(normal, item) == len(item):
-        return item, ""
     best, result = 0, (item, "")
     for match in _SEPARATOR.finditer(item[:LONGEST_NAME]):
         left, right = _clean(item[: match.start()]), _clean(item[match.end() :].rstrip(")]）"))
@@ -185,7 +181,7 @@ def _split(item: str, normal: str) -> tuple[str, str]:
             known[right.islower()] = 0
         if max(known) > best:
             best, result = max(known), (left, right) if known[0] > known[1] else (right, left)
-        elif not best and not result[1] and match[0].strip() in ":：" and len(left.split()) <= _LONGEST_CLASS:
+        elif not result[1] and match[0].strip() in ":：" and len(left.split()) <= _LONGEST_CLASS:
             result = right, left
     return result
 
@@ -220,7 +216,6 @@ def _names(name: str, kind: str, normal: str) -> Iterator[str]:
 def _clean(name: str) -> str:
     """Return a name without quotes, emphasis and punctuation around it; brackets and full stops of its own stay."""
     name = re.sub(r"(?<=[\"”»'’])[.,;]\Z", "", name.strip()).strip(' \t*_`"“”„«»')
-    name = name.strip("'‘’ ") if name.startswith(("'", "‘")) else name
     return " ".join(name.rstrip(",;:!").split())
 
 
@@ -254,7 +249,7 @@ class Samples:
 
     def first_with(self, names: Names) -> tuple[Extracted, ...]:
         """Return the entities of the first reply with the answer set ``names``, as that reply writes them."""
-        return next(r.entities for r in self.readings if r.entities is not None and r.names == names)
+        return next(reading.entities or () for reading in self.readings if reading.names == names)
 
 
 def samples_of(text: str, replies: Iterable[Reply]) -> Samples:
@@ -299,7 +294,7 @@ MOST_ENTITIES = 12
 
 _APOSTROPHE = "['’‘ʼ]"
 _DASH = "[-‐‑‒–—]"
-_LEADING = re.compile(r"(?:the|an?)\s+(?=\S)", re.I)
+_LEADING = re.compile(r"\A(?:the|an?)\s+(?=\S)", re.I)
 _POSSESSIVE = re.compile(rf"{_APOSTROPHE}s\Z", re.I)
 
 Span = tuple[int, int]
@@ -361,9 +356,7 @@ def locate(extracted: Sequence[Extracted], sentence: str) -> tuple[Entity, ...]:
 def _core(name: str) -> str:
     """Return the part of a name that is replaced: without leading article, possessive and surrounding marks."""
     core = name.strip(" \t\n'\"“”‘’*_.,;:!?()[]{}")
-    core = _POSSESSIVE.sub("", core)
-    shorter = _LEADING.sub("", core, count=1) if _LEADING.match(core) else core
-    return shorter or core
+    return _LEADING.sub("", _POSSESSIVE.sub("", core))
 
 
 def _mentions(core: str, sentence: str) -> list[Span]:
@@ -404,7 +397,7 @@ def _overlap(one: Span, other: Span) -> bool:
 
 _INDEFINITE = re.compile(r"(?<!\w)(a)n?(\s+[\"'“‘(]*)\Z", re.I)
 _ARTICLE_BEFORE = re.compile(r"(?<!\w)(?:the|an?)\s+[\"'“‘(]*\Z", re.I)
-_THE = re.compile(r"the\s+(?=\S)", re.I)
+_THE = re.compile(r"\Athe\s+(?=\S)", re.I)
 #: a word that takes "an", by its first letter and common exceptions
 _VOWEL = re.compile(
     r"(?!uni(?![dmn])|us[aeu]|eu|ewe|one\b)[aeiouáéíóúäöü]|hour|hono|hones|heir|8|1[18]\b", re.I
@@ -429,8 +422,8 @@ def replaced(sentence: str, entities: Sequence[Entity], synonyms: Sequence[str],
         if not x >> place & 1:
             continue
         text, before = synonyms[place], sentence[done:start]
-        if _ARTICLE_BEFORE.search(before) and _THE.match(text):
-            text = _THE.sub("", text, count=1)
+        if _ARTICLE_BEFORE.search(before):
+            text = _THE.sub("", text)
         article = r"\1n\2" if _VOWEL.match(text) else r"\1\2"
         if start == begins and sentence[start].isupper():
             text = text[:1].upper() + text[1:]

@@ -22,11 +22,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
-from math import hypot
 
 from pytest_llmprops.benchmarks.oracle.items import DIRECTIONS, LINEARITY, NO, OWN, PAIRS, RANDOM, YES
 from pytest_llmprops.benchmarks.oracle.linearity import bound_of
-from pytest_llmprops.benchmarks.oracle.settings import PHIS, RULES, OracleSettings
+from pytest_llmprops.benchmarks.oracle.settings import PHIS, RULES, OracleSettings, Phi
 from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES, OUTCOME_CODES, overlap, source_revealed
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.texts import unicode_words
@@ -71,7 +70,7 @@ def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Itera
     for name, some, whole in (
         (group, records, "tested"), (f"{prefix}labelled", labelled, "labelled_tested"),
     ):  # fmt: skip
-        hits = _product("accepted", whole)
+        hits = _value("accepted", whole)
         yield from _ratio(place, "entity_acceptance_rate", name, some, hits, _value(whole), by_unit=True)
     yield from _ratio(place, "a_rate", group, records, a_rate)
     yield from _ratio(place, "a_rate", f"{prefix}accepted", accepted, a_rate)
@@ -84,16 +83,12 @@ def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Itera
     yield from _correlations(place, prefix, [r.values for r in records])
 
 
-def _value(name: str) -> _Number:
-    return lambda values: values[name]
+def _value(*names: str) -> _Number:
+    """Return a function that multiplies these values; 1 without any."""
+    return lambda values: math.prod(values[name] for name in names)
 
 
-def _product(one: str, other: str) -> _Number:
-    return lambda values: values[one] * values[other]
-
-
-def _one(values: Values) -> float:
-    return 1.0
+_ONE = _value()
 
 
 def a_rate(values: Values) -> float:
@@ -112,7 +107,7 @@ def _ratio(
     group: str,
     records: Sequence[VerdictRecord],
     part: _Number,
-    whole: _Number = _one,
+    whole: _Number = _ONE,
     *,
     by_unit: bool = False,
 ) -> Iterator[Metric]:
@@ -188,6 +183,11 @@ def _hits(values: Iterable[Values], name: str) -> list[bool]:
     return [v[name] > 0 for v in values if name in v]
 
 
+def _judged(said: Iterable[Values], phi: Phi) -> list[Values]:
+    """Return the answers of no whose test by this kind of alignment could be read."""
+    return [v for v in said if v.get(f"trust_{phi}") not in (None, *NOT_JUDGED)]
+
+
 def yes_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     """Yield the metrics of answers of yes."""
     said = [v for v in values if v.get("said_yes") == 1]
@@ -202,7 +202,7 @@ def no_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     yield rate(place, "acceptance_rate", _hits(judged, "accepted"), "higher")
     yield rate(place, "acceptance_rate_paper", _hits(judged, "accepted_paper"), "higher")
     for phi in PHIS:
-        tested = [v for v in said if v.get(f"trust_{phi}") not in (None, *NOT_JUDGED)]
+        tested = _judged(said, phi)
         for number, name in CATEGORIES.items():
             members = [v for v in tested if v.get(f"category_{phi}") == number]
             if members:
@@ -222,14 +222,12 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
     said = [v for v in values if v.get("said_yes", -1) >= 0]
     yield from _agreement(place, said)
     yield from _accepted_pairs(place, values)
-    groups = {
-        "label yes": [v for v in said if v["label"] == 1],
-        "label no": [v for v in said if v["label"] == 0],
-        "answer yes": [v for v in said if v["said_yes"] == 1],
-        "answer no": [v for v in said if v["said_yes"] == 0],
-    }
-    for name, members in groups.items():
-        if name.startswith("label") and members:
+    for name, key, number in (
+        ("label yes", "label", 1), ("label no", "label", 0),
+        ("answer yes", "said_yes", 1), ("answer no", "said_yes", 0),
+    ):  # fmt: skip
+        members = [v for v in said if v[key] == number]
+        if key == "label" and members:
             yield rate(place, "yes_rate", [v["said_yes"] == 1 for v in members], "none", group=name)
         for phi in PHIS:
             proved = _hits(members, f"phi_{phi}")
@@ -289,7 +287,7 @@ def pair_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
 
 def _no_bound(no: Sequence[Values]) -> Iterator[str]:
     """Yield the probability with which a model passes the tests of a no without knowing the source, if it holds."""
-    tested = [v for v in no if v.get("trust_or") not in (None, *NOT_JUDGED)]
+    tested = _judged(no, "or")
     if not tested:
         return
     lenient = sum(v["accepted"] > 0 and v.get("trust_or") != 1 for v in tested)
@@ -345,8 +343,7 @@ def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
                 hits = _hits(members, f"phi_{phi}")
                 yield rate(place, "provable_rate", hits, "none", group=f"{phi}, answer {answer}")
         for phi in PHIS:
-            tested = [v for v in said if v.get(f"trust_{phi}") not in (None, *NOT_JUDGED)]
-            if tested:
+            if tested := _judged(said, phi):
                 hits = [v[f"trust_paper_{phi}"] == 1 for v in tested]
                 yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{phi}, answer no")
 
@@ -433,8 +430,8 @@ class Pairs:
             return 0.0, 0.0, 0.0
         one, two = (sum(right) / len(right) for right in (self.accepted, self.rejected))
         first, second = (clopper_pearson(sum(right), len(right)) for right in (self.accepted, self.rejected))
-        below = hypot(one - first.low, second.high - two)
-        above = hypot(first.high - one, two - second.low)
+        below = math.hypot(one - first.low, second.high - two)
+        above = math.hypot(first.high - one, two - second.low)
         rest = 1 - self.coverage
         return rest * (one - two), rest * (one - two - below), rest * (one - two + above)
 

@@ -209,7 +209,7 @@ _BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
 _LABEL = re.compile(r"(?:synonym|entity|replacement)\s*\d*\s*:\s*", re.I)
 _REMARK = re.compile(r"\s*[(\[].*|\s+[-–—]+\s.*|:\s.*")
 _MARKS = " \t*_`\"“”„'‘’"
-_ARTICLE = re.compile(r"an?\s+(?=\S)", re.I)
+_ARTICLE = re.compile(r"\Aan?\s+(?=\S)", re.I)
 #: how ``Synonym.decided_by`` begins if the oracle voted
 _VOTE = "vote: "
 
@@ -376,7 +376,7 @@ def _candidates(text: str) -> list[str]:
     lines = listed(text) or []
     # A single line with commas is a list too.
     if not lines and "\n" not in text.strip() and text.count(",") >= 2:
-        lines = text.partition(":")[2].split(",") if ":" in text else text.split(",")
+        lines = (text.partition(":")[2] or text).split(",")
     return lines
 
 
@@ -388,7 +388,7 @@ def cleaned(candidate: str, entity: Entity, at_start: bool = False) -> str:
     text = _LABEL.sub("", " ".join(candidate.split()), count=1)
     text = _REMARK.sub("", text, count=1).strip(_MARKS).rstrip(",;:!?").strip(_MARKS)
     text = text[:-1] if text.endswith(".") and text.count(".") == 1 else text
-    text = " ".join(_ARTICLE.sub("", text, count=1).split() if _ARTICLE.match(text) else text.split())
+    text = " ".join(_ARTICLE.sub("", text).split())
     own = entity.name[1:] if at_start and not entity.named else entity.name
     if own == own.lower() and text[1:] == text[1:].lower():
         text = text[:1].lower() + text[1:]

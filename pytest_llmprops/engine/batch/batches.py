@@ -61,7 +61,7 @@ class Batches:
         self._missing: dict[str, float] = {}
         self._is_unfinished = False
 
-    async def reply(self, label: str, served: ActiveModel, key: str, request: Chat) -> Reply:
+    async def reply(self, served: ActiveModel, key: str, request: Chat) -> Reply:
         """Return the reply from a batch, or from a call if it is the first request of its shape.
 
         :raises BackendError: if the provider refuses it. :raises RunStopped: if the run is stopped.
@@ -72,10 +72,9 @@ class Batches:
             try:
                 api = model.batches()
             except BackendError as error:
-                raise self._calls.stop(f"{label}: {error.message}") from None
+                raise self._calls.stop(f"{served.label}: {error.message}") from None
             self._models[account] = BatchedModel(
                 account,
-                label,
                 served,
                 api,
                 self._config,
@@ -144,7 +143,7 @@ class Batches:
         for model in list(self._models.values()):
             if not self._ledger.lock(model.account):
                 text = "another run with this reply store uses the model's batches; wait until it has ended"
-                raise self._calls.stop(f"{model.label}: {text}")
+                raise self._calls.stop(f"{model.served.label}: {text}")
             lines = model.unsent()
             if lines and self._config.max_cost is not None:
                 open_cost = sum(one.open_cost() for one in self._models.values())
@@ -274,7 +273,7 @@ class Batches:
             await model.settle(one, reply)
         elif await self._known.stored(key) is None:
             # Otherwise, a run that was killed has stored and counted it.
-            await self._keep(model.label, model.served, key, reply)
+            await self._keep(model.served, key, reply)
 
     async def _adopt(self, model: BatchedModel) -> None:
         """Find the batches of killed runs whose creation was not noted, or give up their intents."""

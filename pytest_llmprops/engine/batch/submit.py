@@ -21,7 +21,7 @@ from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN
 from pytest_llmprops.models.spec import normalised_url
 
 #: stores and counts a reply of a model, and returns it as the broker answers it
-Keep = Callable[[str, ActiveModel, str, Reply], Awaitable[Reply]]
+Keep = Callable[[ActiveModel, str, Reply], Awaitable[Reply]]
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +64,6 @@ class BatchedModel:
     """
 
     account: str
-    label: str
     served: ActiveModel
     api: BatchApi
     config: BrokerConfig
@@ -90,7 +89,7 @@ class BatchedModel:
     async def settle(self, one: Pending, result: Reply | BackendError) -> None:
         """End the wait for a request; a reply is stored first."""
         if isinstance(result, Reply):
-            result = await self.keep(self.label, self.served, one.key, result)
+            result = await self.keep(self.served, one.key, result)
         self.end(one, result)
 
     def end(self, one: Pending, result: Reply | Exception) -> None:
@@ -168,10 +167,10 @@ class BatchedModel:
             for line in shapes[shape]:
                 requests = [one.request for one in line]
                 try:
-                    replies = await self.calls.replies(self.label, self.served, requests)
+                    replies = await self.calls.replies(self.served, requests)
                     if not replies:
                         # The server accepts fewer samples per call.
-                        replies = await self.calls.replies(self.label, self.served, requests[:1])
+                        replies = await self.calls.replies(self.served, requests[:1])
                 except BackendError as error:
                     for one in line:
                         self.end(one, error)
@@ -221,8 +220,8 @@ class BatchedModel:
         return Entry(
             mark=uuid.uuid4().hex,
             account=self.account,
-            label=self.label,
-            spec=self.config.models[self.label].text,
+            label=self.served.label,
+            spec=self.config.models[self.served.label].text,
             # Without a password, which no file may have.
             base_url=normalised_url(url) if (url := self.config.calls.base_url) else "",
             created=time.time(),
@@ -241,7 +240,7 @@ class BatchedModel:
             # The provider may have created the batch. The next poll, or the next run, looks for it.
             self.failures += 1
             if self.failures > self.config.retries:
-                text = f"{self.label}: no batch was created, {self.failures} times: {error.message}"
+                text = f"{self.served.label}: no batch was created, {self.failures} times: {error.message}"
                 raise self.calls.stop(text) from None
             return
         self.failures = 0

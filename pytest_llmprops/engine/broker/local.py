@@ -109,10 +109,12 @@ class LocalBroker:
             discard = partial(self._discard, label)
             thinking = ThinkingBudget(self.config.max_thinking, probes=not model.blocking, discard=discard)
             limiter = self._calls.limiter_of(model, label)
-            served = self._served[label] = ActiveModel(model, send, breaker, thinking, limiter, discard)
+            served = self._served[label] = ActiveModel(
+                label, model, send, breaker, thinking, limiter, discard
+            )
             if hasattr(model, "most_samples"):
                 served.together = SampleCalls(
-                    cast("SampleModel", model), partial(self._calls.replies, label, served)
+                    cast("SampleModel", model), partial(self._calls.replies, served)
                 )
             served.is_stored = getattr(model, "stored", True)
         return served
@@ -133,8 +135,8 @@ class LocalBroker:
             raise self._calls.stop(fault_line(fault)) from None
         key = served.key_of(request)
         if not served.is_stored:
-            computed = await self._compute(label, served, key, request)
-            self._note(label, role, served, request, computed, kept=False)
+            computed = await self._compute(served, key, request)
+            self._note(role, served, request, computed, kept=False)
             return computed
         self.counters.requests += 1
         trial = self._trials.pop(key, None)
@@ -142,11 +144,11 @@ class LocalBroker:
         if reply is None and key not in self._in_work:
             reply = await self._find(served.model, key, request)
         if reply is None:
-            reply = await self._joined(label, served, key, request)
+            reply = await self._joined(served, key, request)
         elif trial is not None:
             # Its call is counted already.
             pass
-        elif not self._known.has_store:
+        elif self._known.store is None:
             self.counters.joined += 1
         else:
             self.counters.cache_hits += 1
@@ -157,12 +159,10 @@ class LocalBroker:
         if role == "subject" and _is_sampled(request, reply):
             self.counters.sampled += 1
             self.counters.sampled_earlier += reply.cached and reply.stored < self._started
-        self._note(label, role, served, request, reply, kept=True)
+        self._note(role, served, request, reply, kept=True)
         return reply
 
-    def _note(
-        self, label: str, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool
-    ) -> None:
+    def _note(self, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool) -> None:
         """Record which model served a request, and log the request; with ``kept``, also its reply."""
         if reply.served_model:
             served.served_as[reply.served_model] += 1
@@ -176,7 +176,7 @@ class LocalBroker:
             # A stored reply is paid for already.
             cost = None if reply.cached else _paid(served, reply)
             try:
-                self._log.add(role, request, reply, kept=kept, model=label, cost=cost)
+                self._log.add(role, request, reply, kept=kept, model=served.label, cost=cost)
             except OSError as error:
                 raise self._stop_without_log(error) from None
 
@@ -196,7 +196,7 @@ class LocalBroker:
     def _stop_without_log(self, error: OSError) -> RunStopped:
         return self._calls.stop(f"requests.jsonl cannot be written: {error.strerror}")
 
-    async def _compute(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
+    async def _compute(self, served: ActiveModel, key: str, request: Request) -> Reply:
         """Return the reply of a model whose replies are not stored. It is not a call: no budget counts it."""
         if key in self._computed:
             self._computed.move_to_end(key)
@@ -219,7 +219,7 @@ class LocalBroker:
             final = served.breaker.succeeded > 0
             reason = "" if about_text else served.breaker.failure(error, final=final)
             if reason:
-                raise self._calls.stop(f"{label}: {reason}") from None
+                raise self._calls.stop(f"{served.label}: {reason}") from None
             raise
         served.breaker.success(empty=False)
         reply = self._computed[key] = dataclasses.replace(reply, key=key, deviations=served.forced())
@@ -240,12 +240,14 @@ class LocalBroker:
         answer, parts = answer_of(reply)
         return None if is_cut(reply, parts) else answer
 
-    async def _joined(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
+    async def _joined(self, served: ActiveModel, key: str, request: Request) -> Reply:
         """Return the reply to one call that all equal requests in progress share."""
         if self.config.cache == "only":
-            raise self._calls.stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
+            raise self._calls.stop(
+                f"--llm-cache only: no stored reply of {served.label} to {_excerpt(request)}"
+            )
         self.counters.joined += key in self._in_work
-        return await self._shared(key, partial(self._call, label, served, key, request))
+        return await self._shared(key, partial(self._call, served, key, request))
 
     async def _shared(self, key: str, work: Callable[[], Coroutine[Any, Any, Reply]]) -> Reply:
         """Return the reply of the work in progress for a key, which begins if there is none.
@@ -258,20 +260,20 @@ class LocalBroker:
             task.add_done_callback(lambda _: self._in_work.pop(key))
         return await asyncio.shield(task)
 
-    async def _call(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
+    async def _call(self, served: ActiveModel, key: str, request: Request) -> Reply:
         if self._batches is not None and isinstance(request, Chat) and hasattr(served.model, "batches"):
             try:
-                return await self._batches.reply(label, served, key, request)
+                return await self._batches.reply(served, key, request)
             except BackendError as error:
                 raise self._secrets.error(error) from None
         together = served.together
         if together is not None and isinstance(request, Chat) and together.takes(request):
             reply = await together.send(request)
         else:
-            [reply] = await self._calls.replies(label, served, [request])
-        return await self._keep(label, served, key, reply)
+            [reply] = await self._calls.replies(served, [request])
+        return await self._keep(served, key, reply)
 
-    async def _keep(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
+    async def _keep(self, served: ActiveModel, key: str, reply: Reply) -> Reply:
         """Store and count a new reply, and return it with its key."""
         # The deviations of a batch are from the time at which it was written.
         deviations = reply.deviations if reply.via else served.forced()
@@ -280,13 +282,13 @@ class LocalBroker:
         self._pay(served, reply)
         reason = served.breaker.success(empty=_is_empty(reply))
         if reason:
-            self._calls.stop(f"{label}: {reason}")
-        await self._known.keep(label, reply)
+            self._calls.stop(f"{served.label}: {reason}")
+        await self._known.keep(served.label, reply)
         return reply
 
-    async def _keep_batched(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
+    async def _keep_batched(self, served: ActiveModel, key: str, reply: Reply) -> Reply:
         """Store and count a reply from a batch, which no call has cleaned."""
-        return await self._keep(label, served, key, self._secrets.reply(reply))
+        return await self._keep(served, key, self._secrets.reply(reply))
 
     def _discard(self, label: str, replies: Sequence[Reply]) -> None:
         """Count and record replies that are paid for and not used."""
@@ -329,9 +331,9 @@ class LocalBroker:
                 # From another run, in the meantime.
                 return found.thinking_tokens
             is_last = position == len(requests)
-            reply, is_blocked = await self._calls.trial(label, served, request, is_last=is_last)
+            reply, is_blocked = await self._calls.trial(served, request, is_last=is_last)
             if reply is not None:
-                self._trials[key] = await self._keep(label, served, key, reply)
+                self._trials[key] = await self._keep(served, key, reply)
                 return reply.thinking_tokens
             if not is_blocked:
                 break

@@ -91,10 +91,6 @@ async def read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 GONE = "the broker process ended; the summary says why, and llmprops run --resume RUN resumes the run"
 
 
-def _disconnected(reason: str) -> str:
-    return f"the connection to the broker process ended: {reason}; run again"
-
-
 class RemoteBroker:
     """Client of the broker's socket; connects at the first use. If the broker ends, its open requests are errors."""
 
@@ -107,32 +103,23 @@ class RemoteBroker:
         #: why there is no connection any more
         self._gone = GONE
         self.writer: asyncio.StreamWriter | None = None
-        self._connecting: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
 
-    async def _connected(self) -> None:
-        if self._connecting is None:
-            self._connecting = asyncio.create_task(self._connect())
-        await asyncio.shield(self._connecting)
-
-    async def _connect(self) -> None:
+    async def _read(self) -> None:
         try:
             reader, self.writer = await asyncio.open_unix_connection(self._path, limit=LINE_LIMIT)
-        except OSError:
-            raise BackendError(GONE, kind="broker") from None
-        self._reading = asyncio.create_task(self._read(reader))
-
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        try:
+            self._flush()
             while (message := await read_message(reader)) is not None:
                 if "closed" in message:
-                    self._gone = _disconnected(str(message["closed"]))
-                    break
+                    raise ValueError(message["closed"])
                 future = self._open.pop(message["id"], None)
                 if future is not None and not future.done():
                     future.set_result(message)
+        except OSError:
+            # The process has ended.
+            pass
         except Exception as fault:
-            self._gone = _disconnected(fault_text(fault))
+            self._gone = f"the connection to the broker process ended: {fault_text(fault)}; run again"
         finally:
             # Whatever ended the reader: a request without a reader would wait for ever.
             if self.writer is not None:
@@ -149,8 +136,9 @@ class RemoteBroker:
         :raises BackendError: if the message cannot be sent, the broker answers with an error, or it has ended.
         :raises RunStopped: if the run is stopped.
         """
-        await self._connected()
-        if self.writer is None:
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+        if self._reading.done():
             raise BackendError(self._gone, kind="broker")
         number = next(self._ids)
         try:
@@ -177,9 +165,10 @@ class RemoteBroker:
         self._lines.append(line)
 
     def _flush(self) -> None:
-        lines, self._lines = self._lines, []
-        if lines and self.writer is not None:
-            self.writer.write(b"".join(lines))
+        # Without a connection so far, they are written when there is one.
+        if self._lines and self.writer is not None:
+            self.writer.write(b"".join(self._lines))
+            self._lines.clear()
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
         """See :meth:`pytest_llmprops.engine.broker.local.LocalBroker.ask`."""
@@ -211,10 +200,8 @@ class RemoteBroker:
 
     async def close(self) -> list[str]:
         """Close the connection."""
-        for task in (self._connecting, self._reading):
-            if task is not None:
-                task.cancel()
-        if self.writer is not None:
-            self._flush()
-            self.writer.close()
+        self._flush()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
         return []

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from operator import methodcaller
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
@@ -17,98 +16,10 @@ from pytest_llmprops.engine.store.base import Store, row_of
 from pytest_llmprops.engine.store.location import open_store
 from pytest_llmprops.models.base import Model
 
-T = TypeVar("T")
 #: maximum number of requests that are looked up at once, so that replies need not wait long to be stored
 _MOST_FINDS = 500
 #: limit for the jobs at the end, if a server is lost or does not answer
 CLOSE_SECONDS = 8.0
-
-
-class StoreCalls:
-    """Looks up and stores replies in a thread, for one event loop.
-
-    A slow disk or server does not hold up the loop. What is asked for while a statement runs is in the next one, so
-    that requests that arrive together share a statement.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._thread = DaemonThread("llmprops-store")
-        self._puts: list[tuple[str, str, Reply, asyncio.Future[None]]] = []
-        self._last_put: asyncio.Future[None] | None = None
-        self._finds: list[tuple[str, asyncio.Future[Reply | None]]] = []
-        self._working: asyncio.Task[None] | None = None
-
-    async def find(self, key: str) -> Reply | None:
-        """Return the stored reply to a request; None if there is none.
-
-        :raises StoreError: if the store cannot be used.
-        """
-        future: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
-        self._finds.append((key, future))
-        self._start()
-        return await future
-
-    async def put(self, key: str, model: str, reply: Reply) -> None:
-        """Store a reply.
-
-        :param model: label of the model.
-        :raises StoreError: if it cannot be stored.
-        """
-        self._last_put = asyncio.get_running_loop().create_future()
-        self._puts.append((key, model, reply, self._last_put))
-        self._start()
-        await self._last_put
-
-    async def settled(self) -> None:
-        """Wait until the replies so far are stored or cannot be stored."""
-        if self._last_put is not None and not self._last_put.done():
-            # Unlike an await, this does not cancel the future.
-            await asyncio.wait([self._last_put])
-
-    async def run(self, work: Callable[[Store], T]) -> T:
-        """Return the result of ``work`` on the store, called in its thread.
-
-        :raises StoreError: if ``work`` raises it.
-        """
-        return await self._thread.run(work, self.store)
-
-    def _start(self) -> None:
-        if self._working is None or self._working.done():
-            # It begins in the next iteration of the loop, when all requests of this one have arrived.
-            self._working = asyncio.get_running_loop().create_task(self._work())
-
-    async def _work(self) -> None:
-        while self._puts or self._finds:
-            puts, self._puts = self._puts, []
-            finds, self._finds = self._finds[:_MOST_FINDS], self._finds[_MOST_FINDS:]
-            if puts:
-                rows = [row_of(key, model, reply) for key, model, reply, _ in puts]
-                _, error = await self._tried(methodcaller("put_many", rows))
-                for *_, stored in puts:
-                    resolve(stored, None, error)
-            if finds:
-                replies, error = await self._tried(methodcaller("get_many", {key for key, _ in finds}))
-                for key, found in finds:
-                    resolve(found, None if error else replies.get(key), error)
-
-    async def _tried(self, work: Callable[[Store], Any]) -> tuple[Any, Exception | None]:
-        """Return the result of ``work`` on the store, or its exception."""
-        try:
-            return await self.run(work), None
-        except Exception as error:
-            return None, error
-
-    async def close(self) -> None:
-        """Store what is left and close the store."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                if self._working is not None:
-                    await self._working
-                await self.run(lambda store: store.close())
-        self._thread.close()
-
-
 #: number of latest replies kept in memory if there is no store
 RECENT = 10_000
 #: number of keys that are counted at once
@@ -118,16 +29,24 @@ _COUNTED = 1_000
 class ReplyCache:
     """Finds and keeps replies as ``--llm-cache`` says. All methods run in one event loop.
 
+    The store is used in a thread, so that a slow disk or server does not hold up the loop. What is asked for while a
+    statement runs is in the next one: requests that arrive together share a statement.
+
     :param on_failure: called when the store does not take a reply.
     :raises StoreError: if the store cannot be opened.
     """
 
     def __init__(self, config: BrokerConfig, on_failure: Callable[[Exception], object]) -> None:
         self._cache, self._not_before, self._on_failure = config.cache, config.not_before, on_failure
-        self._stored: StoreCalls | None = None
+        self.store: Store | None = None
         if config.cache != "off":
-            store = open_store(config.store, read_only=config.cache == "only", timeout=config.calls.timeout)
-            self._stored = StoreCalls(store)
+            is_replay = config.cache == "only"
+            self.store = open_store(config.store, read_only=is_replay, timeout=config.calls.timeout)
+            self._thread = DaemonThread("llmprops-store")
+        self._puts: list[tuple[str, Reply, asyncio.Future[None]]] = []
+        self._last_put: asyncio.Future[None] | None = None
+        self._finds: list[tuple[str, asyncio.Future[Reply | None]]] = []
+        self._working: asyncio.Task[None] | None = None
         #: keys of the replies of this run, with --llm-cache refresh
         self._not_again: set[str] = set()
         #: latest replies with --llm-cache off, so that a request of many items (rules of a concept) is sent once
@@ -135,52 +54,79 @@ class ReplyCache:
         #: number of replies that the store did not take
         self._lost = 0
 
-    @property
-    def has_store(self) -> bool:
-        """True if replies are stored for later runs."""
-        return self._stored is not None
-
     async def find(self, model: Model, key: str) -> Reply | None:
         """Return the known reply to a request; None if it must be sent.
 
         :raises StoreError: if the store cannot be used.
         """
-        if self._stored is None:
-            return self._recent.get(key)
         if self._cache == "refresh" and key not in self._not_again:
             return None
-        reply = await self._stored.find(key)
-        return None if reply is None or self._is_old(model, reply) else reply
+        reply = await self.stored(key)
+        is_old = reply is not None and not model.pinned and reply.stored < self._not_before
+        return None if is_old else reply
 
     async def stored(self, key: str) -> Reply | None:
-        """Return the stored reply, of any age; None if there is none.
+        """Return the reply with a key, of any age; None if there is none.
 
         :raises StoreError: if the store cannot be used.
         """
-        return None if self._stored is None else await self._stored.find(key)
-
-    def _is_old(self, model: Model, reply: Reply) -> bool:
-        return not model.pinned and reply.stored < self._not_before
+        if self.store is None:
+            return self._recent.get(key)
+        future: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+        self._finds.append((key, future))
+        self._start()
+        return await future
 
     async def keep(self, label: str, reply: Reply) -> None:
-        """Keep a reply under its key. If the store does not take it, the case still gets its reply."""
-        if self._stored is None:
+        """Keep a reply of the model with this label. If the store does not take it, the case still gets its reply."""
+        if self.store is None:
             self._recent[reply.key] = reply
             if len(self._recent) > RECENT:
                 self._recent.popitem(last=False)
             return
         if self._cache == "refresh":
             self._not_again.add(reply.key)
+        self._last_put = asyncio.get_running_loop().create_future()
+        self._puts.append((label, reply, self._last_put))
+        self._start()
         try:
-            await self._stored.put(reply.key, label, reply)
+            await self._last_put
         except StoreError as error:
             self._lost += 1
             self._on_failure(error)
 
     async def settled(self) -> None:
         """Wait until the replies so far are stored or cannot be stored."""
-        if self._stored is not None:
-            await self._stored.settled()
+        if self._last_put is not None and not self._last_put.done():
+            # Unlike an await, this does not cancel the future.
+            await asyncio.wait([self._last_put])
+
+    def _start(self) -> None:
+        if self._working is None or self._working.done():
+            # It begins in the next iteration of the loop, when all requests of this one have arrived.
+            self._working = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        assert self.store is not None
+        while self._puts or self._finds:
+            puts, self._puts = self._puts, []
+            finds, self._finds = self._finds[:_MOST_FINDS], self._finds[_MOST_FINDS:]
+            if puts:
+                rows = [row_of(reply.key, label, reply) for label, reply, _ in puts]
+                _, error = await self._tried(self.store.put_many, rows)
+                for *_, stored in puts:
+                    resolve(stored, None, error)
+            if finds:
+                replies, error = await self._tried(self.store.get_many, {key for key, _ in finds})
+                for key, found in finds:
+                    resolve(found, None if error else replies.get(key), error)
+
+    async def _tried(self, function: Callable[..., Any], values: object) -> tuple[Any, Exception | None]:
+        """Return the result of a function of the store, or its exception."""
+        try:
+            return await self._thread.run(function, values), None
+        except Exception as error:
+            return None, error
 
     async def known(self, asked: Sequence[tuple[Model, str]]) -> set[str]:
         """Return the keys of those requests, by model and key, that have a known reply.
@@ -196,14 +142,18 @@ class ReplyCache:
 
     def notes(self) -> list[str]:
         """Return notes for the summary."""
-        if self._stored is None:
-            return []
-        notes = list(self._stored.store.notes)
+        notes = [] if self.store is None else list(self.store.notes)
         if self._lost:
             notes.append(f"{self._lost} replies are not stored; another run pays for them again")
         return notes
 
     async def close(self) -> None:
         """Store what is left and close the store."""
-        if self._stored is not None:
-            await self._stored.close()
+        if self.store is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                if self._working is not None:
+                    await asyncio.wait([self._working])
+                await self._thread.run(self.store.close)
+        self._thread.close()

@@ -79,29 +79,24 @@ class RequestLog:
         self._file.flush()
 
     def _content(self, text: str) -> Any:
-        """Return a text with a long prefix replaced; write the line that defines it."""
-        content, definition = self._shorten(text)
-        if definition is not None:
-            self._file.write(line(definition))
-        return content
-
-    def _shorten(self, content: str) -> tuple[Any, Prefix | None]:
+        """Return a text with a long prefix replaced, whose definition is written when it is first used."""
         for place, (prefix_id, prefix) in enumerate(self._prefixes):
-            if content.startswith(prefix):
+            if text.startswith(prefix):
                 self._prefixes.insert(0, self._prefixes.pop(place))
-                return {"prefix": prefix_id, "rest": content[len(prefix) :]}, None
-        last, self._last = self._last, content
-        if len(content) < MIN_PREFIX or content[:MIN_PREFIX] != last[:MIN_PREFIX]:
+                return {"prefix": prefix_id, "rest": text[len(prefix) :]}
+        last, self._last = self._last, text
+        if len(text) < MIN_PREFIX or text[:MIN_PREFIX] != last[:MIN_PREFIX]:
             # Most prompts; the next function compares character by character in Python.
-            return content, None
-        common = os.path.commonprefix((content, last))  # noqa: RUF071 - characters are meant
+            return text
+        common = os.path.commonprefix((text, last))  # noqa: RUF071 - characters are meant
         common = common[: common.rfind("\n") + 1]
         if len(common) < MIN_PREFIX:
-            return content, None
+            return text
         prefix_id = hashlib.sha256(common.encode("utf-8", "replace")).hexdigest()[:16]
         # A prefix that is left out here and needed again is defined again.
         self._prefixes = [(prefix_id, common), *self._prefixes[: MOST_PREFIXES - 1]]
-        return {"prefix": prefix_id, "rest": content[len(common) :]}, Prefix(prefix_id, common)
+        self._file.write(line(Prefix(prefix_id, common)))
+        return {"prefix": prefix_id, "rest": text[len(common) :]}
 
     def close(self) -> None:
         """Close the file. A full disk is not reported again: :meth:`flush` has raised."""

@@ -145,6 +145,7 @@ class Counters(CallCounts):
 class ActiveModel:
     """A model in use."""
 
+    label: str
     model: Model
     send: Send
     breaker: Breaker
@@ -210,14 +211,7 @@ class Calls:
         """Return what paces the calls to ``model``; models that differ only in their labels share it."""
         identity = canonical_identity(model.identity)
         if identity not in self._limiters:
-            self._limiters[identity] = Limiter(
-                label,
-                concurrency=self._config.calls.concurrency,
-                timeout=self._config.calls.timeout,
-                rpm=self._config.rpm,
-                stop=self.stop,
-                has_worked=label in self._config.proven,
-            )
+            self._limiters[identity] = Limiter(label, self._config, self.stop)
         return self._limiters[identity]
 
     def waits_for(self) -> str:
@@ -228,7 +222,7 @@ class Calls:
         """Return lines for the summary about the limits of the models."""
         return [note for limiter in self._limiters.values() for note in limiter.notes()]
 
-    async def replies(self, label: str, served: ActiveModel, requests: Sequence[Request]) -> Sequence[Reply]:
+    async def replies(self, served: ActiveModel, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return the replies to one call, with retries.
 
         One request has one reply. Several samples of a prompt may have fewer replies than requests.
@@ -237,16 +231,16 @@ class Calls:
         :raises RunStopped: if the run is stopped.
         """
         try:
-            return await self._with_retries(label, served, requests)
+            return await self._with_retries(served, requests)
         except BackendError as error:
             self.counters.failed += 1
             reason = served.breaker.failure(error, final=True)
             if reason:
-                raise self.stop(f"{label}: {reason}") from None
+                raise self.stop(f"{served.label}: {reason}") from None
             raise
 
     async def trial(
-        self, label: str, served: ActiveModel, request: Request, *, is_last: bool
+        self, served: ActiveModel, request: Request, *, is_last: bool
     ) -> tuple[Reply | None, bool]:
         """Return the reply to a call before the run, and whether the server refuses it as it may refuse one prompt.
 
@@ -258,16 +252,15 @@ class Calls:
         """
         spared = () if is_last else BLOCKS_ONE_PROMPT
         try:
-            [reply] = await self._with_retries(label, served, [request], is_trial=True, spared=spared)
+            [reply] = await self._with_retries(served, [request], is_trial=True, spared=spared)
         except BackendError as error:
             if _is_unreachable(error, served):
-                raise self.stop(f"{label}: {error.message}") from None
+                raise self.stop(f"{served.label}: {error.message}") from None
             return None, error.kind in spared
         return reply, False
 
     async def _with_retries(
         self,
-        label: str,
         served: ActiveModel,
         requests: Sequence[Request],
         is_trial: bool = False,
@@ -282,7 +275,7 @@ class Calls:
                 raise result
             reason = served.breaker.failure(result, final=False)
             if reason:
-                raise self.stop(f"{label}: {reason}")
+                raise self.stop(f"{served.label}: {reason}")
             if _is_unreachable(result, served) if is_trial else worth_retrying(result):
                 if retries == self._config.retries:
                     raise result

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.numbers import count, counted, duration
+from pytest_llmprops.engine.config import BrokerConfig
 
 #: refusals because of a limit: of the account, of a flexible tier (Groq), of the provider's capacity (Anthropic)
 _CAPACITY = ("status 498", "status 529")
@@ -83,27 +84,13 @@ class Limiter:
 
     All methods run in one event loop and use its clock.
 
-    :param name: the model, in messages.
-    :param concurrency: maximum calls in flight.
-    :param timeout: seconds for which a server that has worked may be away.
-    :param rpm: maximum calls per minute, evenly spaced; None for no limit.
-    :param stop: stops the run for a reason.
-    :param has_worked: an earlier run has replies of the model.
+    :param name: the label of the model. :param stop: stops the run for a reason.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        concurrency: int,
-        timeout: float,
-        rpm: float | None,
-        stop: Callable[[str], RunStopped],
-        has_worked: bool = False,
-    ) -> None:
-        self._name, self._timeout, self._stop = name, timeout, stop
-        self._most = rpm / 60 if rpm else None
-        self._has_worked = has_worked
+    def __init__(self, name: str, config: BrokerConfig, stop: Callable[[str], RunStopped]) -> None:
+        self._name, self._timeout, self._stop = name, config.calls.timeout, stop
+        self._most = config.rpm / 60 if config.rpm else None
+        self._has_worked = name in config.proven
         self._line = asyncio.Lock()
         #: calls in the line that were never sent
         self._new = 0
@@ -128,7 +115,7 @@ class Limiter:
         self._fruitless = 0
         self._limited_since: float | None = None
         #: calls that may be sent before the first reply of a period, while no rate is known
-        self._window, self._left = concurrency, concurrency
+        self._window = self._left = config.calls.concurrency
         #: replies so far and the time of the last one, and calls in flight
         self._answered, self._last_reply, self._open = 0, 0.0, 0
         #: calls that were lost since the last reply

@@ -77,6 +77,9 @@ CaseKey = tuple[str, str, str, int]
 _CHAT_FIELDS = ("temperature", "max_tokens", "stop")
 #: A benchmark gets at most this many characters of a reply, so that reading one cannot hold up a run.
 LONGEST_REPLY = 1_000_000
+#: Outcomes that pytest has not fetched. With more, the next cases wait, unless pytest waits for a case itself.
+MOST_WAITING = 10_000
+WAIT_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +358,11 @@ class Evaluator:
 
     async def _work(self) -> None:
         while self._queue:
+            if len(self._outcomes) + len(self._fresh) >= MOST_WAITING:
+                self._publish()
+                if not self._awaited:
+                    await asyncio.sleep(WAIT_SECONDS)
+                    continue
             case = self._queue.popleft()
             try:
                 self._finish(await self._evaluated(case))

@@ -294,9 +294,7 @@ class Fleets:
             self._watching.cancel()
         # Everything is recorded; a cluster that does not answer ends with this process.
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(self._close(), CLOSE_SECONDS)
-
-    async def _close(self) -> None:
-        for fleet in self._fleets.values():
-            await fleet.close()
-        await self._cluster.run(self._cluster.close)
+            async with asyncio.timeout(CLOSE_SECONDS):
+                for fleet in self._fleets.values():
+                    await fleet.close()
+                await self._cluster.run(self._cluster.close)

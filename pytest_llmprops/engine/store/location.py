@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import closing, suppress
 from pathlib import Path
 
 from pytest_llmprops.core.errors import LLMPropsError, StoreError, UsageError
@@ -120,13 +121,6 @@ def holds_replies(location: str, model: str) -> bool:
     # Not Path.is_file, which raises an exception for a name that is too long.
     if not is_url(location) and not os.path.isfile(location):  # noqa: PTH113
         return False
-    try:
-        store = open_store(location, read_only=True)
-    except LLMPropsError:
-        return False
-    try:
+    with suppress(LLMPropsError), closing(open_store(location, read_only=True)) as store:
         return store.holds_replies(model)
-    except LLMPropsError:
-        return False
-    finally:
-        store.close()
+    return False

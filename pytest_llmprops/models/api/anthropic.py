@@ -29,7 +29,7 @@ from pytest_llmprops.models.api.batches import (
     Status,
     encoded,
 )
-from pytest_llmprops.models.api.client import Provider, SdkModel
+from pytest_llmprops.models.api.client import ChatApiModel, Provider, SdkModel
 from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
@@ -113,7 +113,7 @@ class AnthropicBatches(BatchApi):
     most_bytes = 64_000_000
 
     def line(self, custom_id: str, request: Chat, count: int) -> bytes:
-        params = message_params(self._body(request, count), self._calls.deviations)
+        params = message_params(self._body(request, count), self._calls.forced)
         return encoded({"custom_id": custom_id, "params": params})
 
     async def create(self, lines: IO[bytes], mark: str) -> BatchState:
@@ -227,22 +227,24 @@ def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
     return PROVIDER.missing_key(spec)
 
 
-class AnthropicModel(SdkModel):
+class AnthropicModel(SdkModel, ChatApiModel):
     """One model of the Messages API."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         super().__init__(spec, options, PROVIDER, _missing_key, Deviations(required_limit=MOST_TOKENS))
+        # The API returns one reply per call.
+        self._most = 1
 
     def batches(self) -> BatchApi:
         """Return the model's batches.
 
         :raises BackendError: if the key is missing or wrong, or there are several servers.
         """
-        return AnthropicBatches(self._batch_client(), self._calls)
+        return AnthropicBatches(self._batch_client(), self)
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
-        content, headers = await self.client.post(message_params(body, self._calls.deviations))
-        return self._calls.parsed(content, headers, chat_answer)
+        content, headers = await self.client.post(message_params(body, self.forced))
+        return self.parsed(content, headers, chat_answer)
 
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:

@@ -16,7 +16,7 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import ApiCalls
+from pytest_llmprops.models.api.client import ApiModel
 from pytest_llmprops.models.api.deviations import chat_body
 from pytest_llmprops.models.api.http import LARGEST_ANSWER
 from pytest_llmprops.models.api.prices import Price
@@ -116,13 +116,13 @@ class BatchApi:
     most_lines: int
     most_bytes: int
 
-    def __init__(self, client: Any, calls: ApiCalls) -> None:
+    def __init__(self, client: Any, calls: ApiModel) -> None:
         self._client, self._calls = client, calls
 
     def _body(self, request: Chat, count: int) -> dict[str, Any]:
         """Return the body of a line in OpenAI's chat format."""
         try:
-            return self._calls.deviations.apply(chat_body(self._calls.name, request, count))
+            return self._calls.forced.apply(chat_body(self._calls.name, request, count))
         except UsageError as error:
             raise BackendError(str(error), kind="request", fatal=True) from None
 

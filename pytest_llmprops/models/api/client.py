@@ -9,7 +9,8 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
@@ -43,80 +44,86 @@ MOST_SAMPLES = 128
 MANY_CUT = 5
 #: seconds for the end of a cancelled call
 _CANCELLED = 1.0
-#: sends a body and returns the parsed answer or an error value; may raise the SDK's exceptions
-Post = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any] | BackendError]]
 
 
-@dataclass(slots=True)
-class ApiCalls:
-    """The chat calls of one model.
+class ApiModel:
+    """The part that the models of all APIs share: calls, which may run concurrently.
 
-    :param url: the base URL for messages.
-    :param timeout: seconds for a whole call, from the request to the last byte of the answer.
-    :param hidden: what no message may show.
-    :param price: None if the price is unknown.
-    :param most_samples: maximum replies per call; set to 1 when the API turns out to return only one.
+    A subclass has ``_open``, which prepares the first call and returns why it cannot be made, and ``_post``, which
+    sends a body and returns the parsed answer or an error value. ``_post`` may raise the SDK's exceptions.
+
+    :param backend: the name of the backend.
+    :param url: the base URL for messages. :param base_url: that of the identity.
+    :param forced: what the API forces to change.
     """
 
-    name: str
-    url: str
-    deviations: Deviations
-    timeout: float
-    price: Price | None = None
-    hidden: Secrets | None = None
-    most_samples: int = MOST_SAMPLES
-    #: function from the model's name, a request and a number of replies to the body of the call
-    body: Callable[[str, Any, int], dict[str, Any]] = chat_body
+    max_batch = 1
+    blocking = False
+    _open: Callable[[], BackendError | None]
+    _post: Callable[[dict[str, Any]], Awaitable[Mapping[str, Any] | BackendError]]
     #: names of the API's parameters -> those of the chat format, where they differ
-    chat_names: Mapping[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    #: prompts whose calls with ``n`` were refused, possibly because of ``n``
-    _refused_together: set[tuple[Message, ...]] = field(default_factory=set)
-    #: prompts in which the server counted far fewer tokens than they can have; None after the note
-    _cut: set[int] | None = field(default_factory=set)
+    chat_names: Mapping[str, str] = MappingProxyType({})
 
-    async def reply(self, request: Chat, post: Post) -> Result:
-        """Send ``request``, and adapt and resend it until the API accepts it or refuses it for good."""
-        replies = await self.replies(request, 1, post)
-        if isinstance(replies, BackendError):
-            return replies
-        if request.messages in self._refused_together:
-            # The same prompt is accepted alone, so n was the reason.
-            self._stop_batching("refuses several samples of a prompt in one call (n)")
-        return replies[0]
+    def __init__(
+        self,
+        spec: ModelSpec,
+        options: CallOptions,
+        backend: str,
+        url: str,
+        forced: Deviations,
+        *,
+        base_url: str = "",
+    ) -> None:
+        self._spec, self._options = spec, options
+        self.name, self.url, self.forced = spec.name, url, forced
+        self.identity: Mapping[str, Any] = {"backend": backend, "name": spec.name, "base_url": base_url}
+        if options.header_hashes:
+            self.identity = {**self.identity, "headers": options.header_hashes}
+        self.pinned = bool(_DATED.search(spec.name))
+        #: what no message may show
+        self.hidden: Secrets | None = None
+        #: None if the price is unknown
+        self.price: Price | None = None
+        self._notes: list[str] = []
+        #: prompts in which the server counted far fewer tokens than they can have; None after the note
+        self._cut: set[int] | None = set()
 
-    async def samples(self, request: Chat, count: int, post: Post) -> list[Reply] | BackendError:
-        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several.
+    def body(self, request: Any, count: int) -> dict[str, Any]:
+        """Return the body of a call, before any deviation."""
+        return chat_body(self.name, request, count)
 
-        Some APIs refuse ``n`` without naming it. They are recognised when they accept the same request without ``n``.
+    def notes(self) -> Sequence[str]:
+        """Return notes about the API that do not affect replies."""
+        return self._notes
+
+    def deviations(self) -> Sequence[str]:
+        """Return the parameters that had to be left out or changed so far, one phrase each."""
+        return self.forced.phrases()
+
+    def close(self) -> None:
+        """Do nothing: connections can only be closed in a coroutine, ``aclose``."""
+
+    def _prepare(self) -> None:
+        """Set the price, and what no message may show."""
+        addresses = (self._options.base_url, self._spec.params.get("base_url"))
+        self.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
+        self.price = price(self._spec.name, self._spec.params, self._options.prices)
+
+    async def replies(self, request: Any, count: int) -> list[Reply] | BackendError:
+        """Return up to ``count`` replies from one call, which is adapted and sent again until the API accepts it.
+
+        The list is empty if the API says that it returns only one.
         """
-        replies = await self.replies(request, count, post)
-        if isinstance(replies, BackendError):
-            if replies.kind != "request" or replies.fatal:
-                return replies
-            self._refused_together.add(request.messages)
-            return []
-        if len(replies) == 1 < count:
-            self._stop_batching("returns one sample of a prompt although n asks for several")
-        return replies
-
-    def _stop_batching(self, reason: str) -> None:
-        """Request each sample in a separate call from now on."""
-        if self.most_samples > 1:
-            self.most_samples = 1
-            self.notes.append(f"the API {reason}; each sample is requested in a separate call")
-        self._refused_together.clear()
-
-    async def replies(self, request: Any, count: int, post: Post) -> list[Reply] | BackendError:
-        """Return up to ``count`` replies from one call, which is adapted and sent again until the API accepts it."""
+        if error := self._open():
+            return error
         started = time.perf_counter()
         while True:
             try:
-                body = self.deviations.apply(self.body(self.name, request, count))
+                body = self.forced.apply(self.body(request, count))
             except UsageError as error:
                 return BackendError(str(error), kind="request", fatal=True)
             try:
-                answer = await self._in_time(post(body))
+                answer = await self._in_time(self._post(body))
             except UnicodeEncodeError:
                 return BackendError("the prompt has characters that UTF-8 cannot encode", kind="request")
             except Exception as error:
@@ -124,14 +131,13 @@ class ApiCalls:
                 refused, is_range = self._refused_parameter(error, body), False
                 if isinstance(status, int) and refused == "temperature":
                     is_range = errors.names_range(errors.error_body(error))
-                if refused is not None and self.deviations.adapt(refused, body, is_range=is_range):
+                if refused is not None and self.forced.adapt(refused, body, is_range=is_range):
                     continue
-                if errors.refuses_system(
-                    status, errors.error_body(error)
-                ) and self.deviations.put_system_first(body):
+                if errors.refuses_system(status, errors.error_body(error)) and self.forced.put_system_first(
+                    body
+                ):
                     continue
                 if count > 1 and status and errors.refuses_several(status, errors.error_body(error)):
-                    self._stop_batching("refuses several samples of a prompt in one call (n)")
                     return []
                 result = self._failure(error)
                 if refused in dict(request.extra) and isinstance(result, BackendError):
@@ -154,7 +160,7 @@ class ApiCalls:
         self._cut.add(hash(text))
         if len(self._cut) >= MANY_CUT:
             self._cut = None
-            self.notes.append(
+            self._notes.append(
                 f"the server counted {counted:,} tokens in a prompt of about {estimate:,.0f}, and as few in others;"
                 " it may cut long prompts silently: raise its context length (Ollama: OLLAMA_CONTEXT_LENGTH, or"
                 " num_ctx in the Modelfile)"
@@ -209,8 +215,8 @@ class ApiCalls:
         """
         for reason in unknown_reasons(answer):
             note = f"the finish_reason '{reason}' is unknown; replies with it are taken as complete"
-            if note not in self.notes:
-                self.notes.append(note)
+            if note not in self._notes:
+                self._notes.append(note)
         limits = (
             [body[name] for name in (OLD_LIMIT, NEW_LIMIT) if isinstance(body.get(name), int)] if body else []
         )
@@ -231,7 +237,7 @@ class ApiCalls:
         # An exception after the deadline has no reader.
         task.add_done_callback(lambda late: late.cancelled() or late.exception())
         try:
-            await asyncio.wait({task}, timeout=self.timeout)
+            await asyncio.wait({task}, timeout=self._options.timeout)
         finally:
             if not task.done():
                 task.cancel()
@@ -269,63 +275,61 @@ def most_samples(spec: ModelSpec) -> int:
     return MOST_SAMPLES if value == "on" else 1
 
 
-class ApiModel:
-    """The part that the models of all APIs share; calls may run concurrently.
+class ChatApiModel(ApiModel):
+    """A model that continues conversations.
 
-    A subclass has ``_open``, which prepares the first call and returns why it cannot be made, and ``_post``.
-
-    :param base_url: of the identity.
+    The number of replies per call is set to 1 with ``?n=off``, and when the API turns out to return only one.
     """
 
-    max_batch = 1
-    blocking = False
-    _open: Callable[[], BackendError | None]
-    _post: Post
-
-    def __init__(
-        self, spec: ModelSpec, options: CallOptions, calls: ApiCalls, backend: str, base_url: str
-    ) -> None:
-        self._spec, self._options, self._calls = spec, options, calls
-        self.identity: Mapping[str, Any] = {"backend": backend, "name": spec.name, "base_url": base_url}
-        if options.header_hashes:
-            self.identity = {**self.identity, "headers": options.header_hashes}
-        self.pinned = bool(_DATED.search(spec.name))
+    def __init__(self, spec: ModelSpec, *settings: Any, **more: Any) -> None:
+        super().__init__(spec, *settings, **more)
+        self._most = most_samples(spec)
+        #: prompts whose calls with ``n`` were refused, possibly because of ``n``
+        self._refused_together: set[tuple[Message, ...]] = set()
 
     @property
     def most_samples(self) -> int:
-        """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
-        return self._calls.most_samples
+        """The maximum replies per call."""
+        return self._most
 
     async def chat(self, requests: Sequence[Chat]) -> list[Result]:
         """Return one result per request, in order."""
-        error = self._open()
-        if error is not None:
-            return [error] * len(requests)
         if len(requests) == 1:
-            return [await self._calls.reply(requests[0], self._post)]
-        return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
+            return [await self._reply(requests[0])]
+        return list(await asyncio.gather(*map(self._reply, requests)))
+
+    async def _reply(self, request: Chat) -> Result:
+        replies = await self.replies(request, 1)
+        if isinstance(replies, BackendError):
+            return replies
+        if request.messages in self._refused_together:
+            # The same prompt is accepted alone, so n was the reason.
+            self._stop_batching("refuses several samples of a prompt in one call (n)")
+        return replies[0]
 
     async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
-        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several."""
-        error = self._open()
-        return await self._calls.samples(request, count, self._post) if error is None else error
+        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several.
 
-    def _prepare(self) -> None:
-        """Set the price, and what no message may show."""
-        addresses = (self._options.base_url, self._spec.params.get("base_url"))
-        self._calls.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
-        self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
+        Some APIs refuse ``n`` without naming it. They are recognised when they accept the same request without ``n``.
+        """
+        replies = await self.replies(request, count)
+        if isinstance(replies, BackendError):
+            if replies.kind != "request" or replies.fatal:
+                return replies
+            self._refused_together.add(request.messages)
+            return []
+        if not replies:
+            self._stop_batching("refuses several samples of a prompt in one call (n)")
+        elif len(replies) == 1 < count:
+            self._stop_batching("returns one sample of a prompt although n asks for several")
+        return replies
 
-    def notes(self) -> Sequence[str]:
-        """Return notes about the API that do not affect replies."""
-        return self._calls.notes
-
-    def deviations(self) -> Sequence[str]:
-        """Return the parameters that had to be left out or changed so far, one phrase each."""
-        return self._calls.deviations.phrases()
-
-    def close(self) -> None:
-        """Do nothing: connections can only be closed in a coroutine, ``aclose``."""
+    def _stop_batching(self, reason: str) -> None:
+        """Request each sample in a separate call from now on."""
+        if self._most > 1:
+            self._most = 1
+            self._notes.append(f"the API {reason}; each sample is requested in a separate call")
+        self._refused_together.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +387,7 @@ class SdkModel(ApiModel):
     """A model of an official SDK.
 
     :param missing: function that returns what is wrong with the key.
-    :param base_url: of the identity; default: the normalised address, unless it is the provider's.
+    :param backend: the name of the backend; default: the SDK's.
     """
 
     def __init__(
@@ -392,19 +396,18 @@ class SdkModel(ApiModel):
         options: CallOptions,
         provider: Provider,
         missing: Callable[[ModelSpec, CallOptions], str],
-        deviations: Deviations,
+        forced: Deviations,
         *,
-        base_url: str | None = None,
-        most_samples: int = 1,
+        backend: str = "",
     ) -> None:
         self._provider, self._missing = provider, missing
         self._urls = provider.urls(spec, options)
         urls = [normalised_url(url) for url in self._urls]
-        if base_url is None:
-            # Several servers serve the same model.
-            base_url = "" if urls == [provider.url] else ",".join(sorted(urls))
-        calls = ApiCalls(spec.name, ", ".join(urls), deviations, options.timeout, most_samples=most_samples)
-        super().__init__(spec, options, calls, provider.sdk, base_url)
+        # Several servers serve the same model.
+        base_url = "" if urls == [provider.url] else ",".join(sorted(urls))
+        if "as" in spec.params:
+            base_url = f"as {spec.params['as']}"
+        super().__init__(spec, options, backend or provider.sdk, ", ".join(urls), forced, base_url=base_url)
         self.path = provider.path
         self.client: Any = None
         #: the SDK's own client of the first server
@@ -412,7 +415,7 @@ class SdkModel(ApiModel):
 
     def notes(self) -> Sequence[str]:
         """Return notes about the API that do not affect replies."""
-        return [*self._calls.notes, *(() if self.client is None else self.client.notes())]
+        return [*self._notes, *(() if self.client is None else self.client.notes())]
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -434,7 +437,7 @@ class SdkModel(ApiModel):
                 url: SdkClient(sdk, url, key or "none", self._options, self.path) for url in self._urls
             }
         except Exception as error:
-            return errors.from_opening(error, self._calls.hidden)
+            return errors.from_opening(error, self.hidden)
         self.client, self._sdk = ServerPool(clients), clients[self._urls[0]].sdk
         return None
 

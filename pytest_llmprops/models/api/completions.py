@@ -17,6 +17,7 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Completion, Likelihood, Reply, Usage
 from pytest_llmprops.models.api import openai
+from pytest_llmprops.models.api.client import SdkModel
 from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.base import AS_TEXT, CallOptions, Result, scored
 from pytest_llmprops.models.registry import Backend, Maker, always
@@ -34,7 +35,7 @@ class _Echo:
     extra: tuple[tuple[str, Any], ...] = ()
 
 
-def _body(model: str, request: Any, count: int) -> dict[str, Any]:
+def _body(model: str, request: Any) -> dict[str, Any]:
     """Return the JSON body of a request, before any deviation."""
     if isinstance(request, _Echo):
         prompts = list(request.texts)
@@ -87,39 +88,12 @@ def _message(choice: Mapping[str, Any]) -> dict[str, Any]:
     return {"message": {"content": choice.get("text")}, "logprobs": {"content": entries}}
 
 
-class _Api(openai.OpenAIModel):
-    """The connection to the servers of one model."""
-
-    def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
-        super().__init__(spec, options)
-        self.path, self._calls.body, self._calls.deviations = "/completions", _body, Deviations()
-
-    async def replies(self, request: Completion | _Echo, count: int) -> list[Reply] | BackendError:
-        """Return ``count`` replies, or fewer if the server returns fewer."""
-        error = self._open()
-        return await self._calls.replies(request, count, self._post) if error is None else error
-
-    async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
-        answer = await super()._post(body)
-        return answer if isinstance(answer, BackendError) else _as_chat(answer)
-
-    @property
-    def where(self) -> str:
-        """The addresses, for messages."""
-        return self._calls.url
-
-
-class CompletionsModel:
+class CompletionsModel(SdkModel):
     """A base model behind ``/v1/completions``; calls may run concurrently."""
 
-    max_batch = 1
-    blocking = False
-
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
-        self._api = _Api(spec, options)
-        self.identity: Mapping[str, Any] = {**self._api.identity, "backend": "completions"}
-        self.pinned = self._api.pinned
-        self.notes = self._api.notes
+        provider = replace(openai.PROVIDER, path="/completions")
+        super().__init__(spec, options, provider, openai.missing_key, Deviations(), backend="completions")
 
     async def completion(self, requests: Sequence[Completion]) -> list[Result]:
         """Return one result per request, in order."""
@@ -131,22 +105,24 @@ class CompletionsModel:
 
     def deviations(self) -> Sequence[str]:
         """Return that prompts are not those of chat models, and the parameters that had to be left out so far."""
-        return (AS_TEXT, *self._api.deviations())
+        return (AS_TEXT, *super().deviations())
 
-    def close(self) -> None:
-        """Do nothing: connections can only be closed in a coroutine, :meth:`aclose`."""
+    def body(self, request: Any, count: int) -> dict[str, Any]:
+        """Return the body of a call, before any deviation."""
+        return _body(self.name, request)
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._api.aclose()
+    async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
+        content, headers = await self.client.post(body)
+        answer = self.parsed(content, headers)
+        return answer if isinstance(answer, BackendError) else _as_chat(answer)
 
     async def _continued(self, request: Completion) -> Result:
-        replies = await self._api.replies(request, 1)
+        replies = await self.replies(request, 1)
         return replies if isinstance(replies, BackendError) else replies[0]
 
     async def _scored(self, request: Likelihood) -> Result:
         texts = (request.text, *(request.text + option for option in request.options))
-        replies = await self._api.replies(_Echo(texts), len(texts))
+        replies = await self.replies(_Echo(texts), len(texts))
         if isinstance(replies, BackendError):
             return replies
         usage, costs = _sum_of(replies), [reply.cost_usd for reply in replies]
@@ -157,9 +133,7 @@ class CompletionsModel:
             problem = f"returned {len(replies)} choices for {len(texts)} prompts"
             return self._refused(problem, call)
         if replies[0].finish_reason == "content_filter":
-            error = BackendError(
-                f"{self._api.where}: a content filter refused to score a text", kind="response"
-            )
+            error = BackendError(f"{self.url}: a content filter refused to score a text", kind="response")
             error.billed = call
             return error
         echoed = [_tokens(text, reply) for text, reply in zip(texts, replies, strict=True)]
@@ -179,7 +153,7 @@ class CompletionsModel:
 
     def _refused(self, problem: str, call: Reply) -> BackendError:
         error = BackendError(
-            f"{self._api.where} {problem}; likelihoods need a server that supports echo and logprobs in"
+            f"{self.url} {problem}; likelihoods need a server that supports echo and logprobs in"
             " /v1/completions, such as vLLM",
             kind="response",
             fatal=True,

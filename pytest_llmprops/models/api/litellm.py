@@ -15,7 +15,7 @@ from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import ApiCalls, ApiModel, check_prices, most_samples
+from pytest_llmprops.models.api.client import ChatApiModel, check_prices, most_samples
 from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.base import CallOptions, import_sdk
 from pytest_llmprops.models.registry import Backend, Maker, always
@@ -32,14 +32,12 @@ _ENVIRONMENT = {
 }
 
 
-class LiteLLMModel(ApiModel):
+class LiteLLMModel(ChatApiModel):
     """One model of a provider that litellm knows."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         url = normalised_url(options.base_url) if options.base_url else ""
-        most = most_samples(spec)
-        calls = ApiCalls(spec.name, url or spec.name, Deviations(), options.timeout, most_samples=most)
-        super().__init__(spec, options, calls, "litellm", url)
+        super().__init__(spec, options, "litellm", url or spec.name, Deviations(), base_url=url)
         self._complete: Any = None
 
     async def aclose(self) -> None:

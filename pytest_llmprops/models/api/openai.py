@@ -26,7 +26,7 @@ from pytest_llmprops.models.api.batches import (
     Status,
     encoded,
 )
-from pytest_llmprops.models.api.client import Provider, SdkModel, most_samples
+from pytest_llmprops.models.api.client import ChatApiModel, Provider, SdkModel, most_samples
 from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.api.responses import CHAT_NAMES, chat_answer, response_params
 from pytest_llmprops.models.base import CallOptions
@@ -155,14 +155,14 @@ def _is_official(spec: ModelSpec, options: CallOptions) -> bool:
     return host == "openai.com" or host.endswith(".openai.com")
 
 
-def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
+def missing_key(spec: ModelSpec, options: CallOptions) -> str:
     has_own = any(name.lower() in ("authorization", "api-key") for name in options.headers)
     is_needed = not has_own and _is_official(spec, options)
     hint = ", or give --llm-base-url URL for another server"
     return PROVIDER.missing_key(spec, is_needed=is_needed, hint=hint)
 
 
-class OpenAIModel(SdkModel):
+class OpenAIModel(SdkModel, ChatApiModel):
     """One model of an OpenAI-compatible API."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
@@ -172,36 +172,34 @@ class OpenAIModel(SdkModel):
             spec,
             options,
             PROVIDER,
-            _missing_key,
+            missing_key,
             Deviations(completion_tokens=_is_official(spec, options)),
-            base_url=f"as {spec.params['as']}" if "as" in spec.params else None,
-            most_samples=most_samples(spec),
         )
 
     @property
     def most_samples(self) -> int:
         """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
-        return 1 if self._api == "responses" else self._calls.most_samples
+        return 1 if self._api == "responses" else self._most
 
     def batches(self) -> BatchApi:
         """Return the model's batches.
 
         :raises BackendError: if the key is missing or wrong, or there are several servers.
         """
-        return OpenAIBatches(self._batch_client(), self._calls)
+        return OpenAIBatches(self._batch_client(), self)
 
     def deviations(self) -> Sequence[str]:
         """Return the parameters that had to be left out or changed so far, one phrase each."""
-        phrases = self._calls.deviations.phrases()
+        phrases = self.forced.phrases()
         is_forced = self._api == "responses" and "api" not in self._spec.params
         return (*phrases, "sent to the Responses API") if is_forced else phrases
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         if self._api == "responses":
-            self._calls.chat_names = CHAT_NAMES
-            params = response_params(body, self._calls.deviations)
+            self.chat_names = CHAT_NAMES
+            params = response_params(body, self.forced)
             content, headers = await self.client.post(params, "/responses")
-            return self._calls.parsed(content, headers, chat_answer)
+            return self.parsed(content, headers, chat_answer)
         try:
             content, headers = await self.client.post(body)
         except Exception as error:
@@ -209,7 +207,7 @@ class OpenAIModel(SdkModel):
                 raise
             self._api = "responses"
             return await self._post(body)
-        return self._calls.parsed(content, headers)
+        return self.parsed(content, headers)
 
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
@@ -229,7 +227,7 @@ BACKEND = Backend(
     prepare=PROVIDER.prepare,
     batches=True,
     remote=True,
-    missing=_missing_key,
+    missing=missing_key,
     example="gpt-4o",
     keys=(PROVIDER.key,),
 )

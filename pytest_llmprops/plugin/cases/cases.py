@@ -199,20 +199,13 @@ class Cases:
         self.notes: list[str] = []
         #: the limit applies later, to what pytest selects
         self.limits_late = False
-        self._check_data()
-        self._check_sets()
-
-    def _check_data(self) -> None:
-        source, data = self.settings.source, self.settings.data
-        if source != "builtin" and (data is None or not data.is_dir()):
-            missing = "" if data is None else f"{data}: no such file or folder; "
+        if settings.source != "builtin" and (settings.data is None or not settings.data.is_dir()):
+            missing = "" if settings.data is None else f"{settings.data}: no such file or folder; "
             raise UsageError(
-                f"llm_source = {source}: {missing}give the folder of the data with --llm-data DIR or"
+                f"llm_source = {settings.source}: {missing}give the folder of the data with --llm-data DIR or"
                 " LLMPROPS_DATA; 'llmprops data pull --dest DIR' downloads it"
             )
-
-    def _check_sets(self) -> None:
-        for name in self.settings.sets:
+        for name in settings.sets:
             if name in benchmark_names():
                 self.protocol_of(find_benchmark(name))
 
@@ -221,9 +214,8 @@ class Cases:
 
         :raises UsageError: if a value of ``--llm-set`` does not fit the benchmark.
         """
-        settings = self.settings
-        overrides = settings.sets.get(benchmark.name, {})
-        return resolve(benchmark.name, benchmark.protocols, settings.protocol, overrides, settings.seed)
+        overrides, seed = self.settings.sets.get(benchmark.name, {}), self.settings.seed
+        return resolve(benchmark.name, benchmark.protocols, self.settings.protocol, overrides, seed)
 
     def select(self, name_or_class: str | type[Benchmark]) -> Selection | Unreadable:
         """Return the cases of a benchmark, by their names ``<model label>-<item id>``, in file order.
@@ -237,13 +229,20 @@ class Cases:
             benchmark = find_benchmark(name) if isinstance(name_or_class, str) else _created(name_or_class)
             self._classes[name] = checked_class(type(benchmark))
             try:
-                self.selections[name] = self._made(benchmark)
+                self.selections[name] = self._selection(benchmark)
             except (DataError, ContractError) as error:
                 self._set_unreadable(benchmark, error)
             except UsageError as error:
                 self.unreadable[name] = Unreadable(
                     name, tuple(benchmark.task_about), str(error), is_usage=True
                 )
+            except (LLMPropsError, KeyboardInterrupt):
+                raise
+            except BaseException as fault:
+                # In a method that is called before the first call, such as kinds_of.
+                if own_traceback(fault) is None:
+                    raise
+                self._set_unreadable(benchmark, raised(benchmark, "a method", fault))
         known = self._classes[name]
         if not isinstance(name_or_class, str) and not _is_same(known, name_or_class):
             raise UsageError(
@@ -257,18 +256,7 @@ class Cases:
         self.unreadable[name] = Unreadable(name, tuple(benchmark.task_about), str(error))
         self.notes.append(f"{name}{NOT_MEASURED}{error}")
 
-    def _made(self, benchmark: Benchmark) -> Selection:
-        try:
-            return self._make(benchmark)
-        except (LLMPropsError, KeyboardInterrupt):
-            raise
-        except BaseException as fault:
-            if own_traceback(fault) is None:
-                raise
-            # In a method that is called before the first call, such as kinds_of.
-            raise raised(benchmark, "a method", fault) from None
-
-    def _make(self, benchmark: Benchmark) -> Selection:
+    def _selection(self, benchmark: Benchmark) -> Selection:
         settings = self.settings
         protocol = self.protocol_of(benchmark)
         for role in checked(benchmark, "helpers", benchmark.helpers(protocol.settings)):
@@ -367,8 +355,13 @@ class Cases:
 
     def _parts(self, benchmark: Benchmark, protocol: Protocol[Any]) -> list[Loaded]:
         """Load the benchmark's items from its own data, from ``--llm-data DIR`` or from both, by ``llm_source``."""
-        registration = registration_of(type(benchmark))
-        folders = self._folders(registration)
+        registration, folders = registration_of(type(benchmark)), []
+        source, data = self.settings.source, self.settings.data
+        if source in ("builtin", "all"):
+            folders.append(DataFolder(data_folder(registration), "builtin", registration.tools))
+        if source in ("published", "all") and data is not None:
+            kind = DataFolder(data, "published").source_for(registration.name)
+            folders.append(DataFolder(data, kind, registration.tools))
         parts: list[Loaded] = []
         for folder in folders:
             try:
@@ -393,17 +386,6 @@ class Cases:
             parts.append(part)
         self.folders[benchmark.name] = folders
         return parts
-
-    def _folders(self, registration: Registration) -> list[DataFolder]:
-        source, data = self.settings.source, self.settings.data
-        folders = []
-        if source in ("builtin", "all"):
-            folders.append(DataFolder(data_folder(registration), "builtin", registration.tools))
-        if source in ("published", "all"):
-            assert data is not None
-            kind = DataFolder(data, "published").source_for(registration.name)
-            folders.append(DataFolder(data, kind, registration.tools))
-        return folders
 
     def check_any_served(self) -> None:
         """Raise UsageError if the folder of ``--llm-data`` has no files of any selected benchmark."""

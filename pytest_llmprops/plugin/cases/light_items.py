@@ -29,12 +29,16 @@ import pytest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.engine.evaluation.evaluator import Case, CaseGroup, GroupOutcome, Outcome, Unit
+from pytest_llmprops.records.rows import SearchRecord
 
 #: of the config: returns the verdict of an item once it is known
 WAIT = pytest.StashKey[Callable[[pytest.Item], object]]()
 #: what an item measures, and its outcome until its teardown
 UNIT = pytest.StashKey[Unit]()
 OUTCOME = pytest.StashKey[Outcome | GroupOutcome]()
+#: the case that an item searches, and what it found
+SEARCHED = pytest.StashKey[Case]()
+FOUND = pytest.StashKey[SearchRecord]()
 #: minimum number of cases of a test function with light items
 LIGHT_CASES = 300
 #: parameter of the item that light items replace

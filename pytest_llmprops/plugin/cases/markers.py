@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -103,14 +102,8 @@ class Unreadable:
     is_usage: bool = False
 
 
-def parametrize_unreadable(metafunc: pytest.Metafunc, unreadable: Unreadable) -> None:
-    """Give the marked function one case, which fails in its setup."""
-    fixture = argument_of(metafunc) or "verdict"
-    metafunc.parametrize(fixture, [unreadable], indirect=True, ids=[_UNREADABLE])
-
-
 class UnreadableItem(pytest.Item):
-    """The one case of a test function whose benchmark cannot be measured, as is known only after collection."""
+    """The one case, which fails in its setup, of a test function whose benchmark cannot be measured."""
 
     def __init__(self, *, unreadable: Unreadable, line: int | None, **more: Any) -> None:
         super().__init__(**more)
@@ -125,25 +118,20 @@ class UnreadableItem(pytest.Item):
 
 def unreadable_item(item: pytest.Item, unreadable: Unreadable) -> UnreadableItem:
     """Return the case that replaces all cases of the test function of ``item``."""
-    parent = item.parent
-    assert parent is not None
+    parent: Any = item.parent
     made: UnreadableItem = UnreadableItem.from_parent(
         parent,
         name=f"{item.name.partition('[')[0]}[{_UNREADABLE}]",
         unreadable=unreadable,
         line=item.location[1],
     )
+    made.own_markers += [mark for mark in item.own_markers if mark.name != "skip"]
     return made
 
 
 def unreadable_of(item: pytest.Item) -> Unreadable | None:
     """Return the benchmark that an item cannot measure; None for other items."""
-    if isinstance(item, UnreadableItem):
-        return item.unreadable
-    callspec = getattr(item, "callspec", None)
-    if callspec is None:
-        return None
-    return next((value for value in callspec.params.values() if isinstance(value, Unreadable)), None)
+    return item.unreadable if isinstance(item, UnreadableItem) else None
 
 
 def cases_on_command_line(metafunc: pytest.Metafunc) -> set[str] | None:
@@ -159,15 +147,13 @@ def cases_on_command_line(metafunc: pytest.Metafunc) -> set[str] | None:
     return selected or None
 
 
-#: module, file and name of a class, and the test file that uses it; module and file are empty if it is registered
-ClassReference = tuple[str, str, str, str]
+#: module and name of a class, and the test file that uses it; the module is empty if it is registered
+ClassReference = tuple[str, str, str]
 
 
 def class_reference(cls: type[Benchmark], test_file: str) -> ClassReference:
     """Return where another process finds the class of a benchmark."""
-    if is_registered(cls):
-        return "", "", cls.name, test_file
-    return cls.__module__, inspect.getfile(cls), cls.__qualname__, test_file
+    return ("", cls.name, test_file) if is_registered(cls) else (cls.__module__, cls.__qualname__, test_file)
 
 
 def load_benchmarks(
@@ -175,10 +161,14 @@ def load_benchmarks(
 ) -> tuple[dict[str, Benchmark], list[str]]:
     """Return the benchmarks by name, and one line for each that cannot be loaded in this process."""
     benchmarks, problems = {}, []
-    for name, (module, file, class_name, test_file) in references.items():
-        reference = (module, file, class_name, test_file)
+    for name, (module, class_name, test_file) in references.items():
         try:
-            cls = type(find_benchmark(class_name)) if not file else _class(reference, session)
+            if module:
+                # As in the workers, so that the same imports work.
+                test_module = pytest.Module.from_parent(session, path=Path(test_file)).obj
+                cls = attrgetter(class_name)(sys.modules.get(module, test_module))
+            else:
+                cls = type(find_benchmark(class_name))
             benchmarks[name] = cls()
         except KeyboardInterrupt:
             raise
@@ -191,51 +181,3 @@ def load_benchmarks(
                 f" {fault_line(fault)}"
             )
     return benchmarks, problems
-
-
-def _class(reference: ClassReference, session: pytest.Session) -> type[Benchmark]:
-    module, file, _, test_file = reference
-    loaded = sys.modules.get(module)
-    cls = find_class(reference, loaded) if loaded is not None and _is_file(loaded, file) else None
-    if cls is None:
-        # As in the workers, so that the same imports work.
-        cls = find_class(reference, pytest.Module.from_parent(session, path=Path(test_file)).obj)
-    if cls is None:
-        raise UsageError(f"the class {reference[2]} is not found")
-    return cls
-
-
-def find_class(reference: ClassReference, test_module: ModuleType) -> type[Benchmark] | None:
-    """Return a class that its module defines or that a marker in ``test_module`` names; None if there is none."""
-    module, file, name, _ = reference
-    defining = sys.modules.get(module)
-    if defining is not None and _is_file(defining, file):
-        try:
-            cls = attrgetter(name)(defining)
-        except AttributeError:
-            # Made in a function.
-            cls = None
-        if isinstance(cls, type) and issubclass(cls, Benchmark):
-            return cls
-    same = [cls for cls in _marked(test_module) if (cls.__module__, cls.__qualname__) == (module, name)]
-    return same[0] if len(set(same)) == 1 else None
-
-
-def _marked(module: ModuleType) -> Iterator[type[Benchmark]]:
-    functions = [
-        member
-        for value in vars(module).values()
-        for member in (vars(value).values() if isinstance(value, type) else (value,))
-    ]
-    for holder in (module, *vars(module).values(), *functions):
-        marks = getattr(holder, "pytestmark", ())
-        for mark in marks if isinstance(marks, list | tuple) else (marks,):
-            mark = getattr(mark, "mark", mark)
-            if isinstance(mark, pytest.Mark) and mark.name == "llmprops":
-                cls = benchmark_of(mark)
-                if isinstance(cls, type):
-                    yield cls
-
-
-def _is_file(module: ModuleType, file: str) -> bool:
-    return Path(getattr(module, "__file__", None) or "") == Path(file)

@@ -1,7 +1,7 @@
 """Pytest's report of a case: one line for a failure, and the typed report that the controller reads.
 
-The typed report is a user property of pytest's report. The process that runs the case adds it, and pytest-xdist sends
-it as plain values. The controller removes it before other plugins see the report, since pytest keeps every report.
+The typed report is a user property of pytest's report, as a text that pytest-xdist can send. The process that runs the
+case adds it. The controller removes it before other plugins see the report, since pytest keeps every report.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import ast
 import bdb
 import linecache
-from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import pytest
 
@@ -102,8 +100,8 @@ def is_wrong_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None
 
 
 def attach(report: pytest.TestReport, message: CaseReport) -> None:
-    """Add the typed report to pytest's."""
-    report.user_properties = [*report.user_properties, (PROPERTY, message)]
+    """Add the typed report, as a text, to pytest's."""
+    report.user_properties = [*report.user_properties, (PROPERTY, text(message))]
 
 
 def detach(report: pytest.TestReport) -> CaseReport | None:
@@ -111,39 +109,15 @@ def detach(report: pytest.TestReport) -> CaseReport | None:
     for position, (name, value) in enumerate(report.user_properties):
         if name == PROPERTY:
             del report.user_properties[position]
-            assert isinstance(value, CaseReport)
-            return value
+            return from_text(CaseReport, str(value))
     return None
-
-
-def serialize(data: dict[str, Any]) -> None:
-    """Replace the typed report in a serialized report by a text."""
-    data["user_properties"] = [
-        (name, _sent(value) if name == PROPERTY else value) for name, value in data["user_properties"]
-    ]
-
-
-def _sent(message: CaseReport) -> str:
-    if message.group is not None:
-        # The controller reads them from the lines.
-        message = replace(message, group=replace(message.group, records=None))
-    return text(message)
-
-
-def deserialize(report: pytest.TestReport) -> None:
-    """Replace the text in a worker's report by the typed report."""
-    report.user_properties = [
-        (name, from_text(CaseReport, str(value)) if name == PROPERTY else value)
-        for name, value in report.user_properties
-    ]
 
 
 def case_report(outcome: Outcome | GroupOutcome, *, by_model: bool) -> CaseReport:
     """Return the outcome of a case or group as the controller needs it."""
     if isinstance(outcome, Outcome):
         return CaseReport(outcome.record(), by_model=by_model)
-    group = GroupLines(outcome.status, outcome.counts, outcome.lines, outcome.records)
-    return CaseReport(group=group, by_model=by_model)
+    return CaseReport(group=GroupLines(outcome.status, outcome.counts, outcome.lines), by_model=by_model)
 
 
 def shorten_failure(item: pytest.Item, call: pytest.CallInfo[None], seen: set[str]) -> str | None:

@@ -29,14 +29,16 @@ from allure_commons.utils import md5
 
 from pytest_llmprops.core.faults import fault_line
 from pytest_llmprops.core.texts import visible
+from pytest_llmprops.core.verdicts import evidence_texts
 from pytest_llmprops.engine.evaluation.evaluator import Case, CaseGroup, GroupOutcome, Outcome, Unit
-from pytest_llmprops.plugin.cases.light_items import OUTCOME, UNIT
+from pytest_llmprops.plugin.cases.light_items import FOUND, OUTCOME, SEARCHED, UNIT
+from pytest_llmprops.plugin.cases.markers import searched_by
 from pytest_llmprops.plugin.control.controller import Controller
 from pytest_llmprops.plugin.control.recording import Recording
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.reports.allure import case as allure_case
 from pytest_llmprops.reports.allure import run
-from pytest_llmprops.runs.record import RunRecord
+from pytest_llmprops.runs.record import RunRecord, counterexample_text
 
 #: labels that allure-pytest derives from the file's folder
 _SUITES = {"parentSuite", "suite", "subSuite"}
@@ -48,7 +50,7 @@ class Current:
     """The case that pytest runs now; without an outcome it was skipped before its evaluation."""
 
     item: pytest.Item
-    unit: Unit
+    unit: Unit | None
     outcome: Outcome | GroupOutcome | None = None
     #: pytest reports the wrong verdict as an expected failure
     is_expected: bool = False
@@ -94,7 +96,7 @@ class AllureCases:
         # The teardown drops the outcome; only the finished report says whether a failure was expected.
         unit, outcome = item.stash.get(UNIT, None), item.stash.get(OUTCOME, None)
         report = yield
-        if unit is not None:
+        if unit is not None or SEARCHED in item.stash:
             if self._current is None:
                 self._current = Current(item, unit)
             self._current.outcome = outcome or self._current.outcome
@@ -107,14 +109,16 @@ class AllureCases:
         if current is None:
             return
         unit = current.unit
+        if unit is None:
+            self._complete_search(result, current.item)
+            return
         case, name = (unit.cases[0], unit.name) if isinstance(unit, CaseGroup) else (unit, unit.item.id)
         outcome = current.outcome or Outcome(case, stopped="skipped")
         record = None if isinstance(outcome, GroupOutcome) else outcome.record()
         if current.is_expected:
             result.status = Status.SKIPPED
-        models = self._session.cases.models
         title = name if isinstance(unit, CaseGroup) else allure_case.title(case.benchmark, case.item, name)
-        result.name = title if len(models) == 1 else f"{title} · {case.model}"
+        result.name = self._of_model(title, case)
         # Allure's history identifies a case by these and the function's name, so they do not hold the item's text.
         result.parameters = [Parameter("item", name), Parameter("model", case.model)]
         if self._session.settings.allure_identity == "item":
@@ -150,6 +154,21 @@ class AllureCases:
             if holder is not result:
                 result.steps.append(holder)
                 result.stop = max(result.stop or 0, holder.stop or 0)
+
+    def _complete_search(self, result: Any, item: pytest.Item) -> None:
+        case, found, name = item.stash[SEARCHED], item.stash.get(FOUND, None), searched_by(item)
+        result.name = self._of_model(f"{case.item.id} · {f'{name} ' if name else ''}search", case)
+        result.labels = _labels(result.labels, allure_case.labels(case.benchmark, case.item, case.model))
+        shown = found and (found.counterexample or found.not_repeated)
+        if shown and found and self._session.settings.attach != "none":
+            evidence = evidence_texts(shown["evidence"])
+            texts = [counterexample_text(found), *(f"{key}:\n{text}" for key, text in evidence)]
+            kind = "counterexample" if found.counterexample else "not repeated"
+            text = allure_case.bounded("\n\n".join(texts))
+            result.attachments.append(self._attachment(allure_case.Attachment(kind, text)))
+
+    def _of_model(self, title: str, case: Case) -> str:
+        return title if len(self._session.cases.models) == 1 else f"{title} · {case.model}"
 
     def _add_calls(self, holder: Any, outcome: Outcome, *, attach: bool) -> None:
         """Add the calls of a sample as steps, and with ``attach`` its verdict, to a result or to the sample's step."""

@@ -28,7 +28,7 @@ from pytest_llmprops.plugin.control.terminal import (
     Progress,
     Terminal,
     header_lines,
-    write_not_served,
+    not_served_lines,
     write_summary,
 )
 from pytest_llmprops.plugin.options import shown_only
@@ -312,16 +312,22 @@ class Controller:
         record = self.recording.record
         return None if record is None else record.facts.gate
 
+    @property
+    def reason(self) -> str:
+        """Why the run ended before all cases were measured; empty if it did not."""
+        if self.recording.record is not None:
+            return self.recording.stopped or ""
+        if self._uncollected:
+            return f"cases could not be collected: {self._uncollected}"
+        lines = not_served_lines(self.session, self.recording.collection)
+        return self._refused or self.ended or self._not_begun or (lines[-1] if lines else "")
+
     def _why_undecided(self) -> str:
         """Return why a session with a gate ends without its decision."""
         shown = shown_only(self.config.option, self.session.settings)
         if shown:
             return f"{shown} runs no case; leave it out to measure"
-        if self.ended or self._not_begun:
-            return self.ended or str(self._not_begun)
-        if self._uncollected:
-            return f"cases could not be collected: {self._uncollected}"
-        return "no case was run; select some"
+        return self.reason or "no case was run; select some"
 
     def _exit_status(self, status: int) -> int:
         gate = self._decision
@@ -397,7 +403,8 @@ class Controller:
         elif self._not_begun is not None and not is_undecided:
             terminalreporter.write_line(f"llmprops: {terminal_line(self._not_begun)}", red=True)
         elif exitstatus != pytest.ExitCode.USAGE_ERROR:
-            write_not_served(terminalreporter, self.session, self.recording.collection)
+            for line in not_served_lines(self.session, self.recording.collection):
+                terminalreporter.write_line(f"llmprops: {line}")
         if is_undecided and self._decision is None:
             why = self._why_undecided()
             terminalreporter.write_line(f"NOT DECIDED: {terminal_line(why)}", red=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from pytest_llmprops.core.contracts import calling, checked, checked_remarks
-from pytest_llmprops.core.errors import ContractError, LLMPropsError, UsageError
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.faults import fault_line
 from pytest_llmprops.core.numbers import count, counted
 from pytest_llmprops.core.requests import (
@@ -38,18 +38,17 @@ from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.reports.tables import fitted, terminal_width, without, wrapped
 
+K = TypeVar("K", bound=Hashable)
+
 
 def prices_of(cases: Cases) -> dict[str, Price]:
     """Return the known prices by label; helpers that are not called over a network are free."""
-    prices = {}
+    prices, factor = {}, BATCH_DISCOUNT if cases.settings.engine == "batch" else 1.0
     for label, spec in cases.model_specs().items():
-        listed = price(spec.name, spec.params, cases.settings.prices)
-        if listed is not None:
-            has_batches = cases.settings.engine == "batch"
-            prices[label] = listed.scaled(BATCH_DISCOUNT) if has_batches else listed
-            continue
         backend = find_backend(spec.backend)
-        if backend.is_free or (label.startswith(HELPER) and not backend.remote):
+        if (listed := price(spec.name, spec.params, cases.settings.prices)) is not None:
+            prices[label] = listed.scaled(factor)
+        elif backend.is_free or (label.startswith(HELPER) and not backend.remote):
             prices[label] = FREE
     return prices
 
@@ -60,75 +59,39 @@ def price_note(prices: Mapping[str, Price]) -> str:
     return f"prices: {', '.join(sources)}" if sources else ""
 
 
-def without_calls(cases: Sequence[Case], labels: Container[str]) -> list[Planned]:
-    """Return the rows of the models with these labels, which are served inside the pytest processes."""
-    shown = [case for case in cases if case.model in labels and not case.sample]
-    counts = Counter((case.benchmark.name, case.model) for case in shown)
-    return [Planned(benchmark, model, items=n) for (benchmark, model), n in counts.items()]
-
-
-def plan_remarks(cases: Iterable[Case]) -> tuple[list[str], list[ContractError]]:
-    """Return the remarks of the benchmarks on their planned calls, and why others cannot be shown.
-
-    They are for one sample of each item and any model.
-    """
-    shown = {(case.benchmark.name, case.item.id): case for case in cases}
-    by_benchmark: dict[str, list[Case]] = {}
-    for (name, _), case in shown.items():
-        by_benchmark.setdefault(name, []).append(case)
-    lines: list[str] = []
-    problems: list[ContractError] = []
-    for name, own in by_benchmark.items():
-        benchmark, settings = own[0].benchmark, own[0].protocol.settings
-        remarks, wrong = checked_remarks(benchmark, "plan_remarks", [case.item for case in own], settings)
-        lines += [f"  {name}: {text}" for text in remarks]
-        problems += wrong
-    return lines, problems
-
-
 def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: RunOptions) -> list[str]:
     """Return the plan as a table: calls, tokens, cost and time per benchmark and model."""
+    has_batches = settings.engine == "batch"
     table: list[tuple[str, ...]] = [
         ("benchmark", "model", "items", "calls", "prompt tokens", "reply tokens", "USD", "minutes")
     ]
-    has_batches = settings.engine == "batch"
     for row in rows:
         amount = cost(row, prices)
         minutes = row.calls * SECONDS_PER_CALL / settings.concurrency / 60
+        items = count(row.items) if row.repeats == 1 else f"{count(row.items)} x {row.repeats}"
+        tokens = f"<= {count(row.completion_tokens)}" if row.completion_tokens else "?"
+        usd = "unknown" if amount is None else f"~{amount:.4f}"
+        time = "?" if has_batches else f"~{minutes:.1f}"
+        calls = count(row.calls)
         table.append(
-            (
-                row.benchmark,
-                row.model,
-                count(row.items) if row.repeats == 1 else f"{count(row.items)} x {row.repeats}",
-                count(row.calls),
-                f"~{count(row.prompt_tokens)}",
-                f"<= {count(row.completion_tokens)}" if row.completion_tokens else "?",
-                "unknown" if amount is None else f"~{amount:.4f}",
-                "?" if has_batches else f"~{minutes:.1f}",
-            )
+            (row.benchmark, row.model, items, calls, f"~{count(row.prompt_tokens)}", tokens, usd, time)
         )
-    calls, prompts = sum(row.calls for row in rows), sum(row.prompts for row in rows)
-    batched = (
-        f" ({count(prompts)} if the API returns all samples of a prompt in one call)"
-        if prompts < calls
-        else ""
-    )
-    duration = (
-        "each wave takes up to 24 hours"
-        if has_batches
-        else f"time estimated at {SECONDS_PER_CALL:g} s per call, {settings.concurrency} calls in parallel"
-    )
-    note = (
-        f"  {counted(calls, 'call')}{batched}, fewer if replies are stored; tokens estimated at 4 characters per token,"
-        f" without the thoughts of models that think; {duration}"
-    )
-    known = price_note(prices)
-    dated = [f"  {known}"] if known else []
+    total, prompts = sum(row.calls for row in rows), sum(row.prompts for row in rows)
+    calls = counted(total, "call")
+    if prompts < total:
+        calls += f" ({count(prompts)} if the API returns all samples of a prompt in one call)"
+    duration = f"time estimated at {SECONDS_PER_CALL:g} s per call, {settings.concurrency} calls in parallel"
+    if has_batches:
+        duration = "each wave takes up to 24 hours"
     width = terminal_width()
     short, models = without(table, ("model",))
-    rows_shown = fitted(width, table, short, table) if models else fitted(width, table)
-    title = "llmprops plan: no call is made"
-    return [title, *rows_shown, note, *dated]
+    shown = fitted(width, table, short, table) if models else fitted(width, table)
+    note = (
+        f"  {calls}, fewer if replies are stored; tokens estimated at 4 characters per token, without the thoughts of"
+        f" models that think; {duration}"
+    )
+    dated = [f"  {known}" for known in filter(None, [price_note(prices)])]
+    return ["llmprops plan: no call is made", *shown, note, *dated]
 
 
 #: prompts of which one must have a reply before the run begins: a gateway may block one of them
@@ -160,14 +123,7 @@ class ModelCalls:
         characters, tokens = sizes(request)
         self.prompt_characters += characters
         self.completion_tokens += tokens
-        if isinstance(request, Trial):
-            self._keep_short(request)
-
-    def _keep_short(self, request: Trial) -> None:
-        longest = self.trials[-1] if len(self.trials) == TRIALS else None
-        if longest is not None and _cost_of_trial(request) >= _cost_of_trial(longest):
-            return
-        if all(request.prompt != other.prompt for other in self.trials):
+        if isinstance(request, Trial) and all(request.prompt != other.prompt for other in self.trials):
             self.trials = sorted([*self.trials, request], key=_cost_of_trial)[:TRIALS]
 
     def cost(self, price: Price) -> float:
@@ -201,7 +157,12 @@ def forecast_of(collection: Collection, evaluation: Evaluation, engine: Engine) 
     calls: dict[str, ModelCalls] = {}
     asked: list[tuple[str, Request]] = []
 
-    def count() -> None:
+    def add(label: str, request: Request) -> None:
+        asked.append((label, request))
+        if len(asked) == _COUNTED:
+            look_up()
+
+    def look_up() -> None:
         for (label, request), is_known in zip(asked, engine.are_known(asked), strict=True):
             own = calls.setdefault(label, ModelCalls())
             if is_known:
@@ -210,14 +171,9 @@ def forecast_of(collection: Collection, evaluation: Evaluation, engine: Engine) 
                 own.add(request)
         asked.clear()
 
-    def add(label: str, request: Request) -> None:
-        asked.append((label, request))
-        if len(asked) == _COUNTED:
-            count()
-
     in_process = evaluation.in_process_labels
     plan((case for case in collection.remaining if case.model not in in_process), add)
-    count()
+    look_up()
     return calls
 
 
@@ -263,42 +219,53 @@ class PlanOnly:
 
     def _lines(self, items: Sequence[pytest.Item]) -> tuple[list[str], list[LLMPropsError]]:
         """Return the plan, and what is wrong with what benchmarks say about it."""
-        collection = self._collection
-        cases = [case for item in items for case in collection.cases_of(item)]
+        cases = [case for item in items for case in self._collection.cases_of(item)]
         in_process = self._evaluation.in_process_labels
-        rows = [*plan(c for c in cases if c.model not in in_process), *without_calls(cases, in_process)]
+        rows = plan(case for case in cases if case.model not in in_process)
+        served_here = Counter(
+            (case.benchmark.name, case.model)
+            for case in cases
+            if case.model in in_process and not case.sample
+        )
+        rows += [Planned(benchmark, model, items=n) for (benchmark, model), n in served_here.items()]
         prices = prices_of(self._cases) | dict.fromkeys(in_process, FREE)
-        lines = plan_lines(rows, prices, self._cases.settings)
-        remarks, wrong = plan_remarks(cases)
-        problems: list[LLMPropsError] = [*wrong]
-        lines += remarks
-        searches = [
-            (case, searched_by(item)) for item in items if (case := collection.searched_by(item)) is not None
-        ]
+        lines, problems = plan_lines(rows, prices, self._cases.settings), list[LLMPropsError]()
+        # Remarks are on one sample of each item and any model.
+        shown = {(case.benchmark.name, case.item.id): case for case in cases}
+        for name, members in _grouped((name, case) for (name, _), case in shown.items()).items():
+            benchmark, settings = members[0].benchmark, members[0].protocol.settings
+            own = [case.item for case in members]
+            remarks, wrong = checked_remarks(benchmark, "plan_remarks", own, settings)
+            lines += [f"  {name}: {text}" for text in remarks]
+            problems += wrong
+        calls, is_known, searches = 0, True, 0
+        # One call per property, so that a mistake has one line.
+        searched = (
+            (item, case) for item in items if (case := self._collection.searched_by(item)) is not None
+        )
+        by_property = _grouped(((case.benchmark.name, searched_by(item)), case) for item, case in searched)
+        for (_, searched_property), members in by_property.items():
+            benchmark, settings = members[0].benchmark, members[0].protocol.settings
+            searches += len(members)
+            try:
+                with calling(benchmark, "search_calls"):
+                    found = benchmark.search_calls(settings, searched_property)
+                limit: int | None = checked(benchmark, "search_calls", found)
+            except LLMPropsError as error:
+                problems.append(error)
+                continue
+            calls, is_known = calls + (limit or 0) * len(members), is_known and limit is not None
         if searches:
-            calls, is_known = 0, True
-            # One call per property, so that a mistake has one line.
-            for key, members in _by_property(searches).items():
-                try:
-                    benchmark, settings = members[0].benchmark, members[0].protocol.settings
-                    with calling(benchmark, "search_calls"):
-                        found = benchmark.search_calls(settings, key[1])
-                    limit: int | None = checked(benchmark, "search_calls", found)
-                except LLMPropsError as error:
-                    problems.append(error)
-                    continue
-                calls, is_known = calls + (limit or 0) * len(members), is_known and limit is not None
             most = f"at most {counted(calls, 'further call')}" if is_known else "an unknown number of calls"
             lines.append(
-                f"  {counted(len(searches), 'search', 'searches')} for counterexamples to accepted answers: {most},"
+                f"  {counted(searches, 'search', 'searches')} for counterexamples to accepted answers: {most},"
                 " and those that repeat a counterexample"
             )
         return lines, problems
 
 
-def _by_property(searches: Iterable[tuple[Case, str]]) -> dict[tuple[str, str], list[Case]]:
-    """Return the searched cases by benchmark and property."""
-    cases: dict[tuple[str, str], list[Case]] = {}
-    for case, name in searches:
-        cases.setdefault((case.benchmark.name, name), []).append(case)
-    return cases
+def _grouped(pairs: Iterable[tuple[K, Case]]) -> dict[K, list[Case]]:
+    groups: dict[K, list[Case]] = {}
+    for key, case in pairs:
+        groups.setdefault(key, []).append(case)
+    return groups

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     # Imported only for a run that is planned.
     from pytest_llmprops.plugin.control.estimate import Forecast
 
-_LESS = "measure fewer items with --llm-size small or --llm-limit N"
-
 
 class Preflight:
     """The checks of the controller before the first call."""
@@ -112,15 +110,18 @@ class Preflight:
         """Print the calls and the cost; refuse the run, or make one call to each model and ask for a confirmation."""
         calls = sum(own.calls for own in forecast.values())
         stored = sum(own.stored for own in forecast.values())
+        known = f"{stored:,} already stored" if stored else "none stored yet"
         remote = [label for label in self._remote if label in forecast]
-        usd, note, cost = self._cost_of(forecast)
+        usd, cost = self._cost_of(forecast)
         if remote:
-            self._write(f"llmprops: plan: {calls:,} calls ({_stored(stored)}), {cost}")
-        self._check_limits(calls, stored, usd, note)
+            self._write(f"llmprops: plan: {calls:,} calls ({known}), {cost}")
+        self._check_limits(calls, known, usd)
         if not remote:
             return
-        needed = f"{calls:,} calls"
-        self._check_confirmable(calls, usd, f"{needed}, {cost}")
+        doubt = self._doubt(calls, usd, cost)
+        if doubt and not can_ask(self._config):
+            # Before anything is sent.
+            raise pytest.UsageError(doubt)
         self._try(forecast, remote)
         thoughts = [
             f"{label} (about {own.thinking_tokens:,} tokens before each reply)"
@@ -128,30 +129,37 @@ class Preflight:
             if own.thinking_tokens
         ]
         if thoughts:
-            usd, note, cost = self._cost_of(forecast)
+            usd, cost = self._cost_of(forecast)
+            self._check_limits(calls, known, usd)
             cost += f", with the thoughts of {', '.join(thoughts)}"
-            self._write(f"llmprops: plan: {needed}, {cost}")
-            self._check_limits(calls, stored, usd, note)
-        self._confirm(calls, usd, f"{needed}, {cost}")
+            self._write(f"llmprops: plan: {calls:,} calls, {cost}")
+            doubt = self._doubt(calls, usd, cost)
+        if not doubt:
+            return
+        answer = answer_of(self._config, "llmprops: continue? [y/N] ")
+        if answer is None:
+            raise pytest.UsageError(doubt)
+        if answer.strip().lower() not in ("y", "yes"):
+            self._end("not confirmed; at most one call per model was sent, and no run was recorded")
 
-    def _cost_of(self, forecast: Forecast) -> tuple[float | None, str, str]:
-        """Return the cost in USD, None if a price is unknown; where the prices are from; and the cost as a phrase."""
+    def _cost_of(self, forecast: Forecast) -> tuple[float | None, str]:
+        """Return the cost in USD, None if a price is unknown; and as a phrase, with where the prices are from."""
         prices = prices_of(self._session.cases)
-        unpriced = [label for label, own in forecast.items() if own.calls and label not in prices]
+        called = {label: own for label, own in forecast.items() if own.calls}
+        unpriced = [label for label in called if label not in prices]
         if unpriced:
-            return None, "", f"no price of {', '.join(unpriced)}"
-        usd = sum(own.cost(prices[label]) for label, own in forecast.items() if own.calls)
-        note = f" ({price_note(prices)})" if usd and price_note(prices) else ""
-        return usd, note, f"about {usd:.2f} USD{note}"
+            return None, f"no price of {', '.join(unpriced)}"
+        usd = sum(own.cost(prices[label]) for label, own in called.items())
+        note = price_note(prices)
+        return usd, f"about {usd:.2f} USD{f' ({note})' if usd and note else ''}"
 
-    def _check_limits(self, calls: int, stored: int, usd: float | None, note: str) -> None:
+    def _check_limits(self, calls: int, known: str, usd: float | None) -> None:
         """End the session as a stopped run ends, if the plan is above a limit of the user."""
         settings, reason = self._session.settings, ""
         if settings.max_calls is not None and calls > settings.max_calls:
-            reason = f"the plan needs {calls} calls ({_stored(stored)}), above --llm-max-calls"
-            reason += f" {settings.max_calls}"
+            reason = f"the plan needs {calls} calls ({known}), above --llm-max-calls {settings.max_calls}"
         elif settings.max_cost is not None and usd is not None and usd > settings.max_cost:
-            reason = f"the plan costs about {usd:.4f} USD{note}, above --llm-max-cost {settings.max_cost:g}"
+            reason = f"the plan costs about {usd:.4f} USD, above --llm-max-cost {settings.max_cost:g}"
         if reason:
             self._end(
                 f"refused to start: {reason}; raise the limit, or select fewer items with --llm-limit N; no run was"
@@ -162,45 +170,28 @@ class Preflight:
         self._controller.ended = reason
         pytest.exit(f"llmprops: {reason}", returncode=pytest.ExitCode.INTERRUPTED)
 
-    def _doubt(self, calls: int, usd: float | None, needed: str) -> str:
+    def _doubt(self, calls: int, usd: float | None, cost: str) -> str:
         """Return why the run needs a confirmation, and what to do; empty if it needs none, or an option confirms it.
 
         A run needs one above the limits of ``llm_confirm``, and if even an unchanged model would seldom pass its gate.
         """
         settings, gating = self._session.settings, self._session.gating
-        limits = settings.confirm
+        limits, needed = settings.confirm, f"this run needs a confirmation: {calls:,} calls, {cost}"
         if settings.yes or not calls:
             return ""
         is_costly = settings.max_cost is None and None not in (usd, limits.usd) and usd > limits.usd  # type: ignore[operator]
         is_long = settings.max_calls is None and limits.calls is not None and calls > limits.calls
         if is_costly or is_long:
-            return f"{needed}, above llm_confirm = {limits}; confirm with --llm-yes, or {_LESS}"
+            return (
+                f"{needed}, above llm_confirm = {limits}; confirm with --llm-yes, or measure fewer items with"
+                " --llm-size small or --llm-limit N"
+            )
         if (limits.usd, limits.calls) == (None, None) or gating is None or gating.is_likely:
             return ""
         return (
             f"{needed}, and {gating.chances}; confirm with --llm-yes, or give a larger max_drop, more items or"
             " --llm-repeats (llmprops gate --plan shows what is enough)"
         )
-
-    def _check_confirmable(self, calls: int, usd: float | None, needed: str) -> None:
-        """Refuse a run, before anything is sent, that needs a confirmation where nobody can give it."""
-        doubt = self._doubt(calls, usd, needed)
-        if doubt and not can_ask(self._config):
-            raise self._unconfirmed(doubt)
-
-    def _confirm(self, calls: int, usd: float | None, needed: str) -> None:
-        """Return if the run needs no confirmation, or the user confirms it."""
-        doubt = self._doubt(calls, usd, needed)
-        if not doubt:
-            return
-        answer = answer_of(self._config, "llmprops: continue? [y/N] ")
-        if answer is None:
-            raise self._unconfirmed(doubt)
-        if answer.strip().lower() not in ("y", "yes"):
-            self._end("not confirmed; at most one call per model was sent, and no run was recorded")
-
-    def _unconfirmed(self, doubt: str) -> pytest.UsageError:
-        return pytest.UsageError(f"this run needs a confirmation: {doubt}")
 
     def _try(self, forecast: Forecast, remote: list[str]) -> None:
         """Make one call to each model, with its shortest prompt without a stored reply; the run does not repeat it.
@@ -223,7 +214,3 @@ class Preflight:
         if reporter is not None:
             reporter.ensure_newline()
             reporter.write_line(terminal_line(line))
-
-
-def _stored(calls: int) -> str:
-    return f"{calls:,} already stored" if calls else "none stored yet"

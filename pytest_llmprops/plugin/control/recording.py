@@ -31,7 +31,6 @@ from pytest_llmprops.records.messages import (
     ModelUse,
     WorkerSummary,
 )
-from pytest_llmprops.records.rows import SearchRecord
 from pytest_llmprops.records.run import ModelMetadata, PriceFacts, RunMetadata
 from pytest_llmprops.records.served_models import fallback_notes
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
@@ -39,7 +38,6 @@ from pytest_llmprops.runs.integrity import VERDICTS
 from pytest_llmprops.runs.merge import logged_calls
 from pytest_llmprops.runs.record import (
     RunRecord,
-    SearchLog,
     check_no_record,
     first_facts,
     git_state,
@@ -69,7 +67,6 @@ def final_facts(
     is_whole: bool,
     benchmarks: Mapping[str, Benchmark],
     default_roles: Collection[str] = (),
-    searches: Sequence[SearchRecord] = (),
 ) -> tuple[RunMetadata, list[str]]:
     """Return the record's facts, completed with those that are known only at the end.
 
@@ -101,7 +98,7 @@ def final_facts(
     facts = replace(
         record.facts,
         # A run that only searches is complete without verdicts, and a shard may have no items.
-        complete=bool(expected or searches or is_shard) and done == expected and is_whole,
+        complete=bool(expected or record.searches or is_shard) and done == expected and is_whole,
         expected=expected,
         models=models,
         helpers=helpers,
@@ -118,7 +115,7 @@ def final_facts(
         ),
         metrics=metrics,
         remarks=remarks,
-        searches=search_counts(searches),
+        searches=search_counts(record.searches),
     )
     return facts, [*problems, *more_problems]
 
@@ -162,7 +159,6 @@ class Recording:
     def __init__(self, config: pytest.Config, session: LLMSession, end_run: Callable[[str], None]) -> None:
         self._config, self._session, self._end_run = config, session, end_run
         self.record: RunRecord | None = None
-        self.searches: SearchLog | None = None
         #: notes for the summary
         self.notes: list[str] = []
         #: why the run ended early; None if it did not
@@ -217,11 +213,10 @@ class Recording:
         try:
             if earlier is None:
                 check_no_record(folder)
-                self.record, self.searches = RunRecord(folder, facts), SearchLog(folder)
+                self.record = RunRecord(folder, facts)
                 return
             facts = earlier.first_facts(facts)
-            self.record = RunRecord(folder, facts, earlier.kept_verdicts)
-            self.searches = SearchLog(folder, earlier.kept_searches)
+            self.record = RunRecord(folder, facts, earlier.kept_verdicts, earlier.kept_searches)
             self.notes += earlier.notes()
         except UsageError as error:
             if earlier is None:
@@ -254,25 +249,17 @@ class Recording:
 
     def add(self, message: CaseReport) -> None:
         """Append the verdicts or the search of a case; a full disk ends the run."""
-        if self.record is None or self.searches is None:
+        if self.record is None:
             return
         try:
             if message.search is not None:
-                self.searches.add(message.search)
+                self.record.add_search(message.search)
             if message.verdict is not None:
-                self.add_verdict(message.verdict)
+                self.record.add(message.verdict)
             if message.group is not None:
-                self.record.add_lines(message.group.lines, message.group.records)
+                self.record.add_lines(message.group.lines)
         except OSError as error:
             self._end_without_disk(error)
-
-    def add_verdict(self, verdict: VerdictRecord) -> None:
-        """Append a verdict; a full disk ends the run."""
-        if self.record is not None:
-            try:
-                self.record.add(verdict)
-            except OSError as error:
-                self._end_without_disk(error)
 
     def _end_without_disk(self, error: OSError) -> None:
         if self.stopped is None:
@@ -291,7 +278,7 @@ class Recording:
         """True if the run ended early, without a verdict, search or call."""
         assert self.record is not None
         calls, ended_early = self.record.facts.calls, self.is_interrupted or self.stopped is not None
-        measured = self.record.count or (self.searches is not None and self.searches.records)
+        measured = self.record.count or self.record.searches
         asked = calls.sent or calls.cache_hits or calls.adopted or calls.in_process
         if self.waits_for_batches:
             # The replies so far are in the store. The same command continues this record if it names its folder,
@@ -355,7 +342,6 @@ class Recording:
             is_whole=not self.is_interrupted and self.stopped is None and collection.is_whole,
             benchmarks=benchmarks,
             default_roles=session.cases.helpers.defaults,
-            searches=self.searches.records if self.searches is not None else (),
         )
         if session.earlier is not None:
             facts = session.earlier.merged(facts)
@@ -376,10 +362,10 @@ class Recording:
             )
 
     def close(self) -> None:
-        """Close the file of searches, and release the record of a resumed run."""
+        """Close the record, and release that of a resumed run."""
         if self._session.evaluation.run_dir is not None:
             remove_reports(self._session.evaluation.run_dir)
-        if self.searches is not None:
-            self.searches.close()
+        if self.record is not None:
+            self.record.close()
         if self._session.earlier is not None:
             self._session.earlier.close()

@@ -190,31 +190,30 @@ _GREEN, _RED = {"green": True}, {"red": True}
 Shown = tuple[str, str, str | tuple[str, dict[str, bool]]]
 
 
+_SEARCH, _SEARCH_ERROR, _NOT_SEARCHED = "search", "search error", "not searched"
+
+
 class Terminal:
-    """Stores how each case ended, which decides the word that pytest prints and the failures that it lists."""
+    """Decides the word that pytest prints for a case, and the failures that it lists.
+
+    A report that pytest shows in our words has the status of its verdict, or how its search ended, as ``llmprops``.
+    """
 
     def __init__(self) -> None:
         self.progress: Progress | None = None
-        #: node id -> status of the case's verdict
-        self._statuses: dict[str, str] = {}
-        #: node id -> whether the search ended with an error
-        self._searches: dict[str, bool] = {}
-        #: node ids of items that cannot be searched
-        self._not_searched: set[str] = set()
         #: the failures of pytest's summary while those of cases are hidden
         self._hidden: list[Any] = []
 
-    def add(self, report: pytest.TestReport, message: CaseReport) -> None:
-        """Store the end of a case, and count it in the progress line."""
+    def add(self, report: Any, message: CaseReport) -> None:
+        """Note the end of a case in its report, and count it in the progress line."""
         status = message.status
-        if report.when == "call":
-            # Another assertion of the test function, or an exception in it, is shown as pytest shows it.
-            if status and not (report.failed and not message.by_model):
-                self._statuses[report.nodeid] = status
-            if message.search is not None:
-                self._searches[report.nodeid] = bool(message.search.error)
         if message.not_searched:
-            self._not_searched.add(report.nodeid)
+            report.llmprops = _NOT_SEARCHED
+        elif report.when == "call" and message.search is not None:
+            report.llmprops = _SEARCH_ERROR if message.search.error else _SEARCH
+        elif report.when == "call" and status and not (report.failed and not message.by_model):
+            # Another assertion of the test function, or an exception in it, is shown as pytest shows it.
+            report.llmprops = status
         if self.progress is None:
             return
         if message.search is not None or message.not_searched:
@@ -229,35 +228,30 @@ class Terminal:
 
     def shown(self, report: Any) -> Shown | None:
         """Return what pytest shows for a report; None to let pytest decide."""
-        nodeid, is_live = report.nodeid, self.progress is not None
-        if report.when != "call":
-            # A letter would break the progress line.
-            return (report.outcome, "", "SKIPPED") if is_live and nodeid in self._not_searched else None
-        status = self._statuses.get(nodeid)
-        if status is None and nodeid not in self._searches:
+        status, is_live = getattr(report, "llmprops", None), self.progress is not None
+        if status is None or (status == _NOT_SEARCHED and not is_live):
             return None
-        if hasattr(report, "wasxfail"):
+        category, markup = report.outcome, _GREEN if report.passed else _RED
+        word: str | tuple[str, dict[str, bool]]
+        if status == _NOT_SEARCHED:
+            letter, word = "", "SKIPPED"
+        elif hasattr(report, "wasxfail"):
             category, letter, word = "xfailed", "x", "XFAIL"
-            return category, "" if is_live else letter, word
-        if status is None:
-            category, letter, word = self._search(report)
-            markup = _GREEN if report.passed else _RED
-        else:
-            category, letter, word = report.outcome, _LETTERS.get(status, "F"), status.upper()
-            markup = _GREEN if status == "correct" else _RED
-        return category, "" if is_live else letter, (word, markup)
-
-    def _search(self, report: Any) -> tuple[str, str, str]:
-        if self._searches[report.nodeid]:
+        elif status == _SEARCH_ERROR:
             # Hypothesis runs in the call, where pytest reports failures only.
-            return "error", "E", "ERROR"
-        return (report.outcome, ".", "PASSED") if report.passed else (report.outcome, "F", "COUNTEREXAMPLE")
+            category, letter, word = "error", "E", ("ERROR", markup)
+        elif status == _SEARCH:
+            letter, word = (".", ("PASSED", markup)) if report.passed else ("F", ("COUNTEREXAMPLE", markup))
+        else:
+            markup = _GREEN if status == "correct" else _RED
+            letter, word = _LETTERS.get(status, "F"), (status.upper(), markup)
+        # A letter would break the progress line.
+        return category, "" if is_live else letter, word
 
     def hide_failures_of_cases(self, stats: dict[str, list[Any]]) -> None:
         """Hide failed cases from pytest's summary, which would print a section for each, and a line without ``-r``."""
         failed = stats.get("failed", [])
-        cases = self._statuses.keys() | self._searches.keys()
-        others = [r for r in failed if r.when != "call" or r.nodeid not in cases]
+        others = [report for report in failed if not hasattr(report, "llmprops")]
         if len(others) < len(failed):
             stats["failed"], self._hidden = others, failed
 
@@ -293,16 +287,18 @@ def header_lines(session: LLMSession) -> list[str]:
     return [terminal_line(line) for line in lines]
 
 
-def write_not_served(reporter: Any, session: LLMSession, collection: CollectionMetadata) -> None:
-    """Write how many items are not served, in a run without a record.
+def not_served_lines(session: LLMSession, collection: CollectionMetadata) -> list[str]:
+    """Return how many items are not served, in a run without a record.
 
     :param collection: what workers collected; empty without workers.
     """
     selections = session.cases.selections
     not_served = collection.not_served or {name: one.not_served for name, one in selections.items()}
-    for name, numbers in not_served.items():
-        for model, items in numbers.items():
-            reporter.write_line(f"llmprops: not served: {items} {name} items (by {model})")
+    lines = [
+        f"not served: {items} {name} items (by {model})"
+        for name, numbers in not_served.items()
+        for model, items in numbers.items()
+    ]
     chosen, names = session.config.option.keyword, {*selections, *collection.selection}
     has_items = bool(collection.items or session.collection.selected)
     if chosen and names and not has_items and not any(not_served.values()):
@@ -311,7 +307,8 @@ def write_not_served(reporter: Any, session: LLMSession, collection: CollectionM
         words = [word for word in re.findall(r"[\w/]+", chosen) if word not in ("and", "or", "not")]
         near = next(filter(None, (did_you_mean(word, (*names, *tasks)) for word in words)), "")
         known = f"; the tasks are {', '.join(tasks)}{near}" if tasks else ""
-        reporter.write_line(terminal_line(f"llmprops: no item matches -k {shlex.quote(chosen)}{known}"))
+        lines.append(f"no item matches -k {shlex.quote(chosen)}{known}")
+    return list(map(terminal_line, lines))
 
 
 def write_summary(reporter: Any, recording: Recording) -> None:
@@ -322,7 +319,7 @@ def write_summary(reporter: Any, recording: Recording) -> None:
     assert recording.record is not None
     facts, folder = replace(recording.record.facts, stopped=recording.stopped), recording.record.folder
     reporter.section("llmprops", sep="=")
-    searches = recording.searches.records if recording.searches else ()
+    searches = recording.record.searches
     width = terminal_width()
     details = reporter.verbosity > 0
     for line in summary_lines(

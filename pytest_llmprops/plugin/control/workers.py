@@ -15,7 +15,6 @@ from pytest_llmprops.plugin.cases.light_items import needs_phases
 from pytest_llmprops.plugin.control.controller import Controller
 from pytest_llmprops.plugin.control.estimate import ModelCalls
 from pytest_llmprops.plugin.control.preflight import Preflight
-from pytest_llmprops.plugin.process import drop_unused_hypothesis
 from pytest_llmprops.plugin.session import MESSAGES
 from pytest_llmprops.plugin.worker_files import take_collection
 from pytest_llmprops.records.files import from_text, text
@@ -248,9 +247,3 @@ class Distributed:
             self._controller.summaries.append(from_text(WorkerSummary, output[MESSAGES]))
         else:
             self._controller.lost_worker = True
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        summaries = self._controller.summaries
-        if summaries and not (self._controller.lost_worker or any(s.uses_hypothesis for s in summaries)):
-            drop_unused_hypothesis(session.config)

@@ -18,6 +18,7 @@ from pytest_llmprops.core.registration import title_of
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Request, request_to_json
 from pytest_llmprops.core.texts import one_line, shortened, visible
 from pytest_llmprops.core.verdicts import VerdictRecord, evidence_texts
+from pytest_llmprops.reports.kit.blocks import language
 
 #: maximum characters of an attachment; a longer text keeps its beginning and end
 MOST = 60_000
@@ -26,7 +27,6 @@ _HEAD = 10_000
 _QUESTION = 600
 #: one in this many passed cases has attachments
 SAMPLE = 20
-LANGUAGES = {"en": "English", "zh": "Chinese", "es": "Spanish"}
 #: beginnings of one-line messages, by which Allure's categories match
 FAULT = "fault in benchmark code"
 EXPECTATION = "unmet expectation"
@@ -76,7 +76,7 @@ def labels(benchmark: Benchmark, item: Item, model: str) -> list[tuple[str, str]
     pairs = [
         ("epic", epic),
         ("feature", task),
-        ("story", f"{LANGUAGES.get(item.language, item.language)}, {item.source} items"),
+        ("story", f"{language(item.language)}, {item.source} items"),
         ("severity", "minor" if control else "critical"),
         ("parentSuite", model),
         ("suite", epic),

@@ -1,4 +1,4 @@
-"""The files of an Allure results folder for the whole run: environment, categories, metrics, summary."""
+"""The files of an Allure results folder for the whole run: environment, categories, summary."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from pytest_llmprops.records.files import plain
 from pytest_llmprops.records.gate import Check, GateResult
 from pytest_llmprops.records.run import ModelMetadata, RunMetadata
 from pytest_llmprops.reports.allure.case import COUNTEREXAMPLE, EXPECTATION, FAULT
-from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.gate import gate_lines, loss_text
+from pytest_llmprops.reports.tables import columns_of
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.benchmark_metadata import headline, title_of
 from pytest_llmprops.runs.summary import pooled_accuracy
 
 ENVIRONMENT = "environment.properties"
 CATEGORIES = "categories.json"
-METRICS = "llmprops-perf.json"
 GLOBALS = "llmprops-globals.json"
 TABLE = "llmprops-results-attachment.csv"
 SUMMARY = "llmprops-summary-attachment.txt"
@@ -132,22 +131,6 @@ def _escaped(text: str, more: str) -> str:
     return text
 
 
-def metrics(facts: RunMetadata) -> list[dict[str, Any]]:
-    """Return accuracies in percent as Allure's metrics, of which it shows a trend over runs."""
-    start, stop = map(_milliseconds, (facts.started, facts.finished))
-    return [
-        {
-            "id": f"{facts.run_id}/{key}",
-            "key": key,
-            "value": round(100 * row.estimate[0], 2),
-            "start": start,
-            "stop": stop,
-        }
-        for row in facts.summary
-        if row.estimate is not None and (key := "/".join(row.group))
-    ]
-
-
 def _milliseconds(time: str | None) -> int:
     return int(1000 * datetime.fromisoformat(time).timestamp()) if time else 0
 
@@ -157,28 +140,14 @@ def quality_gate(gate: GateResult) -> list[dict[str, Any]]:
 
     :param gate: the gate's result from ``run.json``.
     """
-    rows = []
+    names = ("success", "expected", "actual", "rule", "message")
+    rows: list[tuple[Any, ...]] = [(gate.passed, "pass", gate.decision, "decision", visible(gate.line))]
     for rule in gate.rules:
         for check in rule.checks:
-            rows.append(
-                {
-                    "success": check.verdict == "met",
-                    "expected": visible(check.required),
-                    "actual": visible(check.measured),
-                    "rule": visible(f"{rule.name}: {check.kind}"),
-                    "message": visible(_check(check)),
-                    "testResults": [],
-                }
-            )
-    decision = {
-        "success": gate.passed,
-        "expected": "pass",
-        "actual": gate.decision,
-        "rule": "decision",
-        "message": visible(gate.line),
-        "testResults": [],
-    }
-    return [decision, *rows]
+            name = f"{rule.name}: {check.kind}"
+            texts = (check.required, check.measured, name, _check(check))
+            rows.append((check.verdict == "met", *map(visible, texts)))
+    return [{**dict(zip(names, row, strict=True)), "testResults": []} for row in rows]
 
 
 def table(facts: RunMetadata) -> str:
@@ -216,10 +185,6 @@ def site(facts: RunMetadata, earlier: int = 0) -> dict[str, Any]:
         "stepTreeExpansion": "expanded",
         "singleFile": True,
     }
-    keys = [row["key"].partition("/") for row in metrics(facts)]
-    named = {
-        "".join(key): {"title": key[2], "unit": "%", "better": "higher", "group": key[0]} for key in keys
-    }
     # All messages differ, so grouping by message would give one group per case.
     by_place = {"groupByMessage": False, "groupBy": [{"label": "epic"}, {"label": "feature"}]}
     return {
@@ -228,7 +193,6 @@ def site(facts: RunMetadata, earlier: int = 0) -> dict[str, Any]:
             "plugins": {"awesome": {"options": options}, "agent": {"enabled": False}},
             "hideLabels": [label for label in HIDDEN if label not in tree],
             "categories": [category | by_place for category in categories()],
-            "performance": {"groups": {key[0]: {"title": key[0]} for key in sorted(keys)}, "metrics": named},
         },
         "gate": None if facts.gate is None else quality_gate(facts.gate),
         "accuracy": pooled_accuracy(headline(facts.summary, facts)),
@@ -261,7 +225,6 @@ def run_files(
     files = {
         ENVIRONMENT: properties(environment(facts, earlier)),
         CATEGORIES: _json(categories()),
-        METRICS: _json(metrics(facts)),
         SITE: _json(site(facts, earlier)),
         TABLE: table(facts),
         SUMMARY: summary,

@@ -1,4 +1,4 @@
-"""The blocks of a report section: texts, tables, figures and additional pages, and how their values are written.
+"""The blocks of a report section: texts, tables and figures, and how their values are written.
 
 Replies are untrusted: :func:`visible` spells out invisible characters.
 """
@@ -6,7 +6,7 @@ Replies are untrusted: :func:`visible` spells out invisible characters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -61,7 +61,6 @@ class Cell:
     :param low: lower limit of an interval around ``value``. Both are shares; HTML shows the interval as a bar.
     :param high: upper limit of the interval.
     :param items: filter of the list of items that the cell opens: ``{"task": "rhyme", "status": "wrong"}``.
-    :param page: path of the :class:`Page` that the cell links to.
     """
 
     text: str
@@ -69,7 +68,6 @@ class Cell:
     low: float | None = None
     high: float | None = None
     items: Mapping[str, str] = field(default_factory=dict)
-    page: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,35 +111,15 @@ Block = Table | Figure | Note | Fold
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """An additional HTML file next to the report; self-contained and without scripts.
-
-    :param path: path in the report's folder, ``FOLDER/NAME.html``: ASCII letters, digits, ``_`` and ``-``.
-    :param template: ``PACKAGE:FILE``, a Jinja template next to the modules of a package. It extends
-        ``beside.html.jinja`` and uses ``content``, whose texts are escaped.
-    :param before: file name of the page before it, if any. :param after: file name of the page after it, if any.
-    """
-
-    path: str
-    title: str
-    template: str
-    content: Any
-    before: str = ""
-    after: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Section:
     """One benchmark's part of the report.
 
-    :param pages: the pages that its cells link to.
     :param key: the name of the benchmark. Leave it, ``title``, ``about`` and ``finding`` empty; the report sets them.
     :param title: the title from the run record.
     :param about: the introduction from the run record. :param finding: what the report found, in one sentence.
     """
 
     blocks: tuple[Block, ...]
-    pages: tuple[Page, ...] = ()
     key: str = ""
     title: str = ""
     about: str = ""
@@ -212,50 +190,3 @@ class Report:
             link = {"tab": "lost", "baseline": str(self.pair[0]), "candidate": str(self.pair[1])}
         place: dict[str, str] = {loss.kind: visible(loss.name)} if loss.kind in ("task", "language") else {}
         return {**link, "benchmark": visible(loss.benchmark), **place}
-
-
-#: Maximum number of additional pages of a section.
-MOST_PAGES = 400
-_GLYPHS = {"correct": "✓", "wrong": "✗", "refused": "⊘", "unparsed": "?", "untested": "–", "error": "!"}
-_WORDS = {"correct": "right"}
-
-
-def linked_pages(
-    folder: str, template: str, contents: Iterable[tuple[str, str, Any]], most: int = MOST_PAGES
-) -> list[Page | None]:
-    """Return a page for each content, in order, with links to its neighbours; None after the first ``most``.
-
-    A page's file name has only characters that are safe on every file system and in addresses. Names that differ only
-    in case or in other characters get different files.
-
-    :param folder: ASCII letters, digits, ``_`` and ``-``.
-    :param template: as in :class:`Page`.
-    :param contents: (name, title, content) of each page.
-    """
-    entries = [(title, content, name) for name, title, content in contents]
-    taken: set[str] = set()
-    files: list[str] = []
-    for _, _, name in entries[:most]:
-        stem = file_name(name)[:80]
-        number, candidate = 1, stem
-        while candidate.casefold() in taken:
-            number += 1
-            candidate = f"{stem}-{number}"
-        taken.add(candidate.casefold())
-        files.append(f"{candidate}.html")
-    around = ["", *files, ""]
-    pages: list[Page | None] = [
-        Page(f"{folder}/{file}", title, template, content, around[n], around[n + 2])
-        for n, (file, (title, content, _)) in enumerate(zip(files, entries, strict=False))
-    ]
-    return pages + [None] * (len(entries) - len(files))
-
-
-def outcome_label(status: str) -> str:
-    """Return the status of a verdict as a sign and a word, ``✗ wrong``, which say the same as its colour."""
-    return f"{_GLYPHS.get(status, '?')} {_WORDS.get(status, status)}"
-
-
-def cut_text(text: str, most: int) -> str:
-    """Return ``text`` cut to ``most`` characters; a cut text says how many more it has."""
-    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"

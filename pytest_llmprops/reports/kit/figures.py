@@ -129,31 +129,19 @@ def legend(
     """Add a legend at the top left: the names of the series, and the meaning of diamonds and dashes."""
     from matplotlib.lines import Line2D
 
-    handles: list[Any] = [
-        Line2D(
-            [], [], color=colour(n), marker=marker(n), markersize=6, linewidth=1.4, label=shortened(text, 40)
-        )
+    def handle(label: str, **look: Any) -> Line2D:
+        return Line2D([], [], label=label, **{"color": MUTED, **look})
+
+    handles = [
+        handle(shortened(text, 40), color=colour(n), marker=marker(n), markersize=6, linewidth=1.4)
         for n, text in labels.items()
     ]
     if published:
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=MUTED,
-                marker="D",
-                markersize=5,
-                markerfacecolor=PAPER,
-                linestyle="none",
-                label="published",
-            )
-        )
+        handles.append(handle("published", marker="D", markersize=5, markerfacecolor=PAPER, linestyle="none"))
     if dashes:
-        handles.append(
-            Line2D([], [], color=MUTED, linestyle=(0, (3, 2)), linewidth=1.3, label="with chain of thought")
-        )
+        handles.append(handle("with chain of thought", linestyle=(0, (3, 2)), linewidth=1.3))
     if chance:
-        handles.append(Line2D([], [], color=MUTED, linestyle=(0, (2, 2)), linewidth=0.9, label="guessing"))
+        handles.append(handle("guessing", linestyle=(0, (2, 2)), linewidth=0.9))
     figure.legend(
         handles=handles, loc="upper left", bbox_to_anchor=(0.005, 0.995), ncols=4 if len(labels) < 3 else 3,
         frameon=False, fontsize=8.5, handlelength=1.8, columnspacing=1.6, borderaxespad=0.2, borderpad=0,
@@ -308,14 +296,9 @@ def scatter(
         axes.axvline(chance[0], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
         axes.axhline(chance[1], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
         axes.annotate(
-            "guessing",
-            (chance[0], 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(4, -9),
-            textcoords="offset points",
-            color=MUTED,
-            fontsize=8,
-        )
+            "guessing", (chance[0], 1), xycoords=("data", "axes fraction"), xytext=(4, -9),
+            textcoords="offset points", color=MUTED, fontsize=8,
+        )  # fmt: skip
     top = min(1.0, 0.25 * math.ceil(max(spot.y.high for spot in spots) / 0.25 + 0.2))
     for spot in spots:
         ours = spot.series >= 0
@@ -395,7 +378,15 @@ def forest(rows: Sequence[ForestRow], labels: Mapping[int, str]) -> Plot:
     for row, height in zip(rows, heights, strict=True):
         middle = at + height / 2
         ticks.append(middle)
-        _chance(axes, row.chance, at, at + height)
+        if row.chance is not None:
+            axes.plot(
+                [row.chance] * 2,
+                [at, at + height],
+                color=MUTED,
+                linewidth=0.9,
+                linestyle=(0, (2, 2)),
+                zorder=1,
+            )
         _draw_row(axes, row, middle)
         axes.axhline(at, color=LINE, linewidth=0.5)
         at += height
@@ -407,11 +398,7 @@ def forest(rows: Sequence[ForestRow], labels: Mapping[int, str]) -> Plot:
 
 
 def _draw_row(axes: Axes, row: ForestRow, middle: float) -> None:
-    for mark in row.marks:
-        axes.plot(
-            mark.value, middle, marker="D", markersize=5.5, markerfacecolor=PAPER, markeredgecolor=MUTED,
-            markeredgewidth=1.1, linestyle="none", zorder=2,
-        )  # fmt: skip
+    _diamonds(axes, row.marks, middle)
     for number, point in enumerate(row.points):
         y = middle + 0.8 * (number - (len(row.points) - 1) / 2)
         _draw_point(axes, point, y)
@@ -426,6 +413,13 @@ def _draw_row(axes: Axes, row: ForestRow, middle: float) -> None:
             textcoords="offset points", xycoords=("axes fraction", "data"), va="center", color=MUTED,
             annotation_clip=False,
         )  # fmt: skip
+
+
+def _diamonds(axes: Axes, marks: Sequence[Mark], y: float) -> None:
+    axes.plot(
+        [mark.value for mark in marks], [y] * len(marks), marker="D", markersize=5, markerfacecolor=PAPER,
+        markeredgecolor=MUTED, linestyle="none", zorder=2, clip_on=False,
+    )  # fmt: skip
 
 
 def _draw_point(axes: Axes, point: Point, y: float) -> None:
@@ -472,11 +466,7 @@ def panels(
             ticks.append(middle)
             for point in row.points:
                 _draw_point(axes, point, middle)
-            for mark in row.marks:
-                axes.plot(
-                    mark.value, middle, marker="D", markersize=5, markerfacecolor=PAPER, markeredgecolor=MUTED,
-                    linestyle="none", clip_on=False,
-                )  # fmt: skip
+            _diamonds(axes, row.marks, middle)
             at += 1
         axes.set_yticks(ticks, names if not number else [""] * count)
         share_axis(axes, "x", few=True)
@@ -484,10 +474,3 @@ def panels(
         axes.set_title(title, loc="left", fontsize=9.5, pad=5, color=TEXT)
     legend(figure, labels, any(row.marks for _, rows in columns for row in rows), False)
     return figure
-
-
-def _chance(axes: Axes, chance: float | None, top: float, bottom: float) -> None:
-    if chance is not None:
-        axes.plot(
-            [chance, chance], [top, bottom], color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,7 @@ from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.metrics import MetricRow, Place
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import PublishedResult, ranked
-from pytest_llmprops.records.rows import SearchCounts, SearchRecord, SummaryRow
-from pytest_llmprops.reports.columns import columns_of
+from pytest_llmprops.records.rows import SummaryRow
 from pytest_llmprops.reports.kit.blocks import (
     Block,
     Cell,
@@ -33,6 +32,7 @@ from pytest_llmprops.reports.kit.blocks import (
     words,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
+from pytest_llmprops.reports.tables import columns_of
 from pytest_llmprops.runs.pairs import Pair
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 #: maximum number of published results per row
 MOST = 3
+#: the columns of :func:`_place_cells`
+_PLACE = (("Task", False), ("Language", False), ("Items from", False))
 #: note on a run with repeats
 REPEATS = (
     "Items have {n} samples. An accuracy is the mean over the items of their shares of correct samples, and the counts"
@@ -61,19 +63,11 @@ def accuracy_figure(measured: Measured, tasks: Iterable[str] | None = None) -> F
     places = [p for p in measured.places if task_names is None or p[0] in task_names]
     rows = []
     for place in places:
-        rows_of_series = [(s, measured.row(s, place)) for s in measured.series]
-        dots = [
-            Point(s.index, *estimate)
-            for s, row in rows_of_series
-            if row is not None and (estimate := row.estimate) is not None
-        ]
-        published = published_beside(measured, place)[:MOST]
-        marks = [Mark(model, value) for model, value in published]
-        rows.append(
-            ForestRow(
-                place_label(place, places), tuple(dots), tuple(marks), measured.facts.chance_of(place[0])
-            )
-        )
+        estimates = [(s, row.estimate) for s in measured.series if (row := measured.row(s, place))]
+        dots = tuple(Point(s.index, *estimate) for s, estimate in estimates if estimate is not None)
+        marks = tuple(Mark(model, value) for model, value in published_beside(measured, place)[:MOST])
+        chance = measured.facts.chance_of(place[0])
+        rows.append(ForestRow(place_label(place, places), dots, marks, chance))
     labels = {s.index: s.starred for s in measured.series}
     return Figure(
         f"{file_name(measured.benchmark)}-accuracy",
@@ -85,15 +79,22 @@ def accuracy_figure(measured: Measured, tasks: Iterable[str] | None = None) -> F
     )
 
 
-def published_beside(measured: Measured, place: Place) -> list[tuple[str, float]]:
+def published_beside(
+    measured: Measured, place: Place, series: Iterable[Series] | None = None
+) -> list[tuple[str, float]]:
     """Return the published accuracies for a place and the protocols of the series, best first."""
     best: dict[str, float] = {}
-    for s in measured.series:
+    for s in measured.series if series is None else series:
         row = measured.row(s, place)
         if row is not None:
             for result in ranked(measured.benchmark, row.task, row.language, s.protocol(measured.benchmark)):
                 best.setdefault(result.model, result.value)
     return sorted(best.items(), key=lambda pair: -pair[1])
+
+
+def _published_cell(measured: Measured, place: Place, series: Iterable[Series] | None = None) -> Cell:
+    best = published_beside(measured, place, series)[:MOST]
+    return Cell(", ".join(f"{model} {100 * value:.1f}" for model, value in best))
 
 
 def published_headline(measured: Measured, series: Series) -> list[PublishedResult]:
@@ -148,47 +149,49 @@ def detailed(measured: Measured) -> list[Block]:
 
 def counts_table(measured: Measured) -> Table:
     """Return a table with the counts and the accuracy of each task and series."""
-    several = len(measured.series) > 1
     sizes, others = columns_of("page", [row for s in measured.series for row in measured.rows(s)])
-    columns = [("Task", False), ("Language", False), ("Items from", False)]
-    columns += [(c.title, True) for c in sizes] + [("Accuracy", True)] + [(c.title, True) for c in others]
+    columns = [("Model", False), *_PLACE, *((c.title, True) for c in sizes), ("Accuracy", True)]
+    columns += [*((c.title, True) for c in others), ("Published", False)]
     rows = []
-    any_published = any(published_beside(measured, place) for place in measured.places)
     for place in measured.places:
         for s in measured.series:
             row = measured.row(s, place)
             if row is None:
                 continue
-            item_filter = item_link(measured, place, s)
-            cells = [Cell(s.starred)] if several else []
-            cells += [Cell(words(place[0]), items=item_filter), Cell(language(place[1])), Cell(place[2])]
+            link = item_link(measured, place, s)
+            cells = [Cell(s.starred), *_place_cells(place, link)]
             cells += [Cell(c.cell([row], "–"), c.value([row])) for c in sizes]
-            cells.append(replace(share_cell(row), items=item_filter))
+            cells.append(replace(share_cell(row), items=link))
             for column in others:
                 value = column.value([row])
-                link = {**item_filter, "status": column.status} if column.status and value else {}
-                cells.append(Cell(column.cell([row], "–"), value, items=link))
-            if any_published:
-                cells.append(Cell(_printed(place, measured, s)))
-            rows.append(tuple(cells))
-    if several:
-        columns.insert(0, ("Model", False))
-    if any_published:
-        columns.append(("Published", False))
+                opened = {**link, "status": column.status} if column.status and value else {}
+                cells.append(Cell(column.cell([row], "–"), value, items=opened))
+            rows.append((*cells, _published_cell(measured, place, [s])))
     note = ""
     if any("cluster" in (r.ci_method or "") for s in measured.series for r in measured.rows(s)):
         note = (
             "Where items come in clusters, intervals are over clusters; otherwise they are Clopper-Pearson's."
         )
-    return Table("Results", tuple(columns), tuple(rows), note)
+    return _table("Results", columns, rows, note, several=len(measured.series) > 1)
 
 
-def _printed(place: Place, measured: Measured, series: Series) -> str:
-    row = measured.row(series, place)
-    results = (
-        ranked(row.benchmark, row.task, row.language, series.protocol(row.benchmark))[:MOST] if row else []
-    )
-    return ", ".join(f"{result.model} {100 * result.value:.1f}" for result in results)
+def _place_cells(place: Place, link: Mapping[str, str] | None = None) -> list[Cell]:
+    """Return a cell for each column of ``_PLACE``."""
+    return [Cell(words(place[0]), items=link or {}), Cell(language(place[1])), Cell(place[2])]
+
+
+def _table(
+    title: str,
+    columns: Sequence[tuple[str, bool]],
+    rows: Sequence[Sequence[Cell]],
+    note: str = "",
+    *,
+    several: bool,
+) -> Table:
+    """Return a table without its first column unless there are several models, and without an empty last one."""
+    first = 0 if several else 1
+    end = len(columns) - (not any(row[-1].text for row in rows))
+    return Table(title, tuple(columns[first:end]), tuple(tuple(row[first:end]) for row in rows), note)
 
 
 def share_cell(row: SummaryRow | MetricRow | None) -> Cell:
@@ -264,30 +267,21 @@ def pair_cells(
 
 
 def _comparison(measured: Measured) -> Table:
-    two = len(measured.series) == 2
-    any_published = any(published_beside(measured, place) for place in measured.places)
-    rows = []
-    for place in measured.places:
-        cells = [Cell(words(place[0])), Cell(language(place[1])), Cell(place[2])]
-        cells += [place_cell(measured, place, s) for s in measured.series]
-        if two:
-            cells += change_cells(measured, place)
-        if any_published:
-            printed = published_beside(measured, place)[:MOST]
-            cells.append(Cell(", ".join(f"{model} {100 * value:.1f}" for model, value in printed)))
-        rows.append(tuple(cells))
-    columns = [("Task", False), ("Language", False), ("Items from", False)]
-    columns += [(s.starred, True) for s in measured.series]
+    columns = [*_PLACE, *((s.starred, True) for s in measured.series)]
     note = ""
+    two = len(measured.series) == 2
     if two:
         columns += [("Change", True), ("Lost", True), ("Gained", True)]
         note = (
             f"Change: {measured.series[1].starred} minus {measured.series[0].starred} in points, on the items that both"
             " have, with its 95% interval."
         )
-    if any_published:
-        columns.append(("Published", False))
-    return Table("Comparison", tuple(columns), tuple(rows), note)
+    rows = []
+    for place in measured.places:
+        cells = [*_place_cells(place), *(place_cell(measured, place, s) for s in measured.series)]
+        cells += change_cells(measured, place) if two else []
+        rows.append((*cells, _published_cell(measured, place)))
+    return _table("Comparison", [*columns, ("Published", False)], rows, note, several=True)
 
 
 _SEARCHED = {
@@ -299,57 +293,30 @@ _SEARCHED = {
     "spent": "Cut short",
     "errors": "Errors",
 }
-#: the columns of :func:`count_cells`
-COUNT_COLUMNS = tuple((title, True) for title in _SEARCHED.values())
 #: maximum counterexamples shown per model
 _MOST = 10
 #: maximum characters of a counterexample
 _LONG = 400
 
 
-def search_counts(measured: Measured, series: Series) -> list[SearchCounts]:
-    """Return the counts of the searches of a series, one per property."""
-    key = series.model, measured.benchmark
-    return [counts for counts in series.run.facts.searches if (counts.model, counts.benchmark) == key]
-
-
-def count_cells(counts: SearchCounts) -> tuple[Cell, ...]:
-    """Return a cell for each of :data:`COUNT_COLUMNS`."""
-    numbers = (getattr(counts, name) for name in _SEARCHED)
-    return tuple(Cell(f"{number:,}", number) for number in numbers)
-
-
-def replications_cell(row: SearchRecord) -> Cell:
-    """Return how often the counterexample of a search repeats."""
-    if not row.replications:
-        return Cell("–")
-    return Cell(f"{row.replicated} of {row.replications}", row.replicated / row.replications)
-
-
-def _property_cell(row: SearchCounts | SearchRecord) -> Cell:
-    return Cell(visible(row.property) or "–")
-
-
 def _searches(measured: Measured) -> list[Block]:
     """Return the searches of a benchmark, one row per property, and some counterexamples; empty without searches."""
     counts, rows = [], []
     for s in measured.series:
-        counts += [
-            (Cell(s.starred), _property_cell(one), *count_cells(one)) for one in search_counts(measured, s)
-        ]
-        counterexamples = [row for row in measured.searches(s) if row.counterexample]
-        rows += [
-            (
-                *(Cell(visible(r.id)), Cell(s.starred), _property_cell(r), replications_cell(r)),
-                Cell(one_line(r.why, _LONG)),
-            )
-            for r in counterexamples[:_MOST]
-        ]
+        for one in s.run.facts.searches:
+            if (one.model, one.benchmark) == (s.model, measured.benchmark):
+                numbers = (getattr(one, name) for name in _SEARCHED)
+                names = (Cell(s.starred), Cell(visible(one.property) or "–"))
+                counts.append((*names, *(Cell(f"{number:,}", number) for number in numbers)))
+        for r in [row for row in measured.searches(s) if row.counterexample][:_MOST]:
+            repeats = f"{r.replicated} of {r.replications}" if r.replications else "–"
+            texts = (visible(r.id), s.starred, visible(r.property) or "–", repeats, one_line(r.why, _LONG))
+            rows.append(tuple(map(Cell, texts)))
     if not counts:
         return []
     table = Table(
         "Searches for counterexamples",
-        (("Model", False), ("Property", False), *COUNT_COLUMNS),
+        (("Model", False), ("Property", False), *((title, True) for title in _SEARCHED.values())),
         tuple(counts),
         "Hypothesis searches for the smallest change of an item after which the model's answer contradicts its answer"
         " to the item. A search does not show how often that happens, and has no bound. A counterexample is repeated by"
@@ -404,7 +371,6 @@ def protocol_lines(series: Series, benchmark: str) -> list[str]:
 
 
 def _metrics(measured: Measured) -> Table:
-    several = len(measured.series) > 1
     rows = []
     for s in measured.series:
         for m in measured.metrics(s):
@@ -412,16 +378,14 @@ def _metrics(measured: Measured) -> Table:
             low, high = m.ci_low, m.ci_high
             if m.value is not None and low is not None and high is not None and 0 <= m.value <= 1:
                 value = f"{percent(m.value)} ({interval(low, high)})"
-            cells = [Cell(s.starred)] if several else []
-            cells += [Cell(words(m.name)), Cell(words(m.task)), Cell(language(m.language))]
+            names = (words(m.name), words(m.task), language(m.language), words(m.group))
             link = metric_cell(measured, s, m).items
-            cells += [Cell(words(m.group)), Cell(value, m.value, items=link), Cell(f"{m.n:,}", m.n)]
-            rows.append((*cells, Cell({"none": ""}.get(m.direction, m.direction))))
-    columns = [("Metric", False), ("Task", False), ("Language", False), ("Group", False)]
+            numbers = (Cell(value, m.value, items=link), Cell(f"{m.n:,}", m.n))
+            better = Cell("" if m.direction == "none" else m.direction)
+            rows.append([Cell(s.starred), *map(Cell, names), *numbers, better])
+    columns = [("Model", False), ("Metric", False), ("Task", False), ("Language", False), ("Group", False)]
     columns += [("Value", True), ("Items", True), ("Better", False)]
-    if several:
-        columns.insert(0, ("Model", False))
-    return Table("Metrics", tuple(columns), tuple(rows))
+    return _table("Metrics", columns, rows, several=len(measured.series) > 1)
 
 
 def section_of(measured: Measured) -> Section:

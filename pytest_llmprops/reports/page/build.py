@@ -1,4 +1,4 @@
-"""Writing a report: ``report.md``, ``report.html``, ``figures/*.svg|png`` and the pages of sections."""
+"""Writing a report: ``report.md``, ``report.html`` and ``figures/*.svg|png``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.data.whole_files import replacing
-from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold
+from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Report
 from pytest_llmprops.reports.page import PACKAGES
 from pytest_llmprops.runs.compare import with_baseline_first
 from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
@@ -61,15 +61,14 @@ def write_report(
     :param pdf: also write ``decision.pdf``, one page. Its bytes are the browser's, and differ each time.
     :param is_served: ``llmprops view`` serves the page, and saves its review marks.
     :param progress: called with what is being done.
-    :return: the files, ``report.html`` first, and the folders of additional pages.
+    :return: the files, ``report.html`` first.
     :raises MissingExtra: without jinja2 or matplotlib.
     :raises UsageError: if ``out`` has files but no earlier report, or cannot be written.
     :raises DataError: if a run cannot be read.
     """
     check_packages("llmprops report")
     from pytest_llmprops.reports.kit.figures import draw
-    from pytest_llmprops.reports.page.content import report_on
-    from pytest_llmprops.reports.page.html import MARK, pages_html, to_html
+    from pytest_llmprops.reports.page.html import MARK, to_html
     from pytest_llmprops.reports.page.markdown import to_markdown
     from pytest_llmprops.reports.page.sheet import decision_sheet, find_browser
 
@@ -83,9 +82,8 @@ def write_report(
     runs = with_baseline_first(runs, None if baseline is None else read_run(baseline.resolve()))
     if gate is not None:
         runs = with_decisions(runs, gate)
-    marks = [mark for run in runs for mark in read_reviews(run.folder, run.run_id).values()]
     progress(f"comparing and packing {counted(sum(len(run.records) for run in runs), 'verdict')}")
-    report = report_on(runs, {id(run): read_requests(run.folder) for run in runs}, marks)
+    report = report_of(runs)
     progress("drawing figures")
     drawn = {f.name: draw(f.draw) for section in report.sections for f in figures_in(section.blocks)}
     progress("writing the pages")
@@ -98,11 +96,9 @@ def write_report(
     if browser is not None:
         files[out / "decision.pdf"] = decision_sheet(report, browser)
     files |= figure_files(out, drawn)
-    pages = {out / path: content for path, content in pages_html(report).items()}
-    # Pages first, so that the links of report.html work.
-    for path, content in (pages | files).items():
+    for path, content in files.items():
         write_file(path, content)
-    return [*files, *dict.fromkeys(path.parent for path in pages)]
+    return list(files)
 
 
 def check_packages(command: str) -> None:
@@ -115,16 +111,22 @@ def check_packages(command: str) -> None:
             raise MissingExtra(command, package=package, extra="report")
 
 
-def run_pages(run: Run) -> dict[str, bytes]:
-    """Return ``report.html`` of one run and the pages that it links to, by path; ``report.html`` is the last."""
+def run_page(run: Run) -> bytes:
+    """Return ``report.html`` of one run."""
     from pytest_llmprops.reports.kit.figures import draw_svg
-    from pytest_llmprops.reports.page.content import report_on
-    from pytest_llmprops.reports.page.html import pages_html, to_html
+    from pytest_llmprops.reports.page.html import to_html
 
-    marks = list(read_reviews(run.folder, run.run_id).values())
-    report = report_on([run], {id(run): read_requests(run.folder)}, marks)
+    report = report_of([run])
     drawn = {f.name: draw_svg(f.draw) for section in report.sections for f in figures_in(section.blocks)}
-    return {**pages_html(report), "report.html": to_html(report, drawn)}
+    return to_html(report, drawn)
+
+
+def report_of(runs: Sequence[Run]) -> Report:
+    """Return the report on runs, with the replies and review marks in their folders."""
+    from pytest_llmprops.reports.page.content import report_on
+
+    marks = [mark for run in runs for mark in read_reviews(run.folder, run.run_id).values()]
+    return report_on(runs, {id(run): read_requests(run.folder) for run in runs}, marks)
 
 
 def figure_files(out: Path, drawn: Mapping[str, tuple[str, bytes]]) -> dict[Path, bytes]:

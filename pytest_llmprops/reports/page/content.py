@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pytest_llmprops.core.numbers import usd
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.records.files import plain
 from pytest_llmprops.records.requests import RequestRecord
 from pytest_llmprops.records.rows import Review
 from pytest_llmprops.reports.kit.blocks import (
@@ -34,7 +34,7 @@ from pytest_llmprops.reports.page.findings import finding
 from pytest_llmprops.reports.page.items import Spent, TaskOfSeries, default_pair, items_of
 from pytest_llmprops.reports.page.suites import changes_by_task, measured_for_one, suites_table, worst_first
 from pytest_llmprops.reports.readings import readings_section
-from pytest_llmprops.reports.terminal import old_replies
+from pytest_llmprops.reports.terminal import old_replies, price_sources, run_facts
 from pytest_llmprops.runs.comparable import caveats, differences
 from pytest_llmprops.runs.reader import Run
 
@@ -71,51 +71,43 @@ def cost_section(parts: Sequence[Measured], spent: Mapping[TaskOfSeries, Spent])
                     partial(_scatter, points),
                 )
             )
-    rows = [row for measured in parts for row in _rows(measured, spent, several=len(parts) > 1)]
-    columns = [("Benchmark", False)] if len(parts) > 1 else []
-    columns += [("Task", False), ("Model", False), *((name, True) for name in COLUMNS)]
-    total = Table("Tokens, time and cost by task", tuple(columns), tuple(rows), NOTE)
+    rows = [row for measured in parts for row in _rows(measured, spent)]
+    columns = (("Benchmark", False), ("Task", False), ("Model", False), *((name, True) for name in COLUMNS))
+    first = 0 if len(parts) > 1 else 1
+    title = "Tokens, time and cost by task"
+    total = Table(title, columns[first:], tuple(row[first:] for row in rows), NOTE)
     calls = sum(task.calls for task in spent.values())
     return Section((*blocks, total), title="Cost and time", about=f"{counted(calls, 'recorded call')}.")
 
 
-def _rows(
-    measured: Measured, spent: Mapping[TaskOfSeries, Spent], *, several: bool
-) -> Iterable[tuple[Cell, ...]]:
-    tasks = dict.fromkeys(key.task for key in spent if key.benchmark == measured.benchmark)
-    for task in tasks:
+def _rows(measured: Measured, spent: Mapping[TaskOfSeries, Spent]) -> Iterator[tuple[Cell, ...]]:
+    for task in dict.fromkeys(key.task for key in spent if key.benchmark == measured.benchmark):
         for s in measured.series:
             one = spent.get(TaskOfSeries(s.index, measured.benchmark, task))
-            if one is None or not one.calls:
-                continue
-            link = {"benchmark": measured.benchmark, "task": task, "series": str(s.index)}
-            cells = [Cell(measured.facts.title)] if several else []
-            yield (*cells, Cell(words(task), items=link), Cell(s.starred), *_cells(one))
+            if one is not None and one.calls:
+                link = {"benchmark": measured.benchmark, "task": task, "series": str(s.index)}
+                names = (Cell(measured.facts.title), Cell(words(task), items=link), Cell(s.starred))
+                yield (*names, *_cells(one))
 
 
 def _cells(spent: Spent) -> list[Cell]:
     has_tokens = spent.prompt_tokens or spent.completion_tokens
-    cells = [Cell(f"{spent.calls:,}", spent.calls)]
-    cells += [
-        Cell(f"{n:,}", n) if has_tokens else Cell("–") for n in (spent.prompt_tokens, spent.completion_tokens)
-    ]
-    for share in (0.5, 0.95):
-        value = percentile(spent.seconds, share)
-        cells.append(Cell("–") if value is None else Cell(f"{value:.2f}", value))
-    per_item = cost_per_1000([spent])
-    cells += [Cell("–") if v is None else Cell(_usd(v), v) for v in (spent.cost, per_item)]
-    return cells
+    tokens = [n if has_tokens else None for n in (spent.prompt_tokens, spent.completion_tokens)]
+    seconds: list[float | None] = [None, None]
+    if spent.seconds:
+        # The smallest number that at least this share of the numbers does not exceed.
+        seconds = np.quantile(spent.seconds, (0.5, 0.95), method="inverted_cdf").tolist()
+    cells = [_cell(n, "{:,}".format) for n in (spent.calls, *tokens)]
+    cells += [_cell(value, "{:.2f}".format) for value in seconds]
+    return cells + [_cell(value, _usd) for value in (spent.cost, cost_per_1000([spent]))]
+
+
+def _cell(value: float | None, write: Callable[[float], str]) -> Cell:
+    return Cell("–") if value is None else Cell(write(value), value)
 
 
 def _usd(value: float) -> str:
     return f"{value:,.2f}" if value >= 1 or value == 0 else f"{value:.2g}"
-
-
-def percentile(values: Sequence[float], share: float) -> float | None:
-    """Return the smallest value that at least this share of the values does not exceed; None without values."""
-    if not values:
-        return None
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def cost_per_1000(spent: Iterable[Spent]) -> float | None:
@@ -134,8 +126,8 @@ def _points(measured: Measured, spent: Mapping[TaskOfSeries, Spent]) -> list[tup
     tasks = measured.headline_tasks
     points = []
     for s in measured.series:
-        own = [one for key in ((s.index, measured.benchmark, task) for task in tasks)
-               if (one := spent.get(TaskOfSeries(*key))) is not None]  # fmt: skip
+        keys = (TaskOfSeries(s.index, measured.benchmark, task) for task in tasks)
+        own = [spent[key] for key in keys if key in spent]
         cost, share = cost_per_1000(own), measured.headline(s)
         if cost is not None and share is not None:
             points.append((s, cost, share))
@@ -143,35 +135,24 @@ def _points(measured: Measured, spent: Mapping[TaskOfSeries, Spent]) -> list[tup
 
 
 def _scatter(points: Sequence[tuple[Series, float, Share]]) -> Plot:
-    from pytest_llmprops.reports.kit.figures import (
-        WIDTH,
-        Label,
-        colour,
-        margins,
-        marker,
-        name_points,
-        new_figure,
-        share_axis,
-    )
+    from pytest_llmprops.reports.kit import figures as kit
 
-    figure = new_figure(WIDTH, 3.4)
-    axes = figure.add_axes(margins(figure, left=0.75, right=0.3, top=0.15, bottom=0.6))
-    share_axis(axes, "y")
+    figure = kit.new_figure(kit.WIDTH, 3.4)
+    axes = figure.add_axes(kit.margins(figure, left=0.75, right=0.3, top=0.15, bottom=0.6))
+    kit.share_axis(axes, "y")
+    labels = []
     for s, dollars, share in points:
-        shade = colour(s.index)
+        shade = kit.colour(s.index)
         axes.plot([dollars] * 2, [share.low, share.high], color=shade, linewidth=1.4)
         axes.plot(
-            dollars, share.value, marker=marker(s.index), markersize=8, markerfacecolor=shade, markeredgecolor=shade,
-            linestyle="none", zorder=4, clip_on=False,
+            dollars, share.value, marker=kit.marker(s.index), markersize=8, markerfacecolor=shade,
+            markeredgecolor=shade, linestyle="none", zorder=4, clip_on=False,
         )  # fmt: skip
+        labels.append(kit.Label(s.starred[:40], dollars, share.value, shade, bold=True))
     axes.set_xlim(0, 1.15 * max(dollars for _, dollars, _ in points) or 1)
     axes.set_xlabel("USD per 1,000 items")
     axes.set_ylabel("accuracy, 95% interval")
-    name_points(
-        axes,
-        [Label(s.starred[:40], cost, share.value, colour(s.index), bold=True) for s, cost, share in points],
-        8.5,
-    )
+    kit.name_points(axes, labels, 8.5)
     return figure
 
 
@@ -265,7 +246,6 @@ def _sections(
             tuple(
                 Fold(s.title, (*map(Note, filter(None, (s.about, s.finding))), *s.blocks)) for s in unshared
             ),
-            tuple(page for s in unshared for page in s.pages),
             title="Measured for one model",
             about="Suites that only one of the two models has.",
         )
@@ -306,15 +286,11 @@ def _facts(runs: Sequence[Run], series: Sequence[Series]) -> list[tuple[str, str
     if costs:
         known = [c for c in costs if c is not None]
         rest = "" if len(known) == len(costs) else f" for {len(known)} of {len(costs)} runs with calls"
-        spent = f"{usd(sum(known))}{rest}{price_sources(runs)}" if known else "cost unknown"
+        spent = (
+            f"{usd(sum(known))}{rest}{price_sources(run.facts for run in runs)}" if known else "cost unknown"
+        )
         facts.append(("Cost", spent))
     return facts
-
-
-def price_sources(runs: Sequence[Run]) -> str:
-    """Return where the prices of the runs are from, in brackets; empty without prices."""
-    sources = dict.fromkeys(s for run in runs if run.facts.calls.cost_usd for s in run.facts.price_sources)
-    return f" (prices: {joined(list(sources))})" if sources else ""
 
 
 def _warnings(runs: Sequence[Run], series: Sequence[Series], parts: Sequence[Measured]) -> list[str]:
@@ -353,58 +329,3 @@ def _notes(run: Run) -> list[str]:
     for benchmark, models in run.facts.not_served.items():
         notes += [f"{n} items of {benchmark} were not served by {model}" for model, n in models.items()]
     return list(dict.fromkeys([*notes, *run.facts.notes]))
-
-
-def _known(value: Any) -> dict[str, Any]:
-    """Return the members that are known and not 0."""
-    return {name: member for name, member in plain(value).items() if _is_known(member)}
-
-
-def _is_known(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(map(_is_known, value.values()))
-    return value not in (None, 0, [])
-
-
-def run_facts(run: Run) -> list[tuple[str, str]]:
-    """Return how a run was made, as (name, value) pairs."""
-    facts = run.facts
-    rows = [("Run", run.run_id), ("State", run.state), ("Started", facts.started)]
-    rows += [("Finished", facts.finished)] if facts.finished else []
-    for label, model in facts.models.items():
-        rows.append((f"Model {label}", _flat(_known(model))))
-    for role, helper in facts.helpers.items():
-        rows.append((f"Helper {role}", _flat(_known(helper))))
-    for label, deviations in facts.deviations.items():
-        if deviations:
-            rows.append((f"Deviations of {label}", "; ".join(map(str, deviations))))
-    recorded = {r.benchmark for r in run.records}
-    for name, protocol in facts.protocols.items():
-        if name in recorded:
-            rows.append((f"Protocol of {name}", _flat(plain(protocol))))
-    rows.append(("Calls", _flat(_known(facts.calls)) or "none"))
-    rows.append(("Cost", facts.cost_text + price_sources([run])))
-    options = {
-        k: v for k, v in facts.options.items() if v not in (None, [], {}, False, "") and k != "command"
-    }
-    rows += [("Options", _flat(options))] if options else []
-    rows += [("Versions", _flat(facts.versions))] if facts.versions else []
-    rows += [("Commit", _flat(plain(facts.git)))] if facts.git is not None else []
-    rows += [(f"Data {path}", digest) for path, digest in facts.data.items()]
-    return [(one_line(name, 200), one_line(value, 4000)) for name, value in rows]
-
-
-def _flat(value: Any) -> str:
-    """Return nested values on one line: ``name quick, settings (k 14, cot no)``."""
-    if isinstance(value, Mapping):
-        parts = [
-            f"{k} ({_flat(v)})" if isinstance(v, Mapping) else f"{k} {_flat(v)}"
-            for k, v in value.items()
-            if v not in (None, "", [], {})
-        ]
-        return ", ".join(parts)
-    if isinstance(value, list | tuple):
-        return "; ".join(_flat(v) for v in value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)

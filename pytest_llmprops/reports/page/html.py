@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ SCRIPTS = (
 #: the script that starts the page, before the texts of the items are read
 BEGIN = "begin();"
 _SHAPES = dict(zip(MARKERS, "●■▲▼◆✚", strict=True))
-_PATH = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9_-]+\.html")
 #: the numbers of a gate's checks and losses, and of notes on the runs, that are not collapsed
 MOST_CHECKS, MOST_LOSSES, MOST_WARNINGS = 5, 5, 2
 
@@ -52,23 +50,6 @@ def to_html(report: Report, figures: Mapping[str, str], *, is_served: bool = Fal
         begin=markup(BEGIN),
         is_served=is_served,
     )
-
-
-def pages_html(report: Report) -> dict[str, bytes]:
-    """Return the additional pages by path; each links to its section of the report.
-
-    :raises ValueError: for a path that is not safe in an address or on every file system.
-    """
-    pages: dict[str, bytes] = {}
-    for number, section in enumerate(report.sections, 1):
-        for page in section.pages:
-            if not _PATH.fullmatch(page.path):
-                raise ValueError(f"{page.path!r}: the path of an additional page must be FOLDER/NAME.html")
-            back = f"../report.html#{number}-section"
-            pages[page.path] = rendered(
-                page.template, page=page, content=page.content, section=section.title, back=back
-            )
-    return pages
 
 
 def rendered(template: str, *folders: Path, **values: Any) -> bytes:
@@ -94,12 +75,10 @@ def text_of(*paths: Path) -> Markup:
 
 @cache
 def _environment(*folders: Path) -> Any:
-    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=ChoiceLoader(
-            [FileSystemLoader([*folders, ASSETS], encoding="utf-8"), FunctionLoader(_template_of_package)]
-        ),
+        loader=FileSystemLoader([*folders, ASSETS], encoding="utf-8"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -125,17 +104,6 @@ def _environment(*folders: Path) -> Any:
 def _hash(script: str) -> str:
     """Return the hash by which a content security policy allows a script."""
     return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-
-
-def _template_of_package(name: str) -> str | None:
-    """Return the text of the template ``PACKAGE:FILE``; None if there is none."""
-    package, colon, file = name.partition(":")
-    if not colon:
-        return None
-    try:
-        return (files(package) / file).read_text(encoding="utf-8")
-    except (ImportError, OSError):
-        return None
 
 
 def _whole(text: str, names: Sequence[str]) -> Markup:

@@ -216,12 +216,12 @@ class Spending:
             cost = cost_of(series, call)
             spent.cost = None if cost is None or spent.cost is None else spent.cost + cost
 
-    @staticmethod
-    def usage(series: Series, call: RequestRecord) -> list[Any]:
-        """Return ``[prompt tokens, completion tokens, seconds, USD or None]`` of a call."""
-        cost = cost_of(series, call)
-        tokens = [call.usage.prompt_tokens, call.usage.completion_tokens]
-        return [*tokens, round(call.seconds, 3), None if cost is None else float(f"{cost:.4g}")]
+
+def usage_of(series: Series, call: RequestRecord) -> list[Any]:
+    """Return ``[prompt tokens, completion tokens, seconds, USD or None]`` of a call."""
+    cost = cost_of(series, call)
+    tokens = [call.usage.prompt_tokens, call.usage.completion_tokens]
+    return [*tokens, round(call.seconds, 3), None if cost is None else float(f"{cost:.4g}")]
 
 
 def cost_of(series: Series, call: RequestRecord) -> float | None:
@@ -261,11 +261,11 @@ def items_of(
     """
     groups = _by_item(series)
     spending = Spending(series)
-    counts = (_logged(record, requests.get(id(s.run), {})) for rows in groups for s, record in rows)
-    most = _each((len(keys) for keys in counts), MOST_CALLS)
     rows = [row for group in groups for row in group]
+    logged = {id(s.run): requests.get(id(s.run), {}) for s in series}
+    most = _each((sum(key in logged[id(s.run)] for key in r.requests) for s, r in rows), MOST_CALLS)
     per_chunk = max(CHUNK, -(-len(rows) // MOST_CHUNKS))
-    texts = _texts(rows, requests, most, spending)
+    texts = _texts(rows, logged, most, spending)
     chunks = tuple(packed_rows(texts, per_chunk))
     index = pack({**_index(series, groups, marks), "per_chunk": per_chunk, "pair": default_pair(series)})
     return ItemData(index, chunks, _failures(series)), spending
@@ -368,27 +368,23 @@ def _readings(
     return {"strata": strata, "sample": sample}
 
 
-def _logged(record: VerdictRecord, logged: Mapping[str, RequestRecord]) -> list[str]:
-    return [key for key in record.requests if key in logged]
-
-
 def _texts(
     rows: Iterable[tuple[Series, VerdictRecord]],
     requests: Mapping[int, Mapping[str, RequestRecord]],
     most: int,
     spending: Spending,
-) -> Iterator[tuple[tuple[Any, ...], list[Any], list[tuple[RequestRecord, list[Any]]]]]:
+) -> Iterator[Texts]:
     """Yield the group in which the prompts of a row share prefixes, its texts, and its calls with their usage.
 
     The calls of a row are read when it is its turn: together they may be larger than the memory.
     """
     for s, record in rows:
-        logged = requests.get(id(s.run), {})
-        calls = [logged[key] for key in _logged(record, logged)]
+        logged = requests[id(s.run)]
+        calls = [logged[key] for key in record.requests if key in logged]
         spending.add(s, record, calls)
         texts = [cut(getattr(record, name)) for name in ("expected", "given", "reason")]
         texts.append(_reading(record))
-        shown = [(call, spending.usage(s, call)) for call in _foremost(calls, most)]
+        shown = [(call, usage_of(s, call)) for call in _foremost(calls, most)]
         group = (s.index, record.benchmark, record.task)
         values = {visible(name): number for name, number in record.values.items()}
         yield group, [*texts, values or 0, max(0, len(calls) - most)], shown

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.gate import gate_markdown
 from pytest_llmprops.reports.kit.blocks import (
     Block,
-    Cell,
     Failures,
     Figure,
     Fold,
@@ -19,8 +18,7 @@ from pytest_llmprops.reports.kit.blocks import (
     Table,
 )
 from pytest_llmprops.reports.page.items import row_id
-
-_MARKS = re.compile(r"[\\`*_\[\]<>#!|~$&@]|:(?=\/\/|[\w+-]+:)|(?<=www)\.|^[-+](?= )|(?<=^\d)\.(?= )")
+from pytest_llmprops.reports.tables import markdown_fold, markdown_table, plain
 
 
 def to_markdown(report: Report) -> str:
@@ -45,9 +43,8 @@ def to_markdown(report: Report) -> str:
         lines += _failures(report.items.failures.get(section.key), several=len(report.series) > 1)
     lines += ["## Runs", ""]
     for run_id, facts in report.runs:
-        lines += [f"<details><summary>{plain(run_id)}</summary>", "", "| | |", "|---|---|"]
-        lines += [f"| {plain(name)} | {plain(value)} |" for name, value in facts]
-        lines += ["", "</details>", ""]
+        rows = [["", ""], *([plain(name), plain(value)] for name, value in facts)]
+        lines += markdown_fold(plain(run_id), markdown_table(rows))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -75,11 +72,7 @@ def _block(block: Block) -> Iterator[str]:
         case Note():
             yield f"> {plain(block.text)}" if block.tone == "warn" else plain(block.text)
         case Fold():
-            yield f"<details><summary>{plain(block.title)}</summary>"
-            yield ""
-            for inner in block.blocks:
-                yield from _block(inner)
-            yield "</details>"
+            yield from markdown_fold(plain(block.title), (x for inner in block.blocks for x in _block(inner)))
     yield ""
 
 
@@ -87,40 +80,27 @@ def table_lines(table: Table) -> Iterator[str]:
     """Yield the lines of a table, with its title above and its note below."""
     yield f"### {plain(table.title)}"
     yield ""
-    yield "| " + " | ".join(plain(name) for name, _ in table.columns) + " |"
-    yield "|" + "|".join("--:" if number else "---" for _, number in table.columns) + "|"
-    for row in table.rows:
-        yield "| " + " | ".join(map(_cell, row)) + " |"
+    rows = [
+        [plain(name) for name, _ in table.columns],
+        *([plain(cell.text) for cell in row] for row in table.rows),
+    ]
+    yield from markdown_table(rows, {n for n, (_, is_number) in enumerate(table.columns) if is_number})
     if table.note:
         yield ""
         yield plain(table.note)
 
 
-def _cell(cell: Cell) -> str:
-    return f"[{plain(cell.text)}]({cell.page})" if cell.page else plain(cell.text)
-
-
-def _failures(failures: Failures | None, *, several: bool) -> Iterator[str]:
+def _failures(failures: Failures | None, *, several: bool) -> list[str]:
     if failures is None or not failures.total:
-        return
-    yield f"<details><summary>{len(failures.first)} of {failures.total:,} items that are not correct</summary>"
-    yield ""
-    yield ("| model " if several else "") + "| item | status | expected | given | reason |"
-    yield ("|---" if several else "") + "|---|---|---|---|---|"
+        return []
+    rows = [["model", "item", "status", "expected", "given", "reason"]]
     for label, record in failures.first:
-        cells = [plain(label)] if several else []
-        cells += [code(row_id(record)), record.status]
-        cells += [code(record.expected), code(record.given), code(record.reason)]
-        yield "| " + " | ".join(cells) + " |"
-    yield ""
-    yield "</details>"
-    yield ""
-
-
-def plain(text: str) -> str:
-    """Return ``text`` on one line, escaped for Markdown and HTML."""
-    flat = one_line(text, 4000)
-    return _MARKS.sub(lambda m: {"<": "&lt;", ">": "&gt;", "&": "&amp;"}.get(m[0], f"\\{m[0]}"), flat)
+        texts = (row_id(record), record.expected, record.given, record.reason)
+        item, *others = map(code, texts)
+        rows.append([plain(label), item, record.status, *others])
+    shown = rows if several else [row[1:] for row in rows]
+    title = f"{len(failures.first)} of {failures.total:,} items that are not correct"
+    return markdown_fold(title, markdown_table(shown))
 
 
 def code(text: str) -> str:
@@ -128,11 +108,7 @@ def code(text: str) -> str:
     flat = one_line(text, 120)
     if not flat:
         return ""
-    longest = max((len(run) for run in _runs(flat)), default=0)
+    longest = max(map(len, re.findall("`+", flat)), default=0)
     fence = "`" * (longest + 1)
     pad = " " if flat[0] in "` " or flat[-1] in "` " else ""
     return f"{fence}{pad}{flat}{pad}{fence}".replace("|", "\\|")
-
-
-def _runs(text: str) -> Iterable[str]:
-    return re.findall("`+", text)

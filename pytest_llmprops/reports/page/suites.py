@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_llmprops.reports.columns import line_of
 from pytest_llmprops.reports.kit.blocks import (
     Cell,
     Table,
@@ -26,6 +25,7 @@ from pytest_llmprops.reports.kit.generic import (
     published_headline,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series
+from pytest_llmprops.reports.tables import line_of
 from pytest_llmprops.runs.pairs import Member
 
 if TYPE_CHECKING:
@@ -72,7 +72,16 @@ def _one(parts: Sequence[Measured], series: Series) -> Table:
         guess = NO_CELL if chance is None else Cell(f"{100 * chance:.0f}%", chance)
         printed = published_headline(measured, series)
         best = f"{printed[0].model} {percent(printed[0].value)}" if printed else ""
-        rows.append((_name(measured), accuracy_cell(measured, series), number, guess, Cell(best), Cell(rest)))
+        rows.append(
+            (
+                Cell(measured.facts.title),
+                accuracy_cell(measured, series),
+                number,
+                guess,
+                Cell(best),
+                Cell(rest),
+            )
+        )
     columns = (
         ("Suite", False), ("Accuracy", True), ("Items", True), ("Guessing", True), ("Best of the paper", False),
         ("Other replies", False),
@@ -86,21 +95,15 @@ def _two(parts: Sequence[Measured], series: Sequence[Series]) -> Table:
         pairs = [pair for place in _headline_places(measured) for pair in measured.changes[place][0]]
         rows.append(
             (
-                _name(measured),
+                Cell(measured.facts.title),
                 *(replace(accuracy_cell(measured, s), low=None, high=None) for s in measured.series),
                 *pair_cells(measured, pairs, _change(measured), {"benchmark": measured.benchmark}),
                 Cell(_worst_task(measured)),
             )
         )
     first, second = (s.starred for s in series)
-    columns = [
-        ("Suite", False),
-        (first, True),
-        (second, True),
-        ("Change", True),
-        ("Lost", True),
-        ("Gained", True),
-    ]
+    numbers = (first, second, "Change", "Lost", "Gained")
+    columns = [("Suite", False), *((name, True) for name in numbers)]
     if any(row[-1].text for row in rows):
         columns.append(("Worst task", False))
     note = (
@@ -134,10 +137,6 @@ def accuracy_cell(measured: Measured, series: Series) -> Cell:
     return Cell(with_interval(share.value, share.low, share.high), share.value, share.low, share.high, link)
 
 
-def _name(measured: Measured) -> Cell:
-    return Cell(measured.facts.title)
-
-
 def _headline_places(measured: Measured) -> list[Place]:
     """Return the places that two models have in common and whose accuracy ranks them, best at 1."""
     facts, tasks = measured.facts, set(measured.headline_tasks)
@@ -155,11 +154,8 @@ def _change(measured: Measured) -> Change | None:
 def _worst_task(measured: Measured) -> str:
     """Return the task that lost most among those that are worse, with its change; empty if none is."""
     places = _headline_places(measured)
-    worse = [
-        (change.difference, place)
-        for place in places
-        if (change := measured.changes[place][1]).word == "worse"
-    ]
+    changes = {place: measured.changes[place][1] for place in places}
+    worse = [(change.difference, place) for place, change in changes.items() if change.word == "worse"]
     if not worse or len(places) == 1:
         return ""
     difference, place = min(worse)

@@ -77,7 +77,8 @@ class Application:
                 Route("/events", self._events),
                 Route(f"{report}/reviews", self._reviews),
                 Route(f"{report}/reviews", self._save, methods=["POST"]),
-                Route(f"{report}/{{path:path}}", self._file),
+                Route(f"{report}/", self._start),
+                Route(f"{report}/{PAGE}", self._report),
             ],
             lifespan=self._lifespan,
         )
@@ -109,19 +110,18 @@ class Application:
         run = watch.runs.get(key)
         return None if run is None else run.folder
 
-    async def _file(self, request: Request) -> Response:
-        """Return a page of a report, which is built if the record changed since; this may take a minute."""
-        folder, path = await self._folder(request), request.path_params["path"]
-        if not path:
-            return RedirectResponse(f"{request.url.path}{PAGE}", 303)
+    async def _start(self, request: Request) -> Response:
+        return RedirectResponse(f"{request.url.path}{PAGE}", 303)
+
+    async def _report(self, request: Request) -> Response:
+        """Return a report, which is built if the record changed since; this may take a minute."""
+        folder = await self._folder(request)
         if folder is None:
             return _text("This run is not there any more: its folder was moved or deleted.", 404)
         try:
-            files = await self._pages.report(folder, is_new=path == PAGE)
+            return FileResponse(await self._pages.report(folder))
         except CannotBuild as error:
             return _text(f"The report could not be built: {error}", 500)
-        # The path is looked up among the files that were written, and never used as a path.
-        return FileResponse(files[path]) if path in files else _text("The report has no such page.", 404)
 
     async def _reviews(self, request: Request) -> Response:
         folder = await self._folder(request)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.reports.page.build import check_packages, refuse_foreign, run_pages, write_file
+from pytest_llmprops.reports.page.build import check_packages, refuse_foreign, run_page, write_file
 from pytest_llmprops.reports.site.contributions import Contributions
 from pytest_llmprops.reports.site.measurements import SiteRun
 from pytest_llmprops.runs.catalog import run_folders
@@ -72,15 +72,13 @@ def _write_reports(out: Path, contributions: Contributions, runs: Sequence[SiteR
     """Write the reports of these runs; return their paths by the keys of the runs. Damaged runs have none."""
     written: dict[str, str] = {}
     for run in runs:
+        # The name of the folder depends on the record.
         path = f"{run.page_folder}/report.html"
-        # The name of the folder depends on the record, and report.html is written last.
         if not (out / path).is_file() or run.problem:
             try:
-                pages = run_pages(contributions.run(run))
-            except (DataError, OSError):
+                write_file(out / path, run_page(contributions.run(run)))
+            except DataError:
                 continue
-            for name, content in pages.items():
-                write_file(out / run.page_folder / name, content)
         written[run.key] = path
     return written
 

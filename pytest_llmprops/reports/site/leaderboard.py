@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.data.published_results import PublishedResult
-from pytest_llmprops.reports.columns import line_of
 from pytest_llmprops.reports.kit.blocks import point_range, points, visible
 from pytest_llmprops.reports.kit.generic import protocol_lines, published_headline
 from pytest_llmprops.reports.kit.series import Share
 from pytest_llmprops.reports.page.findings import finding_on, unranked
 from pytest_llmprops.reports.site.changes import Compare
 from pytest_llmprops.reports.site.measurements import Measurement, comparable, measured_of
+from pytest_llmprops.reports.tables import line_of
 from pytest_llmprops.runs.comparable import differences
 
 #: printed figures of one table, the best first

@@ -19,8 +19,8 @@ from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.records.requests import PaidReply
 from pytest_llmprops.records.run import RunMetadata
-from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.site.pages import Pages, id_of
+from pytest_llmprops.reports.tables import columns_of
 from pytest_llmprops.runs.benchmark_metadata import facts_of, title_of
 from pytest_llmprops.runs.catalog import Listed, RunIndex
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS

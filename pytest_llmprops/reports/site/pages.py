@@ -62,23 +62,22 @@ class Pages:
         """Write the page of the site, first without runs if there is none."""
         self.problem = await work({"index": list(map(str, runs)), "out": str(self._index.parent)})
 
-    async def report(self, run: Path, *, is_new: bool) -> dict[str, Path]:
-        """Return the files of the report on a run by their paths in it.
+    async def report(self, run: Path) -> Path:
+        """Return the page of the report on a run, which is built again if the record changed.
 
-        :param is_new: the report is built again if the record changed.
         :raises CannotBuild: with one line that says why.
         """
         out = self._folder / id_of(run)
         async with self._one:
             identity = record_identity(run)
-            if run not in self._reports or (is_new and self._reports[run] != identity):
+            if self._reports.get(run) != identity:
                 if problem := await work({"report": str(run), "out": str(out)}):
                     raise CannotBuild(problem)
                 self._reports[run] = identity
             for old in list(self._reports)[:-MOST]:
                 del self._reports[old]
                 shutil.rmtree(self._folder / id_of(old), ignore_errors=True)
-        return {path.relative_to(out).as_posix(): path for path in out.rglob("*") if path.is_file()}
+        return out / PAGE
 
     async def close(self) -> None:
         """Delete all pages."""

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, NamedSettings, Reply
-from pytest_llmprops.benchmark_registry import find_benchmark
+from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, Reply
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.core.contracts import loaded
@@ -235,14 +234,8 @@ def test_own_pool(tmp_path: Path) -> None:
 
 def test_remarks_give_the_bound_of_an_acceptance() -> None:
     """The remarks give the coin's bound and the number of cases without one."""
-    values = {
-        "overlap_own_or": 0.5,
-        "overlap_other_or": 0.1,
-        "fair_coin_or": 1.0,
-        "fair_coin_and": 1.0,
-        "accepted": 1.0,
-        "trust_or": 1.0,
-    }
+    overlaps = {"overlap_own_or": 0.5, "overlap_other_or": 0.1}
+    values = {**overlaps, "fair_coin_or": 1.0, "fair_coin_and": 1.0, "accepted": 1.0, "trust_or": 1.0}
     unfair = {**values, "fair_coin_or": 0.0}
     some = [
         record("no", n, benchmark="oracle", values=v)
@@ -259,42 +252,22 @@ def test_remarks_give_the_bound_of_an_acceptance() -> None:
     assert list(ORACLE.remarks([record("consistency", 1, benchmark="oracle")])) == []
 
 
-class Asks:
-    """A checker that asks once and looks up the outcome of the reply in a table."""
-
-    name = "asks"
-
-    def __init__(self, outcome: str) -> None:
-        self.outcome = outcome
-
-    async def check(self, x: Any, oracle: Any, rng: Any) -> Acceptance:
-        reply = await oracle(f"{x} {rng.random():.3f}")
-        bound = Bound("worth something")
-        return Acceptance(self.outcome == "accepted", self.outcome, reply.text, {"e": "1"}, bound, {"v": 2.0})
-
-
 class Own(CheckerBenchmark):
-    """A benchmark as a user writes it."""
+    """A benchmark as a user writes it, whose checker asks once and refuses."""
 
     name = "own"
-    protocols = {
-        "quick": NamedSettings(ORACLE.protocols["quick"].settings),
-        "paper": NamedSettings(ORACLE.protocols["paper"].settings),
-    }
+    protocols = ORACLE.protocols
 
-    def checker(self, item: Item, context: Any, ask: Any, settings: Any) -> Asks:
-        return Asks(item["outcome"])
+    def checker(self, item: Item, context: Any, ask: Any, settings: Any) -> Any:
+        return self
 
-    def subject(self, item: Item) -> Any:
-        return item["x"]
+    async def check(self, x: Any, oracle: Any, rng: Any) -> Acceptance:
+        reply = await oracle(f"{x['x']} {rng.random():.3f}")
+        return Acceptance(False, "refused", reply.text, {"e": "1"}, Bound("worth something"), {"v": 2.0})
 
 
-@pytest.mark.parametrize(
-    ("outcome", "status"),
-    [("accepted", "correct"), ("cycle", "wrong"), ("refused", "refused"), ("unreadable", "unparsed")],
-)
-def test_a_checkers_decision_is_the_verdict(outcome: str, status: str) -> None:
-    """An accepted case is correct, others are wrong or have nothing to decide, and all values are kept."""
+def test_a_checkers_decision_is_the_verdict() -> None:
+    """The outcome decides the status, all values are kept, and the item seeds the checker's choices."""
     asked: list[Chat] = []
 
     async def ask(model: str, role: str, request: Request) -> Reply:
@@ -302,15 +275,12 @@ def test_a_checkers_decision_is_the_verdict(outcome: str, status: str) -> None:
         asked.append(request)
         return Reply("because")
 
-    item = Item("own/1", "t", "en", fields={"x": "Why?", "outcome": outcome})
-    protocol = resolve("own", Own.protocols, "quick", {}, 0)
-    first, second = (
-        asyncio.run(evaluate(Case(Own(), item, None, protocol, "m"), ask)).verdict for _ in range(2)
-    )
+    item = Item("own/1", "t", "en", fields={"x": "Why?"})
+    case = Case(Own(), item, None, resolve("own", Own.protocols, "quick", {}, 0), "m")
+    first, second = (asyncio.run(evaluate(case, ask)).verdict for _ in range(2))
     assert first is not None
     assert first == second
-    assert (first.status, first.given, first.reason) == (status, outcome, "because")
-    assert first.score == float(status == "correct")
+    assert (first.status, first.given, first.reason, first.score) == ("refused", "refused", "because", 0.0)
     assert first.evidence == {"e": "1", "bound": "worth something"}
     assert first.values == {"v": 2.0}
     assert asked[0] == asked[1]
@@ -322,7 +292,6 @@ def test_a_checker_must_be_named() -> None:
     """A benchmark without a checker gives an error that says what to write."""
     with pytest.raises(NotImplementedError, match="must define checker"):
         CheckerBenchmark().checker(TOWNS, None, None, None)  # type: ignore[arg-type]
-    assert isinstance(find_benchmark("oracle"), OracleChecker)
 
 
 def test_oracle_asks_with_its_settings() -> None:

@@ -8,13 +8,11 @@ import inspect
 import json
 import random
 import re
-import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from scipy.stats import binomtest
 
 from pytest_llmprops import CheckerBenchmark, Searched
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
@@ -93,26 +91,6 @@ def test_example_search_runs_unchanged(run: Runner) -> None:
     assert "  letters/a: miscounts 13 letters" in done.output
     assert none["counterexample"] is None
     assert none["examples"] > 30
-
-
-def test_coin_is_accepted_as_often_as_the_bound_says() -> None:
-    """A fair coin makes no cycle in three triples with probability 0.75 cubed."""
-    module = types.ModuleType("rivers")
-    exec(compile(EXAMPLE, "CheckerBenchmark", "exec"), module.__dict__)
-    rng = random.Random(4)
-
-    async def coin(chat: Chat) -> Reply:
-        two = re.search(r": (\w+) or (\w+)\?", chat.prompt)
-        assert two
-        return Reply(two[rng.randint(1, 2)])
-
-    async def trials(count: int) -> list[Any]:
-        [item] = module.Rivers().load(None)
-        return [await module.Order().check(item, Oracle(coin), rng) for _ in range(count)]
-
-    result = asyncio.run(trials(2000))
-    assert {f.bound.probability for f in result} == {0.75**3}
-    assert binomtest(sum(f.accepted for f in result), 2000, 0.75**3).pvalue > 0.001
 
 
 SENTENCE, PROVED, TRUSTED = "oracle/general/034", "oracle/pair/009", "oracle/pair/048"

@@ -194,14 +194,20 @@ def test_an_unproved_yes_is_rejected() -> None:
 
 def test_yes_that_depends_on_an_unreadable_reply() -> None:
     """A "yes" is undecided if an unreadable reply about phrases could prove it, and rejected otherwise."""
-    replies: tuple[dict[str, Any], ...] = ({"the dog": "hm"}, {"the dog": "hm", "slept quietly": False})
+    replies: tuple[dict[str, Any], ...] = (
+        {"the dog": "hm"}, {"the dog": "hm", "slept quietly": "hm"}, {"the dog": "hm", "slept quietly": False},
+    )  # fmt: skip
     for phrase in replies:
         acceptance = _check(
             _fake(_yes, phrases=lambda first, _, phrase=phrase: phrase.get(first, True)), {(DOG, CAT): "or"}
         )
-        is_open = len(phrase) == 1
+        is_open = False not in phrase.values()
+        unread = [*phrase.values()].count("hm")
         assert (acceptance.outcome, acceptance.accepted) == ("unreadable" if is_open else "rejected", False)
-        assert (acceptance.values["undecided_or"], acceptance.values["unreadable_phrases"]) == (is_open, 1)
+        assert (acceptance.values["undecided_or"], acceptance.values["unreadable_phrases"]) == (
+            is_open,
+            unread,
+        )
         assert verdict_of(acceptance).status == ("unparsed" if is_open else "wrong")
         assert ("answers about phrases cannot be read" in acceptance.why) == is_open
 

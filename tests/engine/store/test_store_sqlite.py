@@ -155,7 +155,7 @@ def test_unreadable_entry_is_requested_again(store: SQLiteStore, path: Path) -> 
     assert "is unreadable and is asked again" in note
 
 
-@pytest.mark.parametrize("where", ["", "file/below"])
+@pytest.mark.parametrize("where", ["", "file/below", "a" * 300])
 def test_a_store_that_cannot_be_opened_names_the_option(tmp_path: Path, where: str) -> None:
     """A folder, a path below a file, or a name that is too long is a one-line error that names --llm-store."""
     (tmp_path / "file").write_text("x")

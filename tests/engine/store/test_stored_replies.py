@@ -5,58 +5,58 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_llmprops.core.errors import RunStopped
+from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.broker import reply_cache
-from pytest_llmprops.engine.broker.reply_cache import StoreCalls
+from pytest_llmprops.engine.broker.reply_cache import ReplyCache
+from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.store import sqlite
-from pytest_llmprops.engine.store.base import Store
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import MakeBroker, ask_all
 from tests.support.stores import REPLY, fill
 
-Open = Callable[[], Store]
 
-
-def run(opened: Open, work: Callable[..., Awaitable[Any]], runs: int = 1) -> Any:
-    """Return the result of ``work`` on the replies of several runs, in one event loop; a hang is a failure."""
+def run(location: str, work: Callable[[ReplyCache], Awaitable[Any]]) -> Any:
+    """Return the result of ``work`` on the replies of a run, in an event loop; a hang is a failure."""
 
     async def session() -> Any:
-        several = [StoreCalls(opened()) for _ in range(runs)]
+        cache = ReplyCache(BrokerConfig({}, store=location), lambda error: pytest.fail(str(error)))
         try:
-            return await asyncio.wait_for(work(*several), 60)
+            return await asyncio.wait_for(work(cache), 60)
         finally:
-            for one in several:
-                await one.close()
+            await cache.close()
 
     return asyncio.run(session())
 
 
-def test_requests_of_one_moment_share_statements(opened: Open) -> None:
+def test_requests_of_one_moment_share_statements(location: str) -> None:
     """Requests that arrive together are one job of the thread, and the event loop is free meanwhile."""
     calls: list[tuple[str, int, bool]] = []
 
-    async def work(one: StoreCalls) -> None:
+    async def work(cache: ReplyCache) -> None:
         loop_thread = threading.get_ident()
         for name in ("get_many", "put_many"):
-            method = getattr(one.store, name)
+            method = getattr(cache.store, name)
 
             def counted(values: Any, name: str = name, method: Any = method) -> Any:
                 calls.append((name, len(values), threading.get_ident() == loop_thread))
                 return method(values)
 
-            setattr(one.store, name, counted)
-        await asyncio.gather(*(one.find(f"k{n}") for n in range(120)))
-        await asyncio.gather(*(one.put(f"k{n}", "m", REPLY) for n in range(120)))
+            setattr(cache.store, name, counted)
+        await asyncio.gather(*(cache.stored(f"k{n}") for n in range(120)))
+        await asyncio.gather(*(cache.keep("m", replace(REPLY, key=f"k{n}")) for n in range(120)))
+        assert await cache.stored("k7") == replace(REPLY, key="k7")
 
-    run(opened, work)
-    assert calls == [(name, 120, False) for name in ("get_many", "put_many")]
+    run(location, work)
+    assert calls == [("get_many", 120, False), ("put_many", 120, False), ("get_many", 1, False)]
 
 
 @pytest.mark.parametrize("problem", ["full", "locked"])
@@ -97,17 +97,25 @@ def test_a_store_that_cannot_be_read_stops_the_run(make_broker: MakeBroker, tmp_
     assert model.requests == []
 
 
-def test_a_store_that_does_not_answer_ends_no_loop(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_does_not_answer_ends_no_loop(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing waits a limited time for a store that hangs."""
     monkeypatch.setattr(reply_cache, "CLOSE_SECONDS", 0.1)
     ended = threading.Event()
 
-    async def work(one: StoreCalls) -> None:
-        finding = asyncio.ensure_future(one.run(lambda store: ended.wait(60)))
-        await asyncio.sleep(0)
-        await one.close()
+    def hang(keys: Collection[str]) -> dict[str, Reply]:
+        ended.wait(60)
+        return {}
+
+    async def work(cache: ReplyCache) -> None:
+        monkeypatch.setattr(cache.store, "get_many", hang)
+        finding = asyncio.ensure_future(cache.stored("k"))
+        await asyncio.sleep(0.01)
+        await cache.close()
         assert not finding.done()
         ended.set()
-        await finding
+        finding.cancel()
+        # Nothing else closes a store that did not answer.
+        assert cache.store is not None
+        cache.store.close()
 
-    run(opened, work)
+    run(location, work)

@@ -47,6 +47,15 @@ def test_many_replies_at_once(store: Store) -> None:
     }
 
 
+def test_the_last_reply_replaces_those_before(store: Store) -> None:
+    """The last reply under a key is returned, also after a clock was set back."""
+    put(store, "k", Reply("first", stored=2.0))
+    put(store, "k", Reply("last", stored=1.0))
+    reply = get(store, "k")
+    assert reply is not None
+    assert reply.text == "last"
+
+
 def test_a_store_says_what_it_holds(store: Store) -> None:
     """The facts of a store are counted by model."""
     put(store, "a", Reply("x", stored=10.0), model="m1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,18 +93,6 @@ def test_the_grid_has_a_column_for_each_setting(tmp_path: Path) -> None:
     assert rows[0][5] == "Claude V1 89.5"
 
 
-def test_row_of_all_tasks_opens_their_items(tmp_path: Path) -> None:
-    """The last cell of the grid opens every item, unless items of Letter Geometry would be among them."""
-    with_geometry = htest_run(tmp_path / "with", 12, 14)
-    tasks = [*verdicts("rhyme", 6, 2, **HTEST), *verdicts("uppercase", 5, 5, **HTEST)]
-    without = recorded(tmp_path / "without", tasks, protocols=protocol(14))
-    title = "Task by number of examples"
-    *_, row = table_block(report(without).sections[0], title).rows
-    assert row[1].items == {"benchmark": "htest", "series": "0"}
-    *_, row = table_block(report(with_geometry).sections[0], title).rows
-    assert not row[1].items
-
-
 def test_grid_counts_unreadable_replies(tmp_path: Path) -> None:
     """Accuracy counts unreadable replies; the adjusted accuracy is next to it, with its number of replies."""
     records = [*verdicts("rhyme", 6, 2, **HTEST), *(verdict("rhyme", n, "unparsed", **HTEST) for n in (8, 9))]
@@ -151,15 +141,6 @@ def test_letter_geometry_is_plotted_with_the_papers_models(tmp_path: Path) -> No
     assert any(line.shape == (2, 2) and np.allclose(line, ends, atol=1e-3) for line in lines)
 
 
-def test_the_grid_is_plotted_only_for_several_settings(tmp_path: Path) -> None:
-    """A single setting has no line over k to draw."""
-    one, two = (htest_run(tmp_path / str(k), 12, k) for k in (4, 14))
-    names = [[b.name for b in blocks(report(*runs).sections[0]) if isinstance(b, Figure)]
-             for runs in ((one,), (one, two))]  # fmt: skip
-    assert "htest-grid" not in names[0]
-    assert "htest-grid" in names[1]
-
-
 def test_clues_are_compared_in_one_table(tmp_path: Path) -> None:
     """Each language shows asked, both controls and the gain from sound, with the paper's models next to asked."""
     records = [
@@ -190,7 +171,10 @@ def test_custom_benchmark_has_a_section(tmp_path: Path) -> None:
         metrics=[metric, {**metric, "group": "small"}, {**metric, "task": "of no item"}],
         protocols={"sums": {"name": "paper", "settings": {"digits": 3}, "assumed": ["base ten"]}},
     )
-    section = report(run).sections[0]
+    content = report(run)
+    assert content.table is not None
+    assert content.table.rows[0][-1].text == "1 refused, 1 error"
+    section = content.sections[0]
     heading, row = table(section, "Results")
     assert dict(zip(heading, row, strict=True)) == {
         "Task": "add", "Language": "English", "Items from": "builtin", "Items": "10",
@@ -236,6 +220,10 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
     assert readings.title == "Readings"
     assert (shown.key, shown.title, shown.about) == ("sums", "Sums & more", "Can it add?")
     assert shown.blocks == (Note("2 places"),)
+    wrong = {"sums": replace(registration, section=lambda measured: "text")}
+    monkeypatch.setattr(benchmark_registry, "registered", wrong)
+    with pytest.raises(UsageError, match="benchmark sums, section: returns 'text', not a Section"):
+        report(tmp_path / "run")
     assert content.table is not None
     assert content.table.rows[0][3].text == "10%"
 
@@ -251,14 +239,6 @@ def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
     assert content.table.rows[0][3].text == "10%"
     without = report(recorded(tmp_path / "old", records))
     assert without.title.startswith("model answers 43.8% of sums")
-
-
-def test_section_of_the_wrong_type_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A section of the wrong type gives a one-line error that names its benchmark."""
-    registration = Registration(name="sums", benchmark=Sums, section=lambda measured: "text")
-    monkeypatch.setattr(benchmark_registry, "registered", {"sums": registration})
-    with pytest.raises(UsageError, match="benchmark sums, section: returns 'text', not a Section"):
-        report(recorded(tmp_path / "run", verdicts("add", 7, 1)))
 
 
 def test_two_runs_have_a_column_for_the_change(tmp_path: Path) -> None:
@@ -277,8 +257,12 @@ def test_two_runs_have_a_column_for_the_change(tmp_path: Path) -> None:
 def test_differing_runs_are_named_as_such(tmp_path: Path) -> None:
     """A comparison of runs with different protocols says what differs."""
     runs = [htest_run(tmp_path / str(k), 12, k) for k in (4, 14)]
-    assert any("k 4 → 14" in line for line in report(*runs).warnings)
-    assert not any("differ" in line for line in report(runs[0]).warnings)
+    both, one = report(*runs), report(runs[0])
+    assert any("k 4 → 14" in line for line in both.warnings)
+    assert not any("differ" in line for line in one.warnings)
+    # A single setting has no line over k to draw.
+    figures = [{b.name for b in blocks(shown.sections[0]) if isinstance(b, Figure)} for shown in (both, one)]
+    assert figures[0] - figures[1] == {"htest-grid"}
 
 
 def test_deviations_are_starred(tmp_path: Path) -> None:
@@ -312,27 +296,6 @@ def test_faults_of_a_run_are_listed(tmp_path: Path) -> None:
         assert words in said
 
 
-def test_note_on_every_run_is_shown_once(tmp_path: Path) -> None:
-    """Equal notes are merged; a note on only some runs names them."""
-    runs = [
-        recorded(tmp_path / n, verdicts("add", 3, 1, model=n), notes=["imported", f"of {n}"]) for n in "ab"
-    ]
-    warnings = report(*runs).warnings
-    assert warnings[:3] == ("imported", "a: of a", "b: of b")
-
-
-def test_refusals_and_errors_are_shown_with_the_accuracy(tmp_path: Path) -> None:
-    """The line of a suite has the counts of refusals and errors."""
-    records = [
-        *verdicts("add", 3, 1),
-        *(verdict("add", n, "refused") for n in (5, 6)),
-        verdict("add", 7, "error"),
-    ]
-    table = report(recorded(tmp_path / "run", records)).table
-    assert table is not None
-    assert table.rows[0][-1].text == "2 refused, 1 error"
-
-
 def test_runs_without_calls_have_no_cost(tmp_path: Path) -> None:
     """The cost is that of the runs that made calls; an imported run made none."""
     imported = [recorded(tmp_path / n, verdicts("add", 3, 1, model=n), calls={"cost_usd": 0.0}) for n in "ab"]
@@ -364,7 +327,7 @@ def test_facts_of_a_run_are_kept(tmp_path: Path) -> None:
     assert facts["Helper reader"] == "spec gpt-x, identity (revision r1)"
     assert facts["Protocol of sums"] == "name quick, settings (k 1)"
     assert facts["Calls"] == "requests 4, prompt_tokens 12,345, cost_usd 0.125"
-    assert (facts["Cost"], facts["Data builtin:sums.csv"]) == ("0.1250 USD", "abc")
+    assert (facts["Cost"], facts["Data of ."]) == ("0.1250 USD", "builtin:sums.csv abc")
     assert dict(content.facts)["Measured"] == "2026-01-02"
 
 
@@ -438,17 +401,6 @@ def test_every_item_is_on_the_page_in_chunks(tmp_path: Path, monkeypatch: pytest
     assert len(set(ids_of(items))) == 110
 
 
-def test_rows_of_an_item_are_neighbours(tmp_path: Path) -> None:
-    """The rows of all models on one item follow each other, whatever the order of the records."""
-    two = [
-        recorded(tmp_path / m, order(verdicts("add", right, 10 - right, model=m)))
-        for m, right, order in (("old", 4, list), ("new", 9, lambda records: records[::-1]))
-    ]
-    items = report(*two).items
-    assert unpacked(items.index)["items"]["rows"] == [2] * 10
-    assert unpacked(items.index)["rows"]["series"] == [0, 1] * 10
-
-
 HEADINGS = [
     "Task", "Model", "Calls", "Prompt tokens", "Reply tokens", "p50, s", "p95, s", "USD", "USD per 1,000 items",
 ]  # fmt: skip
@@ -488,46 +440,31 @@ def test_accuracy_against_cost_needs_two_prices(tmp_path: Path) -> None:
         folders = [priced(tmp_path / str(price), model, p) for model, p in (("a", 5.0), ("b", price))]
         shown = report(*folders).sections[-1].blocks
         assert [block.name for block in shown if isinstance(block, Figure)] == names
-
-
-def test_a_run_without_recorded_calls_has_no_section(tmp_path: Path) -> None:
-    """An imported run shows nothing about cost."""
+    # An imported run shows nothing about cost.
     assert report(recorded(tmp_path / "run", [verdict("add", 0)])).sections[-1].title != "Cost and time"
 
 
 AGAIN = "--model=gpt-4o --llm-cache=refresh"
+COMMANDS = {
+    "suites --model gpt-4o --model=gpt-5 -n8": f"pytest suites {AGAIN}",
+    "suites -k rhyme -n 4 --llm-run out --llm-gate=g.toml": f"pytest suites {AGAIN}",
+    "suites --llm-resume --llm-set htest.k=4": f"pytest suites --llm-set=htest.k=4 {AGAIN}",
+    "'my suites/$(rm)' -p evil -cevil.ini": f"pytest 'my suites/$(rm)' {AGAIN}",
+    "/tmp/evil.py ../evil.py::test_a": f"pytest SUITES SUITES {AGAIN}",
+    "suites --llm-base-url http://evil/v1": f"pytest suites --llm-base-url=VALUE {AGAIN}",
+    "suites --llm-header 'x=$HOME'": f"pytest suites --llm-header=VALUE {AGAIN}",
+    "--llm-helper=reader=fake:call?file=evil.py": f"pytest --llm-helper=VALUE {AGAIN}",
+    "--pyargs pytest_llmprops.suites.test_eras": f"pytest --pyargs pytest_llmprops.suites.test_eras {AGAIN}",
+    "a\u202eb": f"pytest 'a[U+202E]b' {AGAIN}",
+}
 
 
-@pytest.mark.parametrize(
-    ("command", "again"),
-    [
-        (["suites", "--model", "gpt-4o", "--model=gpt-5", "-n8"], f"pytest suites {AGAIN}"),
-        (
-            ["suites", "-k", "rhyme", "-n", "4", "--llm-run", "out", "--llm-gate=g.toml"],
-            f"pytest suites {AGAIN}",
-        ),
-        (["suites", "--llm-resume", "--llm-set", "htest.k=4"], f"pytest suites --llm-set=htest.k=4 {AGAIN}"),
-        (["my suites/$(rm)", "-p", "evil", "-cevil.ini"], f"pytest 'my suites/$(rm)' {AGAIN}"),
-        (["/tmp/evil.py", "../evil.py::test_a"], f"pytest SUITES SUITES {AGAIN}"),
-        (["suites", "--llm-base-url", "http://evil/v1"], f"pytest suites --llm-base-url=VALUE {AGAIN}"),
-        (["suites", "--llm-header", "x=$HOME"], f"pytest suites --llm-header=VALUE {AGAIN}"),
-        (["--llm-helper=reader=fake:call?file=evil.py"], f"pytest --llm-helper=VALUE {AGAIN}"),
-        (
-            ["--pyargs", "pytest_llmprops.suites.test_eras"],
-            f"pytest --pyargs pytest_llmprops.suites.test_eras {AGAIN}",
-        ),
-        (["a\u202eb"], f"pytest 'a[U+202E]b' {AGAIN}"),
-    ],
-)
-def test_what_selects_and_writes_is_left_out(tmp_path: Path, command: list[str], again: str) -> None:
+def test_what_selects_and_writes_is_left_out(tmp_path: Path) -> None:
     """The command measures one model with new replies, writes its own record, and is quoted for a shell."""
     models = {"gpt-4o": {"spec": "gpt-4o"}}
-    run = recorded(
-        tmp_path / "run", [verdict("add", 0, model="gpt-4o")], models=models, options={"command": command}
-    )
-    assert command_again(series_of([read_run(run)])[0]) == again
-
-
-def test_an_imported_run_has_no_command(tmp_path: Path) -> None:
-    """A record without a pytest command gives none."""
-    assert command_again(series_of([read_run(recorded(tmp_path / "run", [verdict("add", 0)]))])[0]) == ""
+    run = read_run(recorded(tmp_path / "run", [verdict("add", 0, model="gpt-4o")], models=models))
+    for command, again in COMMANDS.items():
+        facts = replace(run.facts, options={"command": shlex.split(command)})
+        assert command_again(series_of([replace(run, facts=facts)])[0]) == again
+    # An imported run has no command.
+    assert command_again(series_of([run])[0]) == ""

@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.kit.blocks import Fold
 from pytest_llmprops.reports.page.content import report_on
@@ -60,9 +58,9 @@ SEVERAL = f"{TO.format(50)} m89 and m90 do better (m90 most: +40.0 points)"
 APART = "; other was measured on other items."
 
 
-@pytest.mark.parametrize(
-    ("runs", "expected"),
-    [
+def headings() -> list[tuple[list[list[VerdictRecord]], str]]:
+    """Return records of runs with the heading of their report."""
+    return [
         ([asked(90, 10)], "model answers 90.0% of homophones (82.4 to 95.1)."),
         ([[*asked(90, 10), *verdicts("word_only", 0, 100, **HOMOPHONES)]],
          "model answers 90.0% of homophones (82.4 to 95.1)."),
@@ -99,43 +97,29 @@ APART = "; other was measured on other items."
          "model refuses all of homophones (30 replies)."),
         ([[verdict("implicit", n, "unparsed", benchmark="eras", language="zh") for n in range(30)]],
          "*; no reply of model could be read."),
-    ],
-    ids=[
-        "share of one model", "controls do not count", "weak spot", "no better than guessing", "better than guessing",
-        "worse than guessing", "better of two", "worse of two", "no clear difference of two", "several better ones",
-        "worse, better and neither", "better and neither", "no clear difference of several",
-        "many without a clear difference",
-        "two without common items", "nothing measured", "only errors", "target",
-        "others, none right", "others, all right", "pair with common items", "three without common items",
-        "no reply read", "some of one of two not read", "no reply of one of two read", "some replies not read",
-        "all refused", "target, no reply read",
-    ],
-)  # fmt: skip
-def test_the_heading_follows_from_the_numbers(
-    tmp_path: Path, runs: list[list[VerdictRecord]], expected: str
-) -> None:
+    ]  # fmt: skip
+
+
+def test_the_heading_follows_from_the_numbers(tmp_path: Path) -> None:
     """The heading has the number that matters, and ranks models only where items in common show a difference."""
-    text = title(tmp_path, *runs)
-    assert re.fullmatch(re.escape(expected).replace(r"\*", ".*"), text), text
+    for n, (runs, expected) in enumerate(headings()):
+        text = title(tmp_path / str(n), *runs)
+        assert re.fullmatch(re.escape(expected).replace(r"\*", ".*"), text), text
 
 
-def test_a_weak_spot_within_chance_is_not_named(tmp_path: Path) -> None:
-    """A task whose lower accuracy may be chance is not named as a weak spot."""
-    assert "loses" not in title(tmp_path, verdicts("rhyme", 8, 2) + verdicts("math", 7, 3))
-
-
-def test_models_on_a_task_with_a_target_are_not_ranked(tmp_path: Path) -> None:
-    """Where accuracy is best at one half, no model is called better."""
-    both = title(tmp_path, implicit(41), implicit(80))
+def test_what_is_not_in_the_heading(tmp_path: Path) -> None:
+    """A task whose lower accuracy may be chance is no weak spot; where one half is best, no model is better."""
+    assert "loses" not in title(tmp_path / "weak", verdicts("rhyme", 8, 2) + verdicts("math", 7, 3))
+    both = title(tmp_path / "both", implicit(41), implicit(80))
     assert "where 50.0% is best" in both
     assert "better" not in both
 
 
-@pytest.mark.parametrize(("line", "words"), [("FAIL: rhyme is lost", "FAIL: rhyme is lost."), ("", "FAIL.")])
-def test_a_gate_comes_first(tmp_path: Path, line: str, words: str) -> None:
+def test_a_gate_comes_first(tmp_path: Path) -> None:
     """If a gate decided, its decision is the heading."""
-    gate = {"decision": "fail", "line": line}
-    assert words == title(tmp_path, verdicts("asked", 9, 1, **HOMOPHONES), gate=gate)
+    for line, words in (("FAIL: rhyme is lost", "FAIL: rhyme is lost."), ("", "FAIL.")):
+        gate = {"decision": "fail", "line": line}
+        assert words == title(tmp_path / words, asked(9, 1), gate=gate)
 
 
 def test_tasks_by_change_worst_first(tmp_path: Path) -> None:

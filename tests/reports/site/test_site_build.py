@@ -16,7 +16,7 @@ import pytest
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports.page import build as page_build
-from pytest_llmprops.reports.page.build import run_pages
+from pytest_llmprops.reports.page.build import run_page
 from pytest_llmprops.reports.site import build, contributions
 from pytest_llmprops.reports.site.build import Reports, write_site
 from pytest_llmprops.runs.catalog import promote
@@ -128,9 +128,9 @@ def test_a_build_that_is_killed_leaves_a_whole_site(
 ) -> None:
     """After a kill before any file, every page is complete and names only files that exist; the next build finishes."""
     # A report takes longer than everything else.
-    made: dict[Path, dict[str, bytes]] = {}
+    made: dict[Path, bytes] = {}
     monkeypatch.setattr(
-        build, "run_pages", lambda run: made.get(run.folder) or made.setdefault(run.folder, run_pages(run))
+        build, "run_page", lambda run: made.get(run.folder) or made.setdefault(run.folder, run_page(run))
     )
     old = tmp_path / "old"
     write_site([few], old)
@@ -198,17 +198,19 @@ def test_what_is_kept_is_made_again(runs: Path, tmp_path: Path) -> None:
     assert content(site) == before
 
 
-@pytest.mark.parametrize("foreign", ["index.html", "data/other.txt", "README.md"])
-def test_a_folder_with_other_files_is_refused(foreign: str, runs: Path, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(runs: Path, tmp_path: Path) -> None:
     """A folder that is not a site is refused and does not change; so is a file."""
-    path = tmp_path / "site" / foreign
-    path.parent.mkdir(parents=True)
-    path.write_text("<p>mine</p>")
-    with pytest.raises(UsageError, match="has other files; give a new folder, or one with an earlier site"):
-        write_site([runs], tmp_path / "site")
-    assert list(content(tmp_path / "site")) == [foreign]
-    with pytest.raises(UsageError, match="is not a folder"):
-        write_site([runs], path)
+    for n, foreign in enumerate(("index.html", "data/other.txt")):
+        path = tmp_path / str(n) / foreign
+        path.parent.mkdir(parents=True)
+        path.write_text("<p>mine</p>")
+        with pytest.raises(
+            UsageError, match="has other files; give a new folder, or one with an earlier site"
+        ):
+            write_site([runs], tmp_path / str(n))
+        assert list(content(tmp_path / str(n))) == [foreign]
+        with pytest.raises(UsageError, match="is not a folder"):
+            write_site([runs], path)
 
 
 def test_runs_that_do_not_count_are_listed_with_the_reason(tmp_path: Path) -> None:
@@ -244,28 +246,27 @@ def test_runs_that_do_not_count_are_listed_with_the_reason(tmp_path: Path) -> No
     check_whole(site)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_values_of_wrong_types_never_stop_the_build(tmp_path: Path) -> None:
+    """Records with fitting hashes, but with values that no version writes, leave the other runs as they are."""
+    strange: list[dict[str, Any]] = [
         {"started": 5},
         {"protocols": {"homophones": {"name": "quick", "settings": [1]}}},
-        {"gate": {"decision": "pass", "line": 3}},
         {"gate": {"decision": "pass", "rules": [{"name": 5, "checks": []}]}},
         {"models": {"bad": {"spec": "bad", "served_as": 7}}},
         {"options": {"params": "x"}, "data": {"f": 3}, "deviations": {"bad": [1]}},
         {"calls": {"requests": "many"}},
-    ],
-)
-def test_values_of_wrong_types_never_stop_the_build(values: dict[str, Any], tmp_path: Path) -> None:
-    """A record with fitting hashes, but with values that no version writes, leaves the other runs as they are."""
+        {"options": {"params": "x"}},
+    ]
     record(tmp_path / "runs" / "good", 0, answers("good", 0.9, 1, items=10))
-    bad = record(tmp_path / "runs" / "strange", 1, answers("bad", 0.9, 1, items=10))
-    facts = json.loads((bad / "run.json").read_text())
-    (bad / "run.json").write_text(run_json({**facts, **values}))
+    for n, values in enumerate(strange):
+        bad = record(tmp_path / "runs" / f"strange-{n}", 1, answers("bad", 0.9, 1, items=10))
+        facts = json.loads((bad / "run.json").read_text())
+        (bad / "run.json").write_text(run_json({**facts, **values}))
+    (tmp_path / "runs" / "good" / "review.jsonl").symlink_to("run.json")
     write_site([tmp_path / "runs"], tmp_path / "site", "none")
     text = page_text(tmp_path / "site")
-    assert "|strange|" in text
-    assert "|good|" in text
+    assert [n for n in range(len(strange)) if f"|strange-{n}|" not in text] == []
+    assert "links are not followed" in text
     check_whole(tmp_path / "site")
 
 
@@ -291,17 +292,13 @@ def test_records_of_schema_1_count(tmp_path: Path) -> None:
         assert "1 run of 1 model" in page_text(tmp_path / "site")
 
 
-@pytest.mark.parametrize(
-    ("reports", "names"), [("none", set()), ("latest", {"steady-2", "close-1", "smoke-3"})]
-)
-def test_which_reports_are_included(reports: Any, names: set[str], few: Path, tmp_path: Path) -> None:
+def test_which_reports_are_included(few: Path, tmp_path: Path) -> None:
     """The reports of the runs that the leaderboard shows are included by default; none on request."""
-    write_site([few], tmp_path / "site", reports)
-    found = {
-        path.parent.name.rpartition("-")[0] for path in (tmp_path / "site" / "runs").glob("*/report.html")
-    }
-    assert found == names
-    check_whole(tmp_path / "site")
+    site = tmp_path / "site"
+    for reports, names in (("latest", {"steady-2", "close-1", "smoke-3"}), ("none", set())):
+        write_site([few], site, reports)  # type: ignore[arg-type]
+        assert {path.parent.name.rpartition("-")[0] for path in site.glob("runs/*/report.html")} == names
+        check_whole(site)
 
 
 def test_a_report_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from pytest_llmprops.core.numbers import with_interval
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.reports.kit.blocks import Figure
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.site.changes import Step, headline, steps_of
@@ -21,8 +20,6 @@ from pytest_llmprops.reports.site.index import figure_of
 from pytest_llmprops.reports.site.leaderboard import Board, boards_of
 from pytest_llmprops.reports.site.measurements import SiteRun, measurements_of
 from pytest_llmprops.runs.catalog import run_folders
-from pytest_llmprops.runs.comparable import comparable_groups
-from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.pairs import Member, judged_runs
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
@@ -164,24 +161,6 @@ def test_unreadable_and_unanswered_models(tmp_path: Path) -> None:
     ]
 
 
-def test_runs_without_a_difference_are_in_one_group(tmp_path: Path) -> None:
-    """Runs are in one group exactly if no two of them differ; deviations count only if asked."""
-
-    def facts(name: str, **more: Any) -> RunMetadata:
-        return read_run(record(tmp_path / name, 0, answers("m", 0.5, 1, items=5), **more)).facts
-
-    other = {"homophones": {"name": "quick", "settings": {"match": "word", "asks": 1}, "seed": 1}}
-    runs = [
-        facts("a", data={"builtin:homophones/en.jsonl": "1"}),
-        facts("b", deviations={"m": ["temperature left out"]}),
-        facts("c", protocols=other),
-        facts("d", data={"builtin:homophones/en.jsonl": "2"}),
-        facts("e", protocols=other),
-    ]
-    assert comparable_groups(runs, "homophones", deviations=False) == [0, 0, 1, 2, 1]
-    assert comparable_groups(runs, "homophones") == [0, 1, 2, 3, 2]
-
-
 def contents(folder: Path) -> tuple[list[SiteRun], Contributions]:
     """Return the runs in a folder, and what reads and compares them."""
     contributions = Contributions(folder.parent / "known")
@@ -240,17 +219,6 @@ def test_the_headline_is_the_largest_drop_that_lasts(runs: Path) -> None:
     assert said(runs) == "other dropped 6.5 points on Homophones on 5 January"
     record(runs / "later", 5, answers("later", 0.9, 3), started="2027-01-01T00:00:00+00:00")
     assert said(runs) == "other dropped 6.5 points on Homophones on 5 January 2026"
-
-
-def test_the_numbers_are_those_of_compare(runs: Path) -> None:
-    """Words, differences, limits and counts are those of ``llmprops compare``."""
-    first = record(runs / "a", 0, answers("model", 0.9, 1))
-    second = record(runs / "b", 1, answers("model", 0.7, 2))
-    [step] = steps(runs)
-    [contrast] = compare([read_run(first), read_run(second)]).contrasts
-    [change] = [c for c in contrast.changes if c.task_key and c.task_key.task == "asked"]
-    assert change.result is not None
-    assert step.result == change.result
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def begun() -> Iterator[Begin]:
 
     def begin(folder: Path, expected: int | None = 4) -> RunRecord:
         folder.mkdir(parents=True)
-        facts = first_facts(folder, models={"model": ModelMetadata("model")}, expected=expected)
+        facts = first_facts(folder, models={"model": ModelMetadata(spec="model")}, expected=expected)
         records.append(RunRecord(folder, facts))
         return records[-1]
 
@@ -81,26 +81,19 @@ def test_a_running_accuracy_is_that_of_the_headline_tasks(tmp_path: Path, begun:
     assert only(watch)["parts"][0]["accuracy"] == "100.0%"
 
 
-def test_a_killed_run_says_so_and_how_to_go_on(tmp_path: Path, begun: Begin) -> None:
+def test_a_run_that_stalls_and_is_killed_says_so_and_how_to_go_on(tmp_path: Path, begun: Begin) -> None:
     """A process that ended without the last run.json has no lock on the verdicts any more."""
-    watch = Watch([tmp_path])
+    now = [0.0]
+    watch = Watch([tmp_path], clock=lambda: now[0])
     record = begun(tmp_path / "run")
     record.add(verdict("add", 0))
     watch.step()
+    now[0] = 90.0
+    assert only(watch)["remarks"] == ["No progress for 1.5 minutes."]
     record.close()
     row = only(watch)
     assert (row["state"], row["command"]) == ("killed", f"llmprops run --resume {tmp_path / 'run'}")
     assert "Ended without finishing (killed?): 1 of 4 cases have a verdict." in row["remarks"]
-
-
-def test_a_run_without_progress_says_so(tmp_path: Path, begun: Begin) -> None:
-    """A run that waits for a server is not shown as one that goes on."""
-    now = [0.0]
-    watch = Watch([tmp_path], clock=lambda: now[0])
-    begun(tmp_path / "run").add(verdict("add", 0))
-    watch.step()
-    now[0] = 90.0
-    assert only(watch)["remarks"] == ["No progress for 1.5 minutes."]
 
 
 def test_a_replaced_run_is_followed_anew_and_a_deleted_one_is_gone(tmp_path: Path, begun: Begin) -> None:
@@ -166,35 +159,30 @@ def test_a_record_that_cannot_be_read_names_its_problem(tmp_path: Path, begun: B
     assert any("only regular files are read" in text for text in row["remarks"])
 
 
-@pytest.mark.parametrize("expected", [None, 0])
-def test_an_unknown_number_of_cases_has_no_share(tmp_path: Path, begun: Begin, expected: int | None) -> None:
+def test_an_unknown_number_of_cases_has_no_share(tmp_path: Path, begun: Begin) -> None:
     """A record of an older version may not say how many cases there are."""
-    begun(tmp_path / "run", expected)
+    for expected in (None, 0):
+        begun(tmp_path / str(expected), expected)
     watch = Watch([tmp_path])
     watch.step()
-    assert only(watch)["progress"]["share"] is None
+    assert [row["progress"]["share"] for row in watch.rows] == [None, None]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_fields_of_other_types_hide_no_other_run(tmp_path: Path) -> None:
+    """Every run is listed; one in progress keeps its row."""
+    changes: list[dict[str, Any]] = [
         {"started": 5}, {"expected": "many"}, {"stopped": [1]}, {"summary": [{}]}, {"gate": {"decision": 3}},
-        {"deviations": {"model": 3}}, {"finished": None, "expected": "many"}, {"notes": [3]},
-        {"finished": None, "models": {"model": {"price": 1}}},
-        {"run_id": ""}, {"calls": {"cost_usd": 1e400}}, {"not_served": {"a": {"b": "c"}}}, {"models": {"m": "text"}},
-        {"models": {"m": {"served_as": 3}}}, {"git": {"commit": None}}, {"remarks": [{}]}, {"summary": [1]},
-        {"gate": [1]}, {"notes": 3}, {"benchmarks": {"b": 1}}, {"calls": {"requests": "a"}},
-        {"schema": 99},
-    ],
-)  # fmt: skip
-def test_fields_of_other_types_hide_no_other_run(tmp_path: Path, change: dict[str, Any]) -> None:
-    """Every run is listed; one that goes on keeps its row."""
-    good, damaged = Written(tmp_path / "good"), recorded(tmp_path / "damaged", verdicts("add", 1, 0))
-    facts = json.loads((damaged / "run.json").read_text())
-    (damaged / "run.json").write_text(json.dumps({**facts, **change}))
+        {"finished": None, "expected": "many"}, {"finished": None, "models": {"model": {"price": 1}}},
+        {"calls": {"cost_usd": 1e400}}, {"models": {"m": "text"}}, {"remarks": [{}]}, {"notes": 3}, {"schema": 99},
+    ]  # fmt: skip
+    good = Written(tmp_path / "good")
+    for n, change in enumerate(changes):
+        damaged = recorded(tmp_path / f"damaged-{n}", verdicts("add", 1, 0))
+        facts = json.loads((damaged / "run.json").read_text())
+        (damaged / "run.json").write_text(json.dumps({**facts, **change}))
     watch = Watch([tmp_path])
     watch.step()
-    assert {run.folder.name for run in watch.runs.values()} == {"good", "damaged"}
+    assert len(watch.runs) == len(changes) + 1
     assert [row["state"] for row in watch.rows if row["name"] == "good"] == ["running"]
     good.close()
 
@@ -204,7 +192,7 @@ class Written:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
-        models = {name: ModelMetadata(name) for name in ("small", "large")}
+        models = {name: ModelMetadata(spec=name) for name in ("small", "large")}
         self.folder = folder
         self.record = RunRecord(folder, first_facts(folder, models=models, expected=100))
         self.log = RequestLog(folder)

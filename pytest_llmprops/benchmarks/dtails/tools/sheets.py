@@ -32,14 +32,7 @@ from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short, strict_json
 from pytest_llmprops.core.texts import folded, one_line
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from pytest_llmprops.data.sheet_files import (
-    SheetRecord,
-    Table,
-    numbered_lines,
-    sheet_text,
-    text_of,
-    write_new,
-)
+from pytest_llmprops.data.sheet_files import numbered_lines, sheet_text, text_of, write_new
 from pytest_llmprops.data.whole_files import write_text
 
 SELECTION, RULES = "selection", "rules"
@@ -202,8 +195,8 @@ def write_sheets(
         records = []
         for number, (question, places) in enumerate(orders[name], 1):
             cells = study.questions[question].cells(study.language, places)
-            records.append(SheetRecord(number + 1, {"question": str(number), **cells}))
-        files[name] = sheet_text(Table(study.columns, tuple(records), delimiter))
+            records.append({"question": str(number), **cells})
+        files[name] = sheet_text(study.columns, records, delimiter)
     # Answers are outside of the key, in the sheets.
     key = asdict(replace(study, sheets=orders))
     files[_KEY] = json.dumps({"sha256": _digest(key), **key}, ensure_ascii=False) + "\n"

@@ -21,7 +21,7 @@ from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short
 from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.sheet_files import SheetRecord, Table, numbered_lines, sheet_text, write_new
+from pytest_llmprops.data.sheet_files import numbered_lines, sheet_text, write_new
 
 ANNOTATORS, PER_PARADIGM = 5, 4
 KEY = "key.json"
@@ -135,8 +135,8 @@ def write_sheets(
         records = []
         for place, texts in enumerate(_texts(key["pairs"], triples), 1):
             shown = {f"sentence_{x}": text for x, text in zip(_LETTERS, texts, strict=True)}
-            records.append(SheetRecord(place + 1, {"triple": str(place), **shown}))
-        files[name] = sheet_text(Table(_COLUMNS, tuple(records)))
+            records.append({"triple": str(place), **shown})
+        files[name] = sheet_text(_COLUMNS, records)
     files[KEY] = json.dumps(key, ensure_ascii=False) + "\n"
     return write_new(out, files, taken=(KEY, "annotator_*.csv"))
 

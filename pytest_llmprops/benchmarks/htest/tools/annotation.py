@@ -20,7 +20,7 @@ from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.data.sheet_files import SheetRecord, Table, numbered_lines, sheet_text, write_new
+from pytest_llmprops.data.sheet_files import numbered_lines, sheet_text, write_new
 
 KEY = "key.json"
 _SHEETS, _PAGES = "annotator_*.csv", "annotator_*.txt"
@@ -73,8 +73,8 @@ def write_sheets(
         except ValueError as error:
             raise UsageError(f"--k {k}: {error}") from None
         files[f"{name}.txt"] = _page(f"Annotator {number}", lists)
-        records = [SheetRecord(n + 1, {"question": str(n)}) for n in range(1, len(tasks) + 1)]
-        files[f"{name}.csv"] = sheet_text(Table(_COLUMNS, tuple(records)))
+        rows = [{"question": str(n)} for n in range(1, len(tasks) + 1)]
+        files[f"{name}.csv"] = sheet_text(_COLUMNS, rows)
         sheets[f"{name}.csv"] = {"k": k, "tasks": tasks}
     rules = {task: HTest.task_about[task] for task in examples}
     key = {"version": 1, "seed": seed, "rules": rules, "sheets": sheets}

@@ -195,8 +195,8 @@ def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.C
     [
         (["--model", "fake:echo"], "--model fake:echo: only models of transformers can be trained; give hf:"),
         (
-            ["--model", "hf:x?quantization=4bit"],
-            "'quantization' is not supported here; a training takes batch, dtype",
+            ["--model", "hf:x?seed=4"],
+            "'seed' is not supported here; a training takes batch, dtype",
         ),
         (["--model", "hf:x", "--task", "rime"], "unknown H-TEST task 'rime'"),
         (["--model", "hf:x", "--items", "0"], "--items must be at least 1, not 0"),

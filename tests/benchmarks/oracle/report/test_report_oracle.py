@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -419,19 +418,6 @@ def test_the_headline_and_the_page(tmp_path: Path) -> None:
     assert "Triangular evidence" in text
     assert "79.54%" in text
     assert "Triangular evidence" in page.html
-
-
-def test_replies_are_shown_as_text(tmp_path: Path) -> None:
-    """Control characters of a paraphrase are spelled out and markup is escaped."""
-    evil = "red dogs <img src=x onerror=alert(1)> \x1b[2J barked loudly."
-    model = Subject(
-        same=lambda first, second: (first, second) != (MOVED, CATS), paraphrases=lambda text: [evil + text]
-    )
-    page = shown(tmp_path / "run", [DENIED], model)
-    [row] = page.table("Triangular evidence (Table 15)")
-    assert "\x1b" not in json.dumps(row)
-    assert "␛[2J" in row["Paraphrase, said to be equivalent to both"]
-    assert "<img src=x" not in page.html.split("<script")[0]
 
 
 def test_two_models_share_the_tables(tmp_path: Path) -> None:
