@@ -12,12 +12,12 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.texts import utf8
+from pytest_llmprops.core.texts import one_line, utf8
 from pytest_llmprops.data.whole_files import write_text
 
 BOM = "\ufeff"
@@ -87,6 +87,30 @@ def read_table(path: Path, key: str) -> Table:
     if not delimiter:
         raise DataError(f"{path}: line 1: no column '{key}'; keep the header, save as CSV UTF-8")
     return _table(path, text, delimiter, before)
+
+
+def numbered_lines(
+    path: Path, key: str, count: int, columns: Iterable[str] = ()
+) -> Iterator[tuple[str, int, dict[str, str]]]:
+    """Yield the lines of a filled sheet: the place for messages, the line's number, and its cells by column.
+
+    :param key: the column with the numbers from 1 to ``count``, in any order. :param columns: others that it must have.
+    :raises DataError: like :func:`read_table`; for a column or a number that is missing, and one that is there twice.
+    """
+    table = read_table(path, key)
+    if missing := [column for column in columns if column not in table.columns]:
+        raise DataError(f"{path}: no column '{missing[0]}'; restore the header")
+    left = {str(number): number for number in range(1, count + 1)}
+    for record in table.records:
+        cells = {column: cell.strip() for column, cell in record.cells.items()}
+        place = f"{path}: line {record.line}: {key} {one_line(cells[key], 20)}"
+        if cells[key] not in left:
+            raise DataError(f"{place} is not one of 1 to {count}, or is there twice; restore its number")
+        yield place, left.pop(cells[key]), cells
+    if left:
+        raise DataError(
+            f"{path}: {key} {min(left.values())} is missing ({len(left)} in all); restore its line"
+        )
 
 
 def text_of(path: Path, fix: str) -> str:

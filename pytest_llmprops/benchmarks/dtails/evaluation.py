@@ -360,7 +360,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, settings: DtailsSetti
     :param seed: determines the orders of the variations.
     """
     baseline = context.baselines[item.language]
-    more = {"frequency_baseline": round(baseline.accuracy or 0.0, 6), "frequency_n": float(baseline.n)}
+    more = {"frequency_baseline": round(baseline.accuracy, 6), "frequency_n": float(baseline.n)}
     if item.task == TRANSLATE:
         return await translate(item, ask, settings, more)
     rules: ConceptRules | None = None

@@ -25,7 +25,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from string import ascii_lowercase
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import DataError
@@ -405,18 +405,11 @@ def slots(items: Iterable[Item]) -> Mapping[str, Slot]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """The number of rows with their concept's most common label (``right``), of all rows, and of concepts."""
+class Baseline(NamedTuple):
+    """The share of rows with their concept's most common label, in [0, 1], and the number of rows."""
 
-    right: int
+    accuracy: float
     n: int
-    concepts: int
-
-    @property
-    def accuracy(self) -> float | None:
-        """The share of right rows in [0, 1]; None without rows."""
-        return self.right / self.n if self.n else None
 
 
 def frequency_baseline(rows: Iterable[tuple[Hashable, Hashable]]) -> Baseline:
@@ -425,12 +418,13 @@ def frequency_baseline(rows: Iterable[tuple[Hashable, Hashable]]) -> Baseline:
     It is *in-sample*: the most common variation is counted on the rows that it is scored on, over the whole file of a
     language. It could not be known before the test.
 
-    :param rows: (concept, label) of every row of the language's file. The concept must be unique for words with the
-        same spelling but different variations, such as an item's cluster.
+    :param rows: (concept, label) of every row of the language's file, at least one. The concept must be unique for
+        words with the same spelling but different variations, such as an item's cluster.
     """
     labels: dict[Hashable, Counter[Hashable]] = {}
     for concept, label in rows:
         labels.setdefault(concept, Counter())[label] += 1
     # Ties do not matter: equally common labels are right equally often.
     right = sum(max(counts.values()) for counts in labels.values())
-    return Baseline(right, sum(counts.total() for counts in labels.values()), len(labels))
+    n = sum(counts.total() for counts in labels.values())
+    return Baseline(right / n, n)

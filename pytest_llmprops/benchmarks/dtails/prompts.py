@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 from pytest_llmprops.benchmarks.dtails.items import Slot
-from pytest_llmprops.benchmarks.dtails.text import quoted, quoted_list
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Message
 
@@ -43,6 +41,18 @@ def variation_name(forms: Sequence[str]) -> str:
     return "/".join(forms)
 
 
+def quoted_list(texts: Sequence[str]) -> str:
+    """Return ``['a', 'b']``, as the authors' files print a list, but without escapes."""
+    return "[" + ", ".join(map(quoted, texts)) + "]"
+
+
+def quoted(text: str) -> str:
+    """Return ``text`` in the quotes that Python prints, without escapes for characters that are not ASCII."""
+    if "'" not in text:
+        return f"'{text}'"
+    return f'"{text}"' if '"' not in text else "'" + text.replace("'", "\\'") + "'"
+
+
 def shown_order(
     count: int, seed: int, item_id: str, run: int = 0, slot: Slot | None = None
 ) -> tuple[int, ...]:
@@ -50,27 +60,16 @@ def shown_order(
 
     :param slot: Balances the order over items; without it, the order is balanced over the runs of the item only.
     """
-    order = _first_order(count, seed, item_id, run // count, slot)
-    turn = -run % count
-    return order[turn:] + order[:turn]
-
-
-@lru_cache(maxsize=4096)
-def _first_order(count: int, seed: int, item_id: str, cycle: int, slot: Slot | None) -> tuple[int, ...]:
     order = [index for index in range(count) if slot is None or index != slot.label]
-    generator(seed, item_id, "order", cycle).shuffle(order)
+    generator(seed, item_id, "order", run // count).shuffle(order)
     if slot is not None:
         block, place = divmod(slot.rank, count)
-        order.insert(_block(count, seed, slot.group, block)[place], slot.label)
-    return tuple(order)
-
-
-@lru_cache(maxsize=4096)
-def _block(count: int, seed: int, group: str, block: int) -> tuple[int, ...]:
-    """Return the first position of the right variation for each item of a block."""
-    places = list(range(count))
-    generator(seed, group, "positions", block).shuffle(places)
-    return tuple(places)
+        # The first position of the right variation for each item of the block.
+        places = list(range(count))
+        generator(seed, slot.group, "positions", block).shuffle(places)
+        order.insert(places[place], slot.label)
+    turn = -run % count
+    return (*order[turn:], *order[:turn])
 
 
 def selection(

@@ -118,13 +118,12 @@ def read_selection(reply: str, variations: Variations) -> Reading:
     index = stated(text, names, strict=not is_fenced) if index is None else index
     shown = simplified(text)
     if index is not None:
-        named = [form for form in variations[index] if occurs(simplified(form), shown)]
         how: How = "equal" if trimmed(shown) in map(simplified, names[index]) else "within"
-        return Reading(index, max(named or variations[index], key=len), 1.0, how)
+        return Reading(index, variations[index][0], 1.0, how)
     if not is_fenced:
         problem = "nothing between the fences" if FENCE in reply else _fences(0)
         return Reading(problem=problem, obeyed=False)
-    if any(occurs(simplified(form), shown, whole=True) for form in own):
+    if any(occurs(simplified(form), shown) for form in own):
         return Reading(problem="only rejected, or several, variations between the fences")
     return _resembling(text, variations)
 
@@ -136,7 +135,12 @@ def _fences(count: int) -> str:
 def _resembling(text: str, variations: Variations) -> Reading:
     """Return the variation that has an inflected form in the text, or that a word of the text resembles most."""
     forms, plain, shown = _forms(variations), folded(text), simplified(text)
-    inflections = [one for one in forms if inflected(one.plain, plain) >= 0 or _has_stem(one.plain, plain)]
+    inflections = [
+        one
+        for one in forms
+        if inflected(one.plain, plain) >= 0
+        or any(is_stem(plain, start, start + len(one.plain)) for start in starts(one.plain, plain))
+    ]
     if len({one.variation for one in inflections}) == 1:
         return Reading(inflections[0].variation, inflections[0].form, 1.0, "inflected")
     similar = [
@@ -145,23 +149,12 @@ def _resembling(text: str, variations: Variations) -> Reading:
         for index, form, _ in forms
         if len(form) > _SHORT or word.startswith(simplified(form))
     ]
-    return _most_similar(similar, "the answer is none of the variations")
-
-
-def _has_stem(form: str, text: str) -> bool:
-    """Return True if a word of a script of India begins with a form."""
-    return any(is_stem(text, start, start + len(form)) for start in starts(form, text))
-
-
-def _most_similar(readings: Sequence[Reading], problem: str) -> Reading:
-    """Return the reading with the highest ratio, if it is similar and only one variation has it."""
-    best = max(readings, key=lambda reading: reading.ratio, default=Reading())
+    best = max(similar, key=lambda reading: reading.ratio, default=Reading())
     if best.ratio < _MISSPELLED:
-        return Reading(problem=problem)
-    equal = {reading.index for reading in readings if reading.ratio == best.ratio}
-    return (
-        best if len(equal) == 1 else Reading(problem="a word that is equally similar to several variations")
-    )
+        return Reading(problem="the answer is none of the variations")
+    if len({reading.index for reading in similar if reading.ratio == best.ratio}) > 1:
+        return Reading(problem="a word that is equally similar to several variations")
+    return best
 
 
 def _ratio(word: str, form: str) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rapidfuzz.distance import Indel
 
@@ -42,13 +42,12 @@ def indel_ratio(first: str, second: str) -> float:
     return Indel.similarity(first, second) / total if total else 1.0
 
 
-def occurs(form: str, text: str, *, whole: bool = False) -> bool:
-    """Return True if ``form`` occurs in ``text`` (both folded).
+def occurs(form: str, text: str) -> bool:
+    """Return True if ``form`` occurs in ``text`` (both folded) and neither begins nor ends inside a longer word.
 
-    :param whole: Count an occurrence only if it does not begin or end inside a longer word. In scripts without
-        spaces, every occurrence counts.
+    In scripts without spaces, every occurrence counts.
     """
-    return any(not whole or is_whole(text, start, start + len(form)) for start in starts(form, text))
+    return any(is_whole(text, start, start + len(form)) for start in starts(form, text))
 
 
 def starts(form: str, text: str) -> Iterator[int]:
@@ -85,18 +84,6 @@ def is_boundary(inside: str, outside: str) -> bool:
 def is_sign(character: str) -> bool:
     """Return True if a character is a combining mark, such as a vowel sign or a virama; false for an empty text."""
     return bool(character) and unicodedata.category(character)[0] == "M"
-
-
-def quoted_list(texts: Sequence[str]) -> str:
-    """Return ``['a', 'b']``, as the authors' files print a list, but without escapes."""
-    return "[" + ", ".join(map(quoted, texts)) + "]"
-
-
-def quoted(text: str) -> str:
-    """Return ``text`` in the quotes that Python prints, without escapes for characters that are not ASCII."""
-    if "'" not in text:
-        return f"'{text}'"
-    return f'"{text}"' if '"' not in text else "'" + text.replace("'", "\\'") + "'"
 
 
 def simplified(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`llmprops papers dtails/...`: every entry of the suite, from its command to its table."""
+"""`llmprops papers dtails/figure-2`: its runs, from one command to its table, and the gains of section 4."""
 
 from __future__ import annotations
 
@@ -9,18 +9,12 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.data.published_results import PaperTable, load_tables
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import one_error
 from tests.support.dtails import asked, row, write_chooser, write_language
 from tests.support.runs import ROOT
 
 Capture = pytest.CaptureFixture[str]
-TABLES = [table for table in load_tables() if table.paper == "dtails" and table.state == "runs"]
-#: entries that are measured by the suite; for the others, people take part or a corpus is needed
-SUITE = [table for table in TABLES if table.command.startswith("llmprops run")]
-#: Figure 2 and the gains of section 4, which are made from the same runs, have a test of their own.
-OF_FOUR_RUNS = ("dtails/figure-2", "dtails/section-4")
 THREE = "['een', 'twee', 'drie']"
 
 
@@ -63,7 +57,7 @@ def table_rows(text: str, title: str) -> list[list[str]]:
 def test_figure_2_in_one_command(tmp_path: Path, data: tuple[str, ...], capfd: Capture) -> None:
     """Choices without rules, with own rules and with a helper's, and translations, are planned, measured and shown.
 
-    The command again measures nothing, and its table has the same rows; so have files of rules instead of a helper.
+    The command again measures nothing, and its table has the same rows.
     """
     model = write_chooser(tmp_path)
     words = ("--model", model, "--model", "fake:constant?text=Hulle woon.&kinds=translate", *data)
@@ -108,20 +102,3 @@ def test_a_model_of_another_kind(tmp_path: Path, data: tuple[str, ...], capfd: C
     line = one_error(capfd, "papers", "dtails/figure-5", "--model", "fake:echo?kinds=translate", *data)
     assert "requests of the kind 'chat'" in line
     assert not (tmp_path / "reports").exists()
-
-
-@pytest.mark.parametrize(
-    "table", [table for table in SUITE if table.id not in OF_FOUR_RUNS], ids=lambda table: table.id
-)
-def test_every_entry_of_the_suite(
-    tmp_path: Path, data: tuple[str, ...], capfd: Capture, table: PaperTable
-) -> None:
-    """Each entry prints the tables that the list names, with the model's rows, and the paper's figures if there are."""
-    model = write_chooser(tmp_path)
-    assert measure(table.id, "--model", model, *data) == 0
-    text = capfd.readouterr().out.rpartition(f"{table.id}: {table.title}")[2]
-    assert text.count("call-file=") >= 1
-    if table.results:
-        assert "[1]" in text
-    shown = {"figure-5": "Positions chosen of 2", "figure-6": "Positions chosen of 3"}
-    assert shown.get(table.id.partition("/")[2], "Accuracy by language, model and rules") in text

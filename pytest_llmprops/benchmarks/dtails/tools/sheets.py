@@ -32,7 +32,7 @@ from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short, strict_json
 from pytest_llmprops.core.texts import folded, one_line
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from pytest_llmprops.data.sheet_files import read_table, sheet_text, text_of, write_new
+from pytest_llmprops.data.sheet_files import numbered_lines, sheet_text, text_of, write_new
 from pytest_llmprops.data.whole_files import write_text
 
 SELECTION, RULES = "selection", "rules"
@@ -239,35 +239,26 @@ def _read_key(where: Path) -> Study:
 
 def _read_sheet(path: Path, study: Study, order: Order) -> dict[str, Answers]:
     """Return the answers of one sheet by question."""
-    table = read_table(path, "question")
-    asked = {str(number): line for number, line in enumerate(order, 1)}
     answers: dict[str, Answers] = {}
     unanswered = []
-    for record in table.records:
-        number = record.cells["question"].strip()
-        place = f"{path}: line {record.line}: question {one_line(number, 20)}"
-        if number not in asked:
-            raise DataError(f"{place} is not one of 1 to {len(order)}, or is there twice; restore its number")
-        name, places = asked.pop(number)
+    for place, number, cells in numbered_lines(path, "question", len(order)):
+        name, places = order[number - 1]
         question = study.questions[name]
         shown = question.cells(study.language, places)
         for column in study.columns:
             is_text = column != "question" and column not in _COLUMNS[study.task][1]
             # Editors change spaces, case and Unicode forms.
-            if is_text and folded(record.cells.get(column, "")) != folded(shown.get(column, "")):
+            if is_text and folded(cells.get(column, "")) != folded(shown.get(column, "")):
                 raise DataError(f"{place}: {column} was changed; copy the line from an unfilled sheet")
         try:
             answers[name] = {
-                column: read_answer(question, places, column, record.cells.get(column, ""))
+                column: read_answer(question, places, column, cells.get(column, ""))
                 for column in _ANSWERS[question.kind]
             }
         except DataError as error:
             raise DataError(f"{place}: {error}") from None
         empty = [c for c, answer in answers[name].items() if answer is None and c != "which"]
         unanswered += [f"{place}: {empty[0]} is empty"] if empty else []
-    if asked:
-        what = f"question {min(asked, key=int)} is missing ({len(asked)} in all)"
-        raise DataError(f"{path}: {what}; restore its line")
     if unanswered:
         what = f"{len(unanswered)} of {len(order)} questions are open"
         raise DataError(f"{unanswered[0]} ({what}); finish the sheet")

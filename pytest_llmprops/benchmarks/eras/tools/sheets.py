@@ -21,7 +21,7 @@ from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short
 from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.sheet_files import read_table, sheet_text, write_new
+from pytest_llmprops.data.sheet_files import numbered_lines, sheet_text, write_new
 
 ANNOTATORS, PER_PARADIGM = 5, 4
 KEY = "key.json"
@@ -199,27 +199,16 @@ def position(ranks: Sequence[int], place: int) -> int:
 
 def _ranks(path: Path, expected: Sequence[Sequence[str]]) -> list[list[int]]:
     """Return the three ranks of each triple, in the key's order."""
-    table = read_table(path, "triple")
-    if missing := [column for column in _COLUMNS if column not in table.columns]:
-        _fail(path, f"no column '{missing[0]}'; restore the header of `llmprops lab eras annotate`")
     ranks: dict[int, list[int]] = {}
-    numbers = {str(number): number for number in range(1, len(expected) + 1)}
-    for record in table.records:
-        row = {column: record.cells[column].strip() for column in _COLUMNS}
-        triple = numbers.get(row["triple"])
-        if triple is None or triple in ranks:
-            what = f"triple {short(row['triple'])} is not one of 1 to {len(expected)}, or occurs twice"
-            _fail(path, f"line {record.line}: {what}; restore its number")
+    for place, triple, cells in numbered_lines(path, "triple", len(expected), _COLUMNS):
         for letter, sentence in zip(_LETTERS, expected[triple - 1], strict=True):
-            if row[f"sentence_{letter}"] != sentence:
-                _fail(path, f"triple {triple}: sentence_{letter} was changed; it must read {sentence!r}")
-            if row[f"rank_{letter}"] not in _RANKS:
-                rank = short(row[f"rank_{letter}"])
-                _fail(path, f"triple {triple}: rank_{letter} is {rank}; write 1 (most positive), 2 or 3")
-        ranks[triple] = [_RANKS[row[f"rank_{letter}"]] for letter in _LETTERS]
-    if missing := [number for number, n in numbers.items() if n not in ranks]:
-        _fail(path, f"triple {missing[0]} is missing ({len(missing)} in total); restore it")
-    return [ranks[n] for n in numbers.values()]
+            if cells[f"sentence_{letter}"] != sentence:
+                raise DataError(f"{place}: sentence_{letter} was changed; it must read {sentence!r}")
+            if cells[f"rank_{letter}"] not in _RANKS:
+                rank = short(cells[f"rank_{letter}"])
+                raise DataError(f"{place}: rank_{letter} is {rank}; write 1 (most positive), 2 or 3")
+        ranks[triple] = [_RANKS[cells[f"rank_{letter}"]] for letter in _LETTERS]
+    return [ranks[number] for number in sorted(ranks)]
 
 
 def result_lines(result: HumanResult) -> list[str]:

@@ -20,7 +20,7 @@ from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.data.sheet_files import read_table, sheet_text, write_new
+from pytest_llmprops.data.sheet_files import numbered_lines, sheet_text, write_new
 
 KEY = "key.json"
 _SHEETS, _PAGES = "annotator_*.csv", "annotator_*.txt"
@@ -113,28 +113,17 @@ def read_sheets(folder: Path) -> list[Person]:
 
 def _judged(path: Path, tasks: Sequence[str]) -> dict[str, bool]:
     """Return by task whether its rule was identified, in the order of the sheet."""
-    table = read_table(path, "question")
     rules: dict[str, bool] = {}
-    if missing := [column for column in _COLUMNS if column not in table.columns]:
-        _fail(path, f"no column '{missing[0]}'; restore the header of `llmprops lab htest annotate`")
-    for record in table.records:
-        number, rule, correct = (record.cells[column].strip() for column in _COLUMNS)
-        where = f"line {record.line}"
-        task = {str(place): task for place, task in enumerate(tasks, 1)}.get(number)
-        if task is None or task in rules:
-            what = f"question {short(number)} is not one of 1 to {len(tasks)}, or occurs twice"
-            _fail(path, f"{where}: {what}; restore its number")
+    for place, number, cells in numbered_lines(path, "question", len(tasks), _COLUMNS):
+        _, rule, correct = (cells[column] for column in _COLUMNS)
         is_correct = _ANSWERS.get(correct.casefold(), None if rule or correct else False)
         if is_correct is None:
-            _fail(
-                path,
-                f"{where}: correct is {short(correct)}; compare the rule with {KEY}, and write yes or no",
+            raise DataError(
+                f"{place}: correct is {short(correct)}; compare the rule with {KEY}, and write yes or no"
             )
         if is_correct and not rule:
-            _fail(path, f"{where}: correct is yes, but the rule is empty; write the rule")
-        rules[task] = is_correct
-    if len(rules) < len(tasks):
-        _fail(path, f"{len(rules)} of {len(tasks)} questions; restore the missing lines")
+            raise DataError(f"{place}: correct is yes, but the rule is empty; write the rule")
+        rules[tasks[number - 1]] = is_correct
     return rules
 
 

@@ -102,10 +102,13 @@ def test_a_wrong_line_is_named(folder: Path) -> None:
     """The file, the line and the fix are in one line."""
     fill(folder, 2)
     first, *rest = fill(folder, 1)
-    twice = "question '{}' is not one of 1 to 10, or occurs twice; restore its number"
+    twice = "question {} is not one of 1 to 10, or is there twice; restore its number"
     for change, message in (
-        ({"correct": ""}, "line 2: correct is ''; compare the rule with key.json, and write yes or no"),
-        ({"rule": ""}, "line 2: correct is yes, but the rule is empty; write the rule"),
+        (
+            {"correct": ""},
+            "line 2: question 1: correct is ''; compare the rule with key.json, and write yes or no",
+        ),
+        ({"rule": ""}, "line 2: question 1: correct is yes, but the rule is empty; write the rule"),
         ({"question": "2"}, "line 3: " + twice.format(2)),
         ({"question": "11"}, "line 2: " + twice.format(11)),
     ):
@@ -120,7 +123,7 @@ def test_damaged_files_are_named(folder: Path, tmp_path: Path) -> None:
     fill(folder, 2)
     rows = read(folder / "annotator_1.csv")
     write(folder / "annotator_1.csv", rows[:-2])
-    with pytest.raises(DataError, match=r"annotator_1.csv: 8 of 10 questions; restore"):
+    with pytest.raises(DataError, match=r"annotator_1.csv: question 9 is missing \(2 in all\); restore"):
         read_sheets(folder)
     write(folder / "annotator_1.csv", [{k: v for k, v in row.items() if k != "rule"} for row in rows])
     with pytest.raises(DataError, match=r"annotator_1.csv: no column 'rule'"):
