@@ -127,7 +127,7 @@ class CaseHooks:
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
             output[MESSAGES] = text(self._session.summary())
-        elif "hypothesis" not in sys.modules:
+        if "hypothesis" not in sys.modules:
             # The summary of its plugin would import it.
             session.config.pluginmanager.unregister(name="hypothesispytest")
 
