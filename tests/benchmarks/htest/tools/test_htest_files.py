@@ -106,7 +106,11 @@ def test_invalid_request_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    """An output folder that cannot be created is an error with a fix."""
+    """An output folder that cannot be created, and one with other data, are errors with a fix."""
+    (tmp_path / "htest").mkdir()
+    (tmp_path / "htest" / "end_ly_test.jsonl").write_text("x", "utf-8")
+    with pytest.raises(UsageError, match="not generated; choose another --out"):
+        generate_set(tmp_path, seed=1, n=2, tasks=["end_ly"])
     (tmp_path / "taken").write_text("x", "utf-8")
     with pytest.raises(UsageError, match=r"cannot write .*taken.*; .*choose another folder"):
         generate_set(tmp_path / "taken", seed=1, n=2, tasks=["end_ly"])
