@@ -128,6 +128,9 @@ class CaseHooks:
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
             output[MESSAGES] = text(self._session.summary())
+            if "hypothesis" not in sys.modules:
+                # Its plugin, which would import it, is needed for the controller's summary only.
+                session.config.pluginmanager.unregister(name="hypothesispytest")
 
 
 def start(config: pytest.Config) -> LLMSession:
