@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import cached_property
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pytest_llmprops.reports.kit.blocks import Table
-    from pytest_llmprops.reports.kit.series import Measured
 
 #: seconds after which the output of a run is read again
 _INTERVAL = 0.1
@@ -59,41 +58,29 @@ class Run(reader.Run):
 
     ``facts`` is ``run.json``, ``records`` the verdicts as objects, and ``folder`` the folder of the record. The frames
     are pandas frames of all models, with ``run_id`` as the first column, so that frames of several runs can be joined.
-    They are made once: copy a frame before you change it. They need the extra ``report``.
+    They are made once: copy a frame before you change it. Without the extra ``report``, they raise MissingExtra.
 
     A notebook shows the accuracies as tables and figures. ``print`` writes the summary that pytest prints.
     """
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
-        """One row per sample of an item; the numbers of a benchmark are columns ``value_<name>``.
-
-        :raises MissingExtra: without pandas.
-        """
+        """One row per sample of an item; the numbers of a benchmark are columns ``value_<name>``."""
         return table([self], "verdicts")
 
     @cached_property
     def requests(self) -> pd.DataFrame:
-        """One row per request to a model, with its prompt, reply, tokens and seconds; read from the record's folder.
-
-        :raises MissingExtra: without pandas. :raises DataError: if the file is damaged.
-        """
+        """One row per request to a model, with its prompt, reply, tokens and seconds; read from the record's folder."""
         return table([self], "requests")
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """One row per metric of a task, with its interval where there is one.
-
-        :raises MissingExtra: without pandas.
-        """
+        """One row per metric of a task, with its interval where there is one."""
         return table([self], "metrics")
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """One row per model, task, language and source: the counts, the accuracy and its interval.
-
-        :raises MissingExtra: without pandas.
-        """
+        """One row per model, task, language and source: the counts, the accuracy and its interval."""
         return table([self], "summary")
 
     def __repr__(self) -> str:
@@ -255,7 +242,11 @@ def measure(
     """
     models = _words(model)
     paths = _suite_paths(_words(suites))
-    target = Path(folder).expanduser() if folder is not None else _new_folder(models)
+    target = (
+        Path(folder).expanduser()
+        if folder is not None
+        else new_run_folder(None, list(map(without_secrets, models)), Path())
+    )
     values = {
         "--llm-limit": limit, "--llm-size": size, "--llm-protocol": protocol,
         "--llm-data": data, "--llm-store": store, "-n": workers, "--llm-run": target.absolute(),
@@ -293,10 +284,6 @@ def _suite_paths(names: Sequence[str]) -> list[str]:
         is_path = name not in benchmark_names() and Path(name.partition("::")[0]).exists()
         paths += [name] if is_path else suites_of([name])
     return paths or suites_of()
-
-
-def _new_folder(models: Sequence[str]) -> Path:
-    return new_run_folder(None, [without_secrets(model) for model in models], Path())
 
 
 def _run(command: Sequence[str], *, quiet: bool) -> tuple[int, str]:
@@ -338,17 +325,17 @@ def _run(command: Sequence[str], *, quiet: bool) -> tuple[int, str]:
                             process.wait(_INTERVAL)
                     except KeyboardInterrupt:
                         presses += 1
-                        _signal(process, "SIGINT" if presses < _MOST_INTERRUPTS else "SIGKILL")
+                        _signal(process, signal.SIGINT if presses < _MOST_INTERRUPTS else signal.SIGKILL)
                 _print_new(output, quiet)
             finally:
                 # Something else than Ctrl-C, such as an output that cannot be written.
                 if process.poll() is None:
-                    _signal(process, "SIGTERM")
+                    _signal(process, signal.SIGTERM)
                     process.wait()
         reason = ending.read_text(encoding="utf-8") if ending.exists() else ""
     if presses:
         raise KeyboardInterrupt
-    shown = one_line(reason) or f"nothing was measured: pytest ended with status {process.returncode}"
+    shown = one_line(reason) or f"pytest ended with status {process.returncode}"
     return process.returncode, terminal_line(shown)
 
 
@@ -359,10 +346,10 @@ def _print_new(output: IO[str], quiet: bool) -> None:
         sys.stdout.flush()
 
 
-def _signal(process: subprocess.Popen[bytes], name: str) -> None:
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     """Send a signal to pytest and its workers."""
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.Signals[name])
+        os.killpg(process.pid, number)
 
 
 def _has_record(folder: Path) -> bool:
@@ -393,30 +380,25 @@ def _html(run: Run) -> Iterator[str]:
         warnings = [row.text for row in run.facts.remarks if row.benchmark == name and row.warning]
         yield from (f"<p><b>Warning:</b> {_escaped(text)}</p>" for text in warnings)
         if importlib.util.find_spec("matplotlib") is not None:
-            yield _figure(measured, accuracy_figure)
+            from pytest_llmprops.reports.kit.figures import draw_svg
+
+            figure = accuracy_figure(measured)
+            # As an image, so that its ids and styles are not those of the notebook's page.
+            data = base64.b64encode(draw_svg(figure.draw).encode("utf-8", "replace")).decode("ascii")
+            yield f'<img alt="{_escaped(figure.alt)}" src="data:image/svg+xml;base64,{data}">'
 
 
 def _table(block: Table) -> Iterator[str]:
     sides = ["right" if is_number else "left" for _, is_number in block.columns]
-    heads = "".join(
-        f'<th style="text-align: {side}">{_escaped(title)}</th>'
-        for (title, _), side in zip(block.columns, sides, strict=True)
-    )
-    yield f"<table><thead><tr>{heads}</tr></thead><tbody>"
-    for row in block.rows:
-        cells = zip(row, sides, strict=True)
-        texts = (f'<td style="text-align: {side}">{_escaped(cell.text)}</td>' for cell, side in cells)
-        yield f"<tr>{''.join(texts)}</tr>"
+
+    def row(tag: str, texts: Iterable[str]) -> str:
+        cells = zip(texts, sides, strict=True)
+        parts = (f'<{tag} style="text-align: {side}">{_escaped(text)}</{tag}>' for text, side in cells)
+        return f"<tr>{''.join(parts)}</tr>"
+
+    yield f"<table><thead>{row('th', (title for title, _ in block.columns))}</thead><tbody>"
+    yield from (row("td", (cell.text for cell in cells)) for cells in block.rows)
     yield "</tbody></table>"
-
-
-def _figure(measured: Measured, make: Any) -> str:
-    from pytest_llmprops.reports.kit.figures import draw_svg
-
-    figure = make(measured)
-    # As an image, so that its ids and styles are not those of the notebook's page.
-    data = base64.b64encode(draw_svg(figure.draw).encode("utf-8", "replace")).decode("ascii")
-    return f'<img alt="{_escaped(figure.alt)}" src="data:image/svg+xml;base64,{data}">'
 
 
 def _escaped(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +16,10 @@ import pytest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.verdicts import Group
-from pytest_llmprops.engine.evaluation.evaluator import Case, CaseGroup, Unit
+from pytest_llmprops.engine.evaluation.evaluator import Case, CaseGroup
 from pytest_llmprops.plugin.cases import light_items
 from pytest_llmprops.plugin.cases.cases import Cases, Selection, within_limit
-from pytest_llmprops.plugin.cases.light_items import UNIT, cases_in, module_of, possible_tasks
+from pytest_llmprops.plugin.cases.light_items import SEARCHED, UNIT, cases_in, module_of, possible_tasks
 from pytest_llmprops.plugin.cases.markers import (
     Unreadable,
     argument_of,
@@ -27,6 +27,7 @@ from pytest_llmprops.plugin.cases.markers import (
     case_name_of,
     cases_on_command_line,
     class_reference,
+    marked_class,
     name_of,
     parametrize_skipped,
     searched_by,
@@ -56,9 +57,6 @@ _TEST_PLAN = "ALLURE_TESTPLAN_PATH"
 #: plugins whose ``pytest_collection_modifyitems`` deselects only by the options above, or only marks the items
 _WITHOUT_SELECTION = ("_pytest.", "allure_pytest.", "pytest_llmprops.", "_hypothesis_pytestplugin", "xdist.")
 
-#: returns what a pytest item measures (None for others), and its cases, or the one that it searches
-Parts = Callable[[pytest.Item], tuple[Unit | None, Sequence[Case]]]
-
 
 def may_deselect(config: pytest.Config) -> bool:
     """Return True if pytest, or a plugin, may select some cases of a test function."""
@@ -71,39 +69,18 @@ def may_deselect(config: pytest.Config) -> bool:
     )
 
 
-def apply_limit(session: pytest.Session, parts: Parts, settings: RunOptions) -> None:
-    """Deselect the cases above ``--llm-limit`` or of other shards, for each benchmark and model.
-
-    A case that is only searched counts like one that is measured.
-    """
-    by_model: dict[tuple[str, str], dict[str, Case]] = {}
-    for item in session.items:
-        for case in parts(item)[1]:
-            by_model.setdefault((case.benchmark.name, case.model), {}).setdefault(case.item.id, case)
-    left: dict[tuple[str, str], set[str]] = {}
-    for key, cases in by_model.items():
-        benchmark = next(iter(cases.values())).benchmark
-        left[key] = {i.id for i in within_limit([c.item for c in cases.values()], benchmark, settings)}
-    _keep(session, parts, lambda item, case: case.item.id in left[case.benchmark.name, case.model])
+def cases_of(item: pytest.Item) -> tuple[Case, ...]:
+    """Return the cases that a pytest item measures, or the one that it searches."""
+    searched = item.stash.get(SEARCHED, None)
+    return cases_in(item.stash.get(UNIT, None)) if searched is None else (searched,)
 
 
-def deselect_done(session: pytest.Session, parts: Parts, kept: AlreadyMeasured) -> None:
-    """Deselect the cases and searches that the record of a resumed run has."""
-
-    def is_missing(item: pytest.Item, case: Case) -> bool:
-        if parts(item)[0] is not None:
-            return case.key not in kept.cases
-        return (case.model, case.benchmark.name, case.item.id, searched_by(item)) not in kept.searches
-
-    _keep(session, parts, is_missing)
-
-
-def _keep(session: pytest.Session, parts: Parts, keeps: Callable[[pytest.Item, Case], bool]) -> None:
+def _keep(session: pytest.Session, keeps: Callable[[pytest.Item, Case], bool]) -> None:
     """Deselect the items of which no case is kept; a group keeps its other cases. Other tests stay."""
     remaining: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in session.items:
-        unit, cases = parts(item)
+        unit, cases = item.stash.get(UNIT, None), cases_of(item)
         left = tuple(case for case in cases if keeps(item, case))
         if cases and not left:
             others.append(item)
@@ -117,7 +94,7 @@ def _keep(session: pytest.Session, parts: Parts, keeps: Callable[[pytest.Item, C
 
 
 class Collection:
-    """Creates the pytest items of a session, and returns the case of an item.
+    """Creates the pytest items of a session, and stores the case of each in its stash.
 
     :param searching: returns the part that searches for counterexamples; called only if a test function uses it.
     :param kept: what the record of a resumed run has already.
@@ -234,7 +211,9 @@ class Collection:
         """Note the test file of a benchmark, from which the controller loads its class."""
         name, file = name_of(benchmark), str(metafunc.definition.path)
         self._test_files.setdefault(name, file)
-        if self._is_worker and not isinstance(benchmark, str) and "<locals>" in benchmark.__qualname__:
+        if isinstance(benchmark, str) or not self._is_worker or "<locals>" not in benchmark.__qualname__:
+            return
+        if marked_class(metafunc.module, name) is None:
             raise UsageError(
                 f"benchmark {name}: the class {benchmark.__qualname__} is made in a function, where workers cannot find"
                 " it for its metrics; define it at the top of the file, or run without workers (-n 0)"
@@ -268,27 +247,6 @@ class Collection:
         cases = self._cases.selections[name_of(benchmark_of(template.get_closest_marker("llmprops")))].cases
         return light_items.light_items(template, {param: cases[param] for param in params})
 
-    def unit_of(self, item: pytest.Item) -> Unit | None:
-        """Return the case, or the group of cases, of a pytest item; None for other tests."""
-        unit = item.stash.get(UNIT, None)
-        if unit is None:
-            benchmark, name = case_name_of(item, "verdict") or ("", "")
-            selection = self._cases.selections.get(benchmark)
-            unit = selection.cases.get(name) if selection else None
-            if unit is not None:
-                item.stash[UNIT] = unit
-        return unit
-
-    def cases_of(self, item: pytest.Item) -> tuple[Case, ...]:
-        """Return the cases that a pytest item reports."""
-        return cases_in(self.unit_of(item))
-
-    def searched_by(self, item: pytest.Item) -> Case | None:
-        """Return the case in which a pytest item searches a counterexample; None for other items."""
-        if not self._has_searches:
-            return None
-        return self._searching().case_of(item)
-
     def add_keywords(self, items: Iterable[pytest.Item]) -> None:
         """Give each case the keyword ``<benchmark>/<task>``, so that ``-k`` selects by task."""
         for item in items:
@@ -297,8 +255,23 @@ class Collection:
                 # Whatever task is selected, the error is selected, too.
                 item.extra_keyword_matches.update(f"{error.benchmark}/{task}" for task in error.tasks)
                 continue
-            searched = self.searched_by(item)
-            item.extra_keyword_matches.update(_keywords(self.unit_of(item) if searched is None else searched))
+            if UNIT not in item.stash:
+                self._find_case(item)
+            item.extra_keyword_matches.update(
+                f"{case.benchmark.name}/{task}"
+                for case in cases_of(item)
+                for task in possible_tasks(case.benchmark, case.item)
+            )
+
+    def _find_case(self, item: pytest.Item) -> None:
+        benchmark, name = case_name_of(item, "verdict") or ("", "")
+        selection = self._cases.selections.get(benchmark)
+        unit = selection.cases.get(name) if selection else None
+        searched = self._searching().case_of(item) if self._has_searches else None
+        if unit is not None:
+            item.stash[UNIT] = unit
+        elif searched is not None:
+            item.stash[SEARCHED] = searched
 
     def only_collects(self, session: pytest.Session) -> bool:
         """Return True if pytest runs no tests: as requested, for a plan, or because of errors."""
@@ -317,7 +290,7 @@ class Collection:
                 # One line for all functions and benchmarks with the same problem.
                 raise UsageError(unreadable.error)
         if self._limits_late():
-            apply_limit(session, self._parts, self._settings)
+            self._apply_limit(session)
         # After a collection error, cases may be missing only because they could not be collected.
         is_whole = not session.testsfailed and not self._cases.unreadable
         if is_whole:
@@ -328,24 +301,47 @@ class Collection:
             self._check_selected(session)
             is_whole = is_whole and not self._cases.unreadable
         if self._gating is not None and session.items and is_whole:
-            units = {unit.key: unit for item in session.items if (unit := self.unit_of(item)) is not None}
-            self._gating.check([case for unit in units.values() for case in cases_in(unit)], self._cases)
+            measured = (case for item in session.items for case in cases_in(item.stash.get(UNIT, None)))
+            self._gating.check(list({case.key: case for case in measured}.values()), self._cases)
         self._lacks_benchmark = any(unreadable_of(item) is not None for item in session.items)
         self.selected, self._items = self._measured(session.items)
         self.remaining = self.selected
         if self._kept.cases or self._kept.searches:
-            deselect_done(session, self._parts, self._kept)
+            _keep(session, self._is_missing)
             self.remaining, self._items = self._measured(session.items)
+
+    def _apply_limit(self, session: pytest.Session) -> None:
+        """Deselect the cases above ``--llm-limit`` or of other shards, for each benchmark and model.
+
+        A case that is only searched counts like one that is measured.
+        """
+        by_model: dict[tuple[str, str], dict[str, Case]] = {}
+        for item in session.items:
+            for case in cases_of(item):
+                by_model.setdefault((case.benchmark.name, case.model), {}).setdefault(case.item.id, case)
+        left: dict[tuple[str, str], set[str]] = {}
+        for key, cases in by_model.items():
+            benchmark = next(iter(cases.values())).benchmark
+            items = within_limit([case.item for case in cases.values()], benchmark, self._settings)
+            left[key] = {item.id for item in items}
+        _keep(session, lambda item, case: case.item.id in left[case.benchmark.name, case.model])
+
+    def _is_missing(self, item: pytest.Item, case: Case) -> bool:
+        """Return True if the record of a resumed run lacks the verdict, or the search."""
+        if UNIT in item.stash:
+            return case.key not in self._kept.cases
+        return (case.model, case.benchmark.name, case.item.id, searched_by(item)) not in self._kept.searches
 
     def _check_selected(self, session: pytest.Session) -> None:
         """Replace the cases of each benchmark whose check of them fails by one case per test function."""
-        failed = self._cases.check_selected(case for item in session.items for case in self.cases_of(item))
+        measured = (case for item in session.items for case in cases_in(item.stash.get(UNIT, None)))
+        failed = self._cases.check_selected(measured)
         if not failed:
             return
         items: list[pytest.Item] = []
         replaced: set[str] = set()
         for item in session.items:
-            benchmark = next((case.benchmark.name for case in self._parts(item)[1]), "")
+            benchmark = next((case.benchmark.name for case in cases_of(item)), "")
             if benchmark in failed:
                 item = unreadable_item(item, failed[benchmark])
                 if item.nodeid in replaced:
@@ -361,67 +357,38 @@ class Collection:
         cases: list[Case] = []
         count = 0
         for item in items:
-            unit = self.unit_of(item)
-            if unit is not None:
-                cases += cases_in(unit)
-            count += unit is not None or self.searched_by(item) is not None
+            cases += cases_in(item.stash.get(UNIT, None))
+            count += UNIT in item.stash or SEARCHED in item.stash
         return cases, count
-
-    def _parts(self, item: pytest.Item) -> tuple[Unit | None, Sequence[Case]]:
-        unit = self.unit_of(item)
-        searched = self.searched_by(item) if unit is None else None
-        return unit, cases_in(unit) if searched is None else (searched,)
-
-    def _protocols(self) -> dict[str, ProtocolMetadata]:
-        selections = self._cases.selections
-        return {n: from_plain(ProtocolMetadata, s.protocol.to_json()) for n, s in selections.items()}
-
-    def _not_served(self) -> dict[str, dict[str, int]]:
-        return {n: dict(s.not_served) for n, s in self._cases.selections.items() if s.not_served}
 
     def facts(self) -> CollectionMetadata:
         """Return the facts of the collection for the run record."""
         cases, keys = self._cases, {case.key for case in self.selected}
+        selections = cases.selections
+        items = {(case.benchmark.name, case.model, case.item.id) for case in self.selected}
+        selected = Counter(benchmark for benchmark, _, _ in items)
+        groups = (
+            Group(case.model, case.benchmark.name, case.item.task, case.item.language, case.item.source)
+            for case in self.selected
+        )
         return CollectionMetadata(
             cases=len(keys),
             items=self._items,
             kept=len(keys & self._kept.cases),
             benchmarks=cases.benchmark_facts(),
-            protocols=self._protocols(),
+            protocols={n: from_plain(ProtocolMetadata, s.protocol.to_json()) for n, s in selections.items()},
             data=cases.data_hashes(),
-            groups=tuple(dict.fromkeys(_group(case) for case in self.selected)),
+            groups=tuple(dict.fromkeys(groups)),
             notes=tuple(cases.notes),
             ordinary=self._ordinary,
             classes={
-                n: class_reference(type(s.benchmark), self._test_files[n])
-                for n, s in cases.selections.items()
+                n: class_reference(type(s.benchmark), self._test_files[n]) for n, s in selections.items()
             },
-            not_served=self._not_served(),
-            selection=self._selection(),
+            not_served={n: dict(s.not_served) for n, s in selections.items() if s.not_served},
+            selection={n: {"items": selected[n], "of": len(s.available)} for n, s in selections.items()},
             is_whole=not self._lacks_benchmark,
         )
-
-    def _selection(self) -> dict[str, dict[str, int]]:
-        items = {(case.benchmark.name, case.model, case.item.id) for case in self.selected}
-        counts = Counter(benchmark for benchmark, _, _ in items)
-        return {
-            n: {"items": counts[n], "of": len(selection.available)}
-            for n, selection in self._cases.selections.items()
-        }
 
 
 def _skip(metafunc: pytest.Metafunc, reason: str) -> None:
     parametrize_skipped(metafunc, argument_of(metafunc) or "verdict", "not-served", reason)
-
-
-def _keywords(unit: Unit | None) -> set[str]:
-    return {
-        f"{case.benchmark.name}/{task}"
-        for case in cases_in(unit)
-        for task in possible_tasks(case.benchmark, case.item)
-    }
-
-
-def _group(case: Case) -> Group:
-    item = case.item
-    return Group(case.model, case.benchmark.name, item.task, item.language, item.source)

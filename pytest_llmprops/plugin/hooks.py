@@ -15,6 +15,7 @@ import pytest
 
 from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.core.strict_json import is_unicode
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.spec import read_dotenv
@@ -127,9 +128,6 @@ class CaseHooks:
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
             output[MESSAGES] = text(self._session.summary())
-        elif "hypothesis" not in sys.modules:
-            # The summary of its plugin would import it.
-            session.config.pluginmanager.unregister(name="hypothesispytest")
 
 
 def start(config: pytest.Config) -> LLMSession:
@@ -177,17 +175,15 @@ def start(config: pytest.Config) -> LLMSession:
         if shows:
             # No case is run, so workers would be idle.
             config.option.dist = "no"
-        if config.getoption("dist", "no") != "no" and sys.platform == "win32":
-            raise pytest.UsageError(
-                "-n: workers need Unix sockets, which Windows lacks; use -n 0, Linux or macOS"
-            )
+        if config.getoption("dist", "no") != "no":
+            _check_workers(config)
         controller = Controller(config, session)
         preflight = Preflight(config, controller)
         preflight.check()
         if settings.plan:
             from pytest_llmprops.plugin.control.estimate import PlanOnly
 
-            register(PlanOnly(session.cases, session.collection, session.evaluation), "llmprops-plan")
+            register(PlanOnly(session.cases, session.evaluation), "llmprops-plan")
         elif controller.is_distributed:
             from pytest_llmprops.plugin.control.workers import Distributed, limit_workers
 
@@ -214,3 +210,16 @@ def _check_markers(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"-m {config.option.markexpr}: {name} is a benchmark, not a marker; select it with -k {name}"
         )
+
+
+def _check_workers(config: pytest.Config) -> None:
+    """Check that workers can reach the broker, and that pytest-xdist can send them the command line and the folders."""
+    if sys.platform == "win32":
+        raise pytest.UsageError(
+            "-n: workers need Unix sockets, which Windows lacks; use -n 0, Linux or macOS"
+        )
+    invocation = config.invocation_params
+    for word in map(str, (*invocation.args, invocation.dir, config.rootpath)):
+        if not is_unicode(word):
+            shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            raise pytest.UsageError(f"{shown}: workers need paths in UTF-8; rename it, or use -n 0")

@@ -256,9 +256,7 @@ class Searching:
 
     def begin(self, item: pytest.Item) -> Search:
         """Return the search of the item's case; called in its setup."""
-        case, name = self.case_of(item), searched_by(item)
-        assert case is not None
-        item.stash[SEARCHED] = case
+        case, name = item.stash[SEARCHED], searched_by(item)
         if self._measured.get(case.key, case) is None:
             pytest.skip("not searched: the item's case is an error")
         engine, benchmark = self._evaluation.engine, case.benchmark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.engine.evaluation.evaluator import Unit
 from pytest_llmprops.engine.evaluation.planning import batch_of
 from pytest_llmprops.plugin.cases.cases import Cases
-from pytest_llmprops.plugin.cases.light_items import WAIT, needs_phases
+from pytest_llmprops.plugin.cases.light_items import UNIT, WAIT, needs_phases
 from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.options import RunOptions
@@ -178,7 +179,7 @@ class LLMSession:
             workers, own = int(self._worker_input["workercount"]), int(self.worker_id.removeprefix("gw"))
         shares: dict[int, list[Unit]] = {}
         for position, item in enumerate(session.items):
-            unit = self.collection.unit_of(item)
+            unit = item.stash.get(UNIT, None)
             if unit is not None:
                 shares.setdefault(batch_of(position, len(session.items), workers), []).append(unit)
         self.evaluation.expect(shares)
@@ -191,6 +192,7 @@ class LLMSession:
             self.evaluation.in_process_use(),
             self.refused,
             self.evaluation.ended,
+            "hypothesis" in sys.modules,
         )
 
     @property

@@ -198,9 +198,11 @@ class WorkerSummary:
     :param in_process: label -> use of each model that the process served itself.
     :param refused: why the run may not start; None if it may.
     :param stopped: why the run ended early.
+    :param uses_hypothesis: the process has imported hypothesis, whose plugin may have something to report.
     """
 
     notes: tuple[str, ...] = ()
     in_process: Mapping[str, InProcessUse] = field(default_factory=dict)
     refused: str | None = None
     stopped: str | None = None
+    uses_hypothesis: bool = False

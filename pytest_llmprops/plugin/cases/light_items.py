@@ -129,16 +129,19 @@ def module_of(plugin: object) -> str:
 class LightItem(pytest.Function):
     """One case of a function whose only argument is ``verdict``.
 
-    :param template: pytest's function, which the items replace.
+    :param template: pytest's function, which the items replace. :param hook: its ``ihook``, which pytest would look for
+        among those of all conftest files, several times per item.
     """
 
-    def __init__(self, *, parent: Any, template: pytest.Function, param: str, unit: Unit) -> None:
+    ihook: Any = None
+
+    def __init__(self, *, parent: Any, template: pytest.Function, hook: Any, param: str, unit: Unit) -> None:
         name = template.originalname
         # As pytest 9.2 has it; older versions make it of the name.
         own_id = {"nodeid": parent.id.child(name).with_params(param)} if hasattr(parent, "id") else {}
         # Without the constructor of pytest.Function, which prepares fixtures.
         super(pytest.Function, self).__init__(name=f"{name}[{param}]", parent=parent, **own_id)
-        self.stash[UNIT] = unit
+        self.stash[UNIT], self.ihook = unit, hook
         self.obj = template.obj
         self.originalname, self.fixturenames = template.originalname, template.fixturenames
         self.funcargs: dict[str, object] = {}
@@ -175,8 +178,9 @@ class LightItem(pytest.Function):
 
 def light_items(template: Any, units: Mapping[str, Unit]) -> list[pytest.Item]:
     """Return the light items of a test function, named like parametrized items."""
+    hook = template.ihook
     return [
-        LightItem.from_parent(template.parent, template=template, param=param, unit=unit)
+        LightItem.from_parent(template.parent, template=template, hook=hook, param=param, unit=unit)
         for param, unit in units.items()
     ]
 

@@ -78,19 +78,6 @@ def failure_line(outcome: Outcome | GroupOutcome) -> str | None:
     return terminal_line(f"{verdict.status}: {explained(answers, verdict.reason)}")
 
 
-def is_expected_failure(outcome: Outcome | GroupOutcome, *, is_gated: bool) -> bool:
-    """Return True if a wrong verdict does not fail the session: a gate decides, or the item is a control."""
-    case = outcome.case if isinstance(outcome, Outcome) else outcome.group.cases[0]
-    return is_gated or case.item.task in case.benchmark.controls
-
-
-def is_model_failure(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
-    """Return True if a case failed only because its verdict is wrong or missing."""
-    if call.excinfo is not None and call.excinfo.value in (outcome.error, outcome.fault):
-        return True
-    return is_wrong_verdict(outcome, call)
-
-
 def is_wrong_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
     """Return True if a case failed only because its verdict is wrong, in ``assert verdict``, not another assertion."""
     if call.excinfo is None or call.when != "call" or outcome.verdict is None or outcome.verdict:
@@ -111,13 +98,6 @@ def detach(report: pytest.TestReport) -> CaseReport | None:
             del report.user_properties[position]
             return from_text(CaseReport, str(value))
     return None
-
-
-def case_report(outcome: Outcome | GroupOutcome, *, by_model: bool) -> CaseReport:
-    """Return the outcome of a case or group as the controller needs it."""
-    if isinstance(outcome, Outcome):
-        return CaseReport(outcome.record(), by_model=by_model)
-    return CaseReport(group=GroupLines(outcome.status, outcome.counts, outcome.lines), by_model=by_model)
 
 
 def shorten_failure(item: pytest.Item, call: pytest.CallInfo[None], seen: set[str]) -> str | None:
@@ -187,28 +167,27 @@ def complete_report(
     outcome = item.stash.get(OUTCOME, None)
     if outcome is None:
         return
-    if is_wrong_verdict(outcome, call) and is_expected_failure(outcome, is_gated=is_gated):
+    case = outcome.case if isinstance(outcome, Outcome) else outcome.group.cases[0]
+    is_wrong = is_wrong_verdict(outcome, call)
+    if is_wrong and (is_gated or case.item.task in case.benchmark.controls):
+        # A wrong verdict does not fail the session if a gate decides, or the item is a control.
         report.outcome = "skipped"
         report.wasxfail = failure_line(outcome) or ""
-    by_model = report.failed and is_model_failure(outcome, call)
-    if _has_verdict(outcome, call, report):
-        attach(report, case_report(outcome, by_model=by_model))
+    is_own = call.excinfo is not None and call.excinfo.value in (outcome.error, outcome.fault)
+    by_model = report.failed and (is_wrong or is_own)
+    # One report of the case gets the verdict. If a run stops within a group, the verdicts so far are recorded.
+    is_last = call.when == "call" or (call.when == "setup" and report.outcome != "passed")
+    if is_last and isinstance(outcome, GroupOutcome) and (outcome.stopped is None or outcome.records):
+        group = GroupLines(outcome.status, outcome.counts, outcome.lines)
+        attach(report, CaseReport(group=group, by_model=by_model))
+    elif is_last and isinstance(outcome, Outcome) and outcome.stopped is None:
+        attach(report, CaseReport(outcome.record(), by_model=by_model))
     elif by_model:
         attach(report, CaseReport(by_model=True))
     if line is not None:
         report.longrepr = line
     if call.when == "teardown":
         drop_outcome(item)
-
-
-def _has_verdict(
-    outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None], report: pytest.TestReport
-) -> bool:
-    """Return True if this report, of the reports of the case, gets the verdict."""
-    if call.when != "call" and not (call.when == "setup" and report.outcome != "passed"):
-        return False
-    # If a run stops within a group, the verdicts so far are recorded.
-    return outcome.stopped is None or (isinstance(outcome, GroupOutcome) and bool(outcome.records))
 
 
 #: what ends the session, and is not the result of an item

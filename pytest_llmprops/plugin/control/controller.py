@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.plugin.cases.markers import load_benchmarks
 from pytest_llmprops.plugin.cases.reporting import detach
@@ -267,6 +266,10 @@ class Controller:
     def _complete(self, session: pytest.Session, exitstatus: int) -> None:
         """Finish the record, and set the exit status."""
         self.terminal.clear_progress()
+        uses_hypothesis = self.lost_worker or any(summary.uses_hypothesis for summary in self.summaries)
+        if not uses_hypothesis and "hypothesis" not in sys.modules:
+            # The summary of its plugin would import it.
+            self.config.pluginmanager.unregister(name="hypothesispytest")
         self._refused = next((s.refused for s in self.summaries if s.refused), None)
         if self._refused:
             # Like a run without workers: one line, and no record.
@@ -296,16 +299,12 @@ class Controller:
             self.recording.lost_broker = True
         # The record has the hash of requests.jsonl, to which the broker appends until it is closed.
         self._end_engine()
-        benchmarks, problems = self._benchmarks()
+        benchmarks = {name: one.benchmark for name, one in self.session.cases.selections.items()}
+        problems: list[str] = []
+        if self.is_distributed:
+            assert self.main_session is not None
+            benchmarks, problems = load_benchmarks(self.recording.collection.classes, self.main_session)
         self.recording.finish(report, summaries, benchmarks, problems)
-
-    def _benchmarks(self) -> tuple[dict[str, Benchmark], list[str]]:
-        """Return the benchmarks that this process or its workers measured, and one line for each that is missing."""
-        if not self.is_distributed:
-            selections = self.session.cases.selections
-            return {name: selection.benchmark for name, selection in selections.items()}, []
-        assert self.main_session is not None
-        return load_benchmarks(self.recording.collection.classes, self.main_session)
 
     @property
     def _decision(self) -> GateResult | None:
@@ -321,13 +320,6 @@ class Controller:
             return f"cases could not be collected: {self._uncollected}"
         lines = not_served_lines(self.session, self.recording.collection)
         return self._refused or self.ended or self._not_begun or (lines[-1] if lines else "")
-
-    def _why_undecided(self) -> str:
-        """Return why a session with a gate ends without its decision."""
-        shown = shown_only(self.config.option, self.session.settings)
-        if shown:
-            return f"{shown} runs no case; leave it out to measure"
-        return self.reason or "no case was run; select some"
 
     def _exit_status(self, status: int) -> int:
         gate = self._decision
@@ -406,5 +398,7 @@ class Controller:
             for line in not_served_lines(self.session, self.recording.collection):
                 terminalreporter.write_line(f"llmprops: {line}")
         if is_undecided and self._decision is None:
-            why = self._why_undecided()
+            shown = shown_only(self.config.option, self.session.settings)
+            why = self.reason or "no case was run; select some"
+            why = f"{shown} runs no case; leave it out to measure" if shown else why
             terminalreporter.write_line(f"NOT DECIDED: {terminal_line(why)}", red=True)

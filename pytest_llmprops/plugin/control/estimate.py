@@ -32,6 +32,7 @@ from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, FREE, Price, price
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases.cases import HELPER, Cases
+from pytest_llmprops.plugin.cases.light_items import SEARCHED, UNIT, cases_in
 from pytest_llmprops.plugin.cases.markers import searched_by
 from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation
@@ -197,8 +198,8 @@ def forecast_in_worker(collection: Collection, evaluation: Evaluation) -> Foreca
 class PlanOnly:
     """Prints the plan instead of running the tests."""
 
-    def __init__(self, cases: Cases, collection: Collection, evaluation: Evaluation) -> None:
-        self._cases, self._collection, self._evaluation = cases, collection, evaluation
+    def __init__(self, cases: Cases, evaluation: Evaluation) -> None:
+        self._cases, self._evaluation = cases, evaluation
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -219,7 +220,7 @@ class PlanOnly:
 
     def _lines(self, items: Sequence[pytest.Item]) -> tuple[list[str], list[LLMPropsError]]:
         """Return the plan, and what is wrong with what benchmarks say about it."""
-        cases = [case for item in items for case in self._collection.cases_of(item)]
+        cases = [case for item in items for case in cases_in(item.stash.get(UNIT, None))]
         in_process = self._evaluation.in_process_labels
         rows = plan(case for case in cases if case.model not in in_process)
         served_here = Counter(
@@ -240,9 +241,7 @@ class PlanOnly:
             problems += wrong
         calls, is_known, searches = 0, True, 0
         # One call per property, so that a mistake has one line.
-        searched = (
-            (item, case) for item in items if (case := self._collection.searched_by(item)) is not None
-        )
+        searched = ((item, case) for item in items if (case := item.stash.get(SEARCHED, None)) is not None)
         by_property = _grouped(((case.benchmark.name, searched_by(item)), case) for item, case in searched)
         for (_, searched_property), members in by_property.items():
             benchmark, settings = members[0].benchmark, members[0].protocol.settings

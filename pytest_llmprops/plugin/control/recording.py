@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,77 +47,6 @@ from pytest_llmprops.runs.record import (
     unusable,
 )
 from pytest_llmprops.runs.summary import metric_rows, remarks_on, summary_rows
-
-
-def in_order(records: Iterable[VerdictRecord], collection: CollectionMetadata) -> list[VerdictRecord]:
-    """Return the verdicts in the order of the suites; workers report in any order.
-
-    :param records: one verdict of each item and sample.
-    """
-    places = {tuple(group): place for place, group in enumerate(collection.groups)}
-    return sorted(records, key=lambda r: places.get(r.group, 0))
-
-
-def final_facts(
-    record: RunRecord,
-    verdicts: Sequence[VerdictRecord],
-    report: BrokerReport,
-    collection: CollectionMetadata,
-    *,
-    is_whole: bool,
-    benchmarks: Mapping[str, Benchmark],
-    default_roles: Collection[str] = (),
-) -> tuple[RunMetadata, list[str]]:
-    """Return the record's facts, completed with those that are known only at the end.
-
-    Return also one line for each metric or remark that the code of a benchmark could not compute.
-
-    :param is_whole: the run was neither interrupted nor stopped, and all selected benchmarks could be loaded.
-    :param benchmarks: by name; the metrics and remarks of others are missing.
-    :param default_roles: roles of default helpers, which are recorded only if they served a request.
-    """
-    uses = report.models
-    served = {label.removeprefix(HELPER) for label, use in uses.items() if use.served_as}
-    models = {label: model.used(uses.get(label)) for label, model in record.facts.models.items()}
-    helpers = {
-        role: helper.used(uses.get(f"{HELPER}{role}"))
-        for role, helper in record.facts.helpers.items()
-        if role not in default_roles or role in served
-    }
-    recorded = {*models, *(f"{HELPER}{role}" for role in helpers)}
-    deviations = {
-        label: use.deviations for label, use in uses.items() if label in recorded and use.deviations
-    }
-    calls = report.counters
-    # Without the calls of unknown price, the sum is not the cost of the run.
-    calls = calls.with_amount(None if calls.unpriced else calls.cost_usd)
-    metrics, problems = metric_rows(verdicts, benchmarks)
-    remarks, more_problems = remarks_on(verdicts, benchmarks)
-    expected, done = collection.cases, len(verdicts)
-    is_shard = record.facts.options.get("shard") is not None
-    facts = replace(
-        record.facts,
-        # A run that only searches is complete without verdicts, and a shard may have no items.
-        complete=bool(expected or record.searches or is_shard) and done == expected and is_whole,
-        expected=expected,
-        models=models,
-        helpers=helpers,
-        benchmarks=collection.benchmarks,
-        protocols=collection.protocols,
-        data=collection.data,
-        not_served=collection.not_served,
-        selection=collection.selection,
-        deviations=deviations,
-        calls=calls,
-        # An interrupted process may have collected nothing.
-        summary=summary_rows(
-            verdicts, cluster_weighted(replace(record.facts, benchmarks=collection.benchmarks))
-        ),
-        metrics=metrics,
-        remarks=remarks,
-        searches=search_counts(record.searches),
-    )
-    return facts, [*problems, *more_problems]
 
 
 def with_in_process(
@@ -326,23 +255,17 @@ class Recording:
         self.waits_for_batches = report.batches is not None and report.batches.is_unfinished
         late = (note for summary in summaries for note in summary.notes)
         self.notes += [*report.notes, *dict.fromkeys([*collection.notes, *late])]
+        # Workers report in any order.
+        places = {tuple(group): place for place, group in enumerate(collection.groups)}
         try:
-            self.in_order = in_order(record.records, collection)
+            self.in_order = sorted(record.records, key=lambda verdict: places.get(verdict.group, 0))
         except DataError as error:
             self.stopped = self.stopped or str(error)
         if record.is_changed:
             self.notes.append(
                 f"{record.folder / VERDICTS} was changed by another program during the run; measure again"
             )
-        facts, more_problems = final_facts(
-            record,
-            self.in_order,
-            report,
-            collection,
-            is_whole=not self.is_interrupted and self.stopped is None and collection.is_whole,
-            benchmarks=benchmarks,
-            default_roles=session.cases.helpers.defaults,
-        )
+        facts, more_problems = self._final_facts(record, report, benchmarks)
         if session.earlier is not None:
             facts = session.earlier.merged(facts)
             self.notes += session.earlier.changed_models(facts)
@@ -360,6 +283,44 @@ class Recording:
             self.notes.append(
                 f"run record {record.folder}: run.json could not be written: {error.strerror or error}"
             )
+
+    def _final_facts(
+        self, record: RunRecord, report: BrokerReport, benchmarks: Mapping[str, Benchmark]
+    ) -> tuple[RunMetadata, list[str]]:
+        """Return the record's facts, completed with those that are known only at the end.
+
+        Return also one line for each metric or remark that the code of a benchmark could not compute.
+        """
+        facts, uses, verdicts = record.facts, report.models, self.in_order
+        served = {label.removeprefix(HELPER) for label, use in uses.items() if use.served_as}
+        defaults = self._session.cases.helpers.defaults
+        models = {label: model.used(uses.get(label)) for label, model in facts.models.items()}
+        helpers = {
+            role: helper.used(uses.get(f"{HELPER}{role}"))
+            for role, helper in facts.helpers.items()
+            if role not in defaults or role in served
+        }
+        recorded = {*models, *(f"{HELPER}{role}" for role in helpers)}
+        calls = report.counters
+        metrics, problems = metric_rows(verdicts, benchmarks)
+        remarks, more_problems = remarks_on(verdicts, benchmarks)
+        is_whole = not self.is_interrupted and self.stopped is None and self.collection.is_whole
+        # A run that only searches is complete without verdicts, and a shard may have no items.
+        has_cases = facts.expected or record.searches or facts.options.get("shard") is not None
+        facts = replace(
+            facts,
+            complete=bool(has_cases) and len(verdicts) == facts.expected and is_whole,
+            models=models,
+            helpers=helpers,
+            deviations={k: use.deviations for k, use in uses.items() if k in recorded and use.deviations},
+            # Without the calls of unknown price, the sum is not the cost of the run.
+            calls=calls.with_amount(None if calls.unpriced else calls.cost_usd),
+            summary=summary_rows(verdicts, cluster_weighted(facts)),
+            metrics=metrics,
+            remarks=remarks,
+            searches=search_counts(record.searches),
+        )
+        return facts, [*problems, *more_problems]
 
     def close(self) -> None:
         """Close the record, and release that of a resumed run."""
