@@ -416,10 +416,11 @@ def _draw_row(axes: Axes, row: ForestRow, middle: float) -> None:
 
 
 def _diamonds(axes: Axes, marks: Sequence[Mark], y: float) -> None:
-    axes.plot(
-        [mark.value for mark in marks], [y] * len(marks), marker="D", markersize=5, markerfacecolor=PAPER,
-        markeredgecolor=MUTED, linestyle="none", zorder=2, clip_on=False,
-    )  # fmt: skip
+    for mark in marks:
+        axes.plot(
+            mark.value, y, marker="D", markersize=5, markerfacecolor=PAPER, markeredgecolor=MUTED,
+            linestyle="none", zorder=2, clip_on=False,
+        )  # fmt: skip
 
 
 def _draw_point(axes: Axes, point: Point, y: float) -> None:
