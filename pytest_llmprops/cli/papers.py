@@ -416,10 +416,11 @@ def _report_blocks(table: PaperTable, runs: Sequence[Run]) -> tuple[list[Table],
     patterns = [part for part in table.report.split("; ") if part]
     if not runs or not patterns:
         return [], []
+    from pytest_llmprops.reports import check_packages
     from pytest_llmprops.reports.kit.blocks import Figure, Table
     from pytest_llmprops.reports.kit.generic import section_of
     from pytest_llmprops.reports.kit.series import Measured, series_of
-    from pytest_llmprops.reports.page.build import check_packages, unfolded
+    from pytest_llmprops.reports.page.build import unfolded
 
     check_packages("llmprops papers")
     series = tuple(s for s in series_of(runs) if table.paper in s.benchmarks)

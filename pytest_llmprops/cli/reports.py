@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from pytest_llmprops.cli.kit import BASELINE, RUN, Groups, recorded, wrote
-from pytest_llmprops.core.errors import MissingExtra, UsageError
-from pytest_llmprops.reports.site import missing_package
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.reports import PAGES, SERVER, check_packages
 from pytest_llmprops.reports.tables import terminal_width
 
 
@@ -129,11 +129,7 @@ def add_view(groups: Groups) -> None:
 
 
 def _view(options: argparse.Namespace) -> int:
-    if package := missing_package():
-        raise MissingExtra("llmprops view", package=package, extra="report")
-    from pytest_llmprops.reports.page.build import check_packages
-
-    check_packages("llmprops view")
+    check_packages("llmprops view", (*SERVER, *PAGES))
     from pytest_llmprops.reports.site.app import Shown, serve
     from pytest_llmprops.runs.catalog import BASELINES, find_run
     from pytest_llmprops.runs.record import DEFAULT_ROOT

@@ -193,6 +193,7 @@ GENERATED = (Chat, Completion)
 _CLASSES: dict[str, type[Any]] = {c.kind: c for c in REQUESTS}
 #: the price of a reply from a provider's batch relative to a call
 BATCH_DISCOUNT = 0.5
+_encoded = json.JSONEncoder(ensure_ascii=False).encode
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -432,7 +433,7 @@ class Reply:
 
     def to_text(self) -> str:
         """Return the fields that are stored, as JSON."""
-        return json.dumps(self.to_json(), ensure_ascii=False)
+        return _encoded(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that are stored, as plain values."""

@@ -456,3 +456,17 @@ def is_inside(path: str) -> bool:
     if not parts or path.startswith("/") or "\\" in path or ":" in parts[0]:
         return False
     return ".." not in parts and str(PurePosixPath(path)) == path
+
+
+def generated_before(folder: Path) -> dict[str, Any]:
+    """Return what ``SOURCE.json`` says of generated data in a folder; empty for a folder without files.
+
+    :raises UsageError: if the folder has other data, which must not be overwritten.
+    """
+    try:
+        facts = json_module.loads((folder / "SOURCE.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        facts = {} if folder.is_dir() and any(folder.iterdir()) else {"source": "generated"}
+    if not isinstance(facts, dict) or facts.get("source") != "generated":
+        raise UsageError(f"{folder}: has data that was not generated; choose another --out")
+    return facts

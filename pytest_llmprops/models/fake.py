@@ -99,30 +99,21 @@ class FakeModel:
         digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
         self.identity: Mapping[str, Any] = {"backend": "fake", "name": name, "replies": digest}
 
-    async def chat(self, requests: Sequence[Chat]) -> list[Result]:
+    async def chat(self, requests: Sequence[Any]) -> list[Result]:
         """Return one result per request, in order."""
-        return await self._answers(requests)
-
-    async def completion(self, requests: Sequence[Completion]) -> list[Result]:
-        """Return one result per request, in order."""
-        return await self._answers(requests)
-
-    async def likelihood(self, requests: Sequence[Likelihood]) -> list[Result]:
-        """Return one result per request, in order."""
-        results = await self._answers(requests)
-        return [_scores(request, result) for request, result in zip(requests, results, strict=True)]
-
-    async def translate(self, requests: Sequence[Translate]) -> list[Result]:
-        """Return one result per request, in order."""
-        return await self._answers(requests)
-
-    async def _answers(self, requests: Sequence[Asked]) -> list[Result]:
         started = time.perf_counter()
         # Recorded before the wait, so that the order is the order of the calls.
         self.requests += requests
         if self._delay:
             await asyncio.sleep(self._delay)
         return [await self._answer(request, started) for request in requests]
+
+    completion = translate = chat
+
+    async def likelihood(self, requests: Sequence[Likelihood]) -> list[Result]:
+        """Return one result per request, in order."""
+        results = await self.chat(requests)
+        return [_scores(request, result) for request, result in zip(requests, results, strict=True)]
 
     async def _answer(self, request: Asked, started: float) -> Result:
         if self._fail:
@@ -145,16 +136,13 @@ class FakeModel:
             return BackendError(f"{type(reply).__name__}: {one_line(str(reply), 200)}", kind="fake")
         if isinstance(reply, str):
             usage = Usage(len(_prompt(request)) // 4, len(reply.split()))
-            cost = self._price.of(usage) if self._price else None
-            seconds = time.perf_counter() - started
-            return Reply(reply, usage=usage, served_model=self._name, seconds=seconds, cost_usd=cost)
+            reply = Reply(reply, usage=usage, served_model=self._name)
         if not isinstance(reply, Reply):
             kind = type(reply).__name__
             text = f"the fake model's function returned {kind}; return str, Reply or an exception"
             return BackendError(text, kind="fake", fatal=True)
         cost = self._price.of(reply.usage) if self._price and reply.cost_usd is None else reply.cost_usd
-        seconds = time.perf_counter() - started
-        return replace(reply, seconds=seconds, cost_usd=cost)
+        return replace(reply, seconds=time.perf_counter() - started, cost_usd=cost)
 
     def deviations(self) -> Sequence[str]:
         """Return nothing: the fake model never changes a request."""
@@ -213,15 +201,8 @@ def _by_rule(rules: Sequence[tuple[str, FakeReply]]) -> Respond:
     return respond
 
 
-def _echo(request: Asked) -> FakeReply:
-    return _last(request)
-
-
 def _at_random(choices: Sequence[str], seed: str) -> Respond:
-    def respond(request: Asked) -> FakeReply:
-        return choices[int(_draw(seed, _prompt(request), _sample(request)) * len(choices))]
-
-    return respond
+    return lambda request: choices[int(_draw(seed, _prompt(request), _sample(request)) * len(choices))]
 
 
 def _draw(*parts: Any) -> float:
@@ -259,28 +240,24 @@ def _parse_reply(value: Any, where: str) -> FakeReply:
 def _read(spec: ModelSpec) -> str:
     file = spec.params.get("file")
     if not file:
-        raise UsageError(f"--model {spec.text}: add file=PATH")
+        raise spec.error("add file=PATH")
     try:
         return Path(file).read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--model {spec.text}: cannot read {file}: {error.strerror}") from None
+        raise spec.error(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"--model {spec.text}: {file} is not UTF-8 text") from None
+        raise spec.error(f"{file} is not UTF-8 text") from None
 
 
 def _read_list(spec: ModelSpec) -> list[FakeReply]:
     text = _read(spec)
-    if text.lstrip().startswith("["):
-        values = _parse_json(spec, text)
-    else:
-        values = text.splitlines()
+    values = _parse_json(spec, text) if text.lstrip().startswith("[") else text.splitlines()
     return [_parse_reply(value, f"{spec.params['file']}: entry {i}") for i, value in enumerate(values, 1)]
 
 
 def _read_rules(spec: ModelSpec) -> dict[str, FakeReply]:
-    values = _parse_json(spec, _read(spec))
     rules: dict[str, FakeReply] = {}
-    for number, rule in enumerate(values, 1):
+    for number, rule in enumerate(_parse_json(spec, _read(spec)), 1):
         where = f"{spec.params['file']}: rule {number}"
         if not isinstance(rule, dict) or not isinstance(rule.get("match"), str) or "reply" not in rule:
             raise UsageError(f'{where}: write {{"match": REGEX, "reply": TEXT}}')
@@ -292,9 +269,9 @@ def _parse_json(spec: ModelSpec, text: str) -> list[Any]:
     try:
         values = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"--model {spec.text}: {spec.params['file']} is not JSON: {error}") from None
+        raise spec.error(f"{spec.params['file']} is not JSON: {error}") from None
     if not isinstance(values, list):
-        raise UsageError(f"--model {spec.text}: {spec.params['file']} must be a JSON list")
+        raise spec.error(f"{spec.params['file']} must be a JSON list")
     return values
 
 
@@ -306,9 +283,9 @@ def _read_function(spec: ModelSpec) -> Respond:
         namespace = runpy.run_path(file)
     except Exception as error:
         reason = f"{type(error).__name__}: {one_line(str(error), 200)}"
-        raise UsageError(f"--model {spec.text}: {file} cannot be run: {reason}") from None
+        raise spec.error(f"{file} cannot be run: {reason}") from None
     if not callable(namespace.get(name)):
-        raise UsageError(f"--model {spec.text}: {file} has no function '{name}'; add function=NAME")
+        raise spec.error(f"{file} has no function '{name}'; add function=NAME")
     function: Respond = namespace[name]
     return function
 
@@ -316,42 +293,25 @@ def _read_function(spec: ModelSpec) -> Respond:
 def _kinds(spec: ModelSpec) -> frozenset[Kind]:
     names = spec.params.get("kinds", "chat").split(",")
     if not set(names) <= set(_SERVED):
-        raise UsageError(
-            f"--model {spec.text}: kinds must be a list of {', '.join(_SERVED)}, separated by commas"
-        )
+        raise spec.error(f"kinds must be a list of {', '.join(_SERVED)}, separated by commas")
     return frozenset(kind for kind in _SERVED if kind in names)
 
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     if spec.name not in _PARAMS:
-        raise UsageError(
-            f"--model {spec.text}: unknown fake model '{spec.name}'; choose from {', '.join(_PARAMS)}"
+        raise spec.error(
+            f"unknown fake model '{spec.name}'; choose from {', '.join(_PARAMS)}"
             + did_you_mean(spec.name, _PARAMS)
         )
     spec.only(*_PARAMS[spec.name], *_COMMON)
     _kinds(spec)
-    replies: list[FakeReply] | dict[str, FakeReply] | Respond
-    source = ""
-    if spec.name == "echo":
-        replies = _echo
-    elif spec.name == "constant":
-        replies = {"": spec.params.get("text", "A")}
-    elif spec.name == "random":
-        choices = spec.params.get("choices", "A,B").split(",")
-        source = f"{choices} {spec.params.get('seed', '0')}"
-        replies = _at_random(choices, spec.params.get("seed", "0"))
-    elif spec.name == "list":
-        replies = _read_list(spec)
-    elif spec.name == "rule":
-        replies = _read_rules(spec)
-    else:
-        replies, source = _read_function(spec), _read(spec)
+    replies, source = _replies_of(spec)
     delay, fail = spec.number("delay") or 0.0, spec.number("fail") or 0.0
     cost = price(spec.name, spec.params, options.prices)
 
     def make() -> FakeModel:
         model = FakeModel(replies, delay=delay, fail=fail, name=f"fake:{spec.name}", price=cost)
-        if source or callable(replies):
+        if callable(replies):
             # The specification or the file determines what a function replies.
             digest = hashlib.sha256(f"{source} {spec.params.get('function', '')}".encode()).hexdigest()
             model.identity = {**model.identity, "replies": digest}
@@ -360,6 +320,20 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
         return model
 
     return make
+
+
+def _replies_of(spec: ModelSpec) -> tuple[list[FakeReply] | dict[str, FakeReply] | Respond, str]:
+    """Return the replies of a specification, and what determines those of a function."""
+    if spec.name == "constant":
+        return {"": spec.params.get("text", "A")}, ""
+    if spec.name == "random":
+        choices, seed = spec.params.get("choices", "A,B").split(","), spec.params.get("seed", "0")
+        return _at_random(choices, seed), f"{choices} {seed}"
+    if spec.name == "list":
+        return _read_list(spec), ""
+    if spec.name == "rule":
+        return _read_rules(spec), ""
+    return (_last, "") if spec.name == "echo" else (_read_function(spec), _read(spec))
 
 
 BACKEND = Backend(_check, _kinds, is_free=True, example="fake:echo")

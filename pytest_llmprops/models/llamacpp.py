@@ -393,10 +393,10 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     else:
         file = Path(spec.name).expanduser()
         if not file.is_file():
-            raise UsageError(f"--model {spec.text}: no such file: {file}; give the path of a GGUF file")
+            raise spec.error(f"no such file: {file}; give the path of a GGUF file")
     with file.open("rb") as stream:
         if stream.read(4) != b"GGUF":
-            raise UsageError(f"--model {spec.text}: {file} is not a GGUF file")
+            raise spec.error(f"{file} is not a GGUF file")
     n_ctx = whole_number(spec, "n_ctx", N_CTX, minimum=0)
     threads = whole_number(spec, "threads", options.cpus or _default_threads(), minimum=1)
     seed = whole_number(spec, "seed", 0, minimum=0)

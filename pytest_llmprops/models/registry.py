@@ -108,14 +108,6 @@ ENTRY_POINTS = "pytest_llmprops.models"
 FIRST_OF = "first-of"
 
 
-def _always_ready(spec: ModelSpec) -> bool:
-    return True
-
-
-def _nothing_missing(spec: ModelSpec, options: CallOptions) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Backend:
     """A kind of model specification: how to check it and create its models.
@@ -143,13 +135,13 @@ class Backend:
 
     check: Check
     kinds: KindsOf
-    ready: Callable[[ModelSpec], bool] = _always_ready
+    ready: Callable[[ModelSpec], bool] = lambda spec: True
     prepare: Callable[[], object] | None = None
     in_worker: bool = False
     has_gpu: bool = False
     batches: bool = False
     remote: bool = False
-    missing: Missing = _nothing_missing
+    missing: Missing = lambda spec, options: ""
     is_free: bool = False
     example: str = ""
     keys: tuple[str, ...] = ()

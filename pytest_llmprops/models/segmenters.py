@@ -31,7 +31,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pytest_llmprops.core.errors import BackendError, DataError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import BackendError, DataError, MissingExtra
 from pytest_llmprops.core.requests import Reply, Segment
 from pytest_llmprops.core.segmentation import with_whitespace
 from pytest_llmprops.core.texts import one_line, utf8
@@ -119,35 +119,32 @@ def _load_jieba(file: Path, hmm: bool) -> Cut:
 def _check_dictionary(spec: ModelSpec, file: Path) -> None:
     """Read a user's dictionary once, so that its errors are reported before the run starts."""
     if not file.is_file():
-        raise UsageError(
-            f"--model {spec.text}: the file {file} does not exist; pass dict=FILE in jieba's format"
-        )
+        raise spec.error(f"the file {file} does not exist; pass dict=FILE in jieba's format")
     raw = file.read_bytes()
     try:
         lines = utf8(raw, str(file)).removesuffix("\n").split("\n")
     except DataError as error:
-        raise UsageError(f"--model {spec.text}: {error}") from None
+        raise spec.error(f"{error}") from None
     if raw.startswith(b"\xef\xbb\xbf"):
-        raise UsageError(f"--model {spec.text}: {file} starts with a byte-order mark; save it without one")
+        raise spec.error(f"{file} starts with a byte-order mark; save it without one")
     for number, line in enumerate(lines, start=1):
         fields = line.strip().split(" ")
         if len(fields) < 2 or not fields[0] or not fields[1].isdecimal():
-            raise UsageError(
-                f"--model {spec.text}: {file}: line {number} is not 'WORD COUNT' separated by one space:"
-                f" {line.strip()[:40]!r}"
+            raise spec.error(
+                f"{file}: line {number} is not 'WORD COUNT' separated by one space: {line.strip()[:40]!r}"
             )
 
 
 def _check_jieba(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("hmm", "dict")
     if spec.name != "jieba":
-        raise UsageError(f"--model {spec.text}: write jieba, jieba?hmm=false or jieba?dict=FILE")
+        raise spec.error("write jieba, jieba?hmm=false or jieba?dict=FILE")
     package = importlib.util.find_spec("jieba")
     if package is None or package.origin is None:
         raise MissingExtra(f"--model {spec.text}", package="jieba", extra="zh")
     hmm = spec.params.get("hmm", "true").lower()
     if hmm not in ("true", "false"):
-        raise UsageError(f"--model {spec.text}: hmm must be true or false")
+        raise spec.error("hmm must be true or false")
     if "dict" in spec.params:
         file = Path(spec.params["dict"]).expanduser()
         _check_dictionary(spec, file)
@@ -216,27 +213,18 @@ def find_model(spec: ModelSpec) -> Path:
 
     :raises UsageError: if there is no model; the message says how to get the default model.
     """
-    home = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg")).expanduser()
-    stated = spec.params.get("model")
-    if stated is None:
-        folder = home / "default"
-        if not folder.is_dir():
-            raise UsageError(
-                f"--model {spec.text}: no model in {folder} (models are not downloaded automatically); give"
-                f" pkuseg?model=FOLDER, or get the default model of 2019: {HOW}"
-            )
-    else:
-        folder = Path(stated).expanduser()
-        if not folder.is_dir():
-            raise UsageError(
-                f"--model {spec.text}: no such folder: {folder} (models are not downloaded automatically); give the"
-                " folder of an unpacked PKUSEG model"
-            )
+    home = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg"))
+    folder = Path(spec.params.get("model", home / "default")).expanduser()
+    if not folder.is_dir():
+        default = "" if "model" in spec.params else f", or get the default model of 2019: {HOW}"
+        raise spec.error(
+            f"no such folder: {folder} (models are not downloaded automatically); give"
+            f" pkuseg?model=FOLDER{default}"
+        )
     features = any((folder / name).is_file() for name in ("features.msgpack", "features.pkl"))
     if not features or not (folder / "weights.npz").is_file():
-        raise UsageError(
-            f"--model {spec.text}: {folder} is not a PKUSEG model; it needs weights.npz and"
-            " features.msgpack or features.pkl"
+        raise spec.error(
+            f"{folder} is not a PKUSEG model; it needs weights.npz and features.msgpack or features.pkl"
         )
     return folder.resolve()
 
@@ -244,7 +232,7 @@ def find_model(spec: ModelSpec) -> Path:
 def _check_pkuseg(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("model")
     if spec.name != "pkuseg":
-        raise UsageError(f"--model {spec.text}: write pkuseg or pkuseg?model=FOLDER")
+        raise spec.error("write pkuseg or pkuseg?model=FOLDER")
     package = importlib.util.find_spec("spacy_pkuseg")
     if package is None or package.origin is None:
         raise MissingExtra(f"--model {spec.text}", package="spacy-pkuseg", extra="zh")
@@ -312,11 +300,11 @@ def _check_maxmatch(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only()
     file = Path(spec.name).expanduser()
     if not file.is_file():
-        raise UsageError(f"--model {spec.text}: no such file: {file}; give a word list: maxmatch:WORDS.txt")
+        raise spec.error(f"no such file: {file}; give a word list: maxmatch:WORDS.txt")
     try:
         words = read_words(file)
     except DataError as error:
-        raise UsageError(f"--model {spec.text}: {error}") from None
+        raise spec.error(f"{error}") from None
     return lambda: WordSegmenter(
         lambda: longest_match(words),
         name=spec.label,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib
 import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from pytest_llmprops.core.errors import UsageError
@@ -116,6 +118,10 @@ class ModelSpec:
         base += "".join(f"-{k}={v}" for k, v in sorted(self.params.items()) if k not in ("base_url", "as"))
         return re.sub(r"[^A-Za-z0-9._=-]+", "_", base)
 
+    def error(self, text: str) -> UsageError:
+        """Return the error of this specification."""
+        return UsageError(f"--model {self.text}: {text}")
+
     def number(self, key: str) -> float | None:
         """Return a numeric parameter, or None if it is absent.
 
@@ -128,7 +134,7 @@ class ModelSpec:
         except ValueError:
             value = nan
         if not isfinite(value):
-            raise UsageError(f"--model {self.text}: {key} must be a number")
+            raise self.error(f"{key} must be a number")
         return value
 
     def only(self, *known: str) -> None:
@@ -138,9 +144,8 @@ class ModelSpec:
         """
         for key in self.params:
             if key not in known:
-                raise UsageError(
-                    f"--model {self.text}: '{key}' is not a parameter of {self.backend};"
-                    f" it takes {', '.join(known) or 'none'}"
+                raise self.error(
+                    f"'{key}' is not a parameter of {self.backend}; it takes {', '.join(known) or 'none'}"
                 )
 
 
@@ -171,10 +176,34 @@ def file_sha256(file: Path) -> str:
     return _hashes[key]
 
 
-def files_sha256(files: Iterable[Path]) -> str:
-    """Return one sha256 over the names and contents of several files, independent of their order."""
-    lines = sorted(f"{file.name} {file_sha256(file)}" for file in files)
+def files_sha256(files: Iterable[Path], folder: Path | None = None) -> str:
+    """Return one sha256 over the names and contents of several files, independent of their order.
+
+    :param folder: their names are the paths relative to it; without it, those in their own folders.
+    """
+    names = {file: file.relative_to(folder).as_posix() if folder else file.name for file in files}
+    lines = sorted(f"{name} {file_sha256(file)}" for file, name in names.items())
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def torch_device(spec: ModelSpec) -> str:
+    """Return the device that torch uses for a model; ``auto``, the default, is a GPU if there is one.
+
+    :raises UsageError: if the parameter ``device`` names none, or a GPU on a machine without one.
+    """
+    name = spec.params.get("device", "auto")
+    if name == "cpu":
+        return name
+    torch: Any = importlib.import_module("torch")
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise spec.error("device must be auto, cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise spec.error("torch sees no CUDA device; use device=cpu")
+    return name
 
 
 def whole_number(spec: ModelSpec, key: str, default: int, *, minimum: int) -> int:
@@ -186,9 +215,7 @@ def whole_number(spec: ModelSpec, key: str, default: int, *, minimum: int) -> in
     if value is None:
         return default
     if not value.is_integer() or value < minimum:
-        raise UsageError(
-            f"--model {spec.text}: {key} must be a whole number of at least {minimum}, not {spec.params[key]}"
-        )
+        raise spec.error(f"{key} must be a whole number of at least {minimum}, not {spec.params[key]}")
     return int(value)
 
 
@@ -237,9 +264,7 @@ def _amount(spec: ModelSpec, key: str, *, is_zero_allowed: bool) -> float | None
     # Ray divides devices, but does not give an actor one and a half of them.
     if value < 0 or (value > 1 and not value.is_integer()) or (value == 0 and not is_zero_allowed):
         least = "0, " if is_zero_allowed else ""
-        raise UsageError(
-            f"--model {spec.text}: {key} must be {least}a whole number or a part of 1, not {spec.params[key]}"
-        )
+        raise spec.error(f"{key} must be {least}a whole number or a part of 1, not {spec.params[key]}")
     return value
 
 

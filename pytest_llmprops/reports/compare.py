@@ -47,7 +47,7 @@ def terminal_lines(comparison: Comparison, width: int, *, limit: int = 20, full:
     """
     lines = [line[2:] for line in aligned_table([_column(c) for c in comparison.columns])]
     lines += [f"note: {note}" for note in comparison.notes]
-    for benchmark, task_keys in _by_benchmark(comparison.task_keys):
+    for benchmark, task_keys in _by_benchmark(comparison.task_keys).items():
         lines += ["", benchmark]
         columns = comparison.columns
         lines += fitted(width, _accuracies(columns, task_keys), _accuracies(columns, task_keys, names=False))
@@ -74,7 +74,7 @@ def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> 
     parts = ["# Comparison", ""]
     parts += [f"- {escaped(' · '.join(_column(c)))}" for c in comparison.columns]
     parts += [f"- note: {escaped(note)}" for note in comparison.notes]
-    for benchmark, task_keys in _by_benchmark(comparison.task_keys):
+    for benchmark, task_keys in _by_benchmark(comparison.task_keys).items():
         parts += ["", f"## {escaped(benchmark)}", "", *_table(_accuracies(comparison.columns, task_keys))]
     for contrast in comparison.contrasts:
         parts += ["", f"## {escaped(_title(contrast))}", ""]
@@ -104,8 +104,7 @@ def changes_markdown(comparison: Comparison) -> Iterator[str]:
         yield f"### {escaped(_title(contrast))}: {len(changed)} of {counted(len(rows), 'part')} changed"
         yield ""
         if changed:
-            yield from _table(_before_and_after(contrast, changed))
-            yield ""
+            yield from (*_table(_before_and_after(contrast, changed)), "")
         rest = [row for row in rows if row not in changed]
         if rest:
             title = f"{counted(len(rest), 'part')} without a clear change"
@@ -156,27 +155,23 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
                     }
                     for row in contrast.changes
                 ],
-                "lost": [_flip_json(flip) for flip in contrast.lost],
-                "gained": [_flip_json(flip) for flip in contrast.gained],
+                "lost": [{**asdict(flip), "key": flip.key._asdict()} for flip in contrast.lost],
+                "gained": [{**asdict(flip), "key": flip.key._asdict()} for flip in contrast.gained],
             }
             for contrast in comparison.contrasts
         ],
     }
 
 
-def _flip_json(flip: Flip) -> dict[str, Any]:
-    return {**asdict(flip), "key": flip.key._asdict()}
-
-
 def _column(column: Column) -> tuple[str, ...]:
     return column.letter, column.run.facts.marked(column.model), column.run.run_id, column.run.state
 
 
-def _by_benchmark(task_keys: Iterable[TaskKey]) -> list[tuple[str, list[TaskKey]]]:
+def _by_benchmark(task_keys: Iterable[TaskKey]) -> dict[str, list[TaskKey]]:
     groups: dict[str, list[TaskKey]] = {}
     for task_key in task_keys:
         groups.setdefault(task_key.benchmark, []).append(task_key)
-    return list(groups.items())
+    return groups
 
 
 def _accuracies(columns: Sequence[Column], task_keys: Sequence[TaskKey], *, names: bool = True) -> Table:

@@ -105,13 +105,9 @@ def _markdown(result: GateResult, title: str, changes: Iterable[str]) -> Iterato
     yield f"## {plain(title)}"
     yield ""
     if result.losses:
-        yield "Lost:"
-        yield ""
-        yield from (f"- {plain(loss_text(loss))}" for loss in result.losses)
-        yield ""
+        yield from ("Lost:", "", *(f"- {plain(loss_text(loss))}" for loss in result.losses), "")
     if result.caveats:
-        yield from (f"- Caveat: {plain(caveat)}" for caveat in result.caveats)
-        yield ""
+        yield from (*(f"- Caveat: {plain(caveat)}" for caveat in result.caveats), "")
     yield from changes
     if result.baseline:
         chance = "" if result.chance is None else f" {plain(chance_text(result.chance))}."
@@ -122,8 +118,7 @@ def _markdown(result: GateResult, title: str, changes: Iterable[str]) -> Iterato
     unmet = [pair for pair in checks if pair[1].verdict != "met"]
     yield from _checks(unmet or met)
     if listed := [*result.reasons, *result.notes]:
-        yield ""
-        yield from (f"- {plain(line)}" for line in listed)
+        yield from ("", *(f"- {plain(line)}" for line in listed))
     if unmet and met:
         yield from ("", *markdown_fold(f"{counted(len(met), 'check')} met", _checks(met)))
     tests = [f"- {plain(f'{loss.where}: p {p_value(loss.p)} (corrected)')}" for loss in result.losses]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,8 +16,7 @@ from pytest_llmprops.data.published_results import beside
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.records.rows import SearchCounts, SearchRecord, SummaryRow
 from pytest_llmprops.records.run import OldReplies, ProtocolMetadata, RunMetadata
-from pytest_llmprops.reports.page import PACKAGES
-from pytest_llmprops.reports.site import missing_package
+from pytest_llmprops.reports import PAGES, SERVER, missing_package
 from pytest_llmprops.reports.tables import (
     UNLIMITED,
     Table,
@@ -176,9 +174,10 @@ def next_command(folder: Path, *, resumes: bool = False) -> str:
     words: tuple[str, ...] = ("view", str(folder))
     if resumes:
         words = ("run", "--resume", str(folder))
-    elif missing_package():
-        has_report = all(importlib.util.find_spec(name) for name in PACKAGES)
-        words = ("report", str(folder), "--out", "report") if has_report else ("readings", str(folder))
+    elif missing_package(PAGES):
+        words = ("readings", str(folder))
+    elif missing_package(SERVER):
+        words = ("report", str(folder), "--out", "report")
     return f"next: {shell_line('llmprops', *words)}"
 
 
@@ -457,17 +456,14 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
     rows += (
         [("Promoted from", f"{facts.promoted_from} at {facts.promoted_at}")] if facts.promoted_from else []
     )
-    for label, model in facts.models.items():
-        rows.append((f"Model {label}", _flat({"spec": model.spec, **plain(model)}, zeros=False)))
-    for role, helper in facts.helpers.items():
-        rows.append((f"Helper {role}", _flat({"spec": helper.spec, **plain(helper)}, zeros=False)))
-    for label, deviations in facts.deviations.items():
-        if deviations:
-            rows.append((f"Deviations of {label}", "; ".join(map(str, deviations))))
+    models = [(f"Model {label}", model) for label, model in facts.models.items()]
+    models += [(f"Helper {role}", helper) for role, helper in facts.helpers.items()]
+    rows += [(name, _flat({"spec": one.spec, **plain(one)}, zeros=False)) for name, one in models]
+    rows += [
+        (f"Deviations of {label}", "; ".join(texts)) for label, texts in facts.deviations.items() if texts
+    ]
     recorded = {r.benchmark for r in run.records}
-    for name, protocol in facts.protocols.items():
-        if name in recorded:
-            rows.append((f"Protocol of {name}", _flat(plain(protocol))))
+    rows += [(f"Protocol of {n}", _flat(plain(p))) for n, p in facts.protocols.items() if n in recorded]
     rows.append(("Calls", _flat(plain(facts.calls), zeros=False) or "none"))
     rows.append(("Cost", facts.cost_text + price_sources([facts])))
     options = {

@@ -154,7 +154,7 @@ def test_pull_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """`data pull` passes files, folder and base URL to the puller, and returns its status."""
     seen = []
 
-    def pull(dest: Path, **options: object) -> int:
+    def pull(dest: Path, out: object, **options: object) -> int:
         seen.append((dest, options))
         return 1
 
@@ -164,7 +164,7 @@ def test_pull_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert main(["data", "pull", "--dest", str(tmp_path)]) == 1
     assert seen == [
         (tmp_path, {"files": ["htest", "eras/*.json"], "base_url": url}),
-        (tmp_path, {"files": None, "base_url": BASE_URL}),
+        (tmp_path, {"files": [], "base_url": BASE_URL}),
     ]
 
 

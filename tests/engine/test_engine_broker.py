@@ -87,6 +87,17 @@ def test_permanent_errors_are_neither_retried_nor_stored(make_broker: MakeBroker
     assert ask_all(make_broker(model), ["a"]).texts == ["A"]
 
 
+def test_a_blocked_prompt_is_sent_once_more(make_broker: MakeBroker) -> None:
+    """A gateway may refuse a call for a moment: a model that has worked gets the prompt a second time."""
+    blocked = BackendError("forbidden", kind="forbidden", fatal=True)
+    once = failing(1, lambda: blocked)
+    replies: dict[str, FakeReply] = {"a": "x", "c": blocked}
+    model = FakeModel(lambda chat: replies.get(chat.prompt) or once(chat))
+    asked = ask_all(make_broker(model, concurrency=1), ["a", "b", "c"])
+    assert kinds(asked.results) == ["reply", "reply", "error"]
+    assert [r.prompt for r in model.requests] == ["a", "b", "c", "b", "c"]
+
+
 def test_retry_waits_as_the_server_asks(make_broker: MakeBroker) -> None:
     """The retry is sent when the server asked for it, not earlier and not much later."""
     times: list[float] = []

@@ -322,6 +322,21 @@ class Own(BaseException):
     """An exception that is not an Exception."""
 
 
+def test_a_case_that_cancels_its_task_keeps_no_other_waiting(loop: LoopThread) -> None:
+    """It is the fault of its case, and another task takes the cases that follow."""
+
+    async def cancelling(item: Item, ask: Any) -> Verdict:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+        raise AssertionError("not reached")
+
+    results = outcomes(loop, capitals, odd("a", cancelling), odd("b", cancelling), case("c"), window=1)
+    assert [type(outcome.fault) for outcome in results] == [ContractError, ContractError, type(None)]
+    assert results[2].verdict is not None
+
+
 @pytest.mark.parametrize(
     "exception", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), Own(1)]
 )

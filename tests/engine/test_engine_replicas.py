@@ -19,9 +19,8 @@ from pytest_llmprops.engine.replicas import fleets as fleets_module
 from pytest_llmprops.engine.replicas.cluster import Node, Placement, Replica, place
 from pytest_llmprops.engine.replicas.fleets import MOST_LOST, Fleet, Fleets
 from pytest_llmprops.models import registry
-from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.spec import ModelSpec, Replicas, split_replicas
-from tests.support.engine_models import Local
+from tests.support.engine_models import Local, config_of
 
 ONE = Placement(1, 0, 1)
 
@@ -93,8 +92,8 @@ def served(
     registry.registered["own"] = (registry.Backend(lambda *_: there, registry.always("chat")), "")
 
     async def work() -> tuple[list[Any], list[str]]:
-        spec = ModelSpec("own", "own", "own")
-        fleet = Fleet(machines, placement, spec, Local(), CallOptions(timeout=timeout), [])  # type: ignore[arg-type]
+        config = config_of({"m": ModelSpec("own", "own", "own")}, timeout=timeout)
+        fleet = Fleet(machines, placement, config, "m", Local())  # type: ignore[arg-type]
         fleet.start(placement.count)
 
         async def watch() -> None:

@@ -106,7 +106,8 @@ def test_a_limit_that_the_server_refuses_is_lowered(make_broker: MakeBroker) -> 
 
 def test_a_prompt_that_the_server_refuses_lowers_no_limit() -> None:
     """A request that is refused with any limit costs only its item; the next ones keep their tokens."""
-    budget, limits = ThinkingBudget(32_768, probes=False), list[int | None]()
+    discarded, limits = list[Reply](), list[int | None]()
+    budget = ThinkingBudget(32_768, probes=False, discard=discarded.extend)
     budget.extra = 4_096
 
     async def send(requests: Sequence[Request]) -> BackendError:
@@ -114,7 +115,7 @@ def test_a_prompt_that_the_server_refuses_lowers_no_limit() -> None:
         return BackendError("the API refuses the request (status 400)", kind="request")
 
     assert isinstance(asyncio.run(budget.replies([SHORT], send)), BackendError)
-    assert (limits, budget.extra) == ([4_101, 5], 4_096)
+    assert (limits, discarded, budget.extra) == ([4_101, 5], [], 4_096)
 
 
 def test_models_that_do_not_think_keep_their_limit(make_broker: MakeBroker) -> None:

@@ -81,14 +81,6 @@ def test_logprobs_of_a_stream_are_joined() -> None:
     assert [entry["token"] for entry in choice["logprobs"]["content"]] == ["A", "B"]
 
 
-def test_base_models_are_streamed_too() -> None:
-    """The chunks of ``/v1/completions`` have their text in the choice."""
-    chunks = [
-        {"choices": [{"index": 0, "text": t, "finish_reason": f}]} for t, f in (("a", None), ("b", "stop"))
-    ]
-    assert parsed_answer(events(*chunks))["choices"][0]["text"] == "ab"
-
-
 def test_answer_may_be_followed_by_the_end_of_a_stream() -> None:
     """Some gateways append it to every answer, with or without a line break."""
     for end in ("data: [DONE]", "\n\ndata: [DONE]\n\n"):

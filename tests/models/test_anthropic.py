@@ -15,7 +15,6 @@ from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.backends import called, error, fatal, make, refuse
 from tests.support.message_batches import MessageBatchServer
-from tests.support.servers import Answering, pairs_of
 
 KEY = "sk-ant-api03-0123456789"
 HELLO = Chat.user("Hello", max_tokens=16)
@@ -105,17 +104,6 @@ def test_what_the_api_lacks_is_a_deviation(ask: Any) -> None:
     )
 
 
-def test_a_refused_parameter_is_left_out(ask: Any) -> None:
-    """Newer models refuse a temperature."""
-    refused = refusal("invalid_request_error", "`temperature` is deprecated for this model.")
-    reply, server, model = ask(
-        Chat.user("Hello", temperature=0.0, max_tokens=9), (400, refused), (200, message("Hi"))
-    )
-    assert reply.text == "Hi"
-    assert ["temperature" in body for body in server.bodies] == [True, False]
-    assert model.deviations() == ("temperature left out",)
-
-
 def test_thoughts_are_not_the_answer(ask: Any) -> None:
     """A model that thinks up to the limit has no answer; the blocks of its thoughts are kept apart."""
     spent, _, _ = ask(HELLO, (200, message(reason="max_tokens", thinking=True)))
@@ -170,20 +158,6 @@ def test_a_filtered_prompt_is_refused(ask: Any) -> None:
 def test_an_answer_of_another_kind_is_an_error(ask: Any, answer: Any) -> None:
     """Untrusted answers never end in a traceback."""
     error(ask(HELLO, (200, answer))[0])
-
-
-def test_connections_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each prompt gets its own reply, over about as many connections as there are calls in flight."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-
-    def answer(prompt: str) -> bytes:
-        body = json.dumps(message(prompt)).encode()
-        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-
-    server = Answering(answer)
-    pairs = pairs_of(server, lambda url: make(f"claude-x?base_url={url}"), 60)
-    assert [text for prompt, text in pairs if text != prompt] == []
-    assert server.connections <= 8
 
 
 def test_specifications() -> None:

@@ -81,12 +81,10 @@ def test_messages_are_one_short_line_without_secrets(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("status", "message", "sent", "expected"),
     [
-        (400, "Unsupported parameter: 'stop' is not supported with this model.", ["stop"], "stop"),
         (400, "openai does not support parameters: ['temperature']", ["temperature"], "temperature"),
         (403, "You are not allowed to request logprobs from this model", ["logprobs"], "logprobs"),
         (400, "Invalid value for 'max_tokens': must be at most 4096", ["max_tokens"], None),
         (500, "Unsupported parameter: 'stop'", ["stop"], None),
-        (400, "Unsupported parameter: 'seed'", ["stop"], None),
     ],
 )
 def test_refused_parameter_is_found(status: int, message: str, sent: list[str], expected: str | None) -> None:
@@ -201,7 +199,7 @@ def test_budget_of_a_proxy_is_a_quota(status: int, message: str, before: str) ->
 
 @pytest.mark.parametrize(
     ("code", "kind", "transient"),
-    [(1002, "status 429", True), (1008, "quota", False), (2049, "key", False), (1000, "status 500", True)],
+    [(1008, "quota", False), (2049, "key", False), (1000, "status 500", True)],
 )
 def test_errors_of_minimax_have_status_200(code: int, kind: str, transient: bool) -> None:
     """``base_resp`` says what failed (https://platform.minimax.io/docs/api-reference/errorcode)."""

@@ -104,7 +104,6 @@ def page(status: str) -> bytes:
     ("status", "kind", "is_fatal", "said"),
     [
         ("401 Unauthorized", "key", True, "refuses the key (status 401)"),
-        ("403 Forbidden", "forbidden", True, "(status 403)"),
         (
             "407 Proxy Authentication Required",
             "key",

@@ -145,7 +145,6 @@ def test_requested_failures_succeed_at_the_second_attempt() -> None:
         ("fake:nonsense", "unknown fake model 'nonsense'"),
         ("fake:list", "add file=PATH"),
         ("fake:list?file=/no/such/file", "cannot read /no/such/file: No such file"),
-        ("fake:echo?text=A", "'text' is not a parameter of fake"),
         ("fake:echo?delay=soon", "delay must be a number"),
         ("fake:echo?price_in=1", "give price_in and price_out"),
     ],

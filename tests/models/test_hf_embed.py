@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +24,6 @@ from tests.support.backends import (
     ready,
     refuse,
     reply,
-    values,
 )
 
 pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
@@ -183,15 +181,6 @@ def test_missing_weights_are_an_error(tmp_path: Path) -> None:
     fatal(result, "lack the weights of encoder.layer.3")
 
 
-def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tokenizer without offsets gives vectors of texts, and a one-line error for vectors of tokens."""
-    embed(model, "a")
-    monkeypatch.setattr(type(model.tokenizer), "is_fast", False)
-    whole, tokens = model.embed([Embed("a"), Embed("a", tokens=True)])
-    assert reply(whole)
-    fatal(tokens, "fast tokenizer")
-
-
 def test_nan_is_an_error(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vector with NaN is an error of its text only."""
     original = model.outputs
@@ -239,19 +228,6 @@ def test_weights_of_the_package(minilm: Any) -> None:
     assert got.value["vectors"].shape == (3, 384)
     assert got.value["vectors"].dtype == np.float32
     refuse("minilm?kind=chat", "'kind' is not a parameter of minilm")
-
-
-def test_nothing_is_fetched(minilm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Creating and using the model opens no connection, also where the Hub may be used."""
-
-    def connect(*args: Any, **more: Any) -> Any:
-        raise AssertionError("a connection is opened")
-
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(socket, "getaddrinfo", connect)
-    monkeypatch.setattr(socket.socket, "connect", connect)
-    [vector] = values(embed(make("minilm?device=cpu"), "Rain"))
-    assert len(vector) == 384
 
 
 def test_the_brokers_thread_computes_alone(minilm: Any) -> None:

@@ -141,7 +141,6 @@ def test_bad_sentences_do_not_affect_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "letters"),
     [
-        (("B", "M", "E", "S"), "BMES"),
         (("O", "B-X", "I-X"), "OBI"),
         (("NOUN_B", "noun_i", "VERB_B", "verb_i"), "BIBI"),
     ],

@@ -322,15 +322,6 @@ def test_model_without_language_tokens(tmp_path: Path) -> None:
     fatal(result, "type is 't5'", "NLLB, M2M100, mBART-50, MADLAD-400, Marian")
 
 
-def test_tokenizer_that_ignores_the_source(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tokenizer that does not write the source language is an error."""
-    model = make(f"hf:{folders['nllb']}")
-    one(model)
-    tokenizer = model.tokenizer
-    monkeypatch.setattr(type(tokenizer), "set_src_lang_special_tokens", lambda self, code: None)
-    fatal(one(model, source="nl"), "does not put the source language nld_Latn")
-
-
 @pytest.mark.parametrize(
     ("query", "words"),
     [

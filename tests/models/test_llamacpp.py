@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import random
 import signal
@@ -20,7 +19,6 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Message, Reply
-from pytest_llmprops.engine.calls.queues import queue_of
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.sampling import Sampler, cut_at_stop, top_logprobs
 from tests.support.backends import error, fatal, make, needs, refuse, reply
@@ -168,21 +166,6 @@ def test_ctrl_c_reaches_python(model: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
     assert isinstance(model.chat([Chat.user("Hi", max_tokens=1)])[0], Reply)
-
-
-def test_replies_arrive_one_by_one(model: Any) -> None:
-    """A reply is delivered when it is complete, before the next one is generated, so that Ctrl-C does not lose it."""
-
-    async def first() -> tuple[set[Any], set[Any]]:
-        send = queue_of(model)
-        tasks = [asyncio.ensure_future(send(question(t, max_tokens=2))) for t in ("kite", "kites", "tree")]
-        done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.gather(*tasks)
-        return done, waiting
-
-    done, waiting = asyncio.run(first())
-    assert (len(done), len(waiting)) == (1, 2)
-    assert all(isinstance(task.result(), Reply) for task in done | waiting)
 
 
 def test_closed_while_it_replies() -> None:

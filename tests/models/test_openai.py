@@ -62,17 +62,6 @@ def test_reply_carries_text_usage_model_and_price(stub: RunningStub) -> None:
     assert 0.004 < got.seconds < 10
 
 
-def test_logprobs_have_alternatives(stub: RunningStub) -> None:
-    """Each token has its log probability and the alternatives; a server that ignores them returns none."""
-    request = Chat.user("q", logprobs=3)
-    got = reply(one("m", stub.url, request))
-    assert got.logprobs is not None
-    assert got.logprobs[0]["token"] == got.text
-    assert len(got.logprobs[0]["top"]) == 3
-    assert got.logprobs[0]["logprob"] < 0
-    assert reply(one("no-logprobs", stub.url, request)).logprobs is None
-
-
 @pytest.mark.parametrize(
     "tokens",
     [
@@ -118,8 +107,6 @@ def test_refusals_are_replies(stub: RunningStub, name: str, text: str) -> None:
         ("quota", "quota", True, False, "quota is used up"),
         ("too-long", "request", False, False, "maximum context length is 8 tokens. However, you"),
         ("not-json", "url", True, False, "returned text instead of JSON"),
-        ("status-401", "key", True, False, "refuses the key"),
-        ("status-403", "forbidden", True, False, "refuses the key"),
         ("status-404", "url", True, False, "usually ends in /v1"),
         ("status-429", "status 429", False, True, "status 429"),
         ("status-503", "status 503", False, True, "Something went ␛[31mwrong."),
@@ -199,7 +186,6 @@ def test_batch_gives_results_in_order(stub: RunningStub) -> None:
 @pytest.mark.parametrize(
     ("address", "kept"),
     [
-        ("http://LOCALHOST:8000/v1/", "http://localhost:8000/v1"),
         ("https://user:secret@host/v1?key=1", "https://host/v1"),
         ("http://[::1]:80/v1", "http://[::1]:80/v1"),
     ],

@@ -15,7 +15,6 @@ from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.replies import chat_replies
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, make, refuse, sampled, texts
@@ -115,14 +114,6 @@ def test_a_refused_parameter_of_the_user_stops_the_run(asked: Asked, stub: Runni
     assert "--llm-param a_size" in (broker.stopped or "")
 
 
-def test_extra_choices_are_ignored() -> None:
-    """Only the requested number of choices is read, and they share the backend's cost."""
-    answer = {"choices": [{"message": {"content": str(k)}} for k in range(4)], "cost_usd": 3.0}
-    replies = chat_replies(answer, 3, None, 1.0, "url", "m")
-    assert isinstance(replies, list)
-    assert [(r.text, r.cost_usd, r.seconds) for r in replies] == [(str(k), 1.0, 1.0) for k in range(3)]
-
-
 def test_bad_prompt_is_not_a_refusal_of_n(asked: Asked) -> None:
     """If the samples are also refused one by one, each has the error, and there is no note about ``n``."""
     results, broker = asked("too-long", range(3))
@@ -154,17 +145,6 @@ def test_filtered_samples(
         ("", "content_filter") if text is None else (text, "stop") for text in expected
     ]
     assert (stub.stats()["requests"], broker.notes()) == (1, [])
-
-
-def test_deviations_apply_to_sets_too(asked: Asked) -> None:
-    """A reasoning model's sets leave out what it refuses and get more tokens, like single calls."""
-    results, broker = asked("reasoner", range(3), temperature=0.0, max_tokens=5)
-    assert texts(results) == ["0", "1", "2"]
-    assert broker.snapshot()["models"]["m"]["deviations"] == [
-        "max_tokens sent as max_completion_tokens",
-        "temperature left out",
-        "token budget raised by 4096",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_llmprops.core.requests import Segment
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.segmenters import WordSegmenter, longest_match
+from pytest_llmprops.models.segmenters import WordSegmenter
 from tests.support.backends import error, fatal, make, needs, refuse, reply, values
 
 needs_jieba = needs("jieba", extra="zh")
@@ -62,20 +62,6 @@ def test_word_list_may_be_a_training_file(tmp_path: Path) -> None:
         model = make(f"maxmatch:{word_list(tmp_path, text)}")
         assert words(model, *TEXTS) == expected
         assert model.identity != spaced.identity
-
-
-def test_maxmatch_agrees_with_the_definition() -> None:
-    """On random texts and lists, the words equal those of the definition applied length by length."""
-    rng = np.random.default_rng(5)
-    for _ in range(200):
-        known = {"".join(rng.choice(list("甲乙丙"), rng.integers(1, 6))) for _ in range(rng.integers(1, 9))}
-        text = "".join(rng.choice(list("甲乙丙"), 12))
-        expected, rest = [], text
-        while rest:
-            word = next((rest[:n] for n in range(len(rest), 1, -1) if rest[:n] in known), rest[0])
-            expected.append(word)
-            rest = rest[len(word) :]
-        assert longest_match(known)(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from tests.support.backends import (
     make,
     needs,
     parses,
-    printed,
     ready,
     refuse,
 )
@@ -159,16 +158,3 @@ def test_no_such_model(tmp_path: Path, name: str) -> None:
     name = name.replace("DIR", str(tmp_path))
     assert not ready(f"spacy:{name}")
     refuse(f"spacy:{name}", "neither the folder of a spaCy model.*spacy download NAME")
-
-
-def test_ready_is_cheap(blank: Path) -> None:
-    """Neither readiness nor identity imports spaCy."""
-    code = f"""
-import sys
-from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.registry import find_backend, parse_spec
-spec = "spacy:{blank}"
-find_backend("spacy").factory(parse_spec(spec), CallOptions())
-print(find_backend("spacy").ready(parse_spec(spec)), {{"spacy", "torch", "numpy"}} & {{*sys.modules}})
-"""
-    assert printed(code) == "True set()"

@@ -190,19 +190,6 @@ def test_quiet_and_offline(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [" \n\t", "\x00\x1b[31m\u200d\u200f", "猫が寝る。", "s" * 1500],
-)
-def test_odd_texts(model: Any, text: str) -> None:
-    """Empty, invisible, foreign and overlong texts get an analysis, and so do the others."""
-    values = parses(model, *(Parse(t, "af", "dependency") for t in (TEXTS[0], text, TEXTS[1])))
-    assert [values[0]["words"], values[2]["words"]] == [[list(w) for w in s] for s in SENTENCES[:2]]
-    if not text.strip():
-        assert values[1]["words"] == []
-    assert all(-1 < word[3] <= len(values[1]["words"]) for word in values[1]["words"])
-
-
 def test_failing_text_does_not_affect_the_others(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the library fails on one text of a batch, that text is an error and the others are served."""
     parses(model, Parse("a.", "af", "words"))
@@ -235,15 +222,6 @@ def test_constituency(model: Any, stanza_models: Path) -> None:
     assert [word[1] for word in value["words"]] == [word[1] for s in SENTENCES[:2] for word in s]
 
 
-def test_closed_model(stanza_models: Path) -> None:
-    """A closed model returns an error that says so."""
-    model = make(f"stanza?dir={stanza_models}&device=cpu")
-    parses(model, Parse("a.", "af", "words"))
-    model.close()
-    assert not model.pipelines
-    assert "is closed" in model.parse([Parse("a.", "af", "words")])[0].message
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [(None, "has no resources.json.*stanza.download"), ("{", "cannot be read")],
@@ -259,7 +237,7 @@ def test_folder_without_models(tmp_path: Path, content: str | None, said: str) -
     ("spec", "said"),
     [
         ("stanza:af", "write stanza or stanza\\?dir=FOLDER"),
-        ("stanza?dir=DIR&device=tpu", "device must be one of auto, cpu, cuda"),
+        ("stanza?dir=DIR&device=tpu", "device must be auto, cpu, cuda"),
     ],
 )
 def test_bad_specification(stanza_models: Path, spec: str, said: str) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from typing import Any
 
 import pytest
 
 from tests.support.gated_runs import baseline, calls, command, gate, gate_lines, model, recorded_gate
 from tests.support.runs import ROOT, Finished, Runner
+from tests.support.stores import make_older
 
 ITEMS = 40
 HTEST = str(ROOT / "suites" / "test_htest.py")
@@ -393,19 +393,12 @@ def test_gate_asks_again_for_replies_older_than_a_day(run: Runner) -> None:
     gated = ("--llm-gate", str(gate(run, max_errors=0.5)))
     args = ("--model", "drifting", "-n", "2")
     assert run(*args).run["calls"]["sent"] == 35
-    _make_older(run, hours=23)
+    make_older(run.store, hours=23)
     assert run(*args, *gated).run["calls"]["sent"] == 0
-    _make_older(run, hours=2)
+    make_older(run.store, hours=2)
     assert run(*args).run["calls"]["sent"] == 0
     assert run(*args, *gated, "-o", "llm_cache_age=7d").run["calls"]["sent"] == 0
     assert run(*args, *gated).run["calls"]["sent"] == 35
-
-
-def _make_older(run: Runner, hours: float) -> None:
-    with sqlite3.connect(run.store) as db:
-        reply = "json_set(reply, '$.stored', reply ->> '$.stored' - :s)"
-        earlier = f"UPDATE replies SET stored = stored - :s, reply = {reply}"
-        assert db.execute(earlier, {"s": hours * 3600}).rowcount == 35
 
 
 @pytest.mark.parametrize(

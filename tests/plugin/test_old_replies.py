@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from fixtures.apis import completion, serving
 from tests.support.runs import Finished, Runner
+from tests.support.stores import make_older
 
 AGE = "stored replies of an unpinned model, up to 3.0 days old: "
 
@@ -35,15 +31,6 @@ def headline(done: Finished) -> str:
     return line
 
 
-def make_older(store: Path, days: float) -> None:
-    """Make all stored replies older."""
-    with closing(sqlite3.connect(store)) as db, db:
-        for key, text in db.execute("SELECT key, reply FROM replies").fetchall():
-            stored = time.time() - days * 86400
-            row = (stored, json.dumps(json.loads(text) | {"stored": stored}), key)
-            db.execute("UPDATE replies SET stored = ?, reply = ? WHERE key = ?", row)
-
-
 def test_old_replies_of_an_unpinned_model_are_in_the_headline(
     run: Runner, measure: Callable[..., Finished]
 ) -> None:
@@ -53,7 +40,7 @@ def test_old_replies_of_an_unpinned_model_are_in_the_headline(
     """
     for name in ("mine", "mine", "mine-2024-05-13"):
         assert AGE not in headline(measure("-n", "2", name=name))
-    make_older(run.store, 3)
+    make_older(run.store, hours=72)
     for options in ((), ("--llm-cache", "only")):
         done = measure("-n", "2", *options)
         assert headline(done).endswith(f" · {AGE}3")

@@ -92,6 +92,19 @@ def test_mistakes_in_a_plan_have_one_line(run: Runner) -> None:
     assert any("searches for" in line and "an unknown number of calls" in line for line in lines)
 
 
+def test_class_made_in_a_function_is_refused_with_workers(run: Runner) -> None:
+    """Another process cannot find it; without workers it is measured."""
+    run.sums(2)
+    run.change("test_sums.py", "benchmark=Sums", "benchmark=made()")
+    made = "def made():\n    class Local(Sums):\n        pass\n\n    return Local\n\n\n@pytest.mark"
+    run.change("test_sums.py", "@pytest.mark", made)
+    assert len(run("--model", run.adder).verdicts) == 2
+    assert (
+        "made.<locals>.Local is made in a function, where workers"
+        in run("--model", run.adder, "-n", "2").output
+    )
+
+
 def test_model_that_cannot_be_closed(run: Runner) -> None:
     """The summary, the record and the exit code are those of the verdicts; a note names the model."""
     run.sums(4)

@@ -146,13 +146,13 @@ def test_ini_keys_are_defaults(run: Runner) -> None:
 
 
 def test_cost_has_the_date_of_its_prices(run: Runner) -> None:
-    """Plan, refusal and summary name the file of ``llm_prices`` and its date."""
+    """Plan and summary name the file of ``llm_prices`` and its date."""
     run.sums(2)
     table = '{"date": "2026-01-02", "usd_per_million_tokens": {"call": [1000, 1000]}}'
     options = ("--model", run.adder, "-o", f"llm_prices={run.write('mine.json', table)}")
     assert "  prices: mine.json, 2026-01-02" in run(*options, "--llm-plan").output
     refused = run(*options, "--llm-max-cost", "0.001").output
-    assert "USD (prices: mine.json, 2026-01-02), above --llm-max-cost 0.001" in refused
+    assert "USD, above --llm-max-cost 0.001" in refused
     assert " USD (prices: mine.json, 2026-01-02)" in run(*options).output
     bad = run(*options[:2], "-o", f"llm_prices={run.folder / 'none.json'}")
     assert (bad.code, bad.folder.exists()) == (4, False)

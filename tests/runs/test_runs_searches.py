@@ -12,12 +12,13 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.records.files import from_plain, line
 from pytest_llmprops.records.rows import SearchRecord
+from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.reports.kit.blocks import Fold, Table
 from pytest_llmprops.reports.kit.generic import fine_print
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.export import table, write_csv, write_parquet
 from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.record import search_counts
+from pytest_llmprops.runs.record import RunRecord, search_counts
 from tests.support.recorded import edit_run_json, verdicts, write_run
 
 FOUND = {
@@ -72,6 +73,21 @@ def shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     lines = capsys.readouterr().out.splitlines()
     begin = next((n for n, line in enumerate(lines) if line.startswith("search")), len(lines))
     return lines[begin:]
+
+
+def test_searches_are_appended_and_kept(tmp_path: Path) -> None:
+    """Each search is in the file at once; a resumed run begins with those that it keeps."""
+    first, second = (from_plain(SearchRecord, row(number)) for number in (1, 2))
+    record = RunRecord(tmp_path, RunMetadata("run"))
+    record.add_search(first)
+    record.add_search(second)
+    file = tmp_path / "searches.jsonl"
+    assert (file.read_bytes(), record.searches) == (line(first) + line(second), [first, second])
+    record.close()
+    again = RunRecord(tmp_path, RunMetadata("run"), [], [second])
+    again.add_search(first)
+    assert (file.read_bytes(), again.searches) == (line(second) + line(first), [second, first])
+    again.close()
 
 
 def test_show_has_the_searches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,6 @@ import json
 from collections.abc import Mapping, Sequence
 
 from pytest_llmprops.benchmarks.dtails.items import Slot
-from pytest_llmprops.benchmarks.dtails.text import quoted, quoted_list
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Message
 
@@ -40,6 +39,18 @@ def language_name(code: str) -> str:
 def variation_name(forms: Sequence[str]) -> str:
     """Return a variation as the prompts and files write it: its forms joined by ``/``."""
     return "/".join(forms)
+
+
+def quoted_list(texts: Sequence[str]) -> str:
+    """Return ``['a', 'b']``, as the authors' files print a list, but without escapes."""
+    return "[" + ", ".join(map(quoted, texts)) + "]"
+
+
+def quoted(text: str) -> str:
+    """Return ``text`` in the quotes that Python prints, without escapes for characters that are not ASCII."""
+    if "'" not in text:
+        return f"'{text}'"
+    return f'"{text}"' if '"' not in text else "'" + text.replace("'", "\\'") + "'"
 
 
 def shown_order(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rapidfuzz.distance import Indel
 
@@ -84,18 +84,6 @@ def is_boundary(inside: str, outside: str) -> bool:
 def is_sign(character: str) -> bool:
     """Return True if a character is a combining mark, such as a vowel sign or a virama; false for an empty text."""
     return bool(character) and unicodedata.category(character)[0] == "M"
-
-
-def quoted_list(texts: Sequence[str]) -> str:
-    """Return ``['a', 'b']``, as the authors' files print a list, but without escapes."""
-    return "[" + ", ".join(map(quoted, texts)) + "]"
-
-
-def quoted(text: str) -> str:
-    """Return ``text`` in the quotes that Python prints, without escapes for characters that are not ASCII."""
-    if "'" not in text:
-        return f"'{text}'"
-    return f'"{text}"' if '"' not in text else "'" + text.replace("'", "\\'") + "'"
 
 
 def simplified(text: str) -> str:

@@ -42,7 +42,7 @@ from pytest_llmprops.core.verdicts import READ_BY, Verdict, VerdictRecord
 _ASSUMED = (
     "temperature 1, the default of the paper's API; length left to the server",
     "x and y are drawn from all vectors: tests that no extractor fails (x = 0, y = 0, x = y) count too",
-    "every sentence of a test is asked about afresh, equal ones too; majority and single ask about equal vectors once",
+    "every sentence of a test is asked about afresh, equal ones too; majority asks about equal vectors once",
     "entities are compared normalised: case, quotes, articles, possessives and punctuation at the ends do not count",
     "replies are read leniently: JSON, plain lists, a plain yes or no; unreadable ones are asked for again once",
     "rules, classes and pool of the synonym generator, and the guards on its replacements, are this project's",

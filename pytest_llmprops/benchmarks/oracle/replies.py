@@ -66,15 +66,6 @@ def paraphrases_prompt(sentence: str) -> Messages:
     return _turns(PARAPHRASES_SYSTEM, fill(PARAPHRASES, sentence=sentence))
 
 
-def repaired(messages: Messages, reply: str, problem: str, form: str) -> Messages:
-    """Return the conversation with an unreadable ``reply`` and the request to repair it.
-
-    An empty reply becomes ``(empty)``: servers refuse an empty turn, and chat templates refuse two user turns in a row.
-    """
-    text = fill(REPAIR, problem=problem, form=form)
-    return (*messages, Message("assistant", reply.strip() or "(empty)"), Message("user", text))
-
-
 def _turns(system: str, human: str) -> Messages:
     return Message("system", system), Message("user", human)
 
@@ -175,21 +166,15 @@ def read_answer(reply: str) -> Answer:
     said = {None if _REFUSES.match(text) else stated(text, _YES_NO)}
     said |= {None if _OPEN.search(text) else stated(text, _EQUIVALENT)}
     answers = said - {None}
-    chosen = next(iter(answers)) if len(answers) == 1 else None
-    if chosen is None:
-        return Answer(
-            None,
-            "",
-            Notes(
-                "it has no JSON object and no clear yes or no" if reply.strip() else "it is empty", text=reply
-            ),
-        )
+    if len(answers) != 1:
+        problem = "it has no JSON object and no clear yes or no" if reply.strip() else "it is empty"
+        return Answer(None, notes=Notes(problem, text=reply))
     values, _ = found_json(text)
     members = [pair for value in values if isinstance(value, tuple) for pair in value]
     explained = (value for key, value in members if key.strip().casefold() == "explanation")
     explanation = next((value for value in explained if isinstance(value, str)), None)
     shown = one_line(reply, LONGEST_SENT_BACK) if explanation is None else explanation
-    return Answer(chosen == 0, shown, Notes(text=reply, form="JSON" if values else "text"))
+    return Answer(answers == {0}, shown, Notes(text=reply, form="JSON" if values else "text"))
 
 
 def read_paraphrases(reply: str) -> Paraphrases:
@@ -217,10 +202,9 @@ def read_paraphrases(reply: str) -> Paraphrases:
             problem = f"paraphrase {number} has characters that are not Unicode"
         elif len(one) > LONGEST_PARAPHRASE:
             problem = f"paraphrase {number} is longer than {LONGEST_PARAPHRASE} characters"
-    form = "JSON" if values else "list"
-    return Paraphrases(
-        () if problem else tuple(texts), Notes(problem, text=reply, form="" if problem else form)
-    )
+    if problem:
+        return Paraphrases((), Notes(problem, text=reply))
+    return Paraphrases(tuple(texts), Notes(text=reply, form="JSON" if values else "list"))
 
 
 def _texts(value: object) -> list[str]:
@@ -269,7 +253,9 @@ async def _ask(
     first = await _read_reply(oracle, messages, read, sample)
     if not first.notes.problem or first.notes.refused:
         return first
-    again = repaired(messages, first.notes.text[:LONGEST_SENT_BACK], first.notes.problem, form)
+    # Servers refuse an empty turn, and chat templates refuse two user turns in a row.
+    shown = Message("assistant", first.notes.text[:LONGEST_SENT_BACK].strip() or "(empty)")
+    again = (*messages, shown, Message("user", fill(REPAIR, problem=first.notes.problem, form=form)))
     second = await _read_reply(oracle, again, read, sample)
     return replace(second, notes=replace(second.notes, repaired=True))
 

@@ -40,13 +40,7 @@ class ThinkingBudget:
     :param discard: called with the replies that are paid for and not used.
     """
 
-    def __init__(
-        self,
-        most: int,
-        *,
-        probes: bool,
-        discard: Callable[[Sequence[Reply]], None] = lambda replies: None,
-    ) -> None:
+    def __init__(self, most: int, *, probes: bool, discard: Callable[[Sequence[Reply]], None]) -> None:
         self._discard = discard
         self.extra = 0
         self._steps = [*(step for step in STEPS if step < most), *([most] if most else [])]

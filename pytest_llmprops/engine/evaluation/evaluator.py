@@ -337,6 +337,7 @@ class Evaluator:
         self._changed = threading.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: deque[Case] = deque()
+        self._is_closed = False
 
     def submit(self, cases: Iterable[Case]) -> None:
         """Start the evaluation of ``cases``, except those already submitted. Thread-safe."""
@@ -366,13 +367,17 @@ class Evaluator:
             case = self._queue.popleft()
             try:
                 self._finish(await self._evaluated(case))
-            except asyncio.CancelledError:
-                self._finish(Outcome(case, stopped=CLOSED))
-                raise
-            except GeneratorExit as fault:
-                # A task of the benchmark raised it: Python then closes the coroutines that await the task.
+            except (asyncio.CancelledError, GeneratorExit) as fault:
+                if self._is_closed:
+                    self._finish(Outcome(case, stopped=CLOSED))
+                    raise
+                # The benchmark cancelled this task, or a task of its own raised GeneratorExit: Python then closes the
+                # coroutines that await it.
                 exception = as_exception(case.benchmark, "evaluate", fault)
                 self._finish(self._counted(Outcome(case, fault=exception)))
+                if isinstance(fault, asyncio.CancelledError):
+                    self._tasks.append(self._loop.create_task(self._work()))
+                    raise
 
     def _finish(self, outcome: Outcome) -> None:
         if not self._keeps_calls and outcome.calls:
@@ -448,6 +453,7 @@ class Evaluator:
 
     async def close(self) -> None:
         """Cancel all unfinished cases."""
+        self._is_closed = True
         for case in self._queue:
             self._finish(Outcome(case, stopped=CLOSED))
         self._queue.clear()

@@ -23,9 +23,8 @@ from pytest_llmprops.engine.replicas.cluster import (
     place,
     reason,
 )
-from pytest_llmprops.models.base import CallOptions, Model, Result
+from pytest_llmprops.models.base import Model, Result
 from pytest_llmprops.models.registry import find_backend
-from pytest_llmprops.models.spec import ModelSpec
 
 #: seconds until a replica must have started, and again until it must have loaded the weights and served a batch
 REPLICA_START_SECONDS = 1800.0
@@ -44,21 +43,17 @@ ANSWER_SECONDS = 30.0
 class Fleet:
     """The replicas of one model: they are started, compared with this machine's model, and replaced when lost.
 
-    :param spec: the specification of the model. :param model: the model as this machine has it, without its weights.
-    :param options: the options of the replicas. :param registrations: files whose import registers more models.
+    :param label: the label of the model. :param model: the model as this machine has it, without its weights.
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        placement: Placement,
-        spec: ModelSpec,
-        model: Model,
-        options: CallOptions,
-        registrations: Sequence[str],
+        self, cluster: Cluster, placement: Placement, config: BrokerConfig, label: str, model: Model
     ) -> None:
-        self.cluster, self._placement, self.timeout = cluster, placement, options.timeout
-        self._arguments = (spec, options, tuple(registrations), str(Path.cwd()))
+        self.cluster, self._placement, self.timeout = cluster, placement, config.calls.timeout
+        # A replica with a GPU finds it by itself, and is refused if it does not.
+        device, cpus = "" if placement.gpus else "cpu", max(1, round(placement.cpus))
+        options = dataclasses.replace(config.calls, device=device, cpus=cpus)
+        self._arguments = (config.models[label], options, config.registrations, str(Path.cwd()))
         self._expected = {**model.identity, **package_versions()}
         self._queue = BatchQueue(model.max_batch)
         #: sends one request to a replica
@@ -260,12 +255,7 @@ class Fleets:
         :param model: the model as this machine has it; it never loads its weights.
         """
         placement = self._placements[label]
-        # A replica with a GPU finds it by itself, and is refused if it does not.
-        options = dataclasses.replace(
-            self._config.calls, device="" if placement.gpus else "cpu", cpus=max(1, round(placement.cpus))
-        )
-        registrations, spec = self._config.registrations, self._config.models[label]
-        fleet = self._fleets[label] = Fleet(self._cluster, placement, spec, model, options, registrations)
+        fleet = self._fleets[label] = Fleet(self._cluster, placement, self._config, label, model)
         fleet.start(placement.count)
         if self._watching is None:
             self._watching = asyncio.get_running_loop().create_task(self._watch())

@@ -271,7 +271,7 @@ def most_samples(spec: ModelSpec) -> int:
     """
     value = spec.params.get("n", "on")
     if value not in ("on", "off"):
-        raise UsageError(f"--model {spec.text}: write n=off to request each sample in a separate call")
+        raise spec.error("write n=off to request each sample in a separate call")
     return MOST_SAMPLES if value == "on" else 1
 
 

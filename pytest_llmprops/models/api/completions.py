@@ -197,7 +197,7 @@ def _sum(tokens: Sequence[tuple[str, float]]) -> float:
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     if "n" in spec.params:
-        raise UsageError(f"--model {spec.text}: 'n' is not a parameter of completions")
+        raise spec.error("'n' is not a parameter of completions")
     openai.BACKEND.check(spec, options)
     return lambda: CompletionsModel(spec, options)
 

@@ -14,19 +14,13 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.texts import one_line
 
 
-class Problem(NamedTuple):
-    """Why a connection failed.
-
-    :param kind: as that of a :class:`~pytest_llmprops.core.errors.BackendError`.
-    :param is_lasting: the next call fails in the same way.
-    """
-
-    text: str
-    kind: str = "connection"
-    is_lasting: bool = False
+def _failure(text: str, kind: str = "connection", *, is_lasting: bool = False) -> BackendError:
+    """Return the error of a failed connection; if the next call fails in the same way, the error is fatal."""
+    return BackendError(text, kind=kind, transient=not is_lasting, fatal=is_lasting)
 
 
 def redirect_target(location: str) -> str:
@@ -69,7 +63,7 @@ def proxy_for(url: str) -> Proxy | None:
         return Proxy(None, None, variable)
 
 
-def proxy_problem(status: int, url: str) -> Problem:
+def proxy_problem(status: int, url: str) -> BackendError:
     """Return why a proxy does not forward a request to a server.
 
     :param status: the proxy's answer.
@@ -78,15 +72,15 @@ def proxy_problem(status: int, url: str) -> Problem:
     name = "the proxy" if proxy is None else f"the proxy {proxy.shown}"
     if status == 407:
         text = f"{name} asks for a user (status 407); put USER:PASSWORD@ before the host in its address"
-        return Problem(f"cannot reach {url}: {text}", "key", True)
+        return _failure(f"cannot reach {url}: {text}", "key", is_lasting=True)
     host = urlsplit(url).hostname
     if proxy is not None and proxy.shown.startswith("socks"):
-        return Problem(f"cannot reach {url}: {name} is a SOCKS proxy, which is not supported; use an HTTP proxy",
+        return _failure(f"cannot reach {url}: {name} is a SOCKS proxy, which is not supported; use an HTTP proxy",
                        is_lasting=True)  # fmt: skip
     if 400 <= status < 500:
         text = f"{name} refuses connections to {host} (status {status}); allow it there, or add {host} to NO_PROXY"
-        return Problem(f"cannot reach {url}: {text}", "forbidden", True)
-    return Problem(f"cannot reach {url}: {name} has no connection to {host} (status {status})")
+        return _failure(f"cannot reach {url}: {text}", "forbidden", is_lasting=True)
+    return _failure(f"cannot reach {url}: {name} has no connection to {host} (status {status})")
 
 
 #: reasons of OpenSSL for an answer that is not TLS
@@ -140,13 +134,13 @@ def _file_problem() -> str | None:
     return None
 
 
-def problem_of(chain: Sequence[BaseException], url: str) -> Problem:
+def problem_of(chain: Sequence[BaseException], url: str) -> BackendError:
     """Return why a server cannot be reached.
 
     :param chain: the exception of an SDK, its cause, the cause's cause and so on.
     """
     if any(isinstance(error, ssl.SSLError) for error in chain) and (problem := _file_problem()):
-        return Problem(problem, is_lasting=True)
+        return _failure(problem, is_lasting=True)
     proxy = proxy_for(url)
     refused = next((e for e in chain if type(e).__name__ == "ClientHttpProxyError"), None)
     if refused is not None:
@@ -157,7 +151,7 @@ def problem_of(chain: Sequence[BaseException], url: str) -> Problem:
     if proxy is not None and place == (proxy.host, proxy.port):
         server, host = f"the proxy {proxy.shown}", proxy.host
     if (text := _tls_problem(chain, server)) is not None:
-        return Problem(f"cannot reach {url}: {text}", is_lasting=True)
+        return _failure(f"cannot reach {url}: {text}", is_lasting=True)
     # The innermost cause with a message is the operating system's error.
     text = next((str(cause) for cause in reversed(chain) if str(cause)), "")
     for error in reversed(chain):
@@ -174,7 +168,7 @@ def problem_of(chain: Sequence[BaseException], url: str) -> Problem:
     never = any(type(error).__name__ in ("ClientConnectorError", "ConnectError") for error in chain) or any(
         isinstance(error, ConnectionRefusedError | socket.gaierror) for error in chain
     )
-    return Problem(f"cannot reach {url}: {text}", "unreachable" if never else "connection")
+    return _failure(f"cannot reach {url}: {text}", "unreachable" if never else "connection")
 
 
 def _tls_problem(chain: Sequence[BaseException], server: str) -> str | None:

@@ -267,7 +267,7 @@ def from_status(
         text = f"{url} redirected to {target} (status {status}), which is not followed; {fix}"
         return BackendError(clean(text, hidden), kind="url", fatal=True)
     if status == 407:
-        return error(proxy_problem(status, url).text, "key")
+        return error(proxy_problem(status, url).message, "key")
     if status in (495, 496) or (status in (400, 403) and _WANTS_CERTIFICATE.search(message)):
         return error(f"{url}: {CLIENT_CERTIFICATE} (status {status})", "forbidden")
     if status == 400 and _WANTS_HTTPS.search(message):
@@ -356,9 +356,7 @@ def from_exception(error: Exception, *, url: str, model: str, hidden: Secrets | 
     own = next((cause for cause in _chain(error) if isinstance(cause, BackendError)), None)
     if own is not None:
         # Of a body or redirect that was refused, which an SDK wraps as a lost connection.
-        return BackendError(
-            clean(own.message, hidden), kind=own.kind, transient=own.transient, fatal=own.fatal
-        )
+        return _cleaned(own, hidden)
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None)
     names = {cls.__name__ for cls in type(error).__mro__}
@@ -370,7 +368,7 @@ def from_exception(error: Exception, *, url: str, model: str, hidden: Secrets | 
         return BackendError(clean(text, hidden), kind="package", fatal=True)
     # The SDK passes on the exceptions of aiohttp that its client does not map.
     if names & {"APIConnectionError", "ClientError"} or isinstance(error, OSError) or _is_wrapped(error):
-        return _from_connection(error, url, hidden)
+        return _cleaned(problem_of(list(_chain(error)), url), hidden)
     if isinstance(status, int):
         # litellm builds an artificial response and keeps the server's headers in another attribute.
         raw = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
@@ -416,7 +414,6 @@ def _is_lost(error: Exception) -> bool:
     return any(cls.__name__ == "ClientConnectionError" for cause in causes for cls in type(cause).__mro__)
 
 
-def _from_connection(error: Exception, url: str, hidden: Secrets | None) -> BackendError:
-    problem = problem_of(list(_chain(error)), url)
-    lasting = problem.is_lasting
-    return BackendError(clean(problem.text, hidden), kind=problem.kind, transient=not lasting, fatal=lasting)
+def _cleaned(error: BackendError, hidden: Secrets | None) -> BackendError:
+    text = clean(error.message, hidden)
+    return BackendError(text, kind=error.kind, transient=error.transient, fatal=error.fatal)

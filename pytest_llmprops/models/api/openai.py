@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import IO, Any, get_args
 from urllib.parse import urlsplit
 
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
@@ -156,6 +156,7 @@ def _is_official(spec: ModelSpec, options: CallOptions) -> bool:
 
 
 def missing_key(spec: ModelSpec, options: CallOptions) -> str:
+    """Return what is wrong with the key, in one line; only OpenAI's own servers need one."""
     has_own = any(name.lower() in ("authorization", "api-key") for name in options.headers)
     is_needed = not has_own and _is_official(spec, options)
     hint = ", or give --llm-base-url URL for another server"
@@ -213,9 +214,9 @@ class OpenAIModel(SdkModel, ChatApiModel):
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("price_in", "price_out", "n", "base_url", "as", "api")
     if spec.params.get("api", "chat") not in ("chat", "responses"):
-        raise UsageError(f"--model {spec.text}: write api=responses or api=chat")
+        raise spec.error("write api=responses or api=chat")
     if spec.params.get("as") == "":
-        raise UsageError(f"--model {spec.text}: write as=NAME, a name for the servers of this model")
+        raise spec.error("write as=NAME, a name for the servers of this model")
     most_samples(spec)
     PROVIDER.check(spec, options)
     return lambda: OpenAIModel(spec, options)

@@ -41,7 +41,7 @@ from pytest_llmprops.models.hf.classifiers import (
 from pytest_llmprops.models.hf.masked import HfEmbedModel, HfFillMaskModel
 from pytest_llmprops.models.hf.translate import MAX_NEW_TOKENS, HfTranslateModel
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, files_sha256, whole_number
+from pytest_llmprops.models.spec import ModelSpec, files_sha256, torch_device, whole_number
 
 _PACKAGES = ("torch", "transformers")
 # Parameters that only one kind takes.
@@ -98,7 +98,6 @@ class Source:
     :param path: the folder or repository name that the library loads.
     :param config: ``config.json``.
     :param pin: returns the identity of the files; for a folder, it hashes all of them.
-    :param kind: the kind of the model, from its files.
     :param commit: the commit of a repository.
     :param adapter: the folder of the adapter that changes the model; empty without one.
     """
@@ -107,7 +106,6 @@ class Source:
     config: Mapping[str, Any]
     pin: Callable[[], Mapping[str, str]]
     is_folder: bool
-    kind: Kind = "chat"
     commit: str | None = None
     adapter: str = ""
 
@@ -173,7 +171,7 @@ def _stated_kind(spec: ModelSpec) -> Kind:
     for kind in _LOADERS:
         if spec.params["kind"] == kind:
             return kind
-    raise UsageError(f"--model {spec.text}: kind must be one of {', '.join(_LOADERS)}")
+    raise spec.error(f"kind must be one of {', '.join(_LOADERS)}")
 
 
 def _is_repository(name: str) -> bool:
@@ -189,7 +187,7 @@ def _adapted(spec: ModelSpec, folder: Path) -> ModelSpec | None:
     name, revision = config.get("base_model_name_or_path"), config.get("revision")
     # A base that is an adapter itself could be based on this one.
     if not isinstance(name, str) or not name or (Path(name).expanduser() / _ADAPTER).is_file():
-        raise UsageError(f"--model {spec.text}: {file} does not name a base; give a folder saved by peft")
+        raise spec.error(f"{file} does not name a base; give a folder saved by peft")
     pinned = {"revision": revision} if isinstance(revision, str) and "revision" not in spec.params else {}
     return replace(spec, name=name, params={**spec.params, **pinned})
 
@@ -198,13 +196,11 @@ def _read_config(spec: ModelSpec, file: Path) -> Mapping[str, Any]:
     try:
         config = parsed_json(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UsageError(
-            f"--model {spec.text}: {file.parent} has no config.json; give a folder saved by transformers"
-        ) from None
+        raise spec.error(f"{file.parent} has no config.json; give a folder saved by transformers") from None
     except (OSError, ValueError) as error:
-        raise UsageError(f"--model {spec.text}: {file} cannot be read: {error}") from None
+        raise spec.error(f"{file} cannot be read: {error}") from None
     if not isinstance(config, dict):
-        raise UsageError(f"--model {spec.text}: {file} is not a JSON object")
+        raise spec.error(f"{file} is not a JSON object")
     return config
 
 
@@ -223,29 +219,27 @@ def find_source(spec: ModelSpec) -> Source:
         config = _read_config(spec, folder / "config.json")
         patterns = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt")
         files = [file for pattern in patterns for file in folder.glob(pattern)]
-        kind = _kind_of_files(config, _in_folder(folder))
-        return Source(str(folder), config, lambda: {"files_sha256": files_sha256(files)}, True, kind)
+        return Source(str(folder), config, lambda: {"files_sha256": files_sha256(files)}, is_folder=True)
     if not _is_repository(spec.name):
-        raise UsageError(f"--model {spec.text}: no such folder: {folder}; give a model's folder")
+        raise spec.error(f"no such folder: {folder}; give a model's folder")
     hub: Any = importlib.import_module("huggingface_hub")
     revision = spec.params.get("revision")
     try:
         file = Path(hub.hf_hub_download(spec.name, "config.json", revision=revision))
     except Exception as error:
-        raise UsageError(
-            f"--model {spec.text}: no folder '{spec.name}' on this machine, and {_describe_hub_error(error)};"
+        raise spec.error(
+            f"no folder '{spec.name}' on this machine, and {_describe_hub_error(error)};"
             " give the folder of a downloaded model: hf:FOLDER"
         ) from None
     # A downloaded file has the path .../snapshots/COMMIT/NAME.
     commit = file.parts[file.parts.index("snapshots") + 1] if "snapshots" in file.parts else None
     pin = {"repository": spec.name, "revision": commit or revision or ""}
-    config, files = _read_config(spec, file), []
+    config = _read_config(spec, file)
     for name in _TEMPLATES if kind_of(config) == "chat" and "kind" not in spec.params else ():
         # A repository has one or two of them.
         with contextlib.suppress(Exception):
-            files.append(Path(hub.hf_hub_download(spec.name, name, revision=revision)))
-    kind = _kind_of_files(config, files) if files else kind_of(config)
-    return Source(spec.name, config, lambda: pin, False, kind, commit or revision)
+            hub.hf_hub_download(spec.name, name, revision=revision)
+    return Source(spec.name, config, lambda: pin, is_folder=False, commit=commit or revision)
 
 
 def _describe_hub_error(error: Exception) -> str:
@@ -264,20 +258,6 @@ def _describe_hub_error(error: Exception) -> str:
     return "the hub returned an error: " + " ".join(str(error).split())[:200]
 
 
-def _device(spec: ModelSpec) -> str:
-    torch: Any = importlib.import_module("torch")
-    name = spec.params.get("device", "auto")
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise UsageError(f"--model {spec.text}: device must be auto, cpu, cuda or cuda:N") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UsageError(f"--model {spec.text}: torch sees no CUDA device; use device=cpu")
-    return name
-
-
 def _require(spec: ModelSpec, packages: Iterable[str], *, extra: str = "hf") -> None:
     for package in packages:
         if importlib.util.find_spec(package) is None:
@@ -294,17 +274,16 @@ def check(spec: ModelSpec, options: CallOptions, *, name: str = "") -> Maker:
     _require(spec, _PACKAGES)
     dtype = spec.params.get("dtype", "")
     if dtype and dtype not in _DTYPES:
-        raise UsageError(f"--model {spec.text}: dtype must be one of {', '.join(_DTYPES)}")
+        raise spec.error(f"dtype must be one of {', '.join(_DTYPES)}")
     stated = _stated_kind(spec) if "kind" in spec.params else None
     source = find_source(spec)
-    kind = stated or source.kind
+    # The files of a repository are in the cache now.
+    kind = stated or _local_kind(spec)
     if kind in _CAUSAL and spec.params.get("device") == "auto":
         _require(spec, ["accelerate"])
     for key, of_kind in _OF_KIND.items():
         if key in spec.params and kind != of_kind:
-            raise UsageError(
-                f"--model {spec.text}: {key} is a parameter of kind={of_kind}, but this model has kind={kind}"
-            )
+            raise spec.error(f"{key} is a parameter of kind={of_kind}, but this model has kind={kind}")
     if kind == "translate":
         _require(spec, _TOKENIZER_PACKAGES.get(source.config.get("model_type", ""), ()))
     labels: dict[str, Any] = {}
@@ -314,12 +293,12 @@ def check(spec: ModelSpec, options: CallOptions, *, name: str = "") -> Maker:
         if kind == "segment":
             labels["letters"] = label_letters(source.config)
     except UsageError as error:
-        raise UsageError(f"--model {spec.text}: {error}") from None
+        raise spec.error(f"{error}") from None
     for key, minimum in _MINIMUM.items():
         whole_number(spec, key, minimum, minimum=minimum)
     # The default device needs torch, whose import takes seconds: it is chosen when the model is created.
-    device = _device(spec) if "device" in spec.params else options.device
-    return lambda: _make(spec, source, kind, device or _device(spec), labels, name)
+    device = torch_device(spec) if "device" in spec.params else options.device
+    return lambda: _make(spec, source, kind, device or torch_device(spec), labels, name)
 
 
 def _make(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Reply, Segment, Sentiment, Usage
 from pytest_llmprops.core.segmentation import with_whitespace
 from pytest_llmprops.models.base import Result
@@ -117,10 +117,9 @@ class HfSentimentModel(HfEncoder):
         unknown = 0 if self.tokenizer.unk_token_id is None else ids.count(self.tokenizer.unk_token_id)
         # A few emoji are no sign of the wrong language.
         if len(ids) >= _LEAST_CHECKED and 2 * unknown > len(ids):
-            raise BackendError(
-                f"{self._name}: {unknown} of the text's {len(ids)} tokens are unknown to its tokenizer; give a model"
-                " for the language and script of the text",
-                kind="request",
+            raise self._error(
+                f"{unknown} of the text's {len(ids)} tokens are unknown to its tokenizer; give a model"
+                " for the language and script of the text"
             )
         return ids
 
@@ -128,9 +127,7 @@ class HfSentimentModel(HfEncoder):
         wide = logits.double().cpu()
         if wide.ndim != 2 or wide.shape[1] not in (1, 2):
             shape = "x".join(map(str, wide.shape))
-            raise BackendError(
-                f"{self._name}: returns {shape} numbers, not one or two per text", kind="model"
-            )
+            raise self._error(f"returns {shape} numbers, not one or two per text", kind="model")
         if wide.shape[1] == 1:
             log_odds: list[float] = wide[:, 0].tolist()
         else:
@@ -139,7 +136,7 @@ class HfSentimentModel(HfEncoder):
 
     def _reply(self, log_odds: float, tokens: int) -> Result:
         if not math.isfinite(log_odds):
-            return BackendError(f"{self._name}: returns {log_odds} for a text, not a number", kind="model")
+            return self._error(f"returns {log_odds} for a text, not a number", kind="model")
         value = {"positive": probability(log_odds), "log_odds": log_odds}
         return Reply(value=value, usage=Usage(tokens, 0))
 
@@ -251,10 +248,8 @@ class HfSegmentModel(HfEncoder):
         """Return the most probable label of each token."""
         if logits.ndim != 3 or logits.shape[-1] != len(self._letters):
             shape = "x".join(map(str, logits.shape))
-            raise BackendError(
-                f"{self._name}: returns {shape} numbers, not {len(self._letters)} per token", kind="model"
-            )
+            raise self._error(f"returns {shape} numbers, not {len(self._letters)} per token", kind="model")
         if not logits.isfinite().all():
-            raise BackendError(f"{self._name}: returns values that are not numbers", kind="model")
+            raise self._error("returns values that are not numbers", kind="model")
         labels: list[list[int]] = logits.argmax(-1).tolist()
         return labels

@@ -115,26 +115,22 @@ class HfEncoder(HfModel):
         """Return the model's own mask token, or the replacement for a model without one."""
         own = getattr(self.tokenizer, "mask_token", None) or self._stand_in
         if not own:
-            raise BackendError(
-                f"{self._name}: its tokenizer has no mask token; name a stand-in: hf:MODEL?mask=TEXT",
-                kind="request",
-                fatal=True,
+            raise self._error(
+                "its tokenizer has no mask token; name a stand-in: hf:MODEL?mask=TEXT", fatal=True
             )
         return str(own)
 
     def _ids(self, text: str) -> Row:
         """Return the token ids of ``text``, including special tokens; a text that is too long is an error."""
         if not text.strip():
-            raise BackendError(f"{self._name}: the text is empty", kind="request")
+            raise self._error("the text is empty")
         masks = text.count(MASK)
         if masks:
             text = text.replace(MASK, self._mask())
         ids = [int(i) for i in tokenized(self.tokenizer, text, self._name, truncation=False)["input_ids"]]
         own = getattr(self.tokenizer, "mask_token_id", None)
         if masks and own is not None and ids.count(own) != masks:
-            raise BackendError(
-                f"{self._name}: the tokenizer does not read its own mask token", kind="request"
-            )
+            raise self._error("the tokenizer does not read its own mask token")
         self._check_length(len(ids))
         return ids
 

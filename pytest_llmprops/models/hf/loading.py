@@ -87,6 +87,10 @@ class HfModel:
             raise BackendError(text, kind="model", fatal=True) from None
         return True
 
+    def _error(self, text: str, *, kind: str = "request", fatal: bool = False) -> BackendError:
+        """Return an error whose message begins with the model's name."""
+        return BackendError(f"{self._name}: {text}", kind=kind, fatal=fatal)
+
     def _ends(self) -> frozenset[int]:
         """Return the tokens that end a generated text."""
         configured = getattr(self.network.generation_config, "eos_token_id", None)
@@ -96,9 +100,7 @@ class HfModel:
     def _check_length(self, tokens: int) -> None:
         """Refuse a text with too many tokens; texts are never truncated."""
         if tokens > self.longest:
-            raise BackendError(
-                f"{self._name}: the text has {tokens} tokens, the model takes {self.longest}", kind="request"
-            )
+            raise self._error(f"the text has {tokens} tokens, the model takes {self.longest}")
 
     @property
     def longest(self) -> int:
@@ -178,7 +180,7 @@ class HfModel:
             raise
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
-            failure = BackendError(f"{self._name}: out of memory for one text", kind="request")
+            failure = self._error("out of memory for one text")
         except Exception as error:
             text = f"{self._name}: the model fails: {one_line(str(error), 300)}"
             failure = BackendError(text, kind="backend")

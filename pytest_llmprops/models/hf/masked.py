@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import math
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -96,32 +95,20 @@ class HfEmbedModel(HfEncoder):
 
         :raises BackendError: if one of the texts cannot be embedded; the message says which one.
         """
-        with self._lock:
-            self._loaded()
-            rows: list[_Text] = []
-            done: list[tuple[list[Span], Vectors]] = []
-            for number, text in enumerate(texts, 1):
-                try:
-                    rows.append(self._text(text, spans=True))
-                except BackendError as error:
-                    raise self._of_text(error, number, len(texts)) from None
-            for number, (row, vectors) in enumerate(zip(rows, self._vectors(rows), strict=True), 1):
-                if isinstance(vectors, BackendError):
-                    raise self._of_text(vectors, number, len(texts))
-                done.append((row.spans, vectors))
-            return done
-
-    @staticmethod
-    def _of_text(error: BackendError, number: int, count: int) -> BackendError:
-        message = f"text {number} of {count}: {error.message}"
-        return BackendError(message, kind=error.kind, fatal=error.fatal)
+        done: list[tuple[list[Span], Vectors]] = []
+        for number, result in enumerate(self.embed([Embed(text, tokens=True) for text in texts]), 1):
+            if isinstance(result, BackendError):
+                message = f"text {number} of {len(texts)}: {result.message}"
+                raise BackendError(message, kind=result.kind, fatal=result.fatal)
+            done.append(([(start, end) for start, end in result.value["spans"]], result.value["vectors"]))
+        return done
 
     def _text(self, text: str, *, spans: bool) -> _Text:
         if not text.strip():
-            raise BackendError(f"{self._name}: the text is empty", kind="request")
+            raise self._error("the text is empty")
         if spans and not getattr(self.tokenizer, "is_fast", False):
-            raise BackendError(
-                f"{self._name}: its tokenizer does not say which characters a token covers; token vectors need"
+            raise self._error(
+                "its tokenizer does not say which characters a token covers; token vectors need"
                 " a model with a tokenizer.json (a fast tokenizer)",
                 kind="model",
                 fatal=True,
@@ -138,7 +125,7 @@ class HfEmbedModel(HfEncoder):
         self._check_length(len(ids))
         places = [i for i, special in enumerate(encoded["special_tokens_mask"]) if not special]
         if not places:
-            raise BackendError(f"{self._name}: the text has no tokens", kind="request")
+            raise self._error("the text has no tokens")
         return _Text(ids, places, self._spans(text, ids, places, encoded["offset_mapping"]) if spans else [])
 
     def _spans(self, text: str, ids: Row, places: list[int], offsets: Sequence[Span]) -> list[Span]:
@@ -160,7 +147,7 @@ class HfEmbedModel(HfEncoder):
             for state, index in zip(states.float().cpu().numpy(), indices, strict=True):
                 vectors = state[texts[index].places]
                 if not bool((abs(vectors) < float("inf")).all()):
-                    vectors = BackendError(f"{self._name}: returns values that are not numbers", kind="model")
+                    vectors = self._error("returns values that are not numbers", kind="model")
                 results.append(vectors)
             return results
 
@@ -173,8 +160,8 @@ class HfEmbedModel(HfEncoder):
             return self.network(input_ids=ids, attention_mask=mask).last_hidden_state
         states = self.network(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
         if self._layer >= len(states):
-            raise BackendError(
-                f"{self._name}: the model has {len(states) - 1} layers; layer={self._layer} does not exist",
+            raise self._error(
+                f"the model has {len(states) - 1} layers; layer={self._layer} does not exist",
                 kind="model",
                 fatal=True,
             )
@@ -212,9 +199,19 @@ class HfFillMaskModel(HfEncoder):
 
     def fill_mask(self, requests: Sequence[FillMask]) -> Sequence[Result]:
         """Return one reply per request; ``Reply.value`` maps each candidate to its probability."""
-        return [self._one(request) for request in requests]
+        return self._served(requests, lambda request: request, lambda rows: list(map(self._filled, rows)))
 
-    def candidate_scores(self, text: str, candidates: Sequence[str]) -> list[float]:
+    def _filled(self, request: FillMask) -> Result:
+        try:
+            if not request.candidates:
+                raise self._error("the request names no candidates")
+            scores = self._candidate_scores(request.text, request.candidates)
+        except BackendError as error:
+            return error
+        value = {word: math.exp(score) for word, score in zip(request.candidates, scores, strict=True)}
+        return Reply(value=value, usage=Usage(len(request.text), 0))
+
+    def _candidate_scores(self, text: str, candidates: Sequence[str]) -> list[float]:
         """Return the log probability of each candidate in the blank.
 
         The blank gets as many masks as the candidate has tokens, and all are predicted at once. Candidates with
@@ -222,23 +219,18 @@ class HfFillMaskModel(HfEncoder):
 
         :raises BackendError: if the text has no blank, or a candidate has unknown characters.
         """
-        with self._lock:
-            self._loaded()
-            left, right = self._around(text)
-            tokens = [self._candidate(word) for word in candidates]
-            self._check_length(len(left) + len(right) + max(map(len, tokens), default=0))
-            mask = self.tokenizer.mask_token_id
-            # All candidates with the same number of tokens share one row.
-            asks: dict[int, _Ask] = {}
-            places: list[tuple[int, int]] = []
-            for word in tokens:
-                row = left + [mask] * len(word) + right
-                ask = asks.get(len(word), _Ask(row, ()))
-                pairs = tuple((len(left) + i, token) for i, token in enumerate(word))
-                places.append((len(word), len(ask.scores)))
-                asks[len(word)] = _Ask(row, (*ask.scores, pairs))
-            sums = dict(zip(asks, self._sums(list(asks.values())), strict=True))
-            return [sums[length][i] for length, i in places]
+        left, right, tokens = self._split(text, candidates)
+        mask = self.tokenizer.mask_token_id
+        # All candidates with the same number of tokens share one row.
+        asks: dict[int, _Ask] = {}
+        places: list[tuple[int, int]] = []
+        for word in tokens:
+            ask = asks.get(len(word), _Ask(left + [mask] * len(word) + right, ()))
+            pairs = tuple((len(left) + i, token) for i, token in enumerate(word))
+            places.append((len(word), len(ask.scores)))
+            asks[len(word)] = ask._replace(scores=(*ask.scores, pairs))
+        sums = dict(zip(asks, self._sums(list(asks.values())), strict=True))
+        return [sums[length][i] for length, i in places]
 
     def context_scores(self, text: str, candidates: Sequence[str]) -> list[float]:
         """Return the sum of the surrounding tokens' log probabilities with each candidate in the blank.
@@ -247,13 +239,11 @@ class HfFillMaskModel(HfEncoder):
         in the published code of the authors of ERAS. Special tokens, further masks and the candidate itself do
         not count.
 
-        :raises BackendError: see :meth:`candidate_scores`.
+        :raises BackendError: if the text has no blank, or a candidate has unknown characters.
         """
         with self._lock:
             self._loaded()
-            left, right = self._around(text)
-            tokens = [self._candidate(word) for word in candidates]
-            self._check_length(len(left) + len(right) + max(map(len, tokens), default=0))
+            left, right, tokens = self._split(text, candidates)
             tokenizer = self.tokenizer
             names = ("cls", "sep", "bos", "eos", "pad", "mask")
             skipped = {getattr(tokenizer, f"{name}_token_id", None) for name in names}
@@ -268,41 +258,24 @@ class HfFillMaskModel(HfEncoder):
                 asks.append(_Ask(row, (pairs,)))
             return [scores[0] for scores in self._sums(asks)]
 
-    def _one(self, request: FillMask) -> Result:
-        start = time.perf_counter()
-        try:
-            if not request.candidates:
-                raise BackendError(f"{self._name}: the request names no candidates", kind="request")
-            scores = self.candidate_scores(request.text, request.candidates)
-        except BackendError as error:
-            return error
-        return Reply(
-            value={word: math.exp(score) for word, score in zip(request.candidates, scores, strict=True)},
-            served_model=self._name,
-            usage=Usage(len(request.text), 0),
-            seconds=time.perf_counter() - start,
-        )
-
-    def _around(self, text: str) -> tuple[Row, Row]:
-        """Return the tokens before and after the blank, including special tokens."""
+    def _split(self, text: str, candidates: Sequence[str]) -> tuple[Row, Row, list[Row]]:
+        """Return the tokens before and after the blank, including special tokens, and those of each candidate."""
         if MASK not in text:
-            raise BackendError(f"{self._name}: the text has no {MASK} to fill", kind="request")
+            raise self._error(f"the text has no {MASK} to fill")
         if getattr(self.tokenizer, "mask_token_id", None) is None:
-            raise BackendError(
-                f"{self._name}: its tokenizer has no mask token; use a masked language model",
-                kind="model",
-                fatal=True,
+            raise self._error(
+                "its tokenizer has no mask token; use a masked language model", kind="model", fatal=True
             )
         ids = self._ids(text)
         place = ids.index(self.tokenizer.mask_token_id)
-        return ids[:place], ids[place + 1 :]
+        tokens = [self._candidate(word) for word in candidates]
+        self._check_length(len(ids) - 1 + max(map(len, tokens), default=0))
+        return ids[:place], ids[place + 1 :], tokens
 
     def _candidate(self, word: str) -> Row:
         ids = [int(i) for i in self.tokenizer(word, add_special_tokens=False)["input_ids"]]
         if not ids or self.tokenizer.unk_token_id in ids:
-            raise BackendError(
-                f"{self._name}: its vocabulary has no tokens for the candidate {word!r}", kind="request"
-            )
+            raise self._error(f"its vocabulary has no tokens for the candidate {word!r}")
         return ids
 
     def _sums(self, asks: Sequence[_Ask]) -> list[list[float]]:

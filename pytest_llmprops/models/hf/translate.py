@@ -247,8 +247,8 @@ class HfTranslateModel(HfModel):
                     self._family, self._languages = family, languages
                     return True
         self.network = self.tokenizer = None
-        raise BackendError(
-            f"{self._name}: not a supported translation model (its type is {model_type!r}, and its vocabulary"
+        raise self._error(
+            f"not a supported translation model (its type is {model_type!r}, and its vocabulary"
             f" has no language tokens). Supported: {', '.join(family.name for family in FAMILIES)}",
             kind="model",
             fatal=True,
@@ -256,7 +256,7 @@ class HfTranslateModel(HfModel):
 
     def _row(self, request: Translate) -> _Row:
         if not request.text.strip():
-            raise BackendError(f"{self._name}: the text is empty", kind="request")
+            raise self._error("the text is empty")
         if self._family.names_source:
             source = self._code("source", request.source, self._source_code)
             target = self._code("target", request.target, self._target_code)
@@ -325,7 +325,7 @@ class HfTranslateModel(HfModel):
         )
 
     def _unusable(self, why: str) -> BackendError:
-        return BackendError(f"{self._name}: {why}", kind="model", fatal=True)
+        return self._error(why, kind="model", fatal=True)
 
     def encoded(self, text: str) -> list[int]:
         """Return the tokens of a text, not cut to the model's length."""

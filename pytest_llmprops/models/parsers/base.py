@@ -18,21 +18,19 @@ languages whose models are installed, and spaCy analyses English if Stanza's mod
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.core.texts import TOKENIZER, unicode_words
 from pytest_llmprops.models.base import CallOptions, ParseModel, Result
 from pytest_llmprops.models.registry import FIRST_OF, Backend, Maker, always, find_backend
-from pytest_llmprops.models.spec import ModelSpec, file_sha256
+from pytest_llmprops.models.spec import ModelSpec
 
 #: ``words`` are tokens with their lemmas; the other analyses need more components of a model
 ANALYSES = ("words", "dependency", "constituency")
@@ -51,12 +49,6 @@ def missing(reason: str) -> Value:
     :param reason: one phrase that says what is missing and where.
     """
     return {"words": None, "by": "", "missing": reason}
-
-
-def relative_sha256(folder: Path, files: Iterable[Path]) -> str:
-    """Return one sha256 over the contents of files and their paths relative to ``folder``."""
-    lines = sorted(f"{file.relative_to(folder).as_posix()} {file_sha256(file)}" for file in files)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def one_line(error: BaseException) -> str:
@@ -149,7 +141,7 @@ class WordParser(Parser):
 def _check_words(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only()
     if spec.name != "words":
-        raise UsageError(f"--model {spec.text}: write words")
+        raise spec.error("write words")
     # Which characters are letters depends on the Unicode version of Python.
     identity = {"backend": "words", "tokenizer": TOKENIZER, "unicode": unicodedata.unidata_version}
     return lambda: WordParser(name="words", identity=identity)
@@ -164,11 +156,11 @@ class FirstOf:
     :param parts: blocking parsers, in order.
     """
 
-    max_batch = 256
     blocking = True
 
     def __init__(self, parts: Sequence[ParseModel]) -> None:
         self._parts = parts
+        self.max_batch = min(part.max_batch for part in parts)
         self._lock = threading.Lock()
         self.identity: Mapping[str, Any] = {
             "backend": FIRST_OF,
@@ -183,7 +175,10 @@ class FirstOf:
         reasons: dict[int, list[str]] = {index: [] for index in range(len(requests))}
         with self._lock:
             for part in self._parts:
-                for index, result in self._parse_with(part, requests, list(reasons)).items():
+                rest = list(reasons)
+                served = part.parse([requests[index] for index in rest]) if rest else ()
+                assert isinstance(served, Sequence)
+                for index, result in zip(rest, served, strict=True):
                     value = result.value if isinstance(result, Reply) else None
                     if isinstance(value, dict) and value.get("words", ()) is None:
                         reasons[index].append(str(value.get("missing", "a parser has no model")))
@@ -194,17 +189,6 @@ class FirstOf:
             index: Reply(value=missing("; ".join(dict.fromkeys(texts)))) for index, texts in reasons.items()
         }
         return [results[index] for index in range(len(requests))]
-
-    @staticmethod
-    def _parse_with(part: ParseModel, requests: Sequence[Parse], indices: Sequence[int]) -> dict[int, Result]:
-        """Return the part's results for the requests at ``indices``, in batches of its maximum size."""
-        results: dict[int, Result] = {}
-        for start in range(0, len(indices), part.max_batch):
-            batch = indices[start : start + part.max_batch]
-            batch_results = part.parse([requests[index] for index in batch])
-            assert isinstance(batch_results, Sequence)
-            results.update(zip(batch, batch_results, strict=True))
-        return results
 
     def deviations(self) -> Sequence[str]:
         return [text for part in self._parts for text in part.deviations()]
@@ -220,7 +204,7 @@ def _check_first_of(spec: ModelSpec, options: CallOptions) -> Maker:
     for part in spec.parts:
         backend = find_backend(part.backend)
         if "parse" not in backend.kinds(part):
-            raise UsageError(f"--model {spec.text}: {part.text} is not a parser")
+            raise spec.error(f"{part.text} is not a parser")
         makers.append(backend.check(part, options))
     return lambda: FirstOf([cast("ParseModel", make()) for make in makers])
 

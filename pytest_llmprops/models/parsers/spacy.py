@@ -19,27 +19,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import BackendError, MissingExtra
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, relative_sha256, word
+from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, word
 from pytest_llmprops.models.parsers.phrases import VERSION, Token, bracketed
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.models.spec import ModelSpec, files_sha256
 
 
 class SpacyParser(Parser):
     """A parser with one spaCy pipeline, which is loaded at the first text of its language.
 
-    :param source: the folder or the name of the package.
+    :param folder: of the pipeline's files.
     :param meta: the pipeline's ``meta.json``.
     """
 
     def __init__(
-        self, source: Path | str, meta: Mapping[str, Any], *, name: str, identity: Mapping[str, Any]
+        self, folder: Path, meta: Mapping[str, Any], *, name: str, identity: Mapping[str, Any]
     ) -> None:
         super().__init__(name=name, identity=identity)
-        self._source, self._meta = source, meta
+        self._folder, self._meta = folder, meta
         self.pipeline: Any = None
 
     def _analyse(self, texts: Sequence[str], language: str, analysis: str) -> list[Value]:
@@ -68,10 +68,8 @@ class SpacyParser(Parser):
             # spaCy warns about models trained with another version, even if their metadata allow this version.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if isinstance(self._source, str):
-                    return importlib.import_module(self._source).load(exclude=["ner"])
                 spacy: Any = importlib.import_module("spacy")
-                return spacy.load(self._source, exclude=["ner"])
+                return spacy.load(self._folder, exclude=["ner"])
         except Exception as error:
             line = one_line(error)
             raise BackendError(f"{self._name} cannot be loaded: {line}", kind="model", fatal=True) from None
@@ -133,18 +131,14 @@ def _data_of(folder: Path) -> tuple[Path, Mapping[str, Any]] | None:
     return None
 
 
-def _find(name: str) -> tuple[Path | str, Path, Mapping[str, Any]] | None:
-    """Return (what to load, its folder, its ``meta.json``) for a folder or an installed package."""
+def _find(name: str) -> tuple[Path, Mapping[str, Any]] | None:
+    """Return the folder with the files of a folder or an installed package, and its ``meta.json``."""
     folder = Path(name).expanduser()
     if folder.is_dir():
-        data = _data_of(folder)
-        return None if data is None else (data[0].resolve(), data[0], data[1])
+        return _data_of(folder)
     package = name.replace("-", "_")
     module = importlib.util.find_spec(package) if package.isidentifier() else None
-    if module is None or module.origin is None:
-        return None
-    data = _data_of(Path(module.origin).parent)
-    return None if data is None else (package, data[0], data[1])
+    return None if module is None or module.origin is None else _data_of(Path(module.origin).parent)
 
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
@@ -153,21 +147,21 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
         raise MissingExtra(f"--model {spec.text}", package="spacy", extra="oracle")
     pipeline = _find(spec.name)
     if pipeline is None:
-        raise UsageError(
-            f"--model {spec.text}: '{spec.name}' is neither the folder of a spaCy model (config.cfg, meta.json) nor an"
+        raise spec.error(
+            f"'{spec.name}' is neither the folder of a spaCy model (config.cfg, meta.json) nor an"
             " installed package of one; python -m spacy download NAME installs one"
         )
-    source, folder, meta = pipeline
+    folder, meta = pipeline
     files = [f for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts]
     return lambda: SpacyParser(
-        source,
+        folder.resolve(),
         meta,
         name=spec.label,
         identity={
             "backend": "spacy",
             "version": importlib.metadata.version("spacy"),
             "model": f"{meta['lang']}_{meta['name']} {meta['version']}",
-            "files_sha256": relative_sha256(folder, files),
+            "files_sha256": files_sha256(files, folder),
             "trees": VERSION,
         },
     )

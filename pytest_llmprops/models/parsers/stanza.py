@@ -29,9 +29,9 @@ import platformdirs
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, relative_sha256, word
+from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, word
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.models.spec import ModelSpec, files_sha256, torch_device
 
 #: the processors that an analysis needs in addition to the tokenizer
 _REQUIRED: Mapping[str, tuple[str, ...]] = {
@@ -138,7 +138,7 @@ class StanzaFolder:
             }
             existing = [file for file in files if file.is_file()]
             if existing:
-                digests[language] = relative_sha256(self.path, existing)
+                digests[language] = files_sha256(existing, self.path)
         return digests
 
     def _code(self, language: str) -> str:
@@ -188,9 +188,6 @@ class StanzaFolder:
         if processors:
             options.append(f"processors='{','.join(processors)}'")
         return f'python -c "import stanza; stanza.download({", ".join(options)})"'
-
-
-DEVICES = ("auto", "cpu", "cuda")
 
 
 @contextlib.contextmanager
@@ -285,33 +282,20 @@ def _folder(spec: ModelSpec) -> StanzaFolder:
     return StanzaFolder(path, spec.params.get("package", "default"))
 
 
-def _device(spec: ModelSpec) -> str:
-    device = spec.params.get("device", "auto")
-    if device not in DEVICES:
-        raise UsageError(f"--model {spec.text}: device must be one of {', '.join(DEVICES)}")
-    if device == "cpu":
-        return device
-    torch: Any = importlib.import_module("torch")
-    available = bool(torch.cuda.is_available())
-    if device == "cuda" and not available:
-        raise UsageError(f"--model {spec.text}: torch sees no CUDA device; use device=cpu")
-    return "cuda" if available else "cpu"
-
-
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("dir", "package", "device")
     if spec.name != "stanza":
-        raise UsageError(f"--model {spec.text}: write stanza or stanza?dir=FOLDER")
+        raise spec.error("write stanza or stanza?dir=FOLDER")
     if importlib.util.find_spec("stanza") is None:
         raise MissingExtra(f"--model {spec.text}", package="stanza", extra="oracle")
     folder = _folder(spec)
     try:
         _ = folder.resources  # for its messages
     except UsageError as error:
-        raise UsageError(f"--model {spec.text}: {error}") from None
+        raise spec.error(f"{error}") from None
     # "auto" needs torch, whose import takes a second: the device is then chosen when the model is created.
-    device = _device(spec) if spec.params.get("device", "auto") != "auto" else options.device
-    return lambda: _make(spec, folder, device or _device(spec))
+    device = torch_device(spec) if spec.params.get("device", "auto") != "auto" else options.device
+    return lambda: _make(spec, folder, device or torch_device(spec))
 
 
 def _make(spec: ModelSpec, folder: StanzaFolder, device: str) -> StanzaParser:

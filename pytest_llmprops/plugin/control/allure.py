@@ -185,7 +185,7 @@ class AllureCases:
             for call in outcome.calls
         ]
         if holder.start is not None:
-            calls_end = holder.start + round(1000 * allure_case.total_seconds(steps))
+            calls_end = holder.start + round(1000 * sum(step.seconds for step in steps))
             holder.stop = max(holder.stop or 0, calls_end)
             time = holder.start
             for step in steps:

@@ -219,8 +219,3 @@ def in_sample(seed: int, item_id: str) -> bool:
 def message(kind: str, text: str) -> str:
     """Return a one-line message ``kind: text``; Allure's categories match its beginning."""
     return visible(f"{kind}: " + " ".join(text.split()))
-
-
-def total_seconds(steps: Sequence[Step]) -> float:
-    """Return the sum of the durations of a case's calls in this run."""
-    return sum(s.seconds for s in steps)

@@ -83,11 +83,9 @@ def environment(facts: RunMetadata, earlier: int = 0) -> dict[str, str]:
     for name, protocol in facts.measured_protocols.items():
         settings = ", ".join(f"{k} {v}" for k, v in protocol.settings.items())
         entries[f"Protocol {name}"] = f"{protocol.name} ({settings})" if settings else protocol.name
-    options = facts.options
-    entries["Items"] = str(options.get("source", ""))
-    if options.get("limit"):
-        entries["Items"] += f", {options['limit']} of each task and language"
-    entries["Seed"] = str(options.get("seed", 0))
+    limit = f", {facts.options['limit']} of each task and language" if facts.options.get("limit") else ""
+    entries["Items"] = f"{facts.options.get('source', '')}{limit}"
+    entries["Seed"] = str(facts.options.get("seed", 0))
     for label, texts in facts.deviations.items():
         entries[f"Forced by the API of {label}"] = "; ".join(texts)
     calls = facts.calls
@@ -109,14 +107,10 @@ def environment(facts: RunMetadata, earlier: int = 0) -> dict[str, str]:
 
 
 def _model(model: ModelMetadata) -> str:
-    parts = [model.spec]
-    served = [name for name in model.served_as or () if name != model.spec]
-    if served:
-        parts.append("served as " + ", ".join(served))
+    served = ", ".join(name for name in model.served_as or () if name != model.spec)
     revision = model.identity.get("revision") if isinstance(model.identity, Mapping) else None
-    if revision:
-        parts.append(f"revision {revision}")
-    return "; ".join(parts)
+    parts = (model.spec, served and f"served as {served}", revision and f"revision {revision}")
+    return "; ".join(filter(None, parts))
 
 
 def properties(values: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -91,16 +91,12 @@ def series_of(runs: Sequence[Run]) -> tuple[Series, ...]:
     pairs = [(run, model) for run in runs for model in run.models]
     plain = [Series(n, visible(model), model, run) for n, (run, model) in enumerate(pairs)]
     labels = [_label(s, [other for other in plain if other.model == s.model]) for s in plain]
-    label_counts = Counter(labels)
-    labels = [
-        label if label_counts[label] == 1 else f"{label} · {visible(s.run.run_id)}"
-        for label, s in zip(labels, plain, strict=True)
-    ]
-    label_counts = Counter(labels)
-    return tuple(
-        Series(s.index, label if label_counts[label] == 1 else f"{label} ({s.index + 1})", s.model, s.run)
-        for label, s in zip(labels, plain, strict=True)
-    )
+    for more in ([f" · {visible(s.run.run_id)}" for s in plain], [f" ({s.index + 1})" for s in plain]):
+        number = Counter(labels)
+        labels = [
+            f"{label}{rest if number[label] > 1 else ''}" for label, rest in zip(labels, more, strict=True)
+        ]
+    return tuple(replace(s, label=label) for s, label in zip(plain, labels, strict=True))
 
 
 def _label(one: Series, same_model: Sequence[Series]) -> str:
@@ -109,13 +105,11 @@ def _label(one: Series, same_model: Sequence[Series]) -> str:
         return name
     parts = []
     for benchmark in one.benchmarks:
-        settings = one.settings(benchmark)
         others = [s.settings(benchmark) for s in same_model if benchmark in s.benchmarks]
-        for field, value in settings.items():
-            if any(other.get(field) != value for other in others) and (field, value) != (
-                "answer",
-                "likelihood",
-            ):
+        for field, value in one.settings(benchmark).items():
+            differs = any(other.get(field) != value for other in others)
+            # The name of a model that is scored by likelihood says so already.
+            if differs and (field, value) != ("answer", "likelihood"):
                 parts.append(setting(field, value))
     return " · ".join([name, *dict.fromkeys(filter(None, parts))])
 
@@ -236,6 +230,12 @@ class Measured:
     def first_samples(self, series: Series, tasks: Iterable[str] | None = None) -> list[VerdictRecord]:
         """Return one record per item of a series, its first sample, for figures and lists of single items."""
         return [samples[0] for samples in samples_of(self.records(series, tasks)).values()]
+
+
+def benchmarks_of(series: Sequence[Series]) -> list[Measured]:
+    """Return the data of each benchmark that one of the series has, in order of appearance."""
+    names = dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks)
+    return [Measured(name, tuple(s for s in series if name in s.benchmarks)) for name in names]
 
 
 def place_of(row: Placed) -> Place:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.data.whole_files import replacing
+from pytest_llmprops.reports import check_packages
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Report
-from pytest_llmprops.reports.page import PACKAGES
 from pytest_llmprops.runs.compare import with_baseline_first
 from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
 from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, read_gate
@@ -99,16 +98,6 @@ def write_report(
     for path, content in files.items():
         write_file(path, content)
     return list(files)
-
-
-def check_packages(command: str) -> None:
-    """Check that the packages of the extra ``report`` are installed.
-
-    :raises MissingExtra: naming the command that needs them.
-    """
-    for package in PACKAGES:
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtra(command, package=package, extra="report")
 
 
 def run_page(run: Run) -> bytes:

@@ -29,7 +29,7 @@ from pytest_llmprops.reports.kit.blocks import (
     words,
 )
 from pytest_llmprops.reports.kit.generic import section_of
-from pytest_llmprops.reports.kit.series import Measured, Series, Share, series_of
+from pytest_llmprops.reports.kit.series import Measured, Series, Share, benchmarks_of, series_of
 from pytest_llmprops.reports.page.findings import finding
 from pytest_llmprops.reports.page.items import Spent, TaskOfSeries, default_pair, items_of
 from pytest_llmprops.reports.page.suites import changes_by_task, measured_for_one, suites_table, worst_first
@@ -174,9 +174,7 @@ def report_on(
     :param marks: the review marks beside the runs.
     """
     series = series_of(runs)
-    names = list(dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks))
-    parts = [Measured(name, tuple(s for s in series if name in s.benchmarks)) for name in names]
-    parts = worst_first(parts, len(series))
+    parts = worst_first(benchmarks_of(series), len(series))
     found = {part.benchmark: _sentence(text) for part in parts if (text := finding(part))}
     gates = tuple((run.run_id, gate) for run in runs if (gate := run.facts.gate) is not None)
     items, spending = items_of(series, requests, marks)

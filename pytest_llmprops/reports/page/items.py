@@ -235,7 +235,7 @@ def cost_of(series: Series, call: RequestRecord) -> float | None:
     return model.price.of(call.usage, call.via)
 
 
-#: maximum number of calls on the page; beyond it, the number of calls per item is limited
+#: maximum number of calls on the page; with more, each item has an equal part of them
 MOST_CALLS = 100_000
 #: number of incorrect items of a benchmark that ``report.md`` lists
 LISTED = 20
@@ -263,7 +263,8 @@ def items_of(
     spending = Spending(series)
     rows = [row for group in groups for row in group]
     logged = {id(s.run): requests.get(id(s.run), {}) for s in series}
-    most = _each((sum(key in logged[id(s.run)] for key in r.requests) for s, r in rows), MOST_CALLS)
+    calls = sum(key in logged[id(s.run)] for s, record in rows for key in record.requests)
+    most = calls if calls <= MOST_CALLS else max(1, MOST_CALLS // len(rows))
     per_chunk = max(CHUNK, -(-len(rows) // MOST_CHUNKS))
     texts = _texts(rows, logged, most, spending)
     chunks = tuple(packed_rows(texts, per_chunk))
@@ -302,14 +303,12 @@ def _index(
 
     firsts = [rows[0][1] for rows in groups]
     records = [record for rows in groups for _, record in rows]
-    columns: dict[str, Any] = {
+    items = {name: [number(name, first) for first in firsts] for name in ("benchmark", "language", "source")}
+    return {
         "items": {
             "id": [visible(first.id) for first in firsts],
             "rows": [len(rows) for rows in groups],
-            **{
-                name: [number(name, first) for first in firsts]
-                for name in ("benchmark", "language", "source")
-            },
+            **items,
         },
         "rows": {
             "series": [s.index for rows in groups for s, _ in rows],
@@ -317,9 +316,6 @@ def _index(
             "status": [ORDER.index(record.status) for record in records],
             "sample": [r.sample for r in records] if any(r.sample for r in records) else [],
         },
-    }
-    return {
-        **columns,
         **{name: [visible(text) for text in known] for name, known in numbers.items()},
         "series": [s.label for s in series],
         "runs": [s.run.run_id for s in series],
@@ -394,17 +390,6 @@ def _reading(record: VerdictRecord) -> str:
     """Return the rule that read the reply, and what the rule of the other protocol reads if that differs."""
     other = text_in(record.evidence, OTHER_READING)
     return cut("; the other rule reads: ".join(filter(None, (text_in(record.evidence, READ_BY), other))))
-
-
-def _each(counts: Iterable[int], most: int) -> int:
-    """Return the largest limit per count, at least 1, with which the limited counts add up to at most ``most``."""
-    ordered = sorted(counts)
-    for place, count in enumerate(ordered):
-        others = len(ordered) - place
-        if count * others > most:
-            return max(1, most // others)
-        most -= count
-    return max(ordered, default=1) or 1
 
 
 def _foremost(calls: list[RequestRecord], most: int) -> list[RequestRecord]:

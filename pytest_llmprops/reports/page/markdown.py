@@ -49,11 +49,8 @@ def to_markdown(report: Report) -> str:
 
 
 def _section(section: Section) -> Iterator[str]:
-    yield f"## {plain(section.title)}"
-    yield ""
-    for text in filter(None, (section.about, section.finding)):
-        yield plain(text)
-        yield ""
+    for text in (f"## {plain(section.title)}", *map(plain, filter(None, (section.about, section.finding)))):
+        yield from (text, "")
     for block in section.blocks:
         yield from _block(block)
 
@@ -63,12 +60,9 @@ def _block(block: Block) -> Iterator[str]:
         case Table():
             yield from table_lines(block)
         case Figure():
-            yield f"### {plain(block.title)}"
-            yield ""
-            yield f"![{plain(block.alt)}](figures/{block.name}.svg)"
+            yield from (f"### {plain(block.title)}", "", f"![{plain(block.alt)}](figures/{block.name}.svg)")
             if block.note:
-                yield ""
-                yield plain(block.note)
+                yield from ("", plain(block.note))
         case Note():
             yield f"> {plain(block.text)}" if block.tone == "warn" else plain(block.text)
         case Fold():
@@ -86,8 +80,7 @@ def table_lines(table: Table) -> Iterator[str]:
     ]
     yield from markdown_table(rows, {n for n, (_, is_number) in enumerate(table.columns) if is_number})
     if table.note:
-        yield ""
-        yield plain(table.note)
+        yield from ("", plain(table.note))
 
 
 def _failures(failures: Failures | None, *, several: bool) -> list[str]:

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
@@ -51,10 +50,12 @@ def decision_sheet(report: Report, browser: str) -> bytes:
         folder = Path(name)
         page, pdf = folder / "sheet.html", folder / "decision.pdf"
         page.write_bytes(sheet_html(report))
+        # Without this option, Chromium does not start as root.
+        root = ["--no-sandbox"] if os.geteuid() == 0 else []
         command = [
             browser, "--headless", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
             "--no-first-run", "--no-pdf-header-footer", f"--user-data-dir={folder / 'profile'}",
-            f"--print-to-pdf={pdf}", *_root_options(), page.as_uri(),
+            f"--print-to-pdf={pdf}", *root, page.as_uri(),
         ]  # fmt: skip
         try:
             ended = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
@@ -64,11 +65,6 @@ def decision_sheet(report: Report, browser: str) -> bytes:
             lines = ended.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
             raise UsageError(f"--pdf: {browser} could not print: {one_line(lines[-1], 300)}")
         return pdf.read_bytes()
-
-
-def _root_options() -> Sequence[str]:
-    """Return the option without which Chromium does not start as root."""
-    return ["--no-sandbox"] if os.geteuid() == 0 else []
 
 
 def sheet_html(report: Report) -> bytes:

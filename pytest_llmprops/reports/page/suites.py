@@ -72,16 +72,8 @@ def _one(parts: Sequence[Measured], series: Series) -> Table:
         guess = NO_CELL if chance is None else Cell(f"{100 * chance:.0f}%", chance)
         printed = published_headline(measured, series)
         best = f"{printed[0].model} {percent(printed[0].value)}" if printed else ""
-        rows.append(
-            (
-                Cell(measured.facts.title),
-                accuracy_cell(measured, series),
-                number,
-                guess,
-                Cell(best),
-                Cell(rest),
-            )
-        )
+        numbers = (accuracy_cell(measured, series), number, guess)
+        rows.append((Cell(measured.facts.title), *numbers, Cell(best), Cell(rest)))
     columns = (
         ("Suite", False), ("Accuracy", True), ("Items", True), ("Guessing", True), ("Best of the paper", False),
         ("Other replies", False),
@@ -93,14 +85,9 @@ def _two(parts: Sequence[Measured], series: Sequence[Series]) -> Table:
     rows = []
     for measured in parts:
         pairs = [pair for place in _headline_places(measured) for pair in measured.changes[place][0]]
-        rows.append(
-            (
-                Cell(measured.facts.title),
-                *(replace(accuracy_cell(measured, s), low=None, high=None) for s in measured.series),
-                *pair_cells(measured, pairs, _change(measured), {"benchmark": measured.benchmark}),
-                Cell(_worst_task(measured)),
-            )
-        )
+        shares = (replace(accuracy_cell(measured, s), low=None, high=None) for s in measured.series)
+        change = pair_cells(measured, pairs, _change(measured), {"benchmark": measured.benchmark})
+        rows.append((Cell(measured.facts.title), *shares, *change, Cell(_worst_task(measured))))
     first, second = (s.starred for s in series)
     numbers = (first, second, "Change", "Lost", "Gained")
     columns = [("Suite", False), *((name, True) for name in numbers)]
@@ -173,14 +160,10 @@ def changes_by_task(parts: Sequence[Measured]) -> Table | None:
             continue
         for place in _headline_places(measured):
             pairs, change = measured.changes[place]
-            rows.append(
-                (
-                    Cell(f"{measured.facts.title}: {words(place[0])}"),
-                    Cell(language(place[1])),
-                    *(replace(place_cell(measured, place, s), low=None, high=None) for s in measured.series),
-                    *pair_cells(measured, pairs, change, item_link(measured, place)),
-                )
-            )
+            shares = (replace(place_cell(measured, place, s), low=None, high=None) for s in measured.series)
+            place_cells = (Cell(f"{measured.facts.title}: {words(place[0])}"), Cell(language(place[1])))
+            lost = pair_cells(measured, pairs, change, item_link(measured, place))
+            rows.append((*place_cells, *shares, *lost))
     if not rows:
         return None
     rows.sort(key=lambda row: row[4].value or 0.0)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.reports.page.build import check_packages, refuse_foreign, run_page, write_file
+from pytest_llmprops.reports import check_packages
+from pytest_llmprops.reports.page.build import refuse_foreign, run_page, write_file
 from pytest_llmprops.reports.site.contributions import Contributions
 from pytest_llmprops.reports.site.measurements import SiteRun
 from pytest_llmprops.runs.catalog import run_folders

@@ -16,13 +16,13 @@ from typing import Any
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.records.run import RunMetadata
-from pytest_llmprops.reports.kit.series import Measured, Share, series_of
+from pytest_llmprops.reports.kit.series import Measured, Series, Share, benchmarks_of, series_of
 from pytest_llmprops.reports.page.build import write_file
 from pytest_llmprops.reports.page.findings import finding
 from pytest_llmprops.reports.site.measurements import Measurement, SiteRun
 from pytest_llmprops.runs.integrity import NO_HASHES_IN_SCHEMA_1, REQUESTS, VERDICTS
 from pytest_llmprops.runs.json_lines import read_record_file
-from pytest_llmprops.runs.pairs import Member, judged_runs
+from pytest_llmprops.runs.pairs import Member
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 from pytest_llmprops.runs.readings import REVIEWS
 from pytest_llmprops.statistics.judgement import Change
@@ -50,15 +50,9 @@ def record_key(folder: Path) -> str:
 
 def shares_of(run: Run) -> dict[tuple[str, str], Share]:
     """Return the accuracies by model and benchmark as the report on this run computes them."""
-    series = series_of([run])
-    shares = {}
-    for name in dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks):
-        measured = Measured(name, tuple(s for s in series if name in s.benchmarks))
-        for s in measured.series:
-            share = measured.headline(s)
-            if share is not None:
-                shares[s.model, name] = share
-    return shares
+    measured = benchmarks_of(series_of([run]))
+    shares = {(s.model, m.benchmark): m.headline(s) for m in measured for s in m.series}
+    return {key: share for key, share in shares.items() if share is not None}
 
 
 class Contributions:
@@ -127,12 +121,8 @@ class Contributions:
         self, first: SiteRun, baseline: str, second: SiteRun, candidate: str
     ) -> Mapping[Member, Change]:
         """Return the judgement of a model of the second run, with a model of the first as the baseline."""
-        runs = self.run(first), self.run(second)
-        before, after = (
-            [r for r in run.records if r.model == model]
-            for run, model in zip(runs, (baseline, candidate), strict=True)
-        )
-        return judged_runs(before, after, *(run.facts for run in runs))
+        before, after = Series(0, "", baseline, self.run(first)), Series(1, "", candidate, self.run(second))
+        return before.judgement(after)
 
     def _site_run(self, folder: Path) -> SiteRun:
         name = os.fsencode(folder.name)

@@ -80,7 +80,8 @@ def test_branching_figure_has_measured_and_printed_models(tmp_path: Path) -> Non
         (left, [1, 0.914, 0.832, 0.942, 0.958, 0.712, 0.784, 0.826]),
         (right, [0.5, 0.766, 0.92, 0.824, 0.883, 0.658, 0.712, 0.375]),
     ):
-        shown = [line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("None", "", None)]
+        points = [line for line in axes.lines if line.get_marker() not in ("None", "", None)]
+        shown = [x for line in points for x in line.get_xdata()]
         assert shown == numbers
 
 

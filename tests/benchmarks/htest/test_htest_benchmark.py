@@ -35,7 +35,7 @@ def load_rhymes(folder: Path, *, dev: list[dict[str, Any]]) -> Loaded:
 
 
 def row(text: str, answer: int, **more: Any) -> dict[str, Any]:
-    return {"centerpiece": text, "options": ["A", "B"], "correct_options": [answer], **more}
+    return {"centerpiece": text, "options": ["A", "B"], "correct_options": [answer]} | more
 
 
 def write(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -50,11 +50,7 @@ DEV = [
     *(row(f"High {n}", 0) for n in range(7)),
     *(row(f"low {n}", 1) for n in range(4, 7)),
 ]
-GEOMETRY = {
-    "centerpiece": 'What is "Z" on its side?',
-    "options": ["E", "N", "O", "Ɛ"],
-    "correct_options": [1],
-}
+GEOMETRY = row('What is "Z" on its side?', 1, options=["E", "N", "O", "Ɛ"])
 
 
 @pytest.fixture
@@ -86,18 +82,15 @@ def test_prompt_with_examples(small: Loaded, measure: Measure) -> None:
     assert [line[-1] for line in lines] == ["A", "B"] * 7
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
+def test_settings_that_cannot_be_used() -> None:
+    """Only the paper's four values of k are accepted, and a chain of thought cannot be scored by likelihood."""
+    for settings, says in (
         ({"k": "15"}, r"--llm-set htest\.k=.*4, 14, 28, 50"),
         ({"cot": "true", "answer": "likelihood"}, "cot needs answer = text"),
         ({"max_tokens": "0"}, "at least 1"),
-    ],
-)
-def test_settings_that_cannot_be_used(settings: dict[str, str], says: str) -> None:
-    """Only the paper's four values of k are accepted, and a chain of thought cannot be scored by likelihood."""
-    with pytest.raises(UsageError, match=says):
-        resolve("htest", H.protocols, "quick", settings, 0)
+    ):
+        with pytest.raises(UsageError, match=says):
+            resolve("htest", H.protocols, "quick", settings, 0)
 
 
 def test_items_of_a_task_share_all_before_their_text(measure: Measure) -> None:
@@ -166,13 +159,11 @@ def test_chain_of_thought_is_read_by_the_reader(small: Loaded, measure: Measure)
         assert seen.verdict.status == status
 
 
-@pytest.mark.parametrize(("thought", "status"), [(Reply(" \n"), "unparsed"), (FILTERED, "refused")])
-def test_missing_thought_needs_no_reader(
-    thought: Reply, status: str, small: Loaded, measure: Measure
-) -> None:
+def test_missing_thought_needs_no_reader(small: Loaded, measure: Measure) -> None:
     """An empty or filtered chain of thought is judged without a call to the reader."""
-    seen = measure(H, small.items[0], small.context, thought, k=4, cot=True)
-    assert (len(seen.calls), seen.verdict.status, seen.verdict.values["parsed"]) == (1, status, 0.0)
+    for thought, status in ((Reply(" \n"), "unparsed"), (FILTERED, "refused")):
+        seen = measure(H, small.items[0], small.context, thought, k=4, cot=True)
+        assert (len(seen.calls), seen.verdict.status, seen.verdict.values["parsed"]) == (1, status, 0.0)
 
 
 def test_missing_reader_is_an_error_that_names_it(small: Loaded, measure: Measure) -> None:

@@ -10,9 +10,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.benchmarks.htest.report import (
-    Condition,
     conditions,
-    printed,
     read_training,
     training_figure,
     training_table,
@@ -151,10 +149,3 @@ def test_report_has_the_table_and_the_figure(runs: list[Path]) -> None:
 
     assert {"Before and after fine-tuning", "htest-fine-tuning"} <= names(runs)
     assert not {"Before and after fine-tuning", "htest-fine-tuning"} & names(runs[:1])
-
-
-def test_printed_rows_have_one_domain_each() -> None:
-    """The paper's rows are the original and one model per task."""
-    rows: list[Condition] = printed()
-    assert [row.trained_on for row in rows] == ["", *TASKS]
-    assert {len(row.accuracies) for row in rows} == {11}

@@ -22,19 +22,11 @@ def put(root: Path, path: str, text: str) -> None:
     (root / path).write_text(text, encoding="utf-8")
 
 
-def builtin(
-    root: Path,
-    *,
-    general: Any = SENTENCE,
-    technical: Any = SENTENCE,
-    hardware: Any = SENTENCE,
-    pair: Any = PAIR,
-) -> DataFolder:
-    """Return a folder of built-in data; a list is written as several rows."""
-    files = {"general": general, "technical": technical, "hardware": hardware, "pairs": pair}
-    for name, rows in files.items():
-        text = "".join(json.dumps(row) + "\n" for row in (rows if isinstance(rows, list) else [rows]))
-        put(root, f"oracle/{name}.jsonl", text)
+def builtin(root: Path, *pairs: Any) -> DataFolder:
+    """Return a folder of built-in data with one sentence per domain."""
+    for name in ("general", "technical", "hardware"):
+        put(root, f"oracle/{name}.jsonl", json.dumps(SENTENCE) + "\n")
+    put(root, "oracle/pairs.jsonl", "".join(json.dumps(row) + "\n" for row in pairs))
     return DataFolder(root, "builtin")
 
 
@@ -56,7 +48,7 @@ def refusal(files: DataFolder) -> str:
 def test_builtin_items(tmp_path: Path) -> None:
     """Sentences become linearity items with their entities, and pairs become items of their label's task."""
     yes = PAIR | {"id": "b", "label": 1}
-    general, technical, hardware, no, other = items(builtin(tmp_path, pair=[PAIR, yes]))
+    general, technical, hardware, no, other = items(builtin(tmp_path, PAIR, yes))
     assert [i.id for i in (general, technical, hardware, no, other)] == [
         "oracle/general/001", "oracle/technical/001", "oracle/hardware/001", "oracle/pair/001", "oracle/pair/b"
     ]  # fmt: skip

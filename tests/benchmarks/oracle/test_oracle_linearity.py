@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -234,8 +233,7 @@ def test_no_readable_reply() -> None:
         assert acceptance.values["unread"] == 11
 
 
-@pytest.mark.parametrize("rule", DECISIONS)
-def test_content_filter_on_changed_sentences(rule: str) -> None:
+def test_content_filter_on_changed_sentences() -> None:
     """If a content filter withholds every changed sentence, the sentence is refused and counts in no rate.
 
     If some failed tests are unfiltered, the sentence stays rejected.
@@ -251,14 +249,14 @@ def test_content_filter_on_changed_sentences(rule: str) -> None:
 
         return ask
 
-    acceptance = check(extractor(lambda text: text != SENTENCE), 2, rule=rule)
-    assert (acceptance.accepted, acceptance.outcome) == (False, "refused")
-    assert "content filter refused" in acceptance.why
-    assert "tests" not in acceptance.values
-    assert acceptance.values["unread"] > 11
-    some = check(extractor(lambda text: "Tobias" in text), 2, rule=rule, tests=60)
-    assert some.outcome == "rejected"
-    assert some.values["tests"] == 60
+    for rule in DECISIONS:
+        acceptance = check(extractor(lambda text: text != SENTENCE), 2, rule=rule)
+        assert (acceptance.accepted, acceptance.outcome) == (False, "refused")
+        assert "content filter refused" in acceptance.why
+        assert "tests" not in acceptance.values
+        assert acceptance.values["unread"] > 11
+        some = check(extractor(lambda text: "Tobias" in text), 2, rule=rule, tests=60)
+        assert (some.outcome, some.values["tests"]) == ("rejected", 60)
 
 
 def test_unread_replies_never_pass() -> None:
@@ -273,9 +271,7 @@ def test_unread_replies_never_pass() -> None:
         values = acceptance.values
         assert acceptance.outcome == "rejected"
         assert "could not be read" in acceptance.why
-        assert {
-            "con_rs": 0, "combinations": 5 * 11**3, "identity": 0,
-        }.items() <= values.items()  # fmt: skip
+        assert {"con_rs": 0, "combinations": 5 * 11**3, "identity": 0}.items() <= values.items()
         assert min(values["unread"], values["changed"]) > 0
 
 
@@ -353,12 +349,6 @@ def test_plan_counts_requests_of_a_typical_sentence() -> None:
     assert len(set(rest)) > 5
 
 
-def dropping(seed: int, m: int, p: float) -> Callable[[int, int], list[str]]:
-    """Drop each entity of a changed sentence with probability ``p``, whatever the others are."""
-    rng = random.Random(seed)
-    return lambda x, _: [name for name in present(x, m) if not x or rng.random() >= p]
-
-
 def test_sentence_without_a_changed_sentence_is_unmeasurable() -> None:
     """If every drawn vector is 0, nothing is known about replacements, even of an ideal extractor."""
     outcomes = Counter(
@@ -395,19 +385,6 @@ def test_majority_asks_about_equal_vectors_once() -> None:
         times = Counter(text for text, _ in fake.asked)
         assert set(times.values()) == {11}
         assert len(times) <= 4
-
-
-def test_any_has_no_power_against_noise_and_says_so() -> None:
-    """An extractor that drops 30% is accepted under ``any``, with that remark, and rarely under ``majority``."""
-    accepted = {"any": 0, "majority": 0}
-    for seed in range(20):
-        for rule in accepted:
-            acceptance = check(Fake(dropping(seed, 4, 0.3), 4), seed, rule=rule)
-            accepted[rule] += bool(acceptance.values["accepted"])
-            no_power = "the rule any has no power against noise"
-            assert (no_power in acceptance.why) == (rule == "any" and acceptance.accepted)
-    assert accepted["any"] == 20
-    assert accepted["majority"] < 15
 
 
 def test_counts_name_what_was_replaced() -> None:

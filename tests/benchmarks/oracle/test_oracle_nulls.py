@@ -12,7 +12,6 @@ import pytest
 
 from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
-from pytest_llmprops.benchmarks.oracle.covering import Aligner
 from pytest_llmprops.benchmarks.oracle.metrics import (
     FEATURES,
     PREFIX,
@@ -207,20 +206,6 @@ def helpers() -> Iterator[known_oracles.Helpers]:
         pytest.skip(str(missing))
     with closing(found):
         yield found
-
-
-def test_every_question_about_builtin_pairs_has_a_label(helpers: known_oracles.Helpers) -> None:
-    """The labelled phrases are those that the default helpers ask about, whatever the answers are, and no others."""
-    align = Aligner(helpers)
-
-    async def questions(first: str, second: str) -> set[tuple[str, str]]:
-        found = await align(first, second)
-        asked = map(found.pair_of, (*found.forward, *found.around))
-        return {(p.first, p.second) for p in asked if p.first.casefold() != p.second.casefold()}
-
-    for item in known_oracles.pairs_of():
-        labelled = {*known_oracles.phrases().get(item.id.rpartition("/")[2], ())}
-        assert asyncio.run(questions(item["first"], item["second"])) == labelled, item.id
 
 
 def test_an_oracle_that_knows_nothing_never_wins(helpers: known_oracles.Helpers) -> None:

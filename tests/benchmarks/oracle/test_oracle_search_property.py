@@ -138,7 +138,7 @@ def test_noise_is_no_counterexample() -> None:
 
     A violation is asked about again until it can no longer repeat in more than three of five replications.
     """
-    searched = [one for n in range(400) if (one := Searched(n % 40, noisy(0.1, n))).search is not None]
+    searched = [one for n in range(200) if (one := Searched(n % 40, noisy(0.1, n))).search is not None]
     assert len(searched) > 20
     violated = [one.search.counterexample for one in searched if one.search and one.search.counterexample]
     assert sum(one.is_found for one in searched) <= len(searched) / 100

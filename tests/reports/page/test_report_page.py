@@ -197,33 +197,6 @@ def test_failures_come_first_on_pages_of_fifteen(show: Open) -> None:
         assert rows(page)[0].startswith(first)
 
 
-def test_row_opens_to_show_its_item(show: Open) -> None:
-    """Prompt, reply, expected and given answer and values open beside the list and close again."""
-    page = show()
-    page.get_by_label("Search").fill("add/0003")
-    count(page, "1 of 112")
-    button = page.get_by_role("button", name="sums/en/add/0003")
-    assert button.get_attribute("aria-current") is None
-    button.press("Enter")
-    text = page.locator("#item").inner_text()
-    for part in ("What is 3 + 1?", "The sum of 3 and one", "Expected\nA", "Given\nB", "digits 3"):
-        assert part in text
-    assert button.get_attribute("aria-current") == "true"
-    page.get_by_role("button", name="Close item").click()
-    assert page.locator("#item").is_hidden()
-
-
-def test_a_number_in_a_table_opens_its_items(show: Open) -> None:
-    """A click on a task's count of wrong answers filters the list to them."""
-    page = show()
-    unfold(page)
-    row = page.locator("#\\31 -section, #\\32 -section").locator("tr", has_text="take")
-    row.get_by_role("button", name="30", exact=True).click()
-    count(page, "30 of 112")
-    assert all(name.startswith("sums/en/take/") for name in rows(page))
-    assert page.evaluate("() => document.activeElement.id") == "items-title"
-
-
 def test_reply_is_shown_as_text(show: Open) -> None:
     """Markup, handlers, templates, escapes and overrides are plain characters; thoughts open with a click."""
     page = show()

@@ -11,7 +11,7 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from pytest_llmprops.benchmarks.dtails.tools.corpus import Parts, Progress
 from pytest_llmprops.benchmarks.dtails.tools.senses import GlossSenses, Place
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
+from pytest_llmprops.data.files import generated_before
 from pytest_llmprops.data.whole_files import replacing, write_text
 
 #: Number of occurrences whose senses are decided together.
@@ -139,9 +140,7 @@ def check_target(language: str, out: Path) -> None:
     """
     if not re.fullmatch("[a-z]{2}", language) or language == "en":
         raise UsageError(f"--lang {language}: use the target language's code of two lowercase letters, as af")
-    root = out / "dtails"
-    if root.exists() and any(root.iterdir()) and _languages(root) is None:
-        raise UsageError(f"{root}: has data that was not generated; choose another --out")
+    generated_before(out / "dtails")
 
 
 def extract(
@@ -280,6 +279,7 @@ def _write(
     facts: dict[str, Any],
 ) -> tuple[list[Path], dict[str, Any]]:
     root = out / "dtails"
+    before = generated_before(root).get("languages", {})
     folder = root / f"en-{language}"
     folder.mkdir(parents=True, exist_ok=True)
     names = [sorted(item.names.values()) for item in mined]
@@ -294,7 +294,7 @@ def _write(
     train = sum(map(len, by_line.values())) - tests
     facts["rows"] = {"test": tests, "train": train, "test_concepts": len(chosen)}
     # Written first: it marks the folder as generated, so that a run after an interruption may write it again.
-    languages = {**(_languages(root) or {}), language: facts}
+    languages = before | {language: facts}
     data = {"source": "generated", "languages": dict(sorted(languages.items()))}
     texts = {root / "SOURCE.json": json.dumps(data, ensure_ascii=False, indent=2) + "\n"}
     lines = [
@@ -325,13 +325,3 @@ def _write(
         if not count:
             path.unlink()  # The suite refuses a file without rows.
     return [path for path in (*texts, expert_path, train_path) if path.exists()], facts
-
-
-def _languages(root: Path) -> Mapping[str, Any] | None:
-    """Return the languages that were written before; None if the folder has other data or none."""
-    try:
-        source = json.loads((root / "SOURCE.json").read_text(encoding="utf-8"))
-        is_generated = source["source"] == "generated"
-        return dict(source.get("languages", {})) if is_generated else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None

@@ -31,7 +31,7 @@ from pytest_llmprops.benchmarks.eras.paradigms import (
 )
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
-from pytest_llmprops.data.files import DataFolder, builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data, generated_before
 from pytest_llmprops.data.whole_files import replacing, write_text
 
 VERSION = 1
@@ -132,8 +132,7 @@ def write_set(
     """
     folder = out / "eras"
     source_file = folder / "SOURCE.json"
-    if not source_file.is_file() and folder.is_dir() and any(folder.iterdir()):
-        raise UsageError(f"{folder}: contains ERAS data that was not generated; choose another output folder")
+    generated_before(folder)
     target = folder / "pairs.jsonl"
     try:
         folder.mkdir(parents=True, exist_ok=True)

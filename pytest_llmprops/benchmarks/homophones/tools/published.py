@@ -17,9 +17,9 @@ from pathlib import Path
 from pytest_llmprops.benchmarks.homophones import items
 from pytest_llmprops.benchmarks.homophones.tools.chinese import homophones
 from pytest_llmprops.benchmarks.homophones.tools.respelling import respellings
-from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
-from pytest_llmprops.data.files import DataFolder, builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data, generated_before
 from pytest_llmprops.data.whole_files import write_text
 
 VERSION = 1
@@ -139,7 +139,7 @@ def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path
     :raises UsageError: if the items cannot be generated, or the folder contains data that was not generated.
     """
     folder, name = out / "homophones", EDITIONS[lang].published
-    languages = _generated_before(folder)
+    languages = dict(generated_before(folder).get("languages", {}))
     rows = generate(
         lang, n=n, seed=seed, sources=None if sentences is None else read_sources(sentences, lang)
     )
@@ -159,21 +159,3 @@ def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path
             f"{folder}: cannot be written ({error.strerror or error}); choose another folder"
         ) from None
     return folder / name
-
-
-def _generated_before(folder: Path) -> dict[str, object]:
-    """Return what ``SOURCE.json`` says of each language that was generated into a folder before."""
-    if not (folder / "SOURCE.json").is_file():
-        if any((folder / edition.published).exists() for edition in EDITIONS.values()):
-            raise UsageError(
-                f"{folder}: contains homophone data that was not generated; choose another folder"
-            )
-        return {}
-    document = DataFolder(folder, "generated").json("SOURCE.json")
-    if not isinstance(document, dict) or document.get("generator") != "homophones":
-        raise UsageError(f"{folder}: not written by the homophone generator; choose another folder")
-    if not isinstance(languages := document.get("languages"), dict):
-        raise DataError(
-            f"{folder / 'SOURCE.json'}: 'languages' must be an object; delete the folder and generate again"
-        )
-    return dict(languages)

@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.htest.reading import LABELS
 from pytest_llmprops.benchmarks.htest.tools.generators import generate
 from pytest_llmprops.benchmarks.htest.tools.letter_geometry import build_letter_geometry
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.data.files import DataFolder, builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data, generated_before
 from pytest_llmprops.data.pronunciation import load_cmudict
 from pytest_llmprops.data.whole_files import write_text
 
@@ -71,8 +71,10 @@ def generate_set(
     :param exclude: Texts of other items to exclude, for example the published ones.
     :param tasks: Names of tasks; by default all ten, and Letter Geometry.
     :return: The files, SOURCE.json last.
-    :raises UsageError: for an unknown task, an impossible ``n``, or a folder that cannot be written.
+    :raises UsageError: for an unknown task, an impossible ``n``, a folder that cannot be written, or one with data that
+        was not generated.
     """
+    generated_before(out / "htest")
     files: dict[str, str] = {}
     if not tasks or GEOMETRY in tasks:
         known = {*exclude, *_builtin(f"{GEOMETRY}_test")}

@@ -186,7 +186,7 @@ def test_a_whole_training(tmp_path: Path) -> None:
 
 
 def test_data_that_cannot_be_used(tmp_path: Path) -> None:
-    """A base that cannot be loaded, and too little data, say what to do."""
+    """A base that cannot be loaded, too little data and data without reviews say what to do, in one line."""
     data = write_corpus(tmp_path / "toy_training.utf8", sentences(40))
     gold = write_corpus(tmp_path / "gold.utf8", sentences(50)[40:])
     single = write_corpus(tmp_path / "single.utf8", sentences(1))
@@ -198,6 +198,10 @@ def test_data_that_cannot_be_used(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=said):
             train_segmenter(file, gold, name, Settings(), tmp_path / "out", say=silent)
+    with pytest.raises(
+        LLMPropsError, match=r"needs positive and negative reviews in files with train[^\n]*$"
+    ):
+        train_sentiment(tmp_path / "none", None, base, settings_of(), tmp_path / "out", say=silent)
     assert not (tmp_path / "out").exists()
 
 
@@ -320,19 +324,6 @@ def test_long_reviews_are_cut(tmp_path: Path) -> None:
     assert max(len(row.ids) for row in task.rows) == 8
     assert encoder.cut("学" * 50) == "学" * 6
     assert task.evaluate(task.network().eval())["accuracy"] in {n / len(BLAME) for n in range(len(BLAME) + 1)}
-
-
-def test_sentiment_data_that_cannot_be_used(tmp_path: Path) -> None:
-    """Data without reviews are refused in one line, before anything is trained."""
-    base = str(save_base(tmp_path / "base"))
-    with pytest.raises(
-        LLMPropsError, match="needs positive and negative reviews in files with train"
-    ) as raised:
-        train_sentiment(
-            tmp_path / "none", None, base, settings=settings_of(), out=tmp_path / "out", say=silent
-        )
-    assert "\n" not in str(raised.value)
-    assert not (tmp_path / "out").exists()
 
 
 def test_files_of_the_tables(tmp_path: Path) -> None:

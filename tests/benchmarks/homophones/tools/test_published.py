@@ -151,13 +151,6 @@ def test_published_data_is_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not generated"):
         write_homophones(tmp_path, "es", n=1, seed=1)
     assert [p.name for p in file.parent.iterdir()] == ["testset_english.csv"]
-    for text, said in (
-        ('{"generator": "htest"}', "not written by"),
-        ('{"generator": "homophones"}', "an object"),
-    ):
-        (file.parent / "SOURCE.json").write_text(text, encoding="utf-8")
-        with pytest.raises((DataError, UsageError), match=said):
-            write_homophones(tmp_path, "es", n=1, seed=1)
 
 
 def test_user_sentences_from_a_file(tmp_path: Path) -> None:

@@ -89,26 +89,28 @@ def test_a_fresh_set_has_no_builtin_item(tmp_path: Path) -> None:
         assert not two & (one | builtin), task
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
+def test_invalid_request_writes_nothing(tmp_path: Path) -> None:
+    """A bad n or task is a one-line error for sets and training files, and no file is written."""
+    requests: tuple[tuple[dict[str, Any], str], ...] = (
         ({"n": 3}, "even number"),
         ({"n": 9000, "tasks": ["end_ly", "rhyme"]}, "htest/rhyme: .* smaller n"),
         ({"n": 4, "tasks": ["rime"]}, "unknown H-TEST task 'rime'"),
-    ],
-)
-def test_invalid_request_writes_nothing(options: dict[str, Any], says: str, tmp_path: Path) -> None:
-    """A bad n or task is a one-line error for sets and training files, and no file is written."""
-    with pytest.raises(ValueError, match=says) as error:
-        generate_set(tmp_path / "out", seed=1, **options)
-    assert "\n" not in str(error.value)
+    )
+    for options, says in requests:
+        with pytest.raises(ValueError, match=says) as error:
+            generate_set(tmp_path / "out", seed=1, **options)
+        assert "\n" not in str(error.value)
     with pytest.raises(UsageError, match="even number"):
         export_train(tmp_path / "out", seed=1, n=3)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    """An output folder that cannot be created is an error with a fix."""
+    """An output folder that cannot be created, and one with other data, are errors with a fix."""
+    (tmp_path / "htest").mkdir()
+    (tmp_path / "htest" / "end_ly_test.jsonl").write_text("x", "utf-8")
+    with pytest.raises(UsageError, match="not generated; choose another --out"):
+        generate_set(tmp_path, seed=1, n=2, tasks=["end_ly"])
     (tmp_path / "taken").write_text("x", "utf-8")
     with pytest.raises(UsageError, match=r"cannot write .*taken.*; .*choose another folder"):
         generate_set(tmp_path / "taken", seed=1, n=2, tasks=["end_ly"])

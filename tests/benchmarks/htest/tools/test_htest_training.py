@@ -6,7 +6,7 @@ import csv
 import importlib.util
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +40,8 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_chat_model(tmp_path_factory.mktemp("chat") / "tiny", positions=4096)
 
 
-def settings_of(**more: Any) -> Settings:
-    """Return the settings of a training of a few seconds, after which a small model writes labels."""
-    values: dict[str, Any] = {
-        **asdict(training.DEFAULTS),
-        "learning_rate": 2e-2,
-        "epochs": 15.0,
-        "threads": 1,
-        "batch": 4,
-    }
-    return Settings(**(values | more))
+#: a training of a few seconds, after which a small model writes labels
+QUICK = replace(training.DEFAULTS, learning_rate=2e-2, epochs=15.0, threads=1, batch=4)
 
 
 @needs_peft
@@ -80,7 +72,7 @@ def test_a_trained_model_writes_labels(chat: Path, tmp_path: Path, monkeypatch: 
     options = FineTuning(f"hf:{chat}", items=16, rank=4)
 
     def train(folder: Path, say: Callable[[str], object]) -> bytes:
-        train_task(options, "uppercase", settings_of(), folder, say=say)
+        train_task(options, "uppercase", QUICK, folder, say=say)
         return (folder / "adapter_model.safetensors").read_bytes()
 
     whole, parts, said = resumed(train, tmp_path, 1)
@@ -151,21 +143,22 @@ def test_experiment_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest
 def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command measures, trains, measures again and writes table, CSV and figure; repeated, it only prints."""
     out = tmp_path / "out"
-    words: list[object] = [
+    words = [
         "lab",
         "htest",
         "train",
         "--model",
         f"hf:{chat}",
         "--out",
-        out,
+        str(out),
         "--task",
         "uppercase",
+        "--items",
+        "8",
     ]
-    words += ["--items", 8]
-    words += ["--k", 4, "--limit", 1, "--rank", 2]
+    words += ["--k", "4", "--limit", "1", "--rank", "2"]
     words += [f"--set={setting}" for setting in ("epochs=1", "threads=1", "seed=2")]
-    assert main([str(word) for word in words]) == 0
+    assert main(words) == 0
     first = capsys.readouterr().out
     assert first.index("original: measuring") < first.index("uppercase-seed2: training")
     assert {path.name for path in out.iterdir()} == {
@@ -181,7 +174,7 @@ def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.C
     assert facts["protocols"]["htest"]["name"] == "paper"
     assert facts["protocols"]["htest"]["settings"]["k"] == 4
     assert facts["models"]["uppercase-seed2"]["identity"]["adapter_sha256"]
-    assert main([str(word) for word in words]) == 0
+    assert main(words) == 0
     again = capsys.readouterr().out
     assert "measuring" not in again
     assert again.strip() in first
@@ -190,24 +183,19 @@ def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.C
 
 
 @needs_peft
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--model", "fake:echo"], "--model fake:echo: only models of transformers can be trained; give hf:"),
-        (
-            ["--model", "hf:x?seed=4"],
-            "'seed' is not supported here; a training takes batch, dtype",
-        ),
-        (["--model", "hf:x", "--task", "rime"], "unknown H-TEST task 'rime'"),
-        (["--model", "hf:x", "--items", "0"], "--items must be at least 1, not 0"),
-        (["--model", "hf:x", "--items", "41"], "n is 41; choose an even number of at least 2"),
-        (["--model", "hf:x", "--set", "epochs=0"], "epochs must be above 0"),
-        (["--model", "hf:x", "--data", "."], "no items to exclude"),
-    ],
-)
-def test_errors_are_one_line(
-    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each is one line, and nothing is written."""
-    assert message in one_error(capsys, "lab", "htest", "train", "--out", tmp_path / "out", *words)
+    base = "--model hf:x"
+    for words, message in {
+        "--model fake:echo": "--model fake:echo: only models of transformers can be trained; give hf:",
+        f"{base}?seed=4": "'seed' is not supported here; a training takes batch, dtype",
+        f"{base} --task rime": "unknown H-TEST task 'rime'",
+        f"{base} --items 0": "--items must be at least 1, not 0",
+        f"{base} --items 41": "n is 41; choose an even number of at least 2",
+        f"{base} --set epochs=0": "epochs must be above 0",
+        f"{base} --data .": "no items to exclude",
+    }.items():
+        assert message in one_error(
+            capsys, "lab", "htest", "train", "--out", tmp_path / "out", *words.split()
+        )
     assert not (tmp_path / "out").exists()
