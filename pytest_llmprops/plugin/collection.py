@@ -27,7 +27,6 @@ from pytest_llmprops.plugin.cases.markers import (
     case_name_of,
     cases_on_command_line,
     class_reference,
-    marked_class,
     name_of,
     parametrize_skipped,
     searched_by,
@@ -211,9 +210,7 @@ class Collection:
         """Note the test file of a benchmark, from which the controller loads its class."""
         name, file = name_of(benchmark), str(metafunc.definition.path)
         self._test_files.setdefault(name, file)
-        if isinstance(benchmark, str) or not self._is_worker or "<locals>" not in benchmark.__qualname__:
-            return
-        if marked_class(metafunc.module, name) is None:
+        if self._is_worker and not isinstance(benchmark, str) and "<locals>" in benchmark.__qualname__:
             raise UsageError(
                 f"benchmark {name}: the class {benchmark.__qualname__} is made in a function, where workers cannot find"
                 " it for its metrics; define it at the top of the file, or run without workers (-n 0)"

@@ -23,7 +23,7 @@ from pytest_llmprops.plugin.cases.light_items import LightItem
 from pytest_llmprops.plugin.cases.markers import unreadable_of
 from pytest_llmprops.plugin.cases.reporting import complete_report, run_light, shorten_failure
 from pytest_llmprops.plugin.options import resolve_options, shown_only
-from pytest_llmprops.plugin.process import prepare_process
+from pytest_llmprops.plugin.process import drop_unused_hypothesis, prepare_process
 from pytest_llmprops.plugin.session import MESSAGES, LLMSession
 from pytest_llmprops.records.files import text
 from pytest_llmprops.runs.recorded_command import FROM_RECORD
@@ -128,9 +128,7 @@ class CaseHooks:
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
             output[MESSAGES] = text(self._session.summary())
-            if "hypothesis" not in sys.modules:
-                # Its plugin, which would import it, is needed for the controller's summary only.
-                session.config.pluginmanager.unregister(name="hypothesispytest")
+            drop_unused_hypothesis(session.config)
 
 
 def start(config: pytest.Config) -> LLMSession:

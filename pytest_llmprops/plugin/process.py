@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 
 class _Loggers(dict[str, Any]):
@@ -36,3 +39,9 @@ def prepare_process() -> Callable[[], None]:
             manager.loggerDict = dict(manager.loggerDict)
 
     return restore
+
+
+def drop_unused_hypothesis(config: pytest.Config) -> None:
+    """Unregister the plugin of hypothesis if nothing has imported it: its summary would do so at the end."""
+    if "hypothesis" not in sys.modules:
+        config.pluginmanager.unregister(name="hypothesispytest")

@@ -69,6 +69,7 @@ def test_settings_that_are_only_ini_keys(run: Runner) -> None:
         (("--model", "nosuch:model"), ("unknown backend", "nosuch")),
         (("--model", "fake:eco"), ("did you mean echo?",)),
         (("--modle", "gpt-4o"), ("--modle: unknown option; did you mean --model?",)),
+        (("--model", "fake:echo", "-n", "2", "--llm-run", "run\udcff"), ("run\\xff", "UTF-8", "-n 0")),
         (("--model", "gpt-4o, gpt-5"), ("each model needs its own option: --model gpt-4o --model gpt-5",)),
         (("-m", "not htest"), ("-m not htest: htest is a benchmark, not a marker; select it with -k htest",)),
         (("--llm-set", "htest.matc=exact"), ("htest.matc=exact", "did you mean match?")),

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -157,20 +156,6 @@ def class_reference(cls: type[Benchmark], test_file: str) -> ClassReference:
     return ("", cls.name, test_file) if is_registered(cls) else (cls.__module__, cls.__qualname__, test_file)
 
 
-def marked_class(test_module: ModuleType, name: str) -> type[Benchmark] | None:
-    """Return the class of a benchmark that the marker of a function names: it may be made in a function."""
-    marks = (
-        mark for value in vars(test_module).values() for mark in _marks(value) if mark.name == "llmprops"
-    )
-    classes = (cls for mark in marks if isinstance(cls := benchmark_of(mark), type))
-    return next((cls for cls in classes if cls.name == name), None)
-
-
-def _marks(value: object) -> Sequence[pytest.Mark]:
-    marks = getattr(value, "pytestmark", ())
-    return [mark for mark in marks if isinstance(mark, pytest.Mark)] if isinstance(marks, list) else ()
-
-
 def load_benchmarks(
     references: Mapping[str, Sequence[str]], session: pytest.Session
 ) -> tuple[dict[str, Benchmark], list[str]]:
@@ -181,8 +166,7 @@ def load_benchmarks(
             if module:
                 # As in the workers, so that the same imports work.
                 test_module = pytest.Module.from_parent(session, path=Path(test_file)).obj
-                cls = marked_class(test_module, name)
-                cls = cls or attrgetter(class_name)(sys.modules.get(module, test_module))
+                cls = attrgetter(class_name)(sys.modules.get(module, test_module))
             else:
                 cls = type(find_benchmark(class_name))
             benchmarks[name] = cls()

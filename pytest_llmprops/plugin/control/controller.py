@@ -31,6 +31,7 @@ from pytest_llmprops.plugin.control.terminal import (
     write_summary,
 )
 from pytest_llmprops.plugin.options import shown_only
+from pytest_llmprops.plugin.process import drop_unused_hypothesis
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.records.gate import GateResult, exit_code
 from pytest_llmprops.records.messages import CollectionMetadata, WorkerSummary
@@ -266,10 +267,8 @@ class Controller:
     def _complete(self, session: pytest.Session, exitstatus: int) -> None:
         """Finish the record, and set the exit status."""
         self.terminal.clear_progress()
-        uses_hypothesis = self.lost_worker or any(summary.uses_hypothesis for summary in self.summaries)
-        if not uses_hypothesis and "hypothesis" not in sys.modules:
-            # The summary of its plugin would import it.
-            self.config.pluginmanager.unregister(name="hypothesispytest")
+        if not (self.lost_worker or any(summary.uses_hypothesis for summary in self.summaries)):
+            drop_unused_hypothesis(self.config)
         self._refused = next((s.refused for s in self.summaries if s.refused), None)
         if self._refused:
             # Like a run without workers: one line, and no record.
