@@ -166,13 +166,13 @@ def test_a_refused_answer_is_not_sent_elsewhere() -> None:
         )
         try:
             for _ in range(3):
-                with pytest.raises(BackendError, match="is compressed with 'gzip'"):
+                with pytest.raises(BackendError, match="is compressed with 'br'"):
                     await servers.post({})
             return list(servers.notes())
         finally:
             await servers.aclose()
 
-    with answering(answer("200 OK", "", "Content-Encoding: gzip")) as server:
+    with answering(answer("200 OK", "", "Content-Encoding: br")) as server:
         assert asyncio.run(work(f"http://127.0.0.1:{server.port}/v1")) == []
 
 

@@ -16,6 +16,8 @@ from pytest_llmprops.models.spec import basic, split_query, split_user
 
 #: in bytes; a long reply with log probabilities has a few million
 LARGEST_ANSWER = 64 * 2**20
+#: no compressed answer of this size becomes larger than that: deflate makes a body at most 1,032 times as small
+LARGEST_COMPRESSED = LARGEST_ANSWER // 1032
 
 
 def http_library(sdk: Any) -> Any:
@@ -28,7 +30,7 @@ class SdkClient:
 
     It uses the SDK's aiohttp client, which takes less than half the CPU time of the default client and handles proxies
     and TLS with their environment variables. No redirect is followed: the prompt and the user's headers would go to any
-    host. No answer is compressed, so that a small one cannot fill the memory.
+    host. No call asks for a compressed answer, of which a small one could fill the memory.
 
     :param sdk: the module ``openai`` or ``anthropic``.
     :param url: the base URL. Its user and password are sent in place of the key.
@@ -81,20 +83,22 @@ class SdkClient:
 
 
 async def limit_answer(response: Any) -> None:
-    """Limit the body of an answer to ``LARGEST_ANSWER`` bytes; an event hook of ``httpx``.
+    """Limit the body of an answer to ``LARGEST_ANSWER`` bytes, also decompressed; an event hook of ``httpx``.
 
     The files of a batch have no limit, because they are read in pieces.
 
-    :raises BackendError: if the body is compressed.
+    :raises BackendError: if the body is compressed in a way that not every installation reads.
     """
     if response.request.url.path.endswith(("/content", "/results")):
         return
     encoding = response.headers.get("content-encoding", "").strip().lower()
-    if encoding not in ("", "identity"):
+    is_plain = encoding in ("", "identity")
+    if not is_plain and encoding not in ("gzip", "x-gzip", "deflate"):
         text = f"the answer of {response.url.host} is compressed with '{encoding}', which no call asks for"
         raise BackendError(errors.clean(text), kind="response")
     library = importlib.import_module(type(response).__module__.partition(".")[0])
-    response.stream = _limited_stream(library.AsyncByteStream)(response)
+    most = LARGEST_ANSWER if is_plain else LARGEST_COMPRESSED
+    response.stream = _limited_stream(library.AsyncByteStream)(response, most)
 
 
 @cache
@@ -102,15 +106,15 @@ def _limited_stream(base: type) -> type:
     """Return the class of a limited body, which must be a subclass of the library's class of streams."""
 
     class Limited(base):  # type: ignore[misc]
-        def __init__(self, response: Any) -> None:
-            self._host, self._stream = response.url.host, response.stream
+        def __init__(self, response: Any, most: int) -> None:
+            self._host, self._stream, self._most = response.url.host, response.stream, most
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             size = 0
             async for chunk in self._stream:
                 size += len(chunk)
-                if size > LARGEST_ANSWER:
-                    text = f"the answer of {self._host} has more than the limit of {LARGEST_ANSWER:,} bytes"
+                if size > self._most:
+                    text = f"the answer of {self._host} has more than the limit of {self._most:,} bytes"
                     raise BackendError(errors.clean(text), kind="response")
                 yield chunk
 
