@@ -63,6 +63,9 @@ def test_a_reader_agrees_with_labelled_replies(name: str, scored: dict[str, Any]
         rows = labelled_replies(name, folder)
         assert rows
         one = agreement(rows, *scored[name])
+        if folder != LABELLED and one.skipped == len(rows):
+            # All its items were replaced.
+            continue
         reached = Aim(one.precision, one.recall, one.agreed / one.total)
         assert all(value >= aim for value, aim in zip(reached, AIMS[name], strict=True)), one.misread
 

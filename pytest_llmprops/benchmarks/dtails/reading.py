@@ -346,6 +346,9 @@ _ENGLISH = frozenset(
     will with word words would you your""".split()  # noqa: SIM905
 )
 _HEADING = re.compile(r"^[^:：\n]{1,80}?[\"*_'”]*\s*[:：](?=\D|$)")
+#: a line, or a sentence after the first one, that is about the translation
+_IS_NOTE = re.compile(r"\W*(?:notes?|nb|let wel|nota|explanation|reasoning)\W{0,3}[:：]")
+_STRUCK = re.compile("~~[^~]*+~~")
 _IS_FINAL = re.compile(r"\b(?:final|correct|better|improved|revised)")
 _ASIDE = re.compile(
     r"(?<=[.!?।։。؟\"'”)*])\s*[(（\[][^()（）\[\]]*[)）\]]|\s[(（\[][^()（）\[\]]*[)）\]](?=[.!?\s]*\Z)"
@@ -356,8 +359,8 @@ _SENTENCE = re.compile(r"(?<=[.!?।։。؟！？])[\"'”’»*_)」』]*\s+|(?
 def translated_text(reply: str, variations: Variations, source: str = "") -> str:
     """Return the translation in a reply; empty if the reply is in English only.
 
-    The first line that is not a heading or English counts, or what follows "final" or "corrected", and further lines up
-    to as many sentences as the English sentence has: after them come notes and other translations. Asides in brackets
+    The first line that is not a heading, a note or English counts, or what follows "final" or "corrected", and further
+    lines up to as many sentences as the English sentence has: after them come other translations. Asides in brackets
     are left out. Text in a code fence comes first.
     """
     inside = fenced(reply) or ""
@@ -371,10 +374,10 @@ def translated_text(reply: str, variations: Variations, source: str = "") -> str
     short: list[str] = []
     values = [value for value in found_json(reply)[0] if isinstance(value, tuple)]
     texts = [inner for value in values for _, inner in value if isinstance(inner, str)] or [reply]
-    for raw in "\n".join(texts).replace(FENCE, "\n").splitlines():
+    for raw in _STRUCK.sub(" ", "\n".join(texts).replace(FENCE, "\n")).splitlines():
         if (heading := _HEADING.match(raw)) and _IS_FINAL.search(simplified(heading[0])):
             kept = []
-        if len(kept) >= most:
+        if len(kept) >= most or _IS_NOTE.match(folded(raw)):
             continue
         line = _ASIDE.sub(" ", raw)
         parts = [
@@ -382,6 +385,7 @@ def translated_text(reply: str, variations: Variations, source: str = "") -> str
             for part in _SENTENCE.split(line if any(map(is_word_character, line)) else raw)
             if any(map(is_word_character, part)) and not _is_english(part, english, is_latin)
         ]
+        parts = [*takewhile(lambda part: not _IS_NOTE.match(folded(part)), parts)]
         length = sum(map(len, parts))
         # A longer heading ends with a colon, which is a full stop in Armenian.
         least = 2 if raw.rstrip(" *_").endswith((":", "：")) else 4
