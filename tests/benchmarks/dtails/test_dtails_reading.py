@@ -323,7 +323,7 @@ AFRIKAANS = "Die boer sal die appels pluk wanneer dit droog is."
         "{t} (Of: toe)", "{t}\n\nOf:\nToe dit droog is.", "{t}\nToe dit droog was.",
         "{t} I used this word because toe is for the past.", "1. {t}\n2. Toe dit droog was.",
         "Toe dit droog was, het hy gewag.\n\nCorrected: {t}",
-        "> {t}", "Note: toe is for the past.\n\n{t}",
+        "> {t}", "Note: toe is for the past.\n\n{t}", "~~toe~~ {t}", "Nota: toe.\n{t}",
         "| English | Afrikaans |\n|---|---|\n| {s} | {t} |", "({t})",
     ],
 )  # fmt: skip
