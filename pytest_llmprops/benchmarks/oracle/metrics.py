@@ -25,7 +25,7 @@ from functools import cached_property
 
 from pytest_llmprops.benchmarks.oracle.items import DIRECTIONS, LINEARITY, NO, OWN, PAIRS, RANDOM, YES
 from pytest_llmprops.benchmarks.oracle.linearity import bound_of
-from pytest_llmprops.benchmarks.oracle.settings import PHIS, RULES, OracleSettings, Phi
+from pytest_llmprops.benchmarks.oracle.settings import PHIS, RULES, Phi
 from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES, OUTCOME_CODES, overlap, source_revealed
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.texts import unicode_words
@@ -147,7 +147,7 @@ def linearity_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
     """Yield what an acceptance means, and how many entities are extracted, which faithfulness does not tell."""
     values = [r.values for r in records if "entities" in r.values]
     tested = [v for v in values if v.get("tests")]
-    for text in dict.fromkeys(bound_of(_settings_of(v)).text for v in tested):
+    for text in dict.fromkeys(_bound(v) for v in tested):
         yield f"accepted sentences: {text}"
     if tested:
         accepted, faithful = (sum(v[name] for v in tested) for name in ("accepted", "faithful"))
@@ -165,10 +165,9 @@ def linearity_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
         yield "completeness is not measured: no entity is labelled"
 
 
-def _settings_of(values: Values) -> OracleSettings:
-    """Return the settings that the bound of a tested sentence depends on, from its values."""
-    samples, rule = int(values["samples"]), RULES[int(values["rule"])]
-    return OracleSettings(samples=samples, tests=int(values["tests"]), rule=rule)
+def _bound(values: Values) -> str:
+    """Return the bound of an acceptance of a tested sentence."""
+    return bound_of(RULES[int(values["rule"])], int(values["samples"]), int(values["tests"])).text
 
 
 #: minimum number of tests of a no that say whether word overlap names the source
