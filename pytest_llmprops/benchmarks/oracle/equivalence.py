@@ -226,9 +226,14 @@ class EquivalenceChecker:
             "accepted": 0.0,
             "accepted_paper": 0.0,
         }
-        evidence: dict[str, JSON] = {"sentence_1": x.first, "sentence_2": x.second, "answer": answer.word}
         evidence = without_empty(
-            {**evidence, "explanation": answer.explanation, READ_BY: answer.notes.read_by}
+            {
+                "sentence_1": x.first,
+                "sentence_2": x.second,
+                "answer": answer.word,
+                "explanation": answer.explanation,
+                READ_BY: answer.notes.read_by,
+            }
         )
         if answer.said is False:
             return await self.check_no(x, oracle, rng, values, evidence)
@@ -417,19 +422,13 @@ async def self_consistency(pair: Pair, oracle: Oracle, askings: int) -> Acceptan
     :param askings: how often the prompt is sent, as samples 0, 1, 2 …
     :raises BackendError: if a call could not be made.
     """
-    acceptance, answers = await _ask_repeatedly(pair, oracle, askings)
-    sentences: dict[str, JSON] = {"sentence_1": pair.first, "sentence_2": pair.second}
-    return replace(acceptance, evidence=sentences | _repeated(answers))
-
-
-def _repeated(answers: Sequence[Answer]) -> dict[str, JSON]:
-    """Return the answers, and how the first was read, or why the first unreadable one cannot be."""
-    first = next((answer for answer in answers if answer.said is None), answers[0])
-    return {"answers": [answer.word for answer in answers], READ_BY: first.notes.read_by}
+    acceptance, _ = await _ask_repeatedly(pair, oracle, askings)
+    sentences = {"sentence_1": pair.first, "sentence_2": pair.second}
+    return replace(acceptance, evidence={**sentences, **acceptance.evidence})
 
 
 async def _ask_repeatedly(pair: Pair, oracle: Oracle, askings: int) -> tuple[Acceptance, list[Answer]]:
-    """Return the decision of :func:`self_consistency`, without evidence, and the answers."""
+    """Return the decision of :func:`self_consistency`, without the sentences in its evidence, and the answers."""
     prompt = sentences_prompt(pair.first, pair.second)
     answers = await asyncio.gather(*(ask_answer(oracle, prompt, sample=n) for n in range(askings)))
     said = [answer.said for answer in answers]
@@ -446,7 +445,10 @@ async def _ask_repeatedly(pair: Pair, oracle: Oracle, askings: int) -> tuple[Acc
         "consistent": float(is_consistent),
     }
     why = f"{yes} yes, {no} no{f', {unread} unreadable' if unread else ''} in {askings} askings"
-    return Acceptance(is_consistent, outcome, why, values=values), answers
+    # How the first answer was read, or why the first unreadable one cannot be.
+    first = next((answer for answer in answers if answer.said is None), answers[0])
+    evidence: dict[str, JSON] = {"answers": [answer.word for answer in answers], READ_BY: first.notes.read_by}
+    return Acceptance(is_consistent, outcome, why, evidence, values=values), answers
 
 
 async def own_paraphrase(
@@ -475,7 +477,7 @@ async def own_paraphrase(
     )
     said = answers[0].said
     evidence: dict[str, JSON] = {"sentence": sentence, "paraphrase": pair.second, "proof": proof.evidence}
-    evidence |= _repeated(answers)
+    evidence |= acceptance.evidence
     values = {**acceptance.values, "said_yes": -1.0 if said is None else float(said), **proof.values}
     if said is False:
         test = await checker.check_no(pair, oracle, rng, {}, {}, proof)

@@ -41,19 +41,18 @@ _Number = Callable[[Values], float]
 _ROWS, _COLUMNS = ("a_test", "a_rate", "entities"), ("con_o", "con_rs", "entities")
 
 
-def domain_of(record: VerdictRecord) -> str:
-    """Return the second part of the item's id: ``general``, ``technical`` …"""
-    return record.id.split("/")[1]
+def by_domain(records: Iterable[VerdictRecord]) -> dict[str, list[VerdictRecord]]:
+    """Return the records by the second part of their ids (``general``, ``technical`` …); empty if all have one."""
+    groups: dict[str, list[VerdictRecord]] = {}
+    for record in records:
+        groups.setdefault(record.id.split("/")[1], []).append(record)
+    return groups if len(groups) > 1 else {}
 
 
 def sentence_metrics(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:
     """Yield the metrics of the sentences of one place, in total and by domain if there are several."""
     read = [r for r in members if "entities" in r.values]
-    domains = dict.fromkeys(map(domain_of, read))
-    groups = {"": read}
-    if len(domains) > 1:
-        groups |= {name: [r for r in read if domain_of(r) == name] for name in domains}
-    for group, records in groups.items():
+    for group, records in {"": read, **by_domain(read)}.items():
         yield from _ratio(place, "no_entities_rate", group, records, lambda v: v.get("no_entities", 0.0))
         labelled = [r for r in records if r.values.get("labelled")]
         overlap = "labelled_extracted", "labelled"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.benchmarks.oracle.equivalence import left_over
 from pytest_llmprops.benchmarks.oracle.items import CONSISTENCY, LINEARITY, NO, OWN, PAIRS, RANDOM, YES
-from pytest_llmprops.benchmarks.oracle.metrics import a_rate, a_test, domain_of
+from pytest_llmprops.benchmarks.oracle.metrics import a_rate, a_test, by_domain
 from pytest_llmprops.benchmarks.oracle.settings import RULES
 from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES
 from pytest_llmprops.core.metrics import Place
@@ -130,14 +130,14 @@ class Group:
 
 def _groups(measured: Measured, place: Place) -> list[Group]:
     """Return the groups of sentences of a place: those of all domains, if there are several, otherwise one."""
-    groups = []
+    groups: list[Group] = []
     for s in measured.series:
         every = measured.first_samples(s, [LINEARITY])
         records = [r for r in every if place_of(r) == place and "entities" in r.values]
-        domains = dict.fromkeys(map(domain_of, records))
-        for domain in domains if len(domains) > 1 else [""]:
-            members = [r for r in records if domain in ("", domain_of(r))]
-            groups.append(Group(measured, s, place, domain, members))
+        groups += [
+            Group(measured, s, place, domain, members)
+            for domain, members in (by_domain(records) or {"": records}).items()
+        ]
     return groups
 
 

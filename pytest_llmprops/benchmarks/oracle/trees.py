@@ -141,8 +141,11 @@ class Tree:
         return node.start <= self.core[0] and node.end >= self.core[1]
 
     def is_word(self, token: int) -> bool:
-        """Return True if the token is more than punctuation."""
-        return not is_punctuation(self.tokens[token])
+        """Return True if the token is more than punctuation: Unicode category P or a backtick, without ``% & # @``."""
+        return not all(
+            (unicodedata.category(mark)[0] == "P" and mark not in _WORD_MARKS) or mark in "`´"
+            for mark in self.tokens[token]
+        )
 
     def must_be_covered(self, token: int) -> bool:
         """Return True if an alignment must cover the token: every token except prepositions and punctuation.
@@ -170,13 +173,6 @@ class Tree:
             else self.tags[child.start].startswith(_VERB_TAGS)
             for child in later
         )
-
-
-def is_punctuation(token: str) -> bool:
-    """Return True if a token is only punctuation: Unicode category P or a backtick, without ``% & # @``."""
-    return all(
-        (unicodedata.category(mark)[0] == "P" and mark not in _WORD_MARKS) or mark in "`´" for mark in token
-    )
 
 
 def _read(text: str) -> tuple[list[Node], list[str], list[str]]:
