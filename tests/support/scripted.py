@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,6 +23,20 @@ from tests.support.records import recorded
 #: a scripted model: what it replies to a request
 Answer = Callable[[Any], str | Reply | BackendError]
 CHAT: frozenset[Kind] = frozenset({"chat"})
+
+
+class Plain:
+    """What scripted models have in common."""
+
+    blocking, pinned, max_batch = True, True, 1
+    identity: Mapping[str, Any] = {"backend": "plain"}
+
+    def deviations(self) -> Sequence[str]:
+        """Return no deviations."""
+        return ()
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 def replied(answer: Answer, request: Request) -> Reply:
