@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import importlib
 import os
@@ -154,9 +155,12 @@ def start(config: pytest.Config) -> LLMSession:
 
         confirm_recorded(config, settings)
     if settings.engine == "batch" and worker_input is None:
-        from pytest_llmprops.plugin.batches import resumed
+        from pytest_llmprops.plugin.resuming import resumes_batches
 
-        settings = resumed(config, settings)
+        if resumes_batches(settings):
+            # The same command continues its record. Workers get the option from the configuration.
+            config.option.llm_resume = True
+            settings = dataclasses.replace(settings, resume=True)
     try:
         if settings.store is None and settings.cache != "off":
             # Fail early if the user has no folder for it.
