@@ -27,15 +27,6 @@ from pytest_llmprops.models.sampling import (
 CHUNK = 1024
 
 
-def shared_prefix(prompts: Sequence[list[int]]) -> int:
-    """Return the number of leading tokens that all prompts share; at least one token of each prompt remains."""
-    first = prompts[0]
-    length = min(len(p) for p in prompts) - 1
-    for prompt in prompts[1:]:
-        length = min(length, common_prefix(first, prompt))
-    return max(length, 0)
-
-
 def group_by_prefix(prompts: Sequence[list[int]], max_size: int) -> list[range]:
     """Split sorted prompts into groups of neighbours, at most ``max_size`` each, to be evaluated together.
 
@@ -329,12 +320,6 @@ class HfCausalModel(HfModel):
             values.append(float(of_tokens.double().sum()))
         return values
 
-    def forget(self) -> None:
-        """Drop the cached prefix; the next prompt is evaluated from its start."""
-        with self._lock:
-            if self.prefix_cache is not None:
-                self.prefix_cache.forget()
-
     def close(self) -> None:
         """Free the model after the current token is computed."""
         super().close()
@@ -444,8 +429,11 @@ class HfCausalModel(HfModel):
             )
 
     def _shared(self, prompts: Sequence[list[int]]) -> int:
-        """Return the number of leading tokens that are evaluated once for all prompts."""
-        return shared_prefix(prompts) if self.prefix_cache is not None and self.prefix_cache.works else 0
+        """Return the number of leading tokens that are evaluated once for all prompts; one of each remains."""
+        if self.prefix_cache is None or not self.prefix_cache.works:
+            return 0
+        # What the first and the last in order share, all between them share.
+        return min(common_prefix(min(prompts), max(prompts)), min(map(len, prompts)) - 1)
 
     def _inputs(self, prompts: Sequence[list[int]], shared: int) -> dict[str, Any]:
         """Return the inputs of the network for a batch of prompts, whose first ``shared`` tokens are in the cache."""
