@@ -262,6 +262,8 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     if colon and head != "ft" and (head in registered or head in _BUILT_IN or head in _entry_points()):
         if not rest:
             raise UsageError(f"--model {text}: a model name is missing after '{head}:'")
+        if head in _ONE_MODEL:
+            raise UsageError(f"--model {text}: write {head} or {head}?key=value")
         return ModelSpec(text, head, rest, params)
     if head in ALIASES and (rest or not base_url):
         if not rest:

@@ -256,8 +256,7 @@ def _describe_hub_error(error: Exception) -> str:
 
 def _require(spec: ModelSpec, packages: Iterable[str], *, extra: str = "hf") -> None:
     for package in packages:
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtra(f"--model {spec.text}", package=package, extra=extra)
+        spec.require(package, extra=extra)
 
 
 def check(spec: ModelSpec, options: CallOptions, *, name: str = "") -> Maker:
