@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import threading
 from collections.abc import Iterator
@@ -447,7 +446,7 @@ def test_an_adapter_that_cannot_be_used(
         hide(patch, "peft")
         with pytest.raises(MissingExtra, match="needs the package 'peft': pip install 'pytest-llmprops"):
             make(spec)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: True)
+    hide(monkeypatch)
     for text, said in (
         ("{", "adapter_config.json cannot be read"),
         ("{}", "adapter_config.json does not name a base; give a folder saved by peft"),
