@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import beta, binom, ndtr
 
 from pytest_llmprops.benchmark_registry import find_benchmark, registrations
-from pytest_llmprops.core.contracts import loaded, prepared
+from pytest_llmprops.core.contracts import prepared
 from pytest_llmprops.core.field_types import UNANSWERED
 from pytest_llmprops.core.items import ItemPlace, PlacedItem
 from pytest_llmprops.core.verdicts import VerdictRecord
@@ -152,8 +152,7 @@ def builtin_items(gate: Gate) -> list[PlacedItem]:
             continue
         benchmark = find_benchmark(registration.name)
         folder = DataFolder(data_folder(registration), "builtin", registration.tools)
-        settings = benchmark.protocols["quick"].settings
-        part = prepared(benchmark, loaded(benchmark, folder), folder, settings)
+        part = prepared(benchmark, folder, benchmark.protocols["quick"].settings)
         items += [
             ItemPlace(benchmark.name, i.task, i.language, i.source, i.id, i.cluster) for i in part.items
         ]
