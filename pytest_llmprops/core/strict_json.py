@@ -23,7 +23,7 @@ def strict_json(text: str) -> Any:
 
     :raises ValueError: with one line, for anything else, a repeated key, or NaN.
     """
-    return parsed_json(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
+    return parsed_json(text, object_pairs_hook=_no_repeats, parse_constant=no_constant)
 
 
 def parsed_json(text: str | bytes, **hooks: Any) -> Any:
@@ -62,7 +62,8 @@ def _no_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _no_constant(name: str) -> NoReturn:
+def no_constant(name: str) -> NoReturn:
+    """Refuse NaN and Infinity, as ``parse_constant`` of a decoder."""
     raise ValueError(f"{name} is not JSON")
 
 

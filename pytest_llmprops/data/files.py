@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.registration import Reference, Registration, load_reference
-from pytest_llmprops.core.strict_json import is_unicode, problem_of, short
+from pytest_llmprops.core.strict_json import is_unicode, no_constant, problem_of, short
 from pytest_llmprops.core.texts import utf8
 
 #: start of a digest in the manifest that is the id of a git object
@@ -89,12 +89,8 @@ class ManifestEntry:
             return _GIT + digest.hexdigest()
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
 # One decoder for all lines: json.loads with an argument builds a new one for each call.
-_decode = json_module.JSONDecoder(parse_constant=_refuse_constant).decode
+_decode = json_module.JSONDecoder(parse_constant=no_constant).decode
 
 
 class DataFolder:
@@ -377,13 +373,7 @@ class DataFolder:
 
 
 def _one_line(error: ValueError | RecursionError) -> str:
-    if isinstance(error, json_module.JSONDecodeError):
-        return (
-            f"{error.msg} at column {error.colno}"
-            if error.lineno == 1
-            else (f"{error.msg} at line {error.lineno}, column {error.colno}")
-        )
-    return problem_of(error)
+    return problem_of(error).replace(" at line 1, column ", " at column ")
 
 
 def _json_type(value: object) -> str:
