@@ -9,7 +9,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
@@ -227,7 +228,7 @@ def import_registrations(files: Sequence[str]) -> None:
 
 def backend_names() -> list[str]:
     """Return the names of all backends, sorted."""
-    return sorted({*_BUILT_IN, *registered, *_entry_points()})
+    return sorted({*_BUILT_IN, *registered, *installed_entry_points()})
 
 
 def find_backend(name: str) -> Backend:
@@ -239,8 +240,8 @@ def find_backend(name: str) -> Backend:
         return registered[name][0]
     if name in _BUILT_IN:
         return _BUILT_IN[name]()
-    if name in _entry_points():
-        return _entry_points()[name]()
+    if name in installed_entry_points():
+        return installed_entry_points()[name]()
     raise UsageError(f"unknown backend '{name}'; choose from {', '.join(backend_names())}")
 
 
@@ -259,7 +260,11 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     text = without_secrets(text)
     head, colon, rest = name.partition(":")
     # Names of models may contain colons: a fine-tuned OpenAI model is called ft:BASE:ORG::ID.
-    if colon and head != "ft" and (head in registered or head in _BUILT_IN or head in _entry_points()):
+    if (
+        colon
+        and head != "ft"
+        and (head in registered or head in _BUILT_IN or head in installed_entry_points())
+    ):
         if not rest:
             raise UsageError(f"--model {text}: a model name is missing after '{head}:'")
         if head in _ONE_MODEL:
@@ -275,7 +280,7 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
             return ModelSpec(text, alias.backend, f"{alias.provider}/{rest}", params)
         # --llm-base-url replaces the address of a server.
         return ModelSpec(text, alias.backend, rest, params if base_url else {"base_url": alias.url, **params})
-    if not colon and (name in registered or name in _ONE_MODEL or name in _entry_points()):
+    if not colon and (name in registered or name in _ONE_MODEL or name in installed_entry_points()):
         return ModelSpec(text, name, name, params)
     if name in _BUILT_IN:
         raise UsageError(f"--model {text}: write {name}:MODEL")
@@ -288,7 +293,9 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
             f"--model {text}: unknown backend '{head}'; choose from"
             f" {', '.join(sorted({*backend_names(), *ALIASES}))}{did_you_mean(head, (*backend_names(), *ALIASES))}"
         )
-    if "/" in name or _known_to_litellm(name):
+    from pytest_llmprops.models.api.prices import SHIPPED, litellm_entries, read_table
+
+    if "/" in name or name in litellm_entries():
         return ModelSpec(text, "litellm", name, params)
     if os.environ.get("OPENAI_BASE_URL", "").strip():
         raise UsageError(
@@ -299,8 +306,6 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     for known, alias in ALIASES.items():
         if alias.example.startswith(family):
             raise UsageError(f"--model {text}: unknown model; write {known}:{name}")
-    from pytest_llmprops.models.api.prices import SHIPPED, read_table
-
     raise UsageError(
         f"--model {text}: unknown model; write openai:{name} with --llm-base-url URL for an"
         f" OpenAI-compatible server, litellm:PROVIDER/{name}, hf:{name}, llamacpp:FILE.gguf,"
@@ -335,19 +340,7 @@ def available_default(texts: Sequence[str]) -> ModelSpec | None:
     return together(list(available.values())) if available else None
 
 
-def _known_to_litellm(name: str) -> bool:
-    from pytest_llmprops.models.api.prices import litellm_entries
-
-    return name in litellm_entries()
-
-
-entries: dict[str, Callable[[], Backend]] | None = None
-
-
-def _entry_points() -> dict[str, Callable[[], Backend]]:
-    global entries
-    if entries is None:
-        from importlib.metadata import entry_points
-
-        entries = {e.name: e.load for e in entry_points(group=ENTRY_POINTS)}
-    return entries
+@cache
+def installed_entry_points() -> dict[str, Callable[[], Backend]]:
+    """Return name -> the function that loads the backend, of the installed packages that have one."""
+    return {point.name: point.load for point in entry_points(group=ENTRY_POINTS)}
