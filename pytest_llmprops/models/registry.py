@@ -67,34 +67,13 @@ ALIASES: Mapping[str, Alias] = {
 }
 
 
-def resolve_alias(
-    text: str, head: str, name: str, params: Mapping[str, str], *, base_url: str | None
-) -> ModelSpec:
-    """Return the specification that ``head:name`` stands for.
-
-    :param text: the text of the specification.
-    :param base_url: the value of ``--llm-base-url``, which replaces the address of a server.
-    """
-    alias = ALIASES[head]
-    if alias.provider:
-        return ModelSpec(text, alias.backend, f"{alias.provider}/{name}", params)
-    return ModelSpec(text, alias.backend, name, params if base_url else {"base_url": alias.url, **params})
-
-
-def suggested(name: str) -> str:
-    """Return the specification with an alias for the bare name of a known family: ``gemini-...``; otherwise empty."""
-    family = name.partition("-")[0]
-    return next((f"{a}:{name}" for a, alias in ALIASES.items() if alias.example.startswith(f"{family}-")), "")
-
-
 def hint(spec: ModelSpec) -> str:
     """Return what the alias of a specification stands for; an empty text if it has none."""
     head, _, _ = spec.text.partition(":")
     if head not in ALIASES or spec.backend != ALIASES[head].backend:
         return ""
-    where = (
-        f" with the base URL {without_secrets(spec.params['base_url'])}" if "base_url" in spec.params else ""
-    )
+    url = spec.params.get("base_url")
+    where = f" with the base URL {without_secrets(url)}" if url else ""
     return f"{spec.text.partition('?')[0]} is {spec.backend}:{spec.name}{where}"
 
 
@@ -283,13 +262,19 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     if colon and head != "ft" and (head in registered or head in _BUILT_IN or head in _entry_points()):
         if not rest:
             raise UsageError(f"--model {text}: a model name is missing after '{head}:'")
+        if head in _ONE_MODEL:
+            raise UsageError(f"--model {text}: write {head} or {head}?key=value")
         return ModelSpec(text, head, rest, params)
     if head in ALIASES and (rest or not base_url):
         if not rest:
             raise UsageError(
                 f"--model {text}: write {head}:MODEL, for example {head}:{ALIASES[head].example}"
             )
-        return resolve_alias(text, head, rest, params, base_url=base_url)
+        alias = ALIASES[head]
+        if alias.provider:
+            return ModelSpec(text, alias.backend, f"{alias.provider}/{rest}", params)
+        # --llm-base-url replaces the address of a server.
+        return ModelSpec(text, alias.backend, rest, params if base_url else {"base_url": alias.url, **params})
     if not colon and (name in registered or name in _ONE_MODEL or name in _entry_points()):
         return ModelSpec(text, name, name, params)
     if name in _BUILT_IN:
@@ -310,8 +295,10 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
             f"--model {text}: unknown model; write openai:{name} for the server of OPENAI_BASE_URL, which a name alone"
             " does not use"
         )
-    if suggestion := suggested(name):
-        raise UsageError(f"--model {text}: unknown model; write {suggestion}")
+    family = f"{name.partition('-')[0]}-"
+    for known, alias in ALIASES.items():
+        if alias.example.startswith(family):
+            raise UsageError(f"--model {text}: unknown model; write {known}:{name}")
     from pytest_llmprops.models.api.prices import SHIPPED, read_table
 
     raise UsageError(

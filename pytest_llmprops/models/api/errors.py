@@ -86,9 +86,10 @@ _MINIMAX_FILTERED = (1026, 1027)
 #: spellings of ``logprobs`` in errors
 _LOGPROBS = re.compile(r"\blog[ _-]?prob(s|abilit(y|ies))?\b", re.IGNORECASE)
 #: servers' names for the samples of one call that occur in no other error
-_SEVERAL = r"\bcandidates?\b|candidate_?count|completion choice|(multiple|number of) (choices|completions)"
-_NO_SEVERAL = re.compile(rf"{_SEVERAL}|\bn\b", re.IGNORECASE)
-_NO_SEVERAL_AT_ALL = re.compile(_SEVERAL, re.IGNORECASE)
+_SEVERAL = re.compile(
+    r"\bcandidates?\b|candidate_?count|completion choice|(multiple|number of) (choices|completions)",
+    re.IGNORECASE,
+)
 #: not only at the start: litellm puts words before a server's page
 _HTML = re.compile(r"<!doctype html|<html[\s>]", re.IGNORECASE)
 _TITLE = re.compile(r"<title>([^<]*)</title>", re.IGNORECASE)
@@ -197,12 +198,8 @@ def names_range(body: Any) -> bool:
 
 
 def refuses_several(status: int, body: Any) -> bool:
-    """Return True if the error of a call with ``n`` says that the server returns only one reply per call."""
-    message, _, _, param = _details(body)
-    if status in (400, 422):
-        return param == "n" or bool(_NO_SEVERAL.search(message))
-    # Some servers report this as an internal error.
-    return status in (500, 501) and bool(_NO_SEVERAL_AT_ALL.search(message))
+    """Return True if an internal error says that the server returns only one reply per call (llama.cpp)."""
+    return status in (500, 501) and bool(_SEVERAL.search(_details(body)[0]))
 
 
 def is_filtered(status: int, body: Any) -> bool:
