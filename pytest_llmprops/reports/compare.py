@@ -204,9 +204,7 @@ def _changes(contrast: Contrast) -> Table:
         "gained", "difference", "95% interval", "p", "finding",
     )  # fmt: skip
     rows = [_change(change) for change in contrast.changes]
-    optional = {head.index(name) for name in (f"only {one}", f"only {other}", "errors")}
-    kept = [n for n in range(len(head)) if n not in optional or any(row[n] != "0" for row in rows)]
-    return [tuple(row[n] for n in kept) for row in (head, *rows)]
+    return without([head, *rows], (f"only {one}", f"only {other}", "errors"), values=("0",))[0]
 
 
 def _change(row: Row) -> tuple[str, ...]:
