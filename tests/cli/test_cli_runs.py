@@ -17,13 +17,7 @@ from tests.support.runs import Runner
 
 RUNS = Path("reports") / "runs"
 Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test in its own working folder, with a wide terminal."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
+pytestmark = pytest.mark.usefixtures("working_folder")
 
 
 def lines_of(capsys: Capture, *words: object) -> list[str]:

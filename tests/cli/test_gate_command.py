@@ -20,10 +20,8 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(working_folder: Path) -> None:
     """Work in a folder with four runs of 200 sums and a gate file."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     write_run(Path("reports/runs/before"), verdicts("c" * 190 + "w" * 10))
     write_run(Path("reports/runs/better"), verdicts("c" * 200, model="new"))
     write_run(Path("reports/runs/worse"), verdicts("c" * 150 + "w" * 50, model="new"))
