@@ -32,7 +32,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.reasoning import opening_at_end
 from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
 from pytest_llmprops.models.base import CallOptions, Result
@@ -386,8 +386,7 @@ def _default_threads() -> int:
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("n_ctx", "threads", "seed")
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise MissingExtra(f"--model {spec.text}", package="xllamacpp", extra="local")
+    spec.require("xllamacpp", extra="local")
     if spec.backend == "smollm2":
         file = _smollm2_file()
     else:

@@ -26,10 +26,11 @@ from typing import Any
 
 import platformdirs
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, word
+from pytest_llmprops.models.parsers.base import Parser, Value, missing, word
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, files_sha256, torch_device
 
@@ -246,7 +247,7 @@ class StanzaParser(Parser):
                 )
             except Exception as error:
                 text = (
-                    f"the models of '{language}' in {self._folder.path} cannot be loaded: {one_line(error)}"
+                    f"the models of '{language}' in {self._folder.path} cannot be loaded: {fault_text(error)}"
                 )
                 fix = f"remove them and run {self._folder.download(language)}"
                 raise BackendError(f"{self._name}: {text}; {fix}", kind="model", fatal=True) from None
@@ -284,10 +285,7 @@ def _folder(spec: ModelSpec) -> StanzaFolder:
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("dir", "package", "device")
-    if spec.name != "stanza":
-        raise spec.error("write stanza or stanza?dir=FOLDER")
-    if importlib.util.find_spec("stanza") is None:
-        raise MissingExtra(f"--model {spec.text}", package="stanza", extra="oracle")
+    spec.require("stanza", extra="oracle")
     folder = _folder(spec)
     try:
         _ = folder.resources  # for its messages

@@ -20,7 +20,6 @@ from pytest_llmprops.core.contracts import (
     checked,
     checked_case_names,
     checked_class,
-    loaded,
     prepared,
     raised,
 )
@@ -362,7 +361,7 @@ class Cases:
         parts: list[Loaded] = []
         for folder in folders:
             try:
-                part = prepared(benchmark, loaded(benchmark, folder), folder, protocol.settings)
+                part = prepared(benchmark, folder, protocol.settings)
             except DataError as error:
                 if not _is_of_others(folder, benchmark.name):
                     raise
