@@ -13,11 +13,9 @@ from statistics import fmean
 
 from pytest_llmprops.benchmarks.htest.benchmark import FEWEST_READ, HTest
 from pytest_llmprops.benchmarks.htest.items import GEOMETRY, TASKS
-from pytest_llmprops.core.field_types import FreeObject
 from pytest_llmprops.core.strict_json import parsed_json
-from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.core.verdicts import Evidence, VerdictRecord, object_in, objects_in, text_in
 from pytest_llmprops.data.published_results import PublishedResult, find
-from pytest_llmprops.records.files import from_plain
 from pytest_llmprops.reports.kit.blocks import (
     Block,
     Cell,
@@ -231,58 +229,42 @@ class Condition:
     held_out: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """How a model was trained: from which model, on what, and with which settings."""
-
-    base: str
-    options: FreeObject
-    settings: FreeObject
-
-
-@dataclass(frozen=True, slots=True)
-class Training:
-    """What ``training.json`` in the folder of a trained model says."""
-
-    description: Description
-    scores: tuple[FreeObject, ...] = ()
-
-
-def read_training(series: Series) -> Training | None:
-    """Return how a model was trained; None if the report cannot know it."""
+def read_training(series: Series) -> Evidence | None:
+    """Return the ``training.json`` of a model that was trained on a task; None if the report cannot know it."""
     facts = series.run.facts.models.get(series.model)
     backend, _, rest = facts.spec.partition(":") if facts else ("", "", "")
     if backend != "hf" or not rest:
         return None
     try:
         path = Path(rest.partition("?")[0]).expanduser() / "training.json"
-        return from_plain(Training, parsed_json(read_record_file(path)))
+        record = parsed_json(read_record_file(path))
     except (OSError, ValueError, RuntimeError):
         return None
+    description = object_in(record, "description") if isinstance(record, dict) else {}
+    return record if text_in(description, "base") and "task" in object_in(description, "options") else None
 
 
 def conditions(measured: Measured) -> list[Condition]:
     """Return the bases in a report, each followed by the models that were trained from it; empty without any."""
-    trainings = [
-        (s, t) for s in measured.series if (t := read_training(s)) and "task" in t.description.options
-    ]
+    tuned: dict[str, list[tuple[Series, Evidence]]] = {}
+    for s in measured.series:
+        if training := read_training(s):
+            tuned.setdefault(text_in(object_in(training, "description"), "base"), []).append((s, training))
     rows: list[Condition] = []
-    for name in dict.fromkeys(training.description.base for _, training in trainings):
-        tuned = [(s, t) for s, t in trainings if t.description.base == name]
+    for name, trainings in tuned.items():
         base = next((s for s in measured.series if _model(s) == name), None)
         label = visible(Path(name).name if base is None else base.label)
         if base is not None:
             rows.append(Condition(label, "", _accuracies(measured, base)))
-        for s, training in tuned:
+        for s, training in trainings:
             changed = None if base is None else _changed(measured.benchmark, base, s)
-            options, settings = training.description.options, training.description.settings
-            task, how = (
-                visible(str(options["task"])),
-                (settings.get("seed"), options.get("items"), settings.get("epochs")),
-            )
+            description = object_in(training, "description")
+            options, settings = object_in(description, "options"), object_in(description, "settings")
+            how = (settings.get("seed"), options.get("items"), settings.get("epochs"))
             seed, items, epochs = (f"{x:,g}" if isinstance(x, int | float) else "–" for x in how)
             # The only scored file of such a training is its held-out part.
-            held_out = training.scores[0].get("accuracy") if training.scores else None
+            scored = next((score.get("accuracy") for score in objects_in(training, "scores")), None)
+            held_out = scored if isinstance(scored, int | float) else None
             task, accuracies = visible(str(options["task"])), _accuracies(measured, s)
             rows.append(Condition(label, task, accuracies, (seed, items, epochs), changed, held_out))
     return rows

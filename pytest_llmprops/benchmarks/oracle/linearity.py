@@ -27,6 +27,7 @@ mistake.)
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import re
 from collections import Counter
@@ -56,8 +57,6 @@ from pytest_llmprops.core.verdicts import READ_BY, without_empty
 
 #: distance beyond which Theorem 3.1 has one bound for all functions
 FAR = 0.25
-#: that bound
-FAR_FAILURE = 2 / 9
 
 
 def complement(x: int, m: int) -> int:
@@ -87,41 +86,32 @@ def failure_bound(epsilon: float) -> float:
       Håstad, Kiwi & Sudan 1996). Otherwise all bits and their sums are closer than e.
     - Then their nearest homomorphisms are sums of each other, and f is closer than 2e to the combined homomorphism.
     - At such a distance, the bound of the theorem is at least its value at e.
-
-    :raises ValueError: unless 0 <= epsilon <= 1.
     """
-    if not 0 <= epsilon <= 1:
-        raise ValueError(f"a distance must be between 0 and 1, not {epsilon}")
-    return 3 * epsilon - 6 * epsilon**2 if epsilon <= FAR else FAR_FAILURE
+    return 3 * epsilon - 6 * epsilon**2 if epsilon <= FAR else 2 / 9
 
 
 def rejection_bound(epsilon: float, n: int) -> float:
     """Return the lowest probability that one of ``n`` independent tests fails on a function at distance ``epsilon``.
 
     1 - (1 - 3e + 6e^2)^n for e <= 1/4 (section 3: about .936 at e = .1 and n = 10), and 1 - (7/9)^n beyond.
-
-    :raises ValueError: unless 0 <= epsilon <= 1 and n >= 0.
     """
-    if n < 0:
-        raise ValueError(f"the number of tests must be at least 0, not {n}")
     return 1 - (1 - failure_bound(epsilon)) ** n
 
 
 def passing_combinations(
     samples_x: Mapping[int, int], samples_y: Mapping[int, int], samples_xy: Mapping[int, int], m: int
-) -> tuple[int, int]:
-    """Count the combinations of one sample per sentence: (passing, all) (section 5.1: 11^3).
+) -> int:
+    """Count the combinations of one sample per sentence that pass (section 5.1: of 11^3).
 
     The cost is the number of *different* vectors of x times that of y, because they determine the third vector.
 
     :param samples_x: vector -> number of samples with f(x) equal to it; the same for y and for x XOR y.
     """
-    passing = sum(
+    return sum(
         times_u * times_v * samples_xy.get(xnor(u, v, m), 0)
         for u, times_u in samples_x.items()
         for v, times_v in samples_y.items()
     )
-    return passing, sum(samples_x.values()) * sum(samples_y.values()) * sum(samples_xy.values())
 
 
 def draws(rng: random.Random, m: int, n: int) -> list[tuple[int, int]]:
@@ -158,8 +148,8 @@ EPSILONS = (0.1, 0.05)
 NO_POWER = "the rule any has no power against noise"
 
 
-def bound_of(settings: OracleSettings) -> Bound:
-    """Return the bound of an acceptance under these settings (Theorem 3.1 over the tests of one sentence).
+def bound_of(rule: Rule, samples: int, tests: int) -> Bound:
+    """Return the bound of an acceptance with these settings (Theorem 3.1 over the tests of one sentence).
 
     Under ``any`` there is no bound, because a test is the best of all combinations of samples. If a reply cannot be
     read, f has no value and the test fails. The bound then applies to extractors that are far for every such value.
@@ -170,18 +160,14 @@ def bound_of(settings: OracleSettings) -> Bound:
     f is the function that the samples of this run determine, one value per vector. Another run's samples may determine
     another function.
     """
-    if settings.rule == "any":
-        return Bound(f"no bound: best of {settings.samples**3:,} combinations; {NO_POWER}")
-    bounds = [_bound(epsilon, rejection_bound(epsilon, settings.tests)) for epsilon in EPSILONS]
-    return replace(bounds[0], text="; ".join(bound.text for bound in bounds))
-
-
-def _bound(epsilon: float, probability: float) -> Bound:
-    text = (
+    if rule == "any":
+        return Bound(f"no bound: best of {samples**3:,} combinations; {NO_POWER}")
+    text = "; ".join(
         f"an extractor {epsilon:g}-far from linear would have been rejected with probability at least"
-        f" {probability:.3f}"
+        f" {rejection_bound(epsilon, tests):.3f}"
+        for epsilon in EPSILONS
     )
-    return Bound(text, epsilon, probability)
+    return Bound(text, EPSILONS[0], rejection_bound(EPSILONS[0], tests))
 
 
 #: why an entity is left out that the sentence does not contain
@@ -278,10 +264,8 @@ def one_test(
 ) -> OneTest:
     """Return the outcome of the test f(x XOR y) = f(x) XNOR f(y). Replies that cannot be read never pass."""
     fx, fy, fxy = (values_of(one, subject, rule) for one in samples)
-    passing, _ = passing_combinations(fx, fy, fxy, subject.m)
-    total = 1
-    for one in samples if rule == "any" else ():
-        total *= len(one.readings)
+    passing = passing_combinations(fx, fy, fxy, subject.m)
+    total = math.prod(len(one.readings) for one in samples) if rule == "any" else 1
     return OneTest(x, y, samples, passing, total)
 
 
@@ -388,7 +372,7 @@ class LinearityChecker:
         evidence: dict[str, JSON] = {"sentence": sentence.text, READ_BY: original.read_by}
         names, con_o = most_frequent(original.sets)
         if not con_o:
-            refused = original.refused == len(original.readings)
+            refused = _is_withheld(original)
             why = "a content filter refused" if refused else original.readings[0].problem
             values = {
                 "accepted": 0.0,
@@ -425,7 +409,7 @@ class LinearityChecker:
         evidence = {**prepared.evidence, "tests": _test_rows(tests)}
         failed = [test for test in tests if not test.passed]
         if values["faithful"]:
-            bound = bound_of(self.settings)
+            bound = bound_of(rule, self.settings.samples, self.settings.tests)
             why = f"{len(tests)} of {len(tests)} tests passed, and every replaced name was found"
             why += f"; {NO_POWER}" if rule == "any" else ""
             return Acceptance(True, "accepted", why, evidence, bound, values)

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import product
 
 from pytest_llmprops.benchmarks.oracle.items import DIRECTIONS, LINEARITY, NO, OWN, PAIRS, RANDOM, YES
 from pytest_llmprops.benchmarks.oracle.linearity import bound_of
-from pytest_llmprops.benchmarks.oracle.settings import PHIS, RULES, OracleSettings, Phi
+from pytest_llmprops.benchmarks.oracle.settings import PHIS, RULES, Phi
 from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES, OUTCOME_CODES, overlap, source_revealed
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.texts import unicode_words
@@ -147,7 +148,7 @@ def linearity_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
     """Yield what an acceptance means, and how many entities are extracted, which faithfulness does not tell."""
     values = [r.values for r in records if "entities" in r.values]
     tested = [v for v in values if v.get("tests")]
-    for text in dict.fromkeys(bound_of(_settings_of(v)).text for v in tested):
+    for text in dict.fromkeys(_bound(v) for v in tested):
         yield f"accepted sentences: {text}"
     if tested:
         accepted, faithful = (sum(v[name] for v in tested) for name in ("accepted", "faithful"))
@@ -165,10 +166,9 @@ def linearity_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
         yield "completeness is not measured: no entity is labelled"
 
 
-def _settings_of(values: Values) -> OracleSettings:
-    """Return the settings that the bound of a tested sentence depends on, from its values."""
-    samples, rule = int(values["samples"]), RULES[int(values["rule"])]
-    return OracleSettings(samples=samples, tests=int(values["tests"]), rule=rule)
+def _bound(values: Values) -> str:
+    """Return the bound of an acceptance of a tested sentence."""
+    return bound_of(RULES[int(values["rule"])], int(values["samples"]), int(values["tests"])).text
 
 
 #: minimum number of tests of a no that say whether word overlap names the source
@@ -188,25 +188,18 @@ def _judged(said: Iterable[Values], phi: Phi) -> list[Values]:
     return [v for v in said if v.get(f"trust_{phi}") not in (None, *NOT_JUDGED)]
 
 
-def yes_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
-    """Yield the metrics of answers of yes."""
-    said = [v for v in values if v.get("said_yes") == 1]
-    yield rate(place, "acceptance_rate", _hits(filter(is_decided, said), "accepted"), "higher")
-    yield from _agreement(place, said)
-
-
-def no_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
-    """Yield the metrics of answers of no, and table 5."""
-    said = [v for v in values if v.get("said_yes") == 0]
-    judged = [v for v in said if is_decided(v)]
-    yield rate(place, "acceptance_rate", _hits(judged, "accepted"), "higher")
-    yield rate(place, "acceptance_rate_paper", _hits(judged, "accepted_paper"), "higher")
-    for phi in PHIS:
-        tested = _judged(said, phi)
-        for number, name in CATEGORIES.items():
-            members = [v for v in tested if v.get(f"category_{phi}") == number]
+def answer_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    """Yield the metrics of answers of yes or of no, and table 5."""
+    is_no = place[0] == NO
+    said = [v for v in values if v.get("said_yes") == (not is_no)]
+    decided = list(filter(is_decided, said))
+    yield rate(place, "acceptance_rate", _hits(decided, "accepted"), "higher")
+    if is_no:
+        yield rate(place, "acceptance_rate_paper", _hits(decided, "accepted_paper"), "higher")
+        for phi, (number, name) in product(PHIS, CATEGORIES.items()):
+            members = [v for v in _judged(said, phi) if v.get(f"category_{phi}") == number]
             if members:
-                hits = [v[f"trust_paper_{phi}"] == 1 for v in members]
+                hits = _hits(members, f"trust_paper_{phi}")
                 yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{name} {phi}")
     yield from _agreement(place, said)
 
@@ -264,8 +257,7 @@ def _accepted_pairs(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     for label, group in ((1, "label yes"), (0, "label no")):
         aligned = [v for v in values if v.get("label") == label and "potential_or" in v]
         if aligned:
-            hits = [v["potential_or"] > 0 for v in aligned]
-            yield rate(place, "potential_rate", hits, "none", group=group)
+            yield rate(place, "potential_rate", _hits(aligned, "potential_or"), "none", group=group)
 
 
 def drawn_overlaps(values: Iterable[Values]) -> list[tuple[float, float]]:
@@ -344,7 +336,7 @@ def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
                 yield rate(place, "provable_rate", hits, "none", group=f"{phi}, answer {answer}")
         for phi in PHIS:
             if tested := _judged(said, phi):
-                hits = [v[f"trust_paper_{phi}"] == 1 for v in tested]
+                hits = _hits(tested, f"trust_paper_{phi}")
                 yield rate(place, "acceptance_rate_paper", hits, "higher", group=f"{phi}, answer no")
 
 
@@ -472,13 +464,6 @@ class Pairs:
         no = sum(v["label"] == 0 for v in self.values) / len(self.values)
         return (share * no + (1 - share) * null.right) / coverage
 
-    @property
-    def near_copies(self) -> tuple[int, int]:
-        """The answers of no, and those without a test because the model's paraphrases are copies of their sentence."""
-        no = [v for v in self.values if v["said_yes"] == 0]
-        untested = [v for v in no if v.get("trust_or") == OUTCOME_CODES["untested"]]
-        return len(no), sum(v.get("left_out_1", 0) + v.get("left_out_2", 0) > 0 for v in untested)
-
 
 #: minimum share of the answers of no whose paraphrases are copies, for the conclusion to blame them
 MANY_COPIES = 0.1
@@ -503,10 +488,12 @@ def conclusion(pairs: Pairs, where: str) -> Iterator[str]:
         yield f"{where}: {text}; clearly more than {null}"
     else:
         yield f"warning: {where}: no conclusion: {text}; not clearly more than {null}"
-    said_no, copies = pairs.near_copies
-    if copies > MANY_COPIES * said_no:
+    no = [v for v in pairs.values if v["said_yes"] == 0]
+    untested = [v for v in no if v.get("trust_or") == OUTCOME_CODES["untested"]]
+    copies = sum(v.get("left_out_1", 0) + v.get("left_out_2", 0) > 0 for v in untested)
+    if copies > MANY_COPIES * len(no):
         yield (
-            f"warning: {where}: {copies} of {said_no} answers of no are not tested, because the model's paraphrases"
+            f"warning: {where}: {copies} of {len(no)} answers of no are not tested, because the model's paraphrases"
             " copy their sentence: the coverage is low because of the paraphrases, not of the answers"
         )
     shares = ", ".join(f"{p.name} {p.coverage:.1%} and {p.precision or 0:.1%}" for p in pairs.nulls)
@@ -522,7 +509,7 @@ def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
             yield from sentence_metrics(place, members)
         elif task in (YES, NO):
             pairs.setdefault((language, source), []).extend(members)
-            yield from (yes_metrics if task == YES else no_metrics)(place, [r.values for r in members])
+            yield from answer_metrics(place, [r.values for r in members])
         else:
             yield from sanity_metrics(place, [r.values for r in members])
     for (language, source), members in pairs.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -95,27 +95,6 @@ def _remarks(measured: Measured) -> list[Block]:
     ]
 
 
-def count_cell(number: int | None) -> Cell:
-    """Return the cell of a whole number."""
-    return DASH if number is None else Cell(f"{number:,}", number)
-
-
-def as_printed(value: float) -> str:
-    """Return a share as a percentage with at most two decimals, as the paper prints it."""
-    return f"{100 * value:.2f}".rstrip("0").rstrip(".") + "%"
-
-
-def signed(value: float | None) -> str:
-    """Return a correlation."""
-    return "–" if value is None else f"{value:.3f}".replace("-", "−")
-
-
-def printed(table: str, metric: str, setting: str, form: Callable[[float], str] = as_printed) -> Cell:
-    """Return the cell of a number that the paper prints; a dash if it prints none."""
-    results = find(paper="oracle", table=table, metric=metric, setting=setting)
-    return Cell(form(results[0].value), results[0].value) if results else DASH
-
-
 def headings(texts: Sequence[str], numbers: Iterable[str]) -> tuple[tuple[str, bool], ...]:
     """Return the columns of a table: texts, then numbers."""
     return (*((name, False) for name in texts), *((name, True) for name in numbers))
@@ -148,22 +127,6 @@ class Group:
         codes = sorted({int(v["rule"]) for v in self.tested if 0 <= v.get("rule", -1) < len(RULES)})
         return ", ".join(RULES[code] for code in codes) or "–"
 
-    @property
-    def heading(self) -> Row:
-        """The first cells of a row."""
-        return Cell(self.series.starred), Cell(self.title), Cell(self.rule), count_cell(len(self.tested))
-
-    def cell(self, name: str, group: str, form: Callable[[float], str] | None = None) -> Cell:
-        """Return the cell of a metric; ``group`` follows the domain."""
-        full = ", ".join(filter(None, (self.domain, group)))
-        row = self.measured.metric(self.series, name, self.place, full)
-        if form is None:
-            return metric_cell(self.measured, self.series, row)
-        return DASH if row is None or row.value is None else Cell(form(row.value), row.value)
-
-
-_HEADING = ("Model", "Sentences from", "Rule", "Sentences")
-
 
 def _groups(measured: Measured, place: Place) -> list[Group]:
     """Return the groups of sentences of a place: those of all domains, if there are several, otherwise one."""
@@ -178,31 +141,38 @@ def _groups(measured: Measured, place: Place) -> list[Group]:
     return groups
 
 
-#: heading -> our metric and its group, and the table, metric and setting of the printed number
-_Columns = Mapping[str, tuple[str, str, str, str, str]]
-_LINEARITY_COLUMNS: _Columns = {
-    "Accepted": ("acceptance_rate", "", "section 5.1", "acceptance_rate", "{}"),
-    "Linear and faithful": ("faithful_acceptance_rate", "", "", "", ""),
-    "Overlap with labels": ("label_overlap", "", "section 5.1", "label_overlap_rate", "{}"),
-    "Entities in accepted": ("entity_acceptance_rate", "", "section 5.1", "entity_acceptance_rate", "{}"),
-    "Labelled in accepted": (
-        "entity_acceptance_rate", "labelled", "section 5.1", "entity_acceptance_rate", "{}; labelled entities",
-    ),
-    "A_rate": ("a_rate", "", "", "", ""),
-    "A_rate, accepted": ("a_rate", "accepted", "section 5.1", "combination_pass_rate", "{}"),
-    "Identity": ("identity_rate", "", "", "", ""),
-    "Named": ("named_share", "", "appendix A.4", "named_entity_rate", "{}"),
-    "By vote": ("named_share", "by vote", "appendix A.2", "named_entity_undecided_rate", "{}"),
-}  # fmt: skip
-_CORRELATION_COLUMNS: _Columns = {
-    f"{row} ~ {column}": (
-        "spearman", f"{row} ~ {column}".lower().replace("#e", "entities"), "1", "spearman_correlation",
-        f"{{}}; {row} and {column}",
+#: what a column has of a metric: the share, 1 minus the share, the number of observations, share and number, or a
+#: correlation
+_SHARE, _REST, _NUMBER, _OF, _RHO = "share", "rest", "number", "of", "rho"
+#: heading, kind, task, metric, group, and the table, metric and setting of the printed number; "{}" is the corpus
+_Column = tuple[str, str, str, str, str, tuple[str, str, str] | None]
+_LINEARITY_COLUMNS: tuple[_Column, ...] = tuple(
+    (heading, _SHARE, LINEARITY, metric, group, (table, paper, setting) if table else None)
+    for heading, metric, group, table, paper, setting in (
+        ("Accepted", "acceptance_rate", "", "section 5.1", "acceptance_rate", "{}"),
+        ("Linear and faithful", "faithful_acceptance_rate", "", "", "", ""),
+        ("Overlap with labels", "label_overlap", "", "section 5.1", "label_overlap_rate", "{}"),
+        ("Entities in accepted", "entity_acceptance_rate", "", "section 5.1", "entity_acceptance_rate", "{}"),
+        (
+            "Labelled in accepted", "entity_acceptance_rate", "labelled", "section 5.1", "entity_acceptance_rate",
+            "{}; labelled entities",
+        ),
+        ("A_rate", "a_rate", "", "", "", ""),
+        ("A_rate, accepted", "a_rate", "accepted", "section 5.1", "combination_pass_rate", "{}"),
+        ("Identity", "identity_rate", "", "", "", ""),
+        ("Named", "named_share", "", "appendix A.4", "named_entity_rate", "{}"),
+        ("By vote", "named_share", "by vote", "appendix A.2", "named_entity_undecided_rate", "{}"),
+    )
+)  # fmt: skip
+_CORRELATION_COLUMNS: tuple[_Column, ...] = tuple(
+    (
+        f"{row} ~ {column}", _RHO, LINEARITY, "spearman", f"{row} ~ {column}".lower().replace("#e", "entities"),
+        ("1", "spearman_correlation", f"{{}}; {row} and {column}"),
     )
     for row in ("A_test", "A_rate", "#E")
     for column in ("Con_o", "Con_rs", "#E")
     if row != column
-}  # fmt: skip
+)  # fmt: skip
 
 
 def linearity_table(groups: Sequence[Group]) -> Table:
@@ -224,28 +194,22 @@ def correlation_table(groups: Sequence[Group]) -> Table:
         "Con_o: samples of the sentence with its most frequent answer; Con_rs: the lowest such number over the"
         " transformed sentences; #E: entities. A dash: one of the two does not vary."
     )
-    return _sentence_table("Correlations (Table 1)", groups, _CORRELATION_COLUMNS, note, signed)
+    return _sentence_table("Correlations (Table 1)", groups, _CORRELATION_COLUMNS, note)
 
 
-def _sentence_table(
-    title: str,
-    groups: Sequence[Group],
-    columns: _Columns,
-    note: str,
-    form: Callable[[float], str] | None = None,
-) -> Table:
-    rows = [
-        (*g.heading, *(g.cell(name, group, form) for name, group, *_ in columns.values())) for g in groups
-    ]
+def _sentence_table(title: str, groups: Sequence[Group], columns: Sequence[_Column], note: str) -> Table:
+    rows = []
+    for g in groups:
+        texts = map(Cell, (g.series.starred, g.title, g.rule))
+        cells = (_cell(g.measured, g.series, column, g.place[1:], g.domain) for column in columns)
+        rows.append((*texts, _count_cell(len(g.tested)), *cells))
     for corpus in CORPORA:
         [accepted] = find(paper="oracle", table="section 5.1", metric="acceptance_rate", setting=corpus)
-        cells = (
-            printed(table, metric, setting.format(corpus), form or as_printed)
-            for _, _, table, metric, setting in columns.values()
-        )
         texts = map(Cell, (accepted.model, f"the paper, {corpus}", "any"))
-        rows.append((*texts, count_cell(accepted.n), *cells))
-    return Table(title, headings(_HEADING[:3], (_HEADING[3], *columns)), tuple(rows), note)
+        cells = (_printed_cell(column, corpus) for column in columns)
+        rows.append((*texts, _count_cell(accepted.n), *cells))
+    numbers = ("Sentences", *(heading for heading, *_ in columns))
+    return Table(title, headings(("Model", "Sentences from", "Rule"), numbers), tuple(rows), note)
 
 
 #: height of a panel of figure 10, in inches
@@ -528,12 +492,6 @@ def _own_case(record: VerdictRecord) -> Iterator[tuple[str, Any, Sequence[str]]]
     yield _OWN_DENIED, 0, (sentence, paraphrase, result, answer, explanation)
 
 
-#: what a column has of a metric: the share, 1 minus the share, the number of observations, or share and number
-_SHARE, _REST, _NUMBER, _OF = "share", "rest", "number", "of"
-#: heading, kind, task, metric, group, and the table, metric and setting of the printed number
-_Column = tuple[str, str, str, str, str, tuple[str, str, str] | None]
-
-
 @dataclass(frozen=True)
 class PairTable:
     """A table on pairs: the models' numbers above those of the paper."""
@@ -661,28 +619,42 @@ def pair_table(measured: Measured, spec: PairTable) -> Table:
     return Table(spec.title, heads, tuple(rows), spec.note)
 
 
-def _cell(measured: Measured, s: Series, column: _Column, where: tuple[str, str]) -> Cell:
+def _cell(measured: Measured, s: Series, column: _Column, where: tuple[str, str], domain: str = "") -> Cell:
+    """Return the cell of a series' metric; the column's group follows the domain."""
     _, kind, task, name, group, _ = column
-    row = measured.metric(s, name, (task, *where), group)
+    row = measured.metric(s, name, (task, *where), ", ".join(filter(None, (domain, group))))
     if row is None or row.value is None:
         return DASH
-    if kind == _NUMBER:
-        return count_cell(row.n)
-    if kind == _OF:
-        return Cell(f"{percent(row.value)} of {row.n:,}", row.value)
     if kind == _REST:
         low, high = (None if limit is None else 1 - limit for limit in (row.ci_high, row.ci_low))
         return share_cell(replace(row, value=1 - row.value, ci_low=low, ci_high=high))
-    return metric_cell(measured, s, row)
+    if kind == _OF:
+        return Cell(f"{percent(row.value)} of {row.n:,}", row.value)
+    return metric_cell(measured, s, row) if kind == _SHARE else _number_cell(kind, row.value, row.n)
 
 
-def _printed_cell(column: _Column) -> Cell:
+def _printed_cell(column: _Column, corpus: str = "") -> Cell:
+    """Return the cell of a number that the paper prints; a dash if it prints none."""
     _, kind, *_, paper = column
-    results = find(paper="oracle", table=paper[0], metric=paper[1], setting=paper[2]) if paper else ()
-    if not paper or not results:
+    if paper is None:
+        return DASH
+    table, metric, setting = paper
+    results = find(paper="oracle", table=table, metric=metric, setting=setting.format(corpus))
+    if not results:
         return DASH
     value, n = results[0].value, results[0].n
-    if kind == _NUMBER:
-        return count_cell(n)
-    share = value / n if paper[1].endswith("_count") and n else value
-    return Cell(as_printed(share) + (f" of {n:,}" if kind == _OF else ""), share)
+    if kind in (_NUMBER, _RHO):
+        return _number_cell(kind, value, n)
+    share = value / n if metric.endswith("_count") and n else value
+    # At most two decimals, as the paper prints shares.
+    text = f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%"
+    return Cell(f"{text} of {n:,}" if kind == _OF else text, share)
+
+
+def _number_cell(kind: str, value: float, n: int | None) -> Cell:
+    """Return the cell of a correlation, or of a number of observations."""
+    return Cell(f"{value:.3f}".replace("-", "−"), value) if kind == _RHO else _count_cell(n)
+
+
+def _count_cell(number: int | None) -> Cell:
+    return DASH if number is None else Cell(f"{number:,}", number)

@@ -77,8 +77,13 @@ class Test:
 
     @property
     def outcome(self) -> Outcome:
-        """See :func:`outcome_of`."""
-        return outcome_of(self.other.said, self.own.said)
+        """The outcome of the two answers."""
+        other, own = self.other.said, self.own.said
+        if other is None or own is None:
+            return "unreadable"
+        if other and own:
+            return "triangular"
+        return "inconsistent" if other or not own else "accepted"
 
     @property
     def bound(self) -> Bound:
@@ -88,15 +93,6 @@ class Test:
             return Bound(f"no bound: only sentence {only} has paraphrases to draw, so the coin had no choice")
         text = "an oracle whose answers do not depend on the coin passes a test with probability at most 0.5"
         return Bound(text, probability=0.5)
-
-
-def outcome_of(other: bool | None, own: bool | None) -> Outcome:
-    """Return the outcome of a test from its answers: on (paraphrase, other sentence) and (paraphrase, source)."""
-    if other is None or own is None:
-        return "unreadable"
-    if other and own:
-        return "triangular"
-    return "inconsistent" if other or not own else "accepted"
 
 
 def trust_values(test: Test | None) -> dict[str, float]:

@@ -21,7 +21,7 @@ from pytest_llmprops.benchmarks.oracle.linearity import (
     rejection_bound,
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance
-from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings
+from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK
 from pytest_llmprops.benchmarks.oracle.settings import RULES as DECISIONS
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
@@ -313,15 +313,15 @@ def test_groups_of_equal_answers() -> None:
 
 def test_wording_of_the_bounds() -> None:
     """The printed bound uses the run's n and samples, and ``any`` has no number."""
-    printed = bound_of(PAPER)
+    printed = bound_of("any", PAPER.samples, PAPER.tests)
     assert printed.text == "no bound: best of 1,331 combinations; the rule any has no power against noise"
     assert (printed.epsilon, printed.probability) == (None, None)
-    ten = bound_of(OracleSettings(tests=10, rule="majority"))
+    ten = bound_of("majority", 11, 10)
     assert ten.text == "; ".join(
         f"an extractor {far}-far from linear would have been rejected with probability at least {p}"
         for far, p in ((0.1, 0.936), (0.05, 0.765))
     )
-    for bound, p in ((ten, 0.936), (bound_of(QUICK), 0.746)):
+    for bound, p in ((ten, 0.936), (bound_of(QUICK.rule, QUICK.samples, QUICK.tests), 0.746)):
         assert (bound.epsilon, round(bound.probability or 0, 3)) == (0.1, p)
 
 

@@ -17,8 +17,8 @@ from pytest_llmprops.benchmarks.oracle.metrics import (
     PREFIX,
     Pairs,
     all_pairs_metrics,
+    answer_metrics,
     shallow,
-    yes_metrics,
 )
 from pytest_llmprops.core.verdicts import VerdictRecord
 from tests.support.oracle_runs import Subject, pair, verdict_on
@@ -57,7 +57,7 @@ UNREAD = {"said_yes": -1, "label": 0}
 def test_metrics_tell_the_prover_from_the_model() -> None:
     """``potential_rate`` is the prover's part of an acceptance."""
     values = [YES, YES, UNPROVED, REFUSED, UNREAD]
-    rows = {(m.name, m.group): m.value for m in yes_metrics(("yes", "en", "builtin"), values)}
+    rows = {(m.name, m.group): m.value for m in answer_metrics(("yes", "en", "builtin"), values)}
     assert rows["acceptance_rate", ""] == 1 / 2
     pairs = {(m.name, m.group): (m.value, m.n) for m in all_pairs_metrics(PLACE, values)}
     assert pairs["acceptance_rate", ""] == (1 / 2, 4)

@@ -11,11 +11,10 @@ import pytest
 from scipy.stats import binomtest
 
 from pytest_llmprops.benchmarks.oracle.alignment import Rho
-from pytest_llmprops.benchmarks.oracle.replies import Paraphrases
+from pytest_llmprops.benchmarks.oracle.replies import Answer, Paraphrases
 from pytest_llmprops.benchmarks.oracle.trust import (
     Candidate,
     Test,
-    outcome_of,
     pool_of,
     trust_test,
     trust_values,
@@ -49,7 +48,9 @@ def test_outcomes() -> None:
         (False, True): "accepted", (True, True): "triangular", (False, False): "inconsistent",
         (True, False): "inconsistent", (None, True): "unreadable", (False, None): "unreadable",
     }  # fmt: skip
-    assert {answers: outcome_of(*answers) for answers in outcomes} == outcomes
+    for (other, own), outcome in outcomes.items():
+        test = Test(CANDIDATES[0], Answer(other), Answer(own), (1.0, 0.5), is_fair=True)
+        assert test.outcome == outcome
 
 
 def test_questions() -> None:

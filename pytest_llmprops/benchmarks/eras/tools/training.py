@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from pytest_llmprops.benchmarks.eras.tools.corpora import (
     review_files,
 )
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Segment, Sentiment
+from pytest_llmprops.core.requests import Reply, Segment, Sentiment
 from pytest_llmprops.core.segmentation import score
 from pytest_llmprops.core.texts import fold_width
 from pytest_llmprops.data.whole_files import write_text
@@ -216,15 +216,19 @@ def segmented(model: HfSegmentModel, texts: Sequence[str]) -> list[list[str]]:
     """
     model.prepare()
     pieces = [list(fitting(text, model.characters, window=model.longest)) for text in texts]
-    flat = [piece for line in pieces for piece in line]
-    replies: list[list[str]] = []
-    for start in range(0, len(flat), model.max_batch):
-        for reply in model.segment([Segment(text) for text in flat[start : start + model.max_batch]]):
-            if isinstance(reply, BackendError):
-                raise reply
-            replies.append(reply.value)
-    following = iter(replies)
-    return [[word for _ in line for word in next(following)] for line in pieces]
+    replies = _answered(model.segment([Segment(piece) for line in pieces for piece in line]))
+    return [[word for _ in line for word in next(replies).value] for line in pieces]
+
+
+def _answered(results: Iterable[Reply | BackendError]) -> Iterator[Reply]:
+    """Yield the replies of a model.
+
+    :raises BackendError: if the model fails on a text.
+    """
+    for result in results:
+        if isinstance(result, BackendError):
+            raise result
+        yield result
 
 
 def score_lines(model: HfSegmentModel, gold: Sequence[Words], *, known: Collection[str]) -> dict[str, float]:
@@ -233,13 +237,8 @@ def score_lines(model: HfSegmentModel, gold: Sequence[Words], *, known: Collecti
     :param known: the words of the training data, for the recall of all other words.
     """
     total = score(gold, segmented(model, ["".join(words) for words in gold]), known=known)
-    scores = {
-        "f1": total.f1,
-        "precision": total.precision,
-        "recall": total.recall,
-        "oov_recall": total.oov_recall,
-    }
-    return {name: value for name, value in scores.items() if value is not None}
+    names = ("f1", "precision", "recall", "oov_recall")
+    return {name: value for name in names if (value := getattr(total, name)) is not None}
 
 
 class JointNetwork(nn.Module):
@@ -336,12 +335,7 @@ class SentimentTask:
         :raises BackendError: if the model fails on a review.
         """
         replies = model.sentiment([Sentiment(self._encoder.cut(review.text)) for review in reviews])
-        scores = []
-        for reply in replies:
-            if isinstance(reply, BackendError):
-                raise reply
-            scores.append(Score.of(reply))
-        return accuracy(list(zip(reviews, scores, strict=True)))
+        return accuracy(list(zip(reviews, map(Score.of, _answered(replies)), strict=True)))
 
     def save(self, network: Any, folder: Path) -> None:
         """Write the sentiment classifier for ``hf:FOLDER``; the head for segmentation is not written."""
