@@ -154,15 +154,6 @@ class LlamaServer:
             raise BackendError("was closed before the reply was complete", kind="closed")
         return answer
 
-    def close(self) -> None:
-        """Free the model."""
-        self._server = None
-
-
-def runtime() -> str:
-    """Return the name and version of the library that computes the replies."""
-    return f"xllamacpp {version('xllamacpp')}"
-
 
 def _chat_template(file: Path) -> str | None:
     """Return the chat template in the file's header, or None."""
@@ -213,7 +204,7 @@ class LlamaCppModel:
         self._file, self._name, self._n_ctx, self._threads, self._seed = (file, name, n_ctx, threads, seed)
         self.identity: Mapping[str, Any] = {
             "backend": "llamacpp",
-            "runtime": runtime(),
+            "runtime": f"xllamacpp {version('xllamacpp')}",
             "file_sha256": file_sha256(file),
             "n_ctx": n_ctx,
             "seed": seed,
@@ -242,9 +233,7 @@ class LlamaCppModel:
         """Free the model after the current token is computed."""
         self._closed = True
         with self._lock:
-            if self._server is not None:
-                self._server.close()
-                self._server = None
+            self._server = None
 
     def _one(self, request: Chat) -> Result:
         with self._lock:

@@ -285,7 +285,7 @@ class EquivalenceChecker:
         sentences = x.first, x.second
         left_out = "" if proof is None else x.second
         (rho, aligned), replies = await asyncio.gather(
-            self._own_alignment(x, oracle, proof),
+            self._aligned(*sentences, oracle, proof),
             asyncio.gather(*(self._paraphrases(sentence, oracle) for sentence in sentences)),
         )
         candidates = await self._candidates(sentences, replies, oracle, left_out)
@@ -313,15 +313,15 @@ class EquivalenceChecker:
         outcome, why = _no(test, replies, category, accepted=accepted)
         return Acceptance(accepted, outcome, why, shown, bound, values)
 
-    async def _own_alignment(
-        self, x: Pair, oracle: Oracle, proof: Proof | None
+    async def _aligned(
+        self, first: str, second: str, oracle: Oracle, proof: Proof | None = None
     ) -> tuple[Rho, dict[str, float]]:
-        """Return the alignment of the two sentences (A of table 5), and its values."""
+        """Return the alignment of two sentences (A and I of table 5), and its values."""
         if proof is None and (self.asks_all or self.is_random):
-            proof = await self.proof(x.first, x.second, oracle)
+            proof = await self.proof(first, second, oracle)
         if proof is not None:
             return (proof.confirmed if self.asks_all else proof.potential).rho, proof.values
-        alignments = await self.align(x.first, x.second)
+        alignments = await self.align(first, second)
         return alignments.rho, potential_values(alignments)
 
     async def _paraphrases(self, sentence: str, oracle: Oracle) -> Paraphrases:
@@ -344,15 +344,10 @@ class EquivalenceChecker:
         ]
         if self.is_random:
             return [Candidate(text, source, Rho()) for text, source in texts]
-        rhos = await asyncio.gather(
-            *(self._alignment(text, sentences[2 - source], oracle) for text, source in texts)
+        aligned = await asyncio.gather(
+            *(self._aligned(text, sentences[2 - source], oracle) for text, source in texts)
         )
-        return [Candidate(text, source, rho) for (text, source), rho in zip(texts, rhos, strict=True)]
-
-    async def _alignment(self, text: str, other: str, oracle: Oracle) -> Rho:
-        if self.asks_all:
-            return (await self.proof(text, other, oracle)).confirmed.rho
-        return (await self.align(text, other)).rho
+        return [Candidate(text, source, rho) for (text, source), (rho, _) in zip(texts, aligned, strict=True)]
 
     async def _tests(
         self, sentences: tuple[str, str], candidates: Sequence[Candidate], oracle: Oracle, rng: random.Random

@@ -13,7 +13,7 @@ import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from pytest_llmprops.core.benchmark import Ask, Benchmark
@@ -33,6 +33,7 @@ AskChat = Callable[[Chat], Awaitable[Reply]]
 Prompt = str | Sequence[Message]
 
 
+@dataclass(slots=True, eq=False)
 class Oracle:
     """A model that answers prompts.
 
@@ -43,20 +44,11 @@ class Oracle:
     :param json: whether the server shall enforce JSON in replies to prompts that ask for it.
     """
 
-    __slots__ = ("_ask", "json", "max_tokens", "temperature")
-
-    def __init__(
-        self,
-        ask: AskChat,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        json: bool = False,
-    ) -> None:
-        self._ask = ask
-        self.json = json
-        self.temperature = temperature
-        self.max_tokens = max_tokens
+    ask: AskChat
+    _: KW_ONLY
+    temperature: float | None = None
+    max_tokens: int | None = None
+    json: bool = False
 
     async def __call__(self, prompt: Prompt, *, sample: int = 0) -> Reply:
         """Ask one question and return the reply.
@@ -77,7 +69,7 @@ class Oracle:
             sample=sample,
             response_format=form,
         )
-        return await self._ask(chat)
+        return await self.ask(chat)
 
     async def samples(self, prompt: Prompt, numbers: Iterable[int]) -> list[Reply]:
         """Ask one question several times at once and return the replies in order.
@@ -148,13 +140,11 @@ def fill(template: str, **fields: Any) -> str:
 
     Other braces are kept, also those in the values, because sentences are not templates.
     """
-    parts = template.split("{")
-    done = [parts[0]]
-    for part in parts[1:]:
-        name, closed, rest = part.partition("}")
-        key = name.replace("-", "_")
-        done.append(f"{fields[key]}{rest}" if closed and key in fields else "{" + part)
-    return "".join(done)
+
+    def value(found: re.Match[str]) -> str:
+        return str(fields.get(found[1].replace("-", "_"), found[0]))
+
+    return re.sub(r"\{([^{}]*)\}", value, template)
 
 
 #: the status of outcomes with nothing to accept or reject; any other outcome that is not accepted is ``wrong``

@@ -293,22 +293,19 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
         raise spec.error(f"{error}") from None
     # "auto" needs torch, whose import takes a second: the device is then chosen when the model is created.
     device = torch_device(spec) if spec.params.get("device", "auto") != "auto" else options.device
-    return lambda: _make(spec, folder, device or torch_device(spec))
 
-
-def _make(spec: ModelSpec, folder: StanzaFolder, device: str) -> StanzaParser:
-    return StanzaParser(
-        folder,
-        device=device,
-        name=spec.label,
-        identity={
+    def make() -> StanzaParser:
+        chosen = device or torch_device(spec)
+        identity = {
             "backend": "stanza",
             "version": importlib.metadata.version("stanza"),
             "package": folder.package,
-            "device": device,
+            "device": chosen,
             "models_sha256": folder.hashes(),
-        },
-    )
+        }
+        return StanzaParser(folder, device=chosen, name=spec.label, identity=identity)
+
+    return make
 
 
 def _ready(spec: ModelSpec) -> bool:

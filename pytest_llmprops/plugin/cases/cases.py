@@ -229,12 +229,8 @@ class Cases:
             self._classes[name] = checked_class(type(benchmark))
             try:
                 self.selections[name] = self._selection(benchmark)
-            except (DataError, ContractError) as error:
+            except (DataError, ContractError, UsageError) as error:
                 self._set_unreadable(benchmark, error)
-            except UsageError as error:
-                self.unreadable[name] = Unreadable(
-                    name, tuple(benchmark.task_about), str(error), is_usage=True
-                )
             except (LLMPropsError, KeyboardInterrupt):
                 raise
             except BaseException as fault:
@@ -251,9 +247,10 @@ class Cases:
         return self.unreadable.get(name) or self.selections[name]
 
     def _set_unreadable(self, benchmark: Benchmark, error: LLMPropsError) -> None:
-        name = benchmark.name
-        self.unreadable[name] = Unreadable(name, tuple(benchmark.task_about), str(error))
-        self.notes.append(f"{name}{NOT_MEASURED}{error}")
+        name, is_usage = benchmark.name, isinstance(error, UsageError)
+        self.unreadable[name] = Unreadable(name, tuple(benchmark.task_about), str(error), is_usage)
+        if not is_usage:
+            self.notes.append(f"{name}{NOT_MEASURED}{error}")
 
     def _selection(self, benchmark: Benchmark) -> Selection:
         settings = self.settings
