@@ -14,8 +14,8 @@ The model's name chooses a scenario: ``reasoner…`` (refuses temperature and ma
 (404 model_not_found), ``quota``, ``too-long``, ``filtered`` (Azure's 400), ``filtered-reply``, ``refusing``,
 ``finish-REASON`` (any finish reason), ``html``, ``not-json``, ``status-503`` (any status), ``limited-seconds``,
 ``limited-date``, ``limited-ms`` (429 at the first attempt, with three forms of Retry-After), ``hang`` (no answer). For
-several choices in one answer (``n``): ``no-n`` refuses ``n`` by name, ``no-n-unsaid`` refuses it without a reason,
-``one-of-n`` returns one choice, ``few-of-n`` every other one, ``filtered-second`` withholds the second one.
+several choices in one answer (``n``): ``no-n`` refuses ``n`` without a reason, ``one-of-n`` returns one choice,
+``few-of-n`` every other one, ``filtered-second`` withholds the second one.
 The key ``wrong`` gets a 401, ``forbidden`` a 403.
 """
 
@@ -366,9 +366,8 @@ def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
                 "Unsupported parameter: 'max_tokens' is not supported with this model."
                 " Use 'max_completion_tokens' instead.",
             )
-    if model.startswith("no-n") and (data.get("n") or 1) > 1:
-        why = "'n' : number must be at most 1" if model == "no-n" else "The request cannot be served."
-        return _error(400, why, "invalid_request_error")
+    if model == "no-n" and (data.get("n") or 1) > 1:
+        return _error(400, "The request cannot be served.", "invalid_request_error")
     if model == "strict" and (unknown := set(data) - {"model", "messages", "temperature", "max_tokens"}):
         return _error(400, f"Unrecognized request argument supplied: {min(unknown)}", None)
     if model in _REFUSALS:

@@ -26,6 +26,7 @@ for number in (signal.SIGINT, signal.SIGHUP):
 pytest_plugins = [
     "pytester",
     "tests.support.browser",
+    "tests.support.commands",
     "tests.support.runs",
     "tests.support.installed",
     "tests.support.servers",

@@ -296,7 +296,7 @@ def folder(run: Runner, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     monkeypatch.setattr(benchmark_registry, "registered", {})
     backends = {name: point.load for name, point in points["pytest_llmprops.models"].items()}
-    monkeypatch.setattr(registry, "entries", backends)
+    monkeypatch.setattr(registry, "installed_entry_points", lambda: backends)
     monkeypatch.setattr(registry, "registered", {})
     for name in [name for name in sys.modules if f"{name}.py" in FILES]:
         monkeypatch.delitem(sys.modules, name)

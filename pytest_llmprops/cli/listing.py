@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_llmprops.benchmark_registry import find_registration, registrations
 from pytest_llmprops.cli.kit import Groups, print_table, wrote
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.contracts import loaded
+from pytest_llmprops.core.contracts import prepared
 from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
 from pytest_llmprops.core.items import sized
 from pytest_llmprops.core.protocols import resolve
@@ -107,7 +107,7 @@ def _cases(registration: Registration, benchmark: Benchmark, name: str) -> list[
     """Return the cases of a chat model, with a helper for every role."""
     folder = DataFolder(data_folder(registration), "builtin", registration.tools)
     protocol = resolve(benchmark.name, benchmark.protocols, name, {}, seed=0)
-    part = benchmark.prepared(loaded(benchmark, folder), folder, protocol.settings)
+    part = prepared(benchmark, folder, protocol.settings)
     roles = {role for item in part.items for role in benchmark.roles_of(item.task)}
     helpers = {role: role for role in roles | set(benchmark.helpers(protocol.settings))}
     return [

@@ -22,6 +22,7 @@ from pytest_llmprops.cli.run import Words, pytest_arguments
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.published_results import TABLE_COLUMNS, PaperTable, PublishedResult, load_tables
 from pytest_llmprops.data.whole_files import write_text
+from pytest_llmprops.reports.tables import markdown_table
 from pytest_llmprops.runs.paper_results import AT_LEAST, own_results, run_notes
 
 if TYPE_CHECKING:
@@ -70,11 +71,6 @@ def add_papers(groups: Groups) -> None:
     papers.set_defaults(command=_papers)
 
 
-def _names() -> list[str]:
-    tables = load_tables()
-    return [*dict.fromkeys(table.paper for table in tables), *(table.id for table in tables)]
-
-
 def _papers(options: argparse.Namespace) -> int:
     words = list(options.words)
     name = words.pop(0) if words and not words[0].startswith("-") else ""
@@ -84,7 +80,8 @@ def _papers(options: argparse.Namespace) -> int:
     own.add_argument("--csv", action="store_true")
     own.add_argument("--out", type=Path)
     chosen, others = own.parse_known_args(words)
-    if name and name not in _names():
+    tables = [table for table in load_tables() if name in ("", table.paper, table.id)]
+    if not tables:
         raise UsageError(f"papers: no paper or table {name!r}; `llmprops papers` lists them")
     if others and not chosen.model:
         raise UsageError(f"papers: {others[0]}: needs --model SPEC")
@@ -93,8 +90,8 @@ def _papers(options: argparse.Namespace) -> int:
     if "/" not in name:
         if chosen.model or chosen.run:
             raise UsageError("papers: name one table: llmprops papers htest/table-6")
-        return _list([table for table in load_tables() if name in ("", table.paper)], chosen)
-    (table,) = (table for table in load_tables() if table.id == name)
+        return _list(tables, chosen)
+    [table] = tables
     runs = [recorded(run) for run in chosen.run]
     missing: list[str] = []
     if chosen.model:
@@ -108,7 +105,7 @@ def _papers(options: argparse.Namespace) -> int:
 def _list(tables: Sequence[PaperTable], chosen: argparse.Namespace) -> int:
     rows: Rows = [TABLE_COLUMNS, *(tuple(getattr(t, name) for name in TABLE_COLUMNS) for t in tables)]
     if chosen.out is not None:
-        return wrote(_write(chosen.out, list_markdown(tables), rows))
+        return wrote(_write(chosen.out, _markdown(rows) + "\n", rows))
     if chosen.csv:
         print(_csv(rows), end="")
         return 0
@@ -118,48 +115,6 @@ def _list(tables: Sequence[PaperTable], chosen: argparse.Namespace) -> int:
             for t in tables
         )]
     )  # fmt: skip
-
-
-def list_markdown(tables: Iterable[PaperTable]) -> str:
-    """Return the list of tables that have a command as Markdown, with a table for each paper.
-
-    Tables with the same commands, needs and notes share a row. Commands are named without their arguments, which
-    ``llmprops papers NAME`` prints.
-    """
-    papers: dict[str, dict[tuple[str, str, str], list[PaperTable]]] = {}
-    for table in tables:
-        if table.command:
-            papers.setdefault(table.paper, {}).setdefault(_shared_cells(table), []).append(table)
-    lines: list[str] = []
-    for paper, groups in papers.items():
-        rows: Rows = [("table", "command", "needs", "notes")]
-        for cells, group in groups.items():
-            rows.append(("; ".join(f"{_place(table)}: {table.title}" for table in group), *cells))
-        lines += [f"## {paper}", "", _markdown(rows), ""]
-    return "\n".join(lines)
-
-
-def _place(table: PaperTable) -> str:
-    return table.id.partition("/")[2]
-
-
-def _shared_cells(table: PaperTable) -> tuple[str, str, str]:
-    """Return the cells of command, needs and notes; the command is ``--model`` if this module measures the table.
-
-    Of other commands of llmprops, the cell has the words before the first argument. The notes begin with the state,
-    unless it is ``runs``.
-    """
-    try:
-        suite_runs(table)
-        command = "`--model`"
-    except UsageError:
-        parts = [
-            re.sub(r"^(llmprops(?: [a-z][a-z-]+(?= |$))+).*", r"\1", part)
-            for part in table.command.split(" && ")
-        ]
-        command = ", ".join(f"`{part}`" for part in parts)
-    state = "" if table.state == "runs" else f"*{table.state}*"
-    return command, table.needs or "–", f"{state} {table.reason}".strip()
 
 
 def _commands(table: PaperTable) -> list[list[str]]:
@@ -235,14 +190,15 @@ def _measure(
 
     :raises UsageError: if the table cannot be measured, or the authors' items are missing.
     """
-    from pytest_llmprops.runs.catalog import find_run
     from pytest_llmprops.runs.reader import read_run
     from pytest_llmprops.runs.record import DEFAULT_ROOT
 
     runs_of_suites = suite_runs(table)
     given = {word.partition("=")[0] for word in others}
-    has_source = any("llm_source=" in word for word in others)
-    has_data = has_source or "--llm-data" in given or os.environ.get("LLMPROPS_DATA")
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    own.add_argument("--llm-data", default="")
+    data: str = own.parse_known_args(list(others))[0].llm_data
+    has_data = data or os.environ.get("LLMPROPS_DATA") or any("llm_source=" in word for word in others)
     if not has_data and any("llm_source=builtin" not in words for words in runs_of_suites):
         raise UsageError(
             f"{table.id}: the paper's items are not here; download them with `llmprops data pull --dest DIR` and pass"
@@ -286,35 +242,25 @@ def _measure(
     for words in _commands(table):
         for folder, _ in commands if _FOLDER in words else ():
             # In a process of its own, as the runs: both may load a large model.
-            more = [
-                "-m",
-                "pytest_llmprops.cli.main",
-                *(str(folder) if w == _FOLDER else w for w in words[1:]),
-            ]
-            if status := _process([sys.executable, *more], data=_value(others, "--llm-data")):
+            with_folder = [str(folder) if word == _FOLDER else word for word in words[1:]]
+            if status := _process("pytest_llmprops.cli.main", with_folder, data=data):
                 return status, [], missing
-    return 0, [find_run(str(folder)) for folder, _ in commands], missing
+    return 0, [folder for folder, _ in commands], missing
 
 
 def _pytest(arguments: Sequence[str]) -> int:
     """Run pytest and return its exit status. An interrupt reaches it as well, and it ends with its summary."""
-    return _process([sys.executable, "-m", "pytest", *arguments])
+    return _process("pytest", arguments)
 
 
-def _value(words: Sequence[str], option: str) -> str:
-    """Return the value of an option among arguments, ``--option VALUE`` or ``--option=VALUE``; empty without it."""
-    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    own.add_argument(option, dest="value", default="")
-    return str(own.parse_known_args(list(words))[0].value)
-
-
-def _process(command: Sequence[str], *, data: str = "") -> int:
-    """Print a command, run it, and return its exit status. On Linux, it ends when this process is killed.
+def _process(module: str, words: Sequence[str], *, data: str = "") -> int:
+    """Print a command of Python, run it, and return its exit status. On Linux, it ends when this process is killed.
 
     :param data: the folder of published data, if it is not that of ``LLMPROPS_DATA``.
     """
     from pytest_llmprops.training.run import ending_with_parent
 
+    command = [sys.executable, "-m", module, *words]
     print(shlex.join(command), flush=True)
     changes = {NEEDS_MODEL: "1"} | ({"LLMPROPS_DATA": data} if data else {})
     with subprocess.Popen(command, env=os.environ | changes, preexec_fn=ending_with_parent()) as process:
@@ -474,5 +420,4 @@ def _csv(rows: Rows) -> str:
 
 
 def _markdown(rows: Rows) -> str:
-    head, *others = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
-    return "\n".join([f"| {head} |", "|" + "---|" * len(rows[0]), *(f"| {row} |" for row in others)])
+    return "\n".join(markdown_table([[cell.replace("|", "\\|") for cell in row] for row in rows]))

@@ -271,9 +271,9 @@ def _export(options: argparse.Namespace) -> int:
 def _merge(options: argparse.Namespace) -> int:
     from pytest_llmprops.runs.merge import merge
 
-    merged = merge(list(map(recorded, options.runs)), options.out)
-    show_notes(merged.notes)
-    return wrote([merged.folder])
+    folder, notes = merge(list(map(recorded, options.runs)), options.out)
+    show_notes(notes)
+    return wrote([folder])
 
 
 def _import(options: argparse.Namespace) -> int:

@@ -308,11 +308,12 @@ def loaded(benchmark: Benchmark, files: DataFiles) -> Loaded:
         return _with_items(benchmark, "load", benchmark.load(files))
 
 
-def prepared(benchmark: Benchmark, part: Loaded, files: DataFiles, settings: object) -> Loaded:
-    """Return the result of ``benchmark.prepared``.
+def prepared(benchmark: Benchmark, files: DataFiles, settings: object) -> Loaded:
+    """Return the result of ``benchmark.prepared`` for what it :func:`loaded`.
 
-    :raises LLMPropsError: if it is not usable, or an exception was raised.
+    :raises LLMPropsError: if one of them is not usable, or an exception was raised.
     """
+    part = loaded(benchmark, files)
     with calling(benchmark, "prepared"):
         result = checked(benchmark, "prepared", benchmark.prepared(part, files, settings))
         return part if result is part else _with_items(benchmark, "prepared", result)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 from pytest_llmprops.core.errors import DataError
 
+K = TypeVar("K")
+M = TypeVar("M")
 Weighting = Literal["item", "cluster"]
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 
@@ -83,6 +85,14 @@ def check_unique(items: Iterable[Item], benchmark: str) -> None:
         seen.add(item.id)
 
 
+def grouped(members: Iterable[M], key: Callable[[M], K]) -> dict[K, list[M]]:
+    """Return the members by their key, in order of first appearance."""
+    groups: dict[K, list[M]] = {}
+    for member in members:
+        groups.setdefault(key(member), []).append(member)
+    return groups
+
+
 def _order(seed: int, base_id: str) -> bytes:
     return hashlib.sha256(f"{seed}\0{base_id}".encode()).digest()
 
@@ -95,10 +105,7 @@ def limited(items: Sequence[Item], limit: int | None, *, seed: int, per_cluster:
     """
     if limit is None:
         return list(items)
-    groups: dict[tuple[str, ...], list[Item]] = {}
-    for item in items:
-        group: tuple[str, ...] = (item.task, item.language, item.source)
-        groups.setdefault((*group, item.cluster) if per_cluster else group, []).append(item)
+    groups = grouped(items, lambda i: (i.task, i.language, i.source, i.cluster if per_cluster else ""))
     chosen: set[str] = set()
     for members in groups.values():
         ranked = sorted(members, key=lambda item: _order(seed, item.base_id))

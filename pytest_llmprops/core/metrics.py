@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 from pytest_llmprops.core.field_types import UNANSWERED, Count, Name, Number
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.statistics.intervals import clopper_pearson, mean_interval
 
@@ -79,11 +80,7 @@ Place = tuple[str, str, str]
 
 def by_place(records: Iterable[VerdictRecord]) -> dict[Place, list[VerdictRecord]]:
     """Group records by (task, language, source), in order of first appearance; errors are excluded."""
-    groups: dict[Place, list[VerdictRecord]] = {}
-    for record in records:
-        if record.status != "error":
-            groups.setdefault((record.task, record.language, record.source), []).append(record)
-    return groups
+    return grouped((r for r in records if r.status != "error"), lambda r: (r.task, r.language, r.source))
 
 
 def rate(place: Place, name: str, hits: Sequence[bool], direction: str, *, group: str = "") -> Metric:
@@ -125,10 +122,7 @@ def items_of(records: Iterable[VerdictRecord]) -> list[ItemSamples]:
 
 def samples_of(records: Iterable[VerdictRecord]) -> dict[tuple[str, str], list[VerdictRecord]]:
     """Return the records of one model and benchmark by source and item, in order of first appearance."""
-    items: dict[tuple[str, str], list[VerdictRecord]] = {}
-    for record in records:
-        items.setdefault((record.source, record.id), []).append(record)
-    return items
+    return grouped(records, lambda record: (record.source, record.id))
 
 
 def mean_scores(records: Iterable[VerdictRecord]) -> list[tuple[float, str]]:

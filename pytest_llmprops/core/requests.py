@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args
 
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.faults import type_name
 from pytest_llmprops.core.field_types import Count, Flag
 
 Kind = Literal[
@@ -324,31 +325,10 @@ class Usage:
             cost += self.cache_write_tokens * (written - sent)
         return cost
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the tokens by name; those of caches and ``estimated`` only where they are not 0."""
-        tokens: dict[str, Any] = {
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "reasoning_tokens": self.reasoning_tokens,
-        }
-        for name in ("cached_tokens", "cache_write_tokens", "estimated"):
-            if value := getattr(self, name):
-                tokens[name] = value
-        return tokens
-
-    @classmethod
-    def from_json(cls, tokens: Mapping[str, Any]) -> Usage:
-        """Return the tokens by name; other names are ignored, and missing ones are 0."""
-        return cls(**{name: tokens[name] for name in cls.__slots__ if name in tokens})
-
     @property
     def counts(self) -> dict[str, int]:
         """The numbers of tokens by name."""
         return {name: getattr(self, name) for name in self.__slots__[:-1]}
-
-
-def _type_of(value: object) -> str:
-    return "None" if value is None else type(value).__qualname__
 
 
 def is_finite(value: Any) -> bool:
@@ -475,17 +455,17 @@ class Reply:
         """Return the first field with a wrong type, as a phrase; empty if there is none. ``value`` may be anything."""
         for name in _TEXTS:
             if not isinstance(getattr(self, name), str):
-                return f"{name} is {_type_of(getattr(self, name))} instead of a string"
+                return f"{name} is {type_name(getattr(self, name))} instead of a string"
         usage: Any = self.usage
         if not isinstance(usage, Usage):
-            return f"usage is {_type_of(usage)} instead of Usage"
+            return f"usage is {type_name(usage)} instead of Usage"
         for tokens in usage.counts.values():
             if type(tokens) is not int or tokens < 0:
                 return "usage is not numbers of tokens"
         if not (is_finite(self.seconds) and is_finite(self.stored)):
             return "time is not a number"
         if self.cost_usd is not None and not (is_finite(self.cost_usd) and self.cost_usd >= 0):
-            return f"cost_usd is {_type_of(self.cost_usd)} instead of a number from 0"
+            return f"cost_usd is {type_name(self.cost_usd)} instead of a number from 0"
         if not all(isinstance(deviation, str) for deviation in self.deviations):
             return "deviations are not strings"
         if self.logprobs is not None and not all(map(is_logprob, self.logprobs)):

@@ -23,19 +23,17 @@ def strict_json(text: str) -> Any:
 
     :raises ValueError: with one line, for anything else, a repeated key, or NaN.
     """
-    try:
-        return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(problem_of(error)) from None
+    return parsed_json(text, object_pairs_hook=_no_repeats, parse_constant=no_constant)
 
 
-def parsed_json(text: str | bytes) -> Any:
+def parsed_json(text: str | bytes, **hooks: Any) -> Any:
     """Return the value of one JSON document as Python reads it: with NaN, and the last of repeated keys.
 
+    :param hooks: of :func:`json.loads`, which may read it otherwise.
     :raises ValueError: with one line, for anything else.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, **hooks)
     except (ValueError, RecursionError) as error:
         raise ValueError(problem_of(error)) from None
 
@@ -64,7 +62,8 @@ def _no_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _no_constant(name: str) -> NoReturn:
+def no_constant(name: str) -> NoReturn:
+    """Refuse NaN and Infinity, as ``parse_constant`` of a decoder."""
     raise ValueError(f"{name} is not JSON")
 
 

@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.registration import Reference, Registration, load_reference
-from pytest_llmprops.core.strict_json import is_unicode, problem_of, short
+from pytest_llmprops.core.strict_json import is_unicode, no_constant, problem_of, short
 from pytest_llmprops.core.texts import utf8
 
 #: start of a digest in the manifest that is the id of a git object
+T = TypeVar("T")
 _GIT = "git:"
 #: a file that every copy of the data folder has
 _MARKER = "manifest.tsv"
@@ -89,12 +90,8 @@ class ManifestEntry:
             return _GIT + digest.hexdigest()
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
 # One decoder for all lines: json.loads with an argument builds a new one for each call.
-_decode = json_module.JSONDecoder(parse_constant=_refuse_constant).decode
+_decode = json_module.JSONDecoder(parse_constant=no_constant).decode
 
 
 class DataFolder:
@@ -170,8 +167,7 @@ class DataFolder:
 
         :param required: keys that every object must have. If objects have an ``id``, it must be unique.
         """
-        rows: list[dict[str, Any]] = []
-        numbers: list[int] = []
+        rows: dict[int, dict[str, Any]] = {}
         # Not splitlines(): it would split at U+2028 and other characters that a JSON string may contain.
         for number, line in enumerate(self.text(path).split("\n"), start=1):
             if not line or line.isspace():
@@ -190,10 +186,8 @@ class DataFolder:
             for key in required:
                 if key not in row:
                     self._fail(path, f"line {number} has no {key!r}", f"every line needs {_list(required)}")
-            rows.append(row)
-            numbers.append(number)
-        self._check_ids(path, rows, numbers)
-        return rows
+            rows[number] = row
+        return self._checked(path, rows)
 
     def csv(self, path: str, required: Sequence[str] = ()) -> list[dict[str, str]]:
         """Return the rows of a comma-separated file with a header (RFC 4180); blank lines are skipped.
@@ -274,9 +268,8 @@ class DataFolder:
         warnings = []
         for path, digest in sorted(self.read.items()):
             benchmark = path.partition("/")[0]
-            if sources.setdefault(benchmark, self.source_for(benchmark)) == "generated":
-                continue
-            if path == f"{benchmark}/SOURCE.json":
+            is_generated = sources.setdefault(benchmark, self.source_for(benchmark)) == "generated"
+            if is_generated or path == f"{benchmark}/SOURCE.json":
                 continue
             entry = known.get(path)
             if entry is None:
@@ -284,19 +277,15 @@ class DataFolder:
             elif entry.sha256 != (
                 entry.digest(self.root / path) if entry.sha256.startswith(_GIT) else digest
             ):
-                self._fail(
-                    path,
-                    f"sha256 {digest[:12]}… differs from the manifest's {entry.sha256[:12]}…",
-                    f"{self._how_to_get()}, or give generated data a SOURCE.json",
-                )
+                problem = f"sha256 {digest[:12]}… differs from the manifest's {entry.sha256[:12]}…"
+                self._fail(path, problem, f"{self._how_to_get()}, or give generated data a SOURCE.json")
         return warnings
 
     def _table(
         self, path: str, records: Iterable[tuple[int, list[str]]], required: Sequence[str], kind: str
     ) -> list[dict[str, str]]:
         header: list[str] | None = None
-        rows: list[dict[str, str]] = []
-        numbers: list[int] = []
+        rows: dict[int, dict[str, str]] = {}
         for number, fields in records:
             if not fields:
                 continue
@@ -310,10 +299,8 @@ class DataFolder:
                     "give every row one field per column",
                 )
             else:
-                rows.append(dict(zip(header, fields, strict=True)))
-                numbers.append(number)
-        self._check_ids(path, rows, numbers)
-        return rows
+                rows[number] = dict(zip(header, fields, strict=True))
+        return self._checked(path, rows)
 
     def _check_header(self, path: str, header: list[str], required: Sequence[str], kind: str) -> None:
         missing = [column for column in required if column not in header]
@@ -327,26 +314,21 @@ class DataFolder:
         if twice:
             self._fail(path, f"column {_list(twice)} is in the header twice", "rename one")
 
-    def _check_ids(self, path: str, rows: Sequence[dict[str, Any]], numbers: Sequence[int]) -> None:
+    def _checked(self, path: str, rows: dict[int, dict[str, T]]) -> list[dict[str, T]]:
+        """Return the rows of a file, if there are some, and no two have the same id; ``rows`` has them by line."""
         if not rows:
             self._fail(path, "the file has no rows", self._how_to_get())
-        if "id" not in rows[0]:
-            return
         first: dict[str, int] = {}
-        for number, row in zip(numbers, rows, strict=True):
+        has_ids = "id" in next(iter(rows.values()))
+        for number, row in rows.items() if has_ids else ():
             if "id" not in row:
-                self._fail(
-                    path,
-                    f"line {number} has no 'id', but other lines have one",
-                    "give every line a unique id",
-                )
+                problem = f"line {number} has no 'id', but other lines have one"
+                self._fail(path, problem, "give every line a unique id")
             earlier = first.setdefault(str(row["id"]), number)
             if earlier != number:
-                self._fail(
-                    path,
-                    f"line {number} repeats the id {row['id']!r} of line {earlier}",
-                    "give every row a unique id",
-                )
+                problem = f"line {number} repeats the id {row['id']!r} of line {earlier}"
+                self._fail(path, problem, "give every row a unique id")
+        return list(rows.values())
 
     def _check_inside(self, path: str) -> None:
         if path.startswith("/") or ".." in path.split("/"):
@@ -377,13 +359,7 @@ class DataFolder:
 
 
 def _one_line(error: ValueError | RecursionError) -> str:
-    if isinstance(error, json_module.JSONDecodeError):
-        return (
-            f"{error.msg} at column {error.colno}"
-            if error.lineno == 1
-            else (f"{error.msg} at line {error.lineno}, column {error.colno}")
-        )
-    return problem_of(error)
+    return problem_of(error).replace(" at line 1, column ", " at column ")
 
 
 def _json_type(value: object) -> str:

@@ -221,10 +221,12 @@ def checked_results(results: object, count: int) -> list[Result]:
     """
     if not isinstance(results, list):
         if not isinstance(results, Iterable) or isinstance(results, str | Mapping):
-            return [_error(f"the model returned {type_name(results)} instead of a list of Reply")] * count
+            return [
+                BackendError(f"the model returned {type_name(results)} instead of a list of Reply")
+            ] * count
         results = list(results)
     if len(results) != count:
-        return [_error(f"the model returned {len(results)} results for {count} requests")] * count
+        return [BackendError(f"the model returned {len(results)} results for {count} requests")] * count
     return [checked_result(result) for result in results]
 
 
@@ -232,18 +234,14 @@ def checked_result(result: object) -> Result:
     """Return a result of a model; a value that is neither a reply nor an error becomes an error."""
     if isinstance(result, Reply):
         problem = result.problem()
-        return _error(f"the model returned a Reply whose {problem}") if problem else result
+        return BackendError(f"the model returned a Reply whose {problem}") if problem else result
     if isinstance(result, BackendError):
         return result
-    return _error(f"the model returned {type_name(result)} instead of a Reply")
+    return BackendError(f"the model returned {type_name(result)} instead of a Reply")
 
 
 def unexpected(error: BaseException) -> BackendError:
     """Return the error of the requests in which a model raised an unexpected exception."""
     name = type(error).__name__
     text = fault_text(error)
-    return _error(text if text.startswith(name) else f"{name}: {text}")
-
-
-def _error(message: str) -> BackendError:
-    return BackendError(message, kind="backend")
+    return BackendError(text if text.startswith(name) else f"{name}: {text}")

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Translate, Usage
 from pytest_llmprops.core.texts import did_you_mean, one_line
 from pytest_llmprops.models.api.prices import Price, price
@@ -128,12 +129,12 @@ class FakeModel:
             if not isinstance(reply, str) and inspect.isawaitable(reply):
                 reply = await reply
         except Exception as error:
-            where = f"the fake model's function raised {type(error).__name__}"
-            return BackendError(f"{where}: {one_line(str(error), 200)}", kind="fake", fatal=True)
+            text = f"the fake model's function raised {fault_text(error)}"
+            return BackendError(text, kind="fake", fatal=True)
         if isinstance(reply, BackendError):
             return reply
         if isinstance(reply, Exception):
-            return BackendError(f"{type(reply).__name__}: {one_line(str(reply), 200)}", kind="fake")
+            return BackendError(fault_text(reply), kind="fake")
         if isinstance(reply, str):
             usage = Usage(len(_prompt(request)) // 4, len(reply.split()))
             reply = Reply(reply, usage=usage, served_model=self._name)
@@ -282,8 +283,7 @@ def _read_function(spec: ModelSpec) -> Respond:
     try:
         namespace = runpy.run_path(file)
     except Exception as error:
-        reason = f"{type(error).__name__}: {one_line(str(error), 200)}"
-        raise spec.error(f"{file} cannot be run: {reason}") from None
+        raise spec.error(f"{file} cannot be run: {fault_text(error)}") from None
     if not callable(namespace.get(name)):
         raise spec.error(f"{file} has no function '{name}'; add function=NAME")
     function: Respond = namespace[name]

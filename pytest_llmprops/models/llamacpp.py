@@ -32,7 +32,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.reasoning import opening_at_end
 from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
 from pytest_llmprops.models.base import CallOptions, Result
@@ -154,15 +154,6 @@ class LlamaServer:
             raise BackendError("was closed before the reply was complete", kind="closed")
         return answer
 
-    def close(self) -> None:
-        """Free the model."""
-        self._server = None
-
-
-def runtime() -> str:
-    """Return the name and version of the library that computes the replies."""
-    return f"xllamacpp {version('xllamacpp')}"
-
 
 def _chat_template(file: Path) -> str | None:
     """Return the chat template in the file's header, or None."""
@@ -213,7 +204,7 @@ class LlamaCppModel:
         self._file, self._name, self._n_ctx, self._threads, self._seed = (file, name, n_ctx, threads, seed)
         self.identity: Mapping[str, Any] = {
             "backend": "llamacpp",
-            "runtime": runtime(),
+            "runtime": f"xllamacpp {version('xllamacpp')}",
             "file_sha256": file_sha256(file),
             "n_ctx": n_ctx,
             "seed": seed,
@@ -242,9 +233,7 @@ class LlamaCppModel:
         """Free the model after the current token is computed."""
         self._closed = True
         with self._lock:
-            if self._server is not None:
-                self._server.close()
-                self._server = None
+            self._server = None
 
     def _one(self, request: Chat) -> Result:
         with self._lock:
@@ -386,8 +375,7 @@ def _default_threads() -> int:
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("n_ctx", "threads", "seed")
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise MissingExtra(f"--model {spec.text}", package="xllamacpp", extra="local")
+    spec.require("xllamacpp", extra="local")
     if spec.backend == "smollm2":
         file = _smollm2_file()
     else:

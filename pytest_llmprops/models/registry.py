@@ -9,7 +9,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
@@ -67,34 +68,13 @@ ALIASES: Mapping[str, Alias] = {
 }
 
 
-def resolve_alias(
-    text: str, head: str, name: str, params: Mapping[str, str], *, base_url: str | None
-) -> ModelSpec:
-    """Return the specification that ``head:name`` stands for.
-
-    :param text: the text of the specification.
-    :param base_url: the value of ``--llm-base-url``, which replaces the address of a server.
-    """
-    alias = ALIASES[head]
-    if alias.provider:
-        return ModelSpec(text, alias.backend, f"{alias.provider}/{name}", params)
-    return ModelSpec(text, alias.backend, name, params if base_url else {"base_url": alias.url, **params})
-
-
-def suggested(name: str) -> str:
-    """Return the specification with an alias for the bare name of a known family: ``gemini-...``; otherwise empty."""
-    family = name.partition("-")[0]
-    return next((f"{a}:{name}" for a, alias in ALIASES.items() if alias.example.startswith(f"{family}-")), "")
-
-
 def hint(spec: ModelSpec) -> str:
     """Return what the alias of a specification stands for; an empty text if it has none."""
     head, _, _ = spec.text.partition(":")
     if head not in ALIASES or spec.backend != ALIASES[head].backend:
         return ""
-    where = (
-        f" with the base URL {without_secrets(spec.params['base_url'])}" if "base_url" in spec.params else ""
-    )
+    url = spec.params.get("base_url")
+    where = f" with the base URL {without_secrets(url)}" if url else ""
     return f"{spec.text.partition('?')[0]} is {spec.backend}:{spec.name}{where}"
 
 
@@ -248,7 +228,7 @@ def import_registrations(files: Sequence[str]) -> None:
 
 def backend_names() -> list[str]:
     """Return the names of all backends, sorted."""
-    return sorted({*_BUILT_IN, *registered, *_entry_points()})
+    return sorted({*_BUILT_IN, *registered, *installed_entry_points()})
 
 
 def find_backend(name: str) -> Backend:
@@ -260,8 +240,8 @@ def find_backend(name: str) -> Backend:
         return registered[name][0]
     if name in _BUILT_IN:
         return _BUILT_IN[name]()
-    if name in _entry_points():
-        return _entry_points()[name]()
+    if name in installed_entry_points():
+        return installed_entry_points()[name]()
     raise UsageError(f"unknown backend '{name}'; choose from {', '.join(backend_names())}")
 
 
@@ -280,17 +260,27 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     text = without_secrets(text)
     head, colon, rest = name.partition(":")
     # Names of models may contain colons: a fine-tuned OpenAI model is called ft:BASE:ORG::ID.
-    if colon and head != "ft" and (head in registered or head in _BUILT_IN or head in _entry_points()):
+    if (
+        colon
+        and head != "ft"
+        and (head in registered or head in _BUILT_IN or head in installed_entry_points())
+    ):
         if not rest:
             raise UsageError(f"--model {text}: a model name is missing after '{head}:'")
+        if head in _ONE_MODEL:
+            raise UsageError(f"--model {text}: write {head} or {head}?key=value")
         return ModelSpec(text, head, rest, params)
     if head in ALIASES and (rest or not base_url):
         if not rest:
             raise UsageError(
                 f"--model {text}: write {head}:MODEL, for example {head}:{ALIASES[head].example}"
             )
-        return resolve_alias(text, head, rest, params, base_url=base_url)
-    if not colon and (name in registered or name in _ONE_MODEL or name in _entry_points()):
+        alias = ALIASES[head]
+        if alias.provider:
+            return ModelSpec(text, alias.backend, f"{alias.provider}/{rest}", params)
+        # --llm-base-url replaces the address of a server.
+        return ModelSpec(text, alias.backend, rest, params if base_url else {"base_url": alias.url, **params})
+    if not colon and (name in registered or name in _ONE_MODEL or name in installed_entry_points()):
         return ModelSpec(text, name, name, params)
     if name in _BUILT_IN:
         raise UsageError(f"--model {text}: write {name}:MODEL")
@@ -303,17 +293,19 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
             f"--model {text}: unknown backend '{head}'; choose from"
             f" {', '.join(sorted({*backend_names(), *ALIASES}))}{did_you_mean(head, (*backend_names(), *ALIASES))}"
         )
-    if "/" in name or _known_to_litellm(name):
+    from pytest_llmprops.models.api.prices import SHIPPED, litellm_entries, read_table
+
+    if "/" in name or name in litellm_entries():
         return ModelSpec(text, "litellm", name, params)
     if os.environ.get("OPENAI_BASE_URL", "").strip():
         raise UsageError(
             f"--model {text}: unknown model; write openai:{name} for the server of OPENAI_BASE_URL, which a name alone"
             " does not use"
         )
-    if suggestion := suggested(name):
-        raise UsageError(f"--model {text}: unknown model; write {suggestion}")
-    from pytest_llmprops.models.api.prices import SHIPPED, read_table
-
+    family = f"{name.partition('-')[0]}-"
+    for known, alias in ALIASES.items():
+        if alias.example.startswith(family):
+            raise UsageError(f"--model {text}: unknown model; write {known}:{name}")
     raise UsageError(
         f"--model {text}: unknown model; write openai:{name} with --llm-base-url URL for an"
         f" OpenAI-compatible server, litellm:PROVIDER/{name}, hf:{name}, llamacpp:FILE.gguf,"
@@ -348,19 +340,7 @@ def available_default(texts: Sequence[str]) -> ModelSpec | None:
     return together(list(available.values())) if available else None
 
 
-def _known_to_litellm(name: str) -> bool:
-    from pytest_llmprops.models.api.prices import litellm_entries
-
-    return name in litellm_entries()
-
-
-entries: dict[str, Callable[[], Backend]] | None = None
-
-
-def _entry_points() -> dict[str, Callable[[], Backend]]:
-    global entries
-    if entries is None:
-        from importlib.metadata import entry_points
-
-        entries = {e.name: e.load for e in entry_points(group=ENTRY_POINTS)}
-    return entries
+@cache
+def installed_entry_points() -> dict[str, Callable[[], Backend]]:
+    """Return name -> the function that loads the backend, of the installed packages that have one."""
+    return {point.name: point.load for point in entry_points(group=ENTRY_POINTS)}

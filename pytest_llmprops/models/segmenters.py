@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.metadata
-import importlib.util
 import io
 import os
 import pickle
@@ -31,7 +30,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pytest_llmprops.core.errors import BackendError, DataError, MissingExtra
+from pytest_llmprops.core.errors import BackendError, DataError
+from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.requests import Reply, Segment
 from pytest_llmprops.core.segmentation import with_whitespace
 from pytest_llmprops.core.texts import one_line, utf8
@@ -84,8 +84,7 @@ class WordSegmenter:
             try:
                 words = cut(request.text)
             except Exception as error:
-                text = f"{self._name} fails: {type(error).__name__}: {one_line(str(error), 300)}"
-                results.append(BackendError(text, kind="backend"))
+                results.append(BackendError(f"{self._name} fails: {fault_text(error)}", kind="backend"))
                 continue
             results.append(Reply(value=words, served_model=self._name, seconds=time.perf_counter() - start))
         return results
@@ -137,11 +136,7 @@ def _check_dictionary(spec: ModelSpec, file: Path) -> None:
 
 def _check_jieba(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("hmm", "dict")
-    if spec.name != "jieba":
-        raise spec.error("write jieba, jieba?hmm=false or jieba?dict=FILE")
-    package = importlib.util.find_spec("jieba")
-    if package is None or package.origin is None:
-        raise MissingExtra(f"--model {spec.text}", package="jieba", extra="zh")
+    package = spec.require("jieba", extra="zh")
     hmm = spec.params.get("hmm", "true").lower()
     if hmm not in ("true", "false"):
         raise spec.error("hmm must be true or false")
@@ -149,7 +144,7 @@ def _check_jieba(spec: ModelSpec, options: CallOptions) -> Maker:
         file = Path(spec.params["dict"]).expanduser()
         _check_dictionary(spec, file)
     else:
-        file = Path(package.origin).with_name("dict.txt")
+        file = package.with_name("dict.txt")
     return lambda: WordSegmenter(
         lambda: _load_jieba(file, hmm == "true"),
         name=spec.label,
@@ -231,12 +226,7 @@ def find_model(spec: ModelSpec) -> Path:
 
 def _check_pkuseg(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("model")
-    if spec.name != "pkuseg":
-        raise spec.error("write pkuseg or pkuseg?model=FOLDER")
-    package = importlib.util.find_spec("spacy_pkuseg")
-    if package is None or package.origin is None:
-        raise MissingExtra(f"--model {spec.text}", package="spacy-pkuseg", extra="zh")
-    dictionary = Path(package.origin).parent / "dicts" / "default.pkl"
+    dictionary = spec.require("spacy-pkuseg", extra="zh").parent / "dicts" / "default.pkl"
     folder = find_model(spec)
     names = ("weights.npz", "features.msgpack", "features.pkl")
     files = [folder / name for name in names if (folder / name).is_file()]

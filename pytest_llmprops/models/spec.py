@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib
+import importlib.util
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.texts import one_line
 
 # Base URLs with a user and a password: ``http://USER:PASSWORD@HOST``. Only the Authorization header may have
@@ -121,6 +122,16 @@ class ModelSpec:
     def error(self, text: str) -> UsageError:
         """Return the error of this specification."""
         return UsageError(f"--model {self.text}: {text}")
+
+    def require(self, package: str, *, extra: str) -> Path:
+        """Return the file of an installed package, which is not imported.
+
+        :raises MissingExtra: if it is not installed. ``extra`` installs it.
+        """
+        found = importlib.util.find_spec(package.replace("-", "_"))
+        if found is None:
+            raise MissingExtra(f"--model {self.text}", package=package, extra=extra)
+        return Path(found.origin or "")
 
     def number(self, key: str) -> float | None:
         """Return a numeric parameter, or None if it is absent.

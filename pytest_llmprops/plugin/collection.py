@@ -291,9 +291,7 @@ class Collection:
         # After a collection error, cases may be missing only because they could not be collected.
         is_whole = not session.testsfailed and not self._cases.unreadable
         if is_whole:
-            self._cases.check_all_sets_used()
-            self._cases.check_all_helpers_used()
-            self._cases.check_any_served()
+            self._cases.check_all_used()
         if not self.only_collects(session) or self._settings.plan:
             self._check_selected(session)
             is_whole = is_whole and not self._cases.unreadable

@@ -28,7 +28,7 @@ from pytest_llmprops.engine.evaluation.evaluator import (
 )
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.models.spec import Replicas
-from pytest_llmprops.plugin.cases.cases import HELPER, Cases
+from pytest_llmprops.plugin.cases.cases import Cases
 from pytest_llmprops.plugin.cases.light_items import OUTCOME, UNIT
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.records.messages import InProcessUse, WorkerSetup
@@ -135,16 +135,11 @@ class Evaluation:
         self._item_by_item: set[tuple[str, str]] = set()
 
     def check_models(self) -> None:
-        """Check the packages and files of every model, and note the models that are served in process.
-
-        Default helpers are left out: they are known to be available, and most runs do not call them.
-        """
+        """Check the packages and files of every chosen model, and note the models that are served in process."""
         in_process = set()
         if self._settings.has_ray or self._cases.replicas:
             check_replicas(self._settings, self._cases)
-        for label, spec in self._cases.model_specs().items():
-            if label in self._default_helpers:
-                continue
+        for label, spec in self._cases.chosen_specs().items():
             backend = find_backend(spec.backend)
             backend.check(spec, self._settings.calls)
             if backend.in_worker:
@@ -160,20 +155,13 @@ class Evaluation:
     @property
     def needs_broker(self) -> bool:
         """True if the broker may be needed: by a model under test, a named helper, or a default helper."""
-        specs = self._cases.model_specs()
-        chosen = specs.keys() - self._default_helpers
+        chosen = self._cases.chosen_specs()
         if not self.in_process_labels.issuperset(chosen):
             return True
         # Requests to a segmenter never need a helper.
-        return bool(self._default_helpers) and any(
-            find_backend(spec.backend).kinds(spec) & {"chat", "translate"}
-            for spec in map(specs.__getitem__, chosen)
+        return bool(self._cases.helpers.defaults) and any(
+            find_backend(spec.backend).kinds(spec) & {"chat", "translate"} for spec in chosen.values()
         )
-
-    @property
-    def _default_helpers(self) -> frozenset[str]:
-        """Labels of the default helpers."""
-        return frozenset(HELPER + role for role in self._cases.helpers.defaults)
 
     def import_sdks(self) -> None:
         """Start to import the packages of the first calls, in parallel with collection."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import importlib
 import os
@@ -16,7 +17,6 @@ import pytest
 from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.strict_json import is_unicode
-from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.spec import read_dotenv
 from pytest_llmprops.plugin.cases.light_items import LightItem
@@ -93,10 +93,10 @@ class CaseHooks:
         """Fail a session that runs no cases, in which the setup of a case would report unreadable data."""
         lines = [one.error for one in map(unreadable_of, session.items) if one is not None]
         session.testsfailed += len(lines)
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            for line in dict.fromkeys(lines):
-                reporter.write_line(f"ERROR: {terminal_line(line)}", red=True)
+        if lines:
+            from pytest_llmprops.plugin.control.terminal import write_lines
+
+            write_lines(session.config, [f"ERROR: {line}" for line in dict.fromkeys(lines)], red=True)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -154,9 +154,12 @@ def start(config: pytest.Config) -> LLMSession:
 
         confirm_recorded(config, settings)
     if settings.engine == "batch" and worker_input is None:
-        from pytest_llmprops.plugin.batches import resumed
+        from pytest_llmprops.plugin.resuming import resumes_batches
 
-        settings = resumed(config, settings)
+        if resumes_batches(settings):
+            # The same command continues its record. Workers get the option from the configuration.
+            config.option.llm_resume = True
+            settings = dataclasses.replace(settings, resume=True)
     try:
         if settings.store is None and settings.cache != "off":
             # Fail early if the user has no folder for it.
@@ -170,7 +173,7 @@ def start(config: pytest.Config) -> LLMSession:
     controller = None
     if worker_input is None:
         from pytest_llmprops.plugin.control.controller import Controller
-        from pytest_llmprops.plugin.control.preflight import Preflight
+        from pytest_llmprops.plugin.control.preflight import PlanOnly, Preflight
 
         shows = shown_only(config.option, settings)
         if shows:
@@ -182,8 +185,6 @@ def start(config: pytest.Config) -> LLMSession:
         preflight = Preflight(config, controller)
         preflight.check()
         if settings.plan:
-            from pytest_llmprops.plugin.control.estimate import PlanOnly
-
             register(PlanOnly(session.cases, session.evaluation), "llmprops-plan")
         elif controller.is_distributed:
             from pytest_llmprops.plugin.control.workers import Distributed, limit_workers

@@ -594,12 +594,29 @@ def resolve_options(config: pytest.Config) -> RunOptions:
         raise pytest.UsageError(
             "llm_allure_identity = item: Allure would take the models' cases for retries of one case; give one --model"
         )
+    if values["engine"] == "batch":
+        _check_batches(values)
     for name, variable in (("data", "LLMPROPS_DATA"), ("prices", "LLMPROPS_PRICES"), ("gate", "")):
         value = values[name] or os.environ.get(variable)
         if value is not None:
             # Workers start in the controller's folder, but a test may change the directory.
             values[name] = (config.invocation_params.dir / value).absolute()
     return RunOptions(**values)
+
+
+def _check_batches(values: Mapping[str, Any]) -> None:
+    """Check that the options fit ``--llm-engine batch``."""
+    is_limited = values["gate"] is not None and values["cache_age"] is None
+    if is_limited and values["batch_wait"] is not None and not values["run"]:
+        raise pytest.UsageError(
+            "--llm-engine batch: a gate uses replies since the day before its run began, so the next command must know"
+            " the run; add --llm-run DIR, or give a maximum age with -o llm_cache_age=24h"
+        )
+    if values["cache"] in ("refresh", "off"):
+        raise pytest.UsageError(
+            "--llm-engine batch: needs the reply store to continue an earlier run; leave out --llm-cache"
+            f" {values['cache']}, or name a new store with --llm-store FILE"
+        )
 
 
 def project_folder(config: pytest.Config) -> Path:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO
 
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.whole_files import replacing
@@ -29,10 +29,20 @@ from pytest_llmprops.runs.merge import (
     merged_problem,
     summed_calls,
 )
-from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.runs.reader import Run, read_facts, read_run
 from pytest_llmprops.runs.record import check_no_links, lock_verdicts, utc_now, versions
 
 RESUMED = "resumed at "
+
+
+def resumes_batches(settings: RunOptions) -> bool:
+    """Return True if the folder of ``--llm-run`` has a run that waits for batches, which the same command continues."""
+    if settings.run is None or settings.resume or not (Path(settings.run) / "run.json").is_file():
+        return False
+    try:
+        return not read_facts(Path(settings.run)).complete
+    except LLMPropsError:
+        return False
 
 
 @dataclass(frozen=True)

@@ -337,7 +337,7 @@ class Searching:
         ended = record if report.passed or by_model else None
         by_model = by_model and report.failed
         if not_searched or by_model or ended is not None:
-            attach(report, CaseReport(search=ended, by_model=by_model, not_searched=not_searched))
+            attach(item, report, CaseReport(search=ended, by_model=by_model, not_searched=not_searched))
         if search is not None and ended is not None and is_counterexample and self._settings.gate is not None:
             report.outcome, report.wasxfail = "skipped", search.line
         return report

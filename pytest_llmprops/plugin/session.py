@@ -74,10 +74,6 @@ class LLMSession:
             config, settings, self.cases, self.gating, lambda: self.searching, self.kept
         )
         config.stash[WAIT] = self.evaluation.verdict
-        if settings.engine == "batch":
-            from pytest_llmprops.plugin.batches import check_engine
-
-            check_engine(settings)
         if worker_input is not None:
             self.evaluation.processes = int(worker_input["workercount"])
         self._searching: Searching | None = None

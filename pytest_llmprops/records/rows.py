@@ -146,24 +146,17 @@ class SearchRecord:
     @builtins.property
     def why(self) -> str:
         """What the counterexample shows, or what was not repeated; empty without either."""
-        return "" if self._shown is None else str(self._shown["why"])
+        return str(self._shown.get("why", ""))
 
     @builtins.property
-    def replications(self) -> int:
-        """How often it was asked about again."""
-        return self._count("replications")
+    def repeats(self) -> str:
+        """In how many of its replications it repeated: ``4 of 5``; empty if it was not asked about again."""
+        found = self._shown
+        return f"{found.get('replicated', 0)} of {found['replications']}" if found.get("replications") else ""
 
     @builtins.property
-    def replicated(self) -> int:
-        """In how many of its replications it repeated."""
-        return self._count("replicated")
-
-    @builtins.property
-    def _shown(self) -> Mapping[str, Any] | None:
-        return self.not_repeated if self.counterexample is None else self.counterexample
-
-    def _count(self, name: str) -> int:
-        return 0 if self._shown is None else int(self._shown.get(name, 0))
+    def _shown(self) -> Mapping[str, Any]:
+        return self.counterexample or self.not_repeated or {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,7 +300,8 @@ class RunMetadata:
         if calls.estimated_usd is not None:
             replies = counted(calls.estimated, "reply", "replies")
             return f"cost unknown, ≈{usd(calls.estimated_usd)} ({replies} without usage)"
-        text, tiers = cost(calls.requests, calls.cost_usd), self._service_tiers
+        text = cost(calls.requests, calls.cost_usd)
+        tiers = sorted({tier for model in self._called for tier in model.service_tiers})
         reasons = [f"service tier {', '.join(tiers)}"] if tiers else []
         if calls.cached_tokens and any(model.price and model.price.cached is None for model in self._called):
             reasons.append("no price of cached tokens")
@@ -308,10 +309,6 @@ class RunMetadata:
             return text
         bound = "at least" if _HIGHER_PRICED.intersection(tiers) else "at most"
         return f"{bound} {text} ({'; '.join(reasons)})"
-
-    @property
-    def _service_tiers(self) -> list[str]:
-        return sorted({tier for model in self._called for tier in model.service_tiers})
 
     @property
     def selected_items(self) -> dict[str, tuple[int, int]]:

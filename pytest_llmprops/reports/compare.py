@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.core.numbers import (
     count,
     counted,
@@ -47,7 +48,7 @@ def terminal_lines(comparison: Comparison, width: int, *, limit: int = 20, full:
     """
     lines = [line[2:] for line in aligned_table([_column(c) for c in comparison.columns])]
     lines += [f"note: {note}" for note in comparison.notes]
-    for benchmark, task_keys in _by_benchmark(comparison.task_keys).items():
+    for benchmark, task_keys in grouped(comparison.task_keys, lambda key: key.benchmark).items():
         lines += ["", benchmark]
         columns = comparison.columns
         lines += fitted(width, _accuracies(columns, task_keys), _accuracies(columns, task_keys, names=False))
@@ -74,7 +75,7 @@ def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> 
     parts = ["# Comparison", ""]
     parts += [f"- {escaped(' · '.join(_column(c)))}" for c in comparison.columns]
     parts += [f"- note: {escaped(note)}" for note in comparison.notes]
-    for benchmark, task_keys in _by_benchmark(comparison.task_keys).items():
+    for benchmark, task_keys in grouped(comparison.task_keys, lambda key: key.benchmark).items():
         parts += ["", f"## {escaped(benchmark)}", "", *_table(_accuracies(comparison.columns, task_keys))]
     for contrast in comparison.contrasts:
         parts += ["", f"## {escaped(_title(contrast))}", ""]
@@ -167,13 +168,6 @@ def _column(column: Column) -> tuple[str, ...]:
     return column.letter, column.run.facts.marked(column.model), column.run.run_id, column.run.state
 
 
-def _by_benchmark(task_keys: Iterable[TaskKey]) -> dict[str, list[TaskKey]]:
-    groups: dict[str, list[TaskKey]] = {}
-    for task_key in task_keys:
-        groups.setdefault(task_key.benchmark, []).append(task_key)
-    return groups
-
-
 def _accuracies(columns: Sequence[Column], task_keys: Sequence[TaskKey], *, names: bool = True) -> Table:
     """Return one row per task; the number of answered items has its own column if all runs agree."""
     answered = [{r.answered for c in columns if (r := c.row(task_key))} for task_key in task_keys]
@@ -210,9 +204,7 @@ def _changes(contrast: Contrast) -> Table:
         "gained", "difference", "95% interval", "p", "finding",
     )  # fmt: skip
     rows = [_change(change) for change in contrast.changes]
-    optional = {head.index(name) for name in (f"only {one}", f"only {other}", "errors")}
-    kept = [n for n in range(len(head)) if n not in optional or any(row[n] != "0" for row in rows)]
-    return [tuple(row[n] for n in kept) for row in (head, *rows)]
+    return without([head, *rows], (f"only {one}", f"only {other}", "errors"), values=("0",))[0]
 
 
 def _change(row: Row) -> tuple[str, ...]:

@@ -273,7 +273,11 @@ class RunIndex:
                 else:
                     is_complete = False
             if known is not None:
-                listed[folder] = (known[0], _with_state(known[1]))
+                run = known[1]
+                if run.facts is not None and run.facts.finished is None:
+                    # It changes without a change of run.json if the run is killed.
+                    run = Listed(folder, run.facts, state_of(run.facts, is_being_written(folder)))
+                listed[folder] = (known[0], run)
         self._listed = listed
         return [run for _, run in listed.values()], is_complete
 
@@ -291,10 +295,3 @@ def _read(folder: Path, *, whole: bool = False) -> Listed:
     except DataError as error:
         return Listed(folder, None, "unreadable", str(error))
     return Listed(folder, facts, state_of(facts, writing=False))
-
-
-def _with_state(run: Listed) -> Listed:
-    """Return the run with its current state, which changes without a change of ``run.json`` if it is killed."""
-    if run.facts is None or run.facts.finished is not None:
-        return run
-    return Listed(run.folder, run.facts, state_of(run.facts, is_being_written(run.folder)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.field_types import UNANSWERED
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.rows import SummaryRow
 from pytest_llmprops.records.run import RunMetadata
@@ -228,9 +229,7 @@ def _rows(items: Sequence[Item], *runs: RunMetadata) -> list[Row]:
     """Return the row of each part, of all headline tasks if there are several parts, and of what else is clear."""
     from pytest_llmprops.statistics.judgement import measured
 
-    parts: dict[TaskKey, list[Item]] = {}
-    for item in items:
-        parts.setdefault(item.key.task_key, []).append(item)
+    parts = grouped(items, lambda item: item.key.task_key)
     # Records are in the order in which workers ended the cases; the rows of the summary are in that of the suites.
     order = dict.fromkeys(task_key_of(row) for run in runs for row in run.summary)
     judged, is_weighted = judgement(pairs_of(items), *runs), cluster_weighted(*runs)

@@ -186,6 +186,9 @@ class _Reader:
                 raise self.error(f"line {number}: not JSON: {error}; correct the line") from None
         return self._objects(rows)
 
+    def _numbered(self, what: str, values: Any) -> Rows:
+        return self._objects([(f"{what} {number}", value) for number, value in enumerate(_list(values), 1)])
+
     def _objects(self, rows: Rows) -> Rows:
         for place, row in rows:
             if not isinstance(row, dict):
@@ -235,7 +238,7 @@ class _Reader:
 
     def _inspect(self, log: dict[str, Any]) -> _Results:
         """Read a log that ``inspect eval --log-format json`` or ``inspect log dump`` writes."""
-        task, samples, answers = log["eval"], self._objects(_numbered("sample", log.get("samples"))), []
+        task, samples, answers = log["eval"], self._numbered("sample", log.get("samples")), []
         name = task.get("task") or self.file.stem
         scorer = self._chosen((n for _, row in samples for n in _object(row.get("scores"))), "scorer")
         for place, sample in samples:
@@ -270,7 +273,7 @@ class _Reader:
 
     def _promptfoo(self, document: dict[str, Any]) -> _Results:
         """Read the results that ``promptfoo eval --output FILE.json`` writes."""
-        rows, answers = self._objects(_numbered("result", document["results"]["results"])), []
+        rows, answers = self._numbered("result", document["results"]["results"]), []
         providers = list(dict.fromkeys(_provider(row) for _, row in rows))
         if len(providers) > 1 and self.model not in providers:
             listed = first_names(map(one_line, providers), 8)
@@ -312,21 +315,21 @@ class _Reader:
         """
         error = error or ("no score" if score is None or score == "" else "")
         status: RecordStatus = "error" if error else self._status(place, score)
-        number = 0.0 if sample is None else _number(sample)
-        if number is None or number % 1 or not 0 <= number <= LAST_SAMPLE:
+        number = None if sample is None else _number(sample)
+        if sample is not None and (number is None or number % 1 or not 0 <= number <= LAST_SAMPLE):
             raise self.error(f"{place}: sample {short(_text(sample))}: write a whole number from 0 on")
         item = self.name(f"{place}: id", item)
         names = {"source": source, "cluster": cluster or item, "task": task, "language": language}
         named: dict[str, Any] = {n: v if v == "" else self.name(f"{place}: {n}", v) for n, v in names.items()}
         reason = self.clean(one_line(_text(error), 500)) if error else "as the imported file says"
-        return place, None if sample is None else number, VerdictRecord(
+        return place, number, VerdictRecord(
             **named, id=item, model=self.model, benchmark="", sample=0, status=status,
             score=None if error else float(status == "correct"), expected=_text(expected), given=_text(given),
             reason=reason, values=values or {}, requests=(),
         )  # fmt: skip
 
     def _status(self, place: str, score: Any) -> RecordStatus:
-        if score == "refused" or score == "unparsed":
+        if score in ("refused", "unparsed"):
             return "refused" if score == "refused" else "unparsed"
         value = _WORDS.get(score.strip().casefold() if isinstance(score, str) else "", _number(score))
         if value is None:
@@ -387,10 +390,6 @@ def _text(value: Any) -> str:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _numbered(what: str, values: Any) -> Rows:
-    return [(f"{what} {number}", value) for number, value in enumerate(_list(values), 1)]
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -53,16 +53,8 @@ def merged_problem(facts: RunMetadata) -> str:
     return f"was merged from shards; {steps}"
 
 
-@dataclass(frozen=True)
-class Merged:
-    """The folder of a merged run, and notes on it, one line each."""
-
-    folder: Path
-    notes: tuple[str, ...]
-
-
-def merge(runs: Sequence[Run], out: Path) -> Merged:
-    """Write the shards as one run to the new folder ``out``.
+def merge(runs: Sequence[Run], out: Path) -> tuple[Path, list[str]]:
+    """Write the shards as one run to the new folder ``out``; return it, and notes on the run, one line each.
 
     Its verdicts, metrics and gate decisions are those of one run of all items. It is incomplete if a shard is missing
     or incomplete.
@@ -82,7 +74,7 @@ def merge(runs: Sequence[Run], out: Path) -> Merged:
     except BaseException:
         remove_record(folder)
         raise
-    return Merged(folder, tuple(notes))
+    return folder, notes
 
 
 def _shard(run: Run) -> Shard:

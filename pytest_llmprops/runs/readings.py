@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.field_types import UNANSWERED
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.core.numbers import count, counted, percent
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.texts import one_line, visible
@@ -83,9 +84,7 @@ class Readings:
     @cached_property
     def strata(self) -> dict[Stratum, list[VerdictRecord]]:
         """The verdicts by stratum, the largest first."""
-        strata: dict[Stratum, list[VerdictRecord]] = {}
-        for record in self.records:
-            strata.setdefault(Stratum.of(record), []).append(record)
+        strata = grouped(self.records, Stratum.of)
         return dict(sorted(strata.items(), key=lambda entry: (-len(entry[1]), entry[0])))
 
     @cached_property
@@ -183,10 +182,8 @@ def _shuffled(record: VerdictRecord) -> str:
 
 def readings_of(records: Iterable[VerdictRecord]) -> list[Readings]:
     """Return the readings of each model and benchmark, in order of first appearance."""
-    groups: dict[tuple[str, str], list[VerdictRecord]] = {}
-    for record in records:
-        if record.status not in UNANSWERED:
-            groups.setdefault((record.model, record.benchmark), []).append(record)
+    answered = (record for record in records if record.status not in UNANSWERED)
+    groups = grouped(answered, lambda record: (record.model, record.benchmark))
     return [Readings(*names, tuple(members)) for names, members in groups.items()]
 
 

@@ -38,8 +38,8 @@ def counterexample_text(record: SearchRecord) -> str:
     Without a counterexample, it is what was not repeated.
     """
     text = record.why
-    if record.replications:
-        text += f"; repeats in {record.replicated} of {record.replications}"
+    if record.repeats:
+        text += f"; repeats in {record.repeats}"
     if record.not_repeated is not None:
         text = f"not repeated: {text}"
     return text + (CUT_SHORT if record.spent else "")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import checked_metrics, checked_remarks
 from pytest_llmprops.core.errors import ContractError
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.core.metrics import (
     Metric,
     MetricRow,
@@ -38,9 +39,7 @@ def summary_rows(
     :param intervals: False leaves out the intervals, which take most of the time.
     """
     is_weighted = is_weighted or cluster_weighted()
-    groups: dict[Group, list[VerdictRecord]] = {}
-    for record in records:
-        groups.setdefault(record.group, []).append(record)
+    groups = grouped(records, lambda record: record.group)
     return tuple(_row(key, members, is_weighted(key.benchmark), intervals) for key, members in groups.items())
 
 
@@ -103,9 +102,13 @@ def metric_rows(
 
     :param benchmarks: by name; the records of others are left out.
     """
-    groups: dict[tuple[str, str], list[VerdictRecord]] = {}
-    for record in _in_stable_order(records):
-        groups.setdefault((record.model, record.benchmark), []).append(record)
+    # By item, so that bootstrap intervals do not depend on which ended first.
+    ordered = [
+        record
+        for members in grouped(records, lambda record: record.group).values()
+        for record in sorted(members, key=lambda record: (record.id, record.sample))
+    ]
+    groups = grouped(ordered, lambda record: (record.model, record.benchmark))
     rows: list[MetricRow] = []
     problems: dict[str, None] = {}
     for (model, name), members in groups.items():
@@ -116,20 +119,10 @@ def metric_rows(
     return tuple(rows), list(problems)
 
 
-def _in_stable_order(records: Iterable[VerdictRecord]) -> list[VerdictRecord]:
-    """Return the verdicts of each group by item, so that bootstrap intervals do not depend on which ended first."""
-    groups: dict[Group, list[VerdictRecord]] = {}
-    for record in records:
-        groups.setdefault(record.group, []).append(record)
-    return [r for members in groups.values() for r in sorted(members, key=lambda r: (r.id, r.sample))]
-
-
 def _metrics(
     benchmark: Benchmark, records: Sequence[VerdictRecord]
 ) -> tuple[list[Metric], list[ContractError]]:
-    repeats: dict[int, list[VerdictRecord]] = {}
-    for record in records:
-        repeats.setdefault(record.sample, []).append(record)
+    repeats = grouped(records, lambda record: record.sample)
     if len(repeats) == 1:
         return checked_metrics(benchmark, records)
     of_repeats = [checked_metrics(benchmark, repeats[sample]) for sample in sorted(repeats)]
@@ -152,11 +145,8 @@ def remarks_on(
     :param benchmarks: by name; there are no remarks of others.
     """
     # A remark may test something over items; further samples of the same items are not more items.
-    groups: dict[tuple[str, str], list[VerdictRecord]] = {}
-    for verdict in verdicts:
-        if verdict.sample:
-            continue
-        groups.setdefault((verdict.model, verdict.benchmark), []).append(verdict)
+    first = (verdict for verdict in verdicts if not verdict.sample)
+    groups = grouped(first, lambda verdict: (verdict.model, verdict.benchmark))
     remarks: list[Remark] = []
     problems: dict[str, None] = {}
     for (model, name), members in groups.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +13,11 @@ from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from pytest_llmprops.engine.evaluation.evaluator import Case, Outcome, evaluate
+from pytest_llmprops.engine.evaluation.evaluator import Outcome
+from tests.support.scripted import measured
 
 
 @dataclass
@@ -26,7 +25,7 @@ class Measured:
     """One evaluated item: its outcome, and the (role, request) pairs it sent."""
 
     outcome: Outcome
-    calls: list[tuple[str, Chat]]
+    calls: list[tuple[str, Any]]
 
     @property
     def verdict(self) -> Verdict:
@@ -43,7 +42,7 @@ class Measured:
         ((_, request),) = self.calls
         (message,) = request.messages
         assert message.role == "user"
-        return message.content
+        return str(message.content)
 
 
 Measure = Callable[..., Measured]
@@ -62,34 +61,21 @@ def measure() -> Measure:
         item: Item,
         context: Any,
         *replies: str | Reply,
-        protocol: str = "quick",
         helpers: tuple[str, ...] = ("reader",),
-        **settings: object,
+        **settings: Any,
     ) -> Measured:
-        script = [Reply(r) if isinstance(r, str) else r for r in replies]
-        calls: list[tuple[str, Chat]] = []
+        left = list(replies)
 
-        async def ask(label: str, role: str, request: Request) -> Reply:
+        def answer(request: Request) -> str | Reply:
             assert isinstance(request, Chat)
-            assert label == ("m" if role == "subject" else f"helper:{role}")
-            calls.append((role, request))
-            assert len(calls) <= len(script), "a request that the test did not expect"
-            return script[len(calls) - 1]
+            assert left, "a request that the test did not expect"
+            return left.pop(0)
 
-        overrides = {name: str(value) for name, value in settings.items()}
-        case = Case(
-            benchmark,
-            item,
-            context,
-            resolve(benchmark.name, benchmark.protocols, protocol, overrides, 0),
-            "m",
-            helpers={role: f"helper:{role}" for role in helpers},
+        outcome, calls = measured(
+            benchmark, item, context, answer, helpers=dict.fromkeys(helpers, answer), **settings
         )
-        outcome = asyncio.run(evaluate(case, ask))
-        if outcome.fault is not None:
-            raise outcome.fault
         if outcome.error is None:
-            assert len(calls) == len(script), "a reply was not asked for"
+            assert not left, "a reply was not asked for"
         return Measured(outcome, calls)
 
     return run

@@ -16,13 +16,7 @@ from tests.support.recorded import verdict, verdicts, write_run
 
 Capture = pytest.CaptureFixture[str]
 HOSTILE = "<script>alert(1)</script> `x` | **b** [a](http://evil.example) ![i](x) www.evil.example @me #1 \x1b[31m\x07"
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test in its own working folder, with a wide terminal."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
+pytestmark = pytest.mark.usefixtures("working_folder")
 
 
 def compared(capsys: Capture, *words: str) -> str:

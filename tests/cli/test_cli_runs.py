@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,29 +12,17 @@ from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from tests.support.commands import one_error, output
-from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.recorded import edit_run_json, verdict, verdicts, write_run
 from tests.support.runs import Runner
 
 RUNS = Path("reports") / "runs"
 Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test in its own working folder, with a wide terminal."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
+pytestmark = pytest.mark.usefixtures("working_folder")
 
 
 def lines_of(capsys: Capture, *words: object) -> list[str]:
     """Return the lines that `llmprops runs` prints."""
     return output(capsys, "runs", *words).splitlines()
-
-
-def change_facts(folder: Path, **facts: Any) -> None:
-    """Replace facts in the ``run.json`` of a run."""
-    path = folder / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | facts), encoding="utf-8")
 
 
 def test_list_has_one_row_per_run(capsys: Capture) -> None:
@@ -60,7 +47,14 @@ def test_list_shows_the_state_of_each_run(capsys: Capture) -> None:
     printed = capsys.readouterr()
     assert (printed.out, "no runs under" in printed.err) == ("", True)
     write_run(RUNS / "killed", verdicts("cw"))
-    change_facts(RUNS / "killed", finished=None, complete=False, summary=[], calls={}, expected=0)
+    unfinished: dict[str, object] = {
+        "finished": None,
+        "complete": False,
+        "summary": [],
+        "calls": {},
+        "expected": 0,
+    }
+    edit_run_json(RUNS / "killed", lambda facts: facts.update(unfinished))
     write_run(RUNS / "newer", verdicts("c"), schema=3)
     (RUNS / "writing").mkdir()
     record = RunRecord(RUNS / "writing", first_facts(RUNS / "writing"))

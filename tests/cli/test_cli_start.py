@@ -226,7 +226,7 @@ def test_models_lists_every_provider_without_values(monkeypatch: pytest.MonkeyPa
         raise ImportError("no module named absent")
 
     monkeypatch.setattr(importlib.util, "find_spec", without_litellm)
-    monkeypatch.setattr(registry, "entries", {"broken": load})
+    monkeypatch.setattr(registry, "installed_entry_points", lambda: {"broken": load})
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     printed = output(capsys, "list", "models")

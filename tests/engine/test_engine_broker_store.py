@@ -19,7 +19,8 @@ from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.store.base import Row, row_of
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
-from tests.support.engine_models import MakeBroker, Plain, ask_all
+from tests.support.engine_models import MakeBroker, ask_all
+from tests.support.scripted import Plain
 
 
 class Deviating(FakeModel):

@@ -18,7 +18,7 @@ from pytest_llmprops.engine.broker.in_process import InProcess
 from pytest_llmprops.engine.evaluation.evaluator import Case, Outcome
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import CallOptions
-from tests.support.engine_models import Plain
+from tests.support.scripted import Plain
 
 
 class Cutter(Plain):

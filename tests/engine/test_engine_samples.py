@@ -17,7 +17,8 @@ from pytest_llmprops.core.requests import Chat, Reply, Usage, request_key
 from pytest_llmprops.engine.broker.remote import RemoteBroker
 from pytest_llmprops.engine.calls import queues
 from pytest_llmprops.engine.calls.limiter import Limiter, Turn
-from tests.support.engine_models import Asked, MakeBroker, Plain, ask_all, final, kinds, served, transient
+from tests.support.engine_models import Asked, MakeBroker, ask_all, final, kinds, served, transient
+from tests.support.scripted import Plain
 
 Answer = Callable[[Chat, int], Sequence[Reply] | BackendError]
 

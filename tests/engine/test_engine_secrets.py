@@ -11,7 +11,8 @@ import pytest
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from tests.models.test_secrets import KEY, in_base64, is_shown
-from tests.support.engine_models import MakeBroker, Plain, ask_all
+from tests.support.engine_models import MakeBroker, ask_all
+from tests.support.scripted import Plain
 
 
 class Leaky(Plain):

@@ -160,7 +160,6 @@ def test_only_one_value_is_a_refused_parameter(name: str) -> None:
     assert errors.refused_parameter(400, body, ["stop", name, "temperature"]) == name
     several = {"error": {"message": "invalid n: only 1 is allowed for this model"}}
     assert errors.refused_parameter(400, several, ["temperature"]) is None
-    assert errors.refuses_several(400, several)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import threading
 from collections.abc import Iterator
@@ -103,7 +102,8 @@ def test_batches_equal_single_prompts(model: Any, folder: Path) -> None:
     requests = [*asked(), Chat.user("Other beginning", max_tokens=9), asked()[0].then("b", "And now?")]
     expected = reference(folder, requests)
     assert len(set(expected)) > 4
-    model.forget()
+    model.prepare()
+    model.prefix_cache.forget()
     assert expected == texts(model.chat(requests))
     assert expected == texts(model.chat(requests))
     assert expected[::-1] == texts(model.chat(requests[::-1]))
@@ -154,7 +154,7 @@ def test_models_without_shareable_layers(tmp_path: Path) -> None:
 
 def test_the_prefix_is_evaluated_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches after the first evaluate only the tokens after the common prefix."""
-    model.forget()
+    model.prefix_cache.forget()
     list(model.chat(asked(max_tokens=1)))
     shapes: list[tuple[int, ...]] = []
     original = model.network.forward
@@ -446,7 +446,7 @@ def test_an_adapter_that_cannot_be_used(
         hide(patch, "peft")
         with pytest.raises(MissingExtra, match="needs the package 'peft': pip install 'pytest-llmprops"):
             make(spec)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: True)
+    hide(monkeypatch)
     for text, said in (
         ("{", "adapter_config.json cannot be read"),
         ("{}", "adapter_config.json does not name a base; give a folder saved by peft"),

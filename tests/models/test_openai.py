@@ -23,7 +23,6 @@ from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.spec import normalised_url
 from tests.support.backends import called, error, fatal, reply
 from tests.support.networks import clear_network
-from tests.support.servers import Answering, pairs_of
 
 T = TypeVar("T")
 ASKED = Chat.user("question", temperature=0.0, max_tokens=5)
@@ -252,10 +251,12 @@ ZIPPED = gzip.compress(HELLO)
 class Server:
     """Sends ``answers`` in turn; None closes the connection without an answer.
 
+    :param answer: returns the answer to a prompt, in place of ``answers``.
     :param closing: close the connection after every answer. :param pause: seconds between the pieces of an answer.
     """
 
-    answers: list[bytes | None]
+    answers: list[bytes | None] = field(default_factory=list)
+    answer: Callable[[str], bytes] | None = None
     closing: bool = False
     pause: float = 0.0
     port: int = 0
@@ -270,13 +271,14 @@ class Server:
         """Answer the requests of one connection."""
         self.connections += 1
         try:
-            while self.answers:
+            while self.answers or self.answer:
                 head = await reader.readuntil(b"\r\n\r\n")
-                await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
+                size = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+                prompt = json.loads(await reader.readexactly(size))["messages"][0]["content"]
                 self.first_lines.append(head.split(b"\r\n")[0].decode())
                 self.head = head.decode()
                 self.has_read.set()
-                answer = self.answers.pop(0)
+                answer = self.answer(prompt) if self.answer else self.answers.pop(0)
                 # Send small pieces, so that the test does not depend on how the bytes arrive.
                 for start in range(0, len(answer or b""), 7):
                     writer.write((answer or b"")[start : start + 7])
@@ -347,9 +349,19 @@ def test_bodies_are_read_whole_and_connections_kept(answer: bytes, connections: 
 
 def test_connections_are_used_again() -> None:
     """Each prompt gets its own reply, over about as many connections as there are calls in flight."""
-    server = Answering(lambda prompt: whole(completion(prompt)))
-    pairs = pairs_of(server, lambda url: openai_model("m", f"{url}/v1"), 400)
-    assert all(text == prompt for prompt, text in pairs)
+
+    async def calls(model: OpenAIModel) -> list[str]:
+        slots = asyncio.Semaphore(4)
+
+        async def text(number: int) -> str:
+            async with slots:
+                [result] = await model.chat([Chat.user(str(number))])
+                return reply(result).text
+
+        return await asyncio.gather(*map(text, range(400)))
+
+    server = Server(answer=lambda prompt: whole(completion(prompt)))
+    assert server.run(calls) == list(map(str, range(400)))
     assert server.connections <= 8
 
 

@@ -19,7 +19,7 @@ from tests.support.backends import hide, needs
 @pytest.fixture(autouse=True)
 def fresh_tables() -> Iterator[None]:
     """Read the tables anew in each test."""
-    cached = (prices.read_table, prices.litellm_entries, prices.litellm_table, prices.litellm_source)
+    cached = (prices.read_table, prices.litellm_entries, prices.litellm_table)
     for table in cached:
         table.cache_clear()
     yield

@@ -117,7 +117,7 @@ def test_brackets_inside_tokens() -> None:
 
 def test_circles_are_refused() -> None:
     """Heads that form a cycle are an error, not an endless loop."""
-    with pytest.raises(ValueError, match="circle"):
+    with pytest.raises(ValueError, match="cycle"):
         bracketed(tokens("a NN NOUN 2 dep | b NN NOUN 1 dep"))
 
 

@@ -145,7 +145,7 @@ def test_bad_jieba_dictionary(raw: bytes | None, said: str, tmp_path: Path) -> N
     ("spec", "said"),
     [
         ("jieba?hmm=maybe", "hmm must be true or false"),
-        ("jieba:big", "write jieba, jieba"),
+        ("jieba:big", "write jieba or jieba"),
         ("maxmatch", "maxmatch:MODEL"),
     ],
 )

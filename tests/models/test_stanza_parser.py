@@ -236,7 +236,7 @@ def test_folder_without_models(tmp_path: Path, content: str | None, said: str) -
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("stanza:af", "write stanza or stanza\\?dir=FOLDER"),
+        ("stanza:af", "write stanza or stanza\\?key=value"),
         ("stanza?dir=DIR&device=tpu", "device must be auto, cpu, cuda"),
     ],
 )

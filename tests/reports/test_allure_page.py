@@ -91,8 +91,7 @@ def page(browser_page: Page, report: Report) -> Iterator[Page]:
     """Return an empty page; at the end, check that no script ran and no other host was contacted."""
     seen: Any = browser_page
     yield browser_page
-    assert seen.dialogs_seen == []
-    assert seen.errors_seen == []
+    assert seen.problems == []
     assert [url for url in seen.requests_seen if not url.startswith((report.url, "data:", "blob:"))] == []
     assert seen.requests_seen
 

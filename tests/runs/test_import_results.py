@@ -34,12 +34,7 @@ FILES: dict[str, Callable[[str], Path]] = {
     "promptfoo": lambda model: RESULTS / f"promptfoo-{model}.json",
 }  # fmt: skip
 TOOL = pytest.mark.parametrize("tool", FILES)
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
+pytestmark = pytest.mark.usefixtures("working_folder")
 
 
 def imported(capsys: Capture, file: Path | str, *more: str, model: str = "new") -> Run:

@@ -13,6 +13,14 @@ import pytest
 from pytest_llmprops.cli.main import main
 
 
+@pytest.fixture
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run a test in its own working folder, with a wide terminal; return the folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
 def output(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     """Return the output of a command that succeeds."""
     assert main(list(map(str, words))) == 0

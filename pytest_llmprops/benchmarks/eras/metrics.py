@@ -25,6 +25,7 @@ from pytest_llmprops.benchmarks.eras import explicit
 from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, is_hit, is_tie, is_wrong
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT
 from pytest_llmprops.benchmarks.eras.paradigms import facts_of, paradigm_name
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.statistics.intervals import mean_interval
@@ -81,10 +82,7 @@ def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
 
 
 def _paradigms(values: Sequence[Values]) -> Paradigms:
-    groups: dict[str, list[Values]] = {}
-    for v in values:
-        groups.setdefault(paradigm_name(v), []).append(v)
-    return groups
+    return grouped(values, paradigm_name)
 
 
 def _groups(paradigms: Paradigms) -> Iterator[tuple[str, Paradigms]]:

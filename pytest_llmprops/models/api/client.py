@@ -127,23 +127,22 @@ class ApiModel:
             except UnicodeEncodeError:
                 return BackendError("the prompt has characters that UTF-8 cannot encode", kind="request")
             except Exception as error:
-                status = getattr(error, "status_code", None)
-                refused, is_range = self._refused_parameter(error, body), False
-                if isinstance(status, int) and refused == "temperature":
-                    is_range = errors.names_range(errors.error_body(error))
+                status, said = errors.status_of(error), errors.error_body(error)
+                refused = self._refused_parameter(status, said, body)
+                is_range = refused == "temperature" and errors.names_range(said)
                 if refused is not None and self.forced.adapt(refused, body, is_range=is_range):
                     continue
-                if errors.refuses_system(status, errors.error_body(error)) and self.forced.put_system_first(
-                    body
-                ):
+                if errors.refuses_system(status, said) and self.forced.put_system_first(body):
                     continue
-                if count > 1 and status and errors.refuses_several(status, errors.error_body(error)):
+                if count > 1 and errors.refuses_several(status, said):
                     return []
-                result = self._failure(error)
-                if refused in dict(request.extra) and isinstance(result, BackendError):
-                    text = errors.clean(f"the API refuses --llm-param {refused}: {result}")
+                if errors.is_filtered(status, said):
+                    return [Reply(finish_reason="content_filter", cost_usd=0.0)] * count
+                failure = errors.from_exception(error, url=self.url, model=self.name, hidden=self.hidden)
+                if refused in dict(request.extra):
+                    text = errors.clean(f"the API refuses --llm-param {refused}: {failure}")
                     return BackendError(text, kind="request", fatal=True)
-                return result if isinstance(result, BackendError) else [result] * count
+                return failure
             if isinstance(answer, BackendError):
                 return answer
             seconds = time.perf_counter() - started
@@ -246,22 +245,12 @@ class ApiModel:
             raise TimeoutError
         return task.result()
 
-    def _refused_parameter(self, error: Exception, body: Mapping[str, Any]) -> str | None:
+    def _refused_parameter(self, status: int, said: Any, body: Mapping[str, Any]) -> str | None:
         """Return the parameter that the API refuses, if that is why the call failed."""
-        status = getattr(error, "status_code", None)
-        if not isinstance(status, int):
-            return None
         adaptable = [name for name in body if name not in FIXED]
         adaptable += (name for name, chat_name in self.chat_names.items() if chat_name in body)
-        refused = errors.refused_parameter(status, errors.error_body(error), adaptable)
+        refused = errors.refused_parameter(status, said, adaptable)
         return None if refused is None else self.chat_names.get(refused, refused)
-
-    def _failure(self, error: Exception) -> Result:
-        """Return an empty reply if a content filter refused the prompt, otherwise the error."""
-        status = getattr(error, "status_code", None)
-        if isinstance(status, int) and errors.is_filtered(status, errors.error_body(error)):
-            return Reply(finish_reason="content_filter", cost_usd=0.0)
-        return errors.from_exception(error, url=self.url, model=self.name, hidden=self.hidden)
 
 
 def most_samples(spec: ModelSpec) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.core.requests import Chat, Message, without_system
 
 #: the names of the token limit
 OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
@@ -95,7 +95,8 @@ class Deviations:
         if self._least_temperature is not None and isinstance(temperature, int | float):
             body["temperature"] = min(max(temperature, self._least_temperature), 1.0)
         if self._has_no_system and "messages" in body:
-            body["messages"] = _without_system(body["messages"])
+            messages = without_system([Message(**message) for message in body["messages"]])
+            body["messages"] = [{"role": m.role, "content": m.content} for m in messages]
         return body
 
     def adapt(self, name: str, sent: Mapping[str, Any], *, is_range: bool = False) -> bool:
@@ -146,14 +147,3 @@ class Deviations:
         if self._has_no_system:
             texts.append("system message put before the first user message")
         return tuple(texts)
-
-
-def _without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return messages whose first user message begins with the text of the system messages."""
-    system = [message["content"] for message in messages if message["role"] == "system"]
-    others = [dict(message) for message in messages if message["role"] != "system"]
-    first = next((message for message in others if message["role"] == "user"), None)
-    if first is None:
-        return [{"role": "user", "content": "\n\n".join(system)}, *others]
-    first["content"] = "\n\n".join([*system, first["content"]])
-    return list(others)

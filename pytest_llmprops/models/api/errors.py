@@ -86,9 +86,10 @@ _MINIMAX_FILTERED = (1026, 1027)
 #: spellings of ``logprobs`` in errors
 _LOGPROBS = re.compile(r"\blog[ _-]?prob(s|abilit(y|ies))?\b", re.IGNORECASE)
 #: servers' names for the samples of one call that occur in no other error
-_SEVERAL = r"\bcandidates?\b|candidate_?count|completion choice|(multiple|number of) (choices|completions)"
-_NO_SEVERAL = re.compile(rf"{_SEVERAL}|\bn\b", re.IGNORECASE)
-_NO_SEVERAL_AT_ALL = re.compile(_SEVERAL, re.IGNORECASE)
+_SEVERAL = re.compile(
+    r"\bcandidates?\b|candidate_?count|completion choice|(multiple|number of) (choices|completions)",
+    re.IGNORECASE,
+)
 #: not only at the start: litellm puts words before a server's page
 _HTML = re.compile(r"<!doctype html|<html[\s>]", re.IGNORECASE)
 _TITLE = re.compile(r"<title>([^<]*)</title>", re.IGNORECASE)
@@ -181,12 +182,12 @@ def refused_parameter(status: int, body: Any, sent: Iterable[str]) -> str | None
     return "logprobs" if "logprobs" in names and _LOGPROBS.search(f"{param} {message}") else None
 
 
-def needs_responses(status: int | None, body: Any) -> bool:
+def needs_responses(status: int, body: Any) -> bool:
     """Return True if an error of the chat API says that the model has only the Responses API."""
     return status in (400, 404) and bool(_ONLY_RESPONSES.search(_details(body)[0]))
 
 
-def refuses_system(status: int | None, body: Any) -> bool:
+def refuses_system(status: int, body: Any) -> bool:
     """Return True if an error says that the model has no role for system messages."""
     return status in (400, 422, 500) and bool(_NO_SYSTEM.search(_details(body)[0]))
 
@@ -197,12 +198,8 @@ def names_range(body: Any) -> bool:
 
 
 def refuses_several(status: int, body: Any) -> bool:
-    """Return True if the error of a call with ``n`` says that the server returns only one reply per call."""
-    message, _, _, param = _details(body)
-    if status in (400, 422):
-        return param == "n" or bool(_NO_SEVERAL.search(message))
-    # Some servers report this as an internal error.
-    return status in (500, 501) and bool(_NO_SEVERAL_AT_ALL.search(message))
+    """Return True if an internal error says that the server returns only one reply per call (llama.cpp)."""
+    return status in (500, 501) and bool(_SEVERAL.search(_details(body)[0]))
 
 
 def is_filtered(status: int, body: Any) -> bool:
@@ -346,6 +343,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         cause, seen = cause.__cause__ or cause.__context__, seen + 1
 
 
+def status_of(error: Exception) -> int:
+    """Return the status in an SDK's exception; 0 without one."""
+    status = getattr(error, "status_code", None)
+    return status if isinstance(status, int) else 0
+
+
 def error_body(error: Exception) -> Any:
     """Return the answer's body from an SDK's exception, or its message."""
     return getattr(error, "body", None) or getattr(error, "message", None) or str(error)
@@ -358,7 +361,7 @@ def from_exception(error: Exception, *, url: str, model: str, hidden: Secrets | 
         # Of a body or redirect that was refused, which an SDK wraps as a lost connection.
         return _cleaned(own, hidden)
     response = getattr(error, "response", None)
-    status = getattr(error, "status_code", None)
+    status = status_of(error)
     names = {cls.__name__ for cls in type(error).__mro__}
     if isinstance(error, TimeoutError) or ("APITimeoutError" in names and not _is_lost(error)):
         return BackendError("no answer in time (--llm-timeout)", kind="timeout", transient=True)
@@ -369,7 +372,7 @@ def from_exception(error: Exception, *, url: str, model: str, hidden: Secrets | 
     # The SDK passes on the exceptions of aiohttp that its client does not map.
     if names & {"APIConnectionError", "ClientError"} or isinstance(error, OSError) or _is_wrapped(error):
         return _cleaned(problem_of(list(_chain(error)), url), hidden)
-    if isinstance(status, int):
+    if status:
         # litellm builds an artificial response and keeps the server's headers in another attribute.
         raw = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
         headers = {str(k).lower(): str(v) for k, v in dict(raw).items()}

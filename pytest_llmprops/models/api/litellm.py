@@ -8,12 +8,11 @@ that provider's environment variable.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.client import ChatApiModel, check_prices, most_samples
 from pytest_llmprops.models.api.deviations import Deviations
@@ -94,8 +93,7 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("price_in", "price_out", "n")
     most_samples(spec)
     check_prices(spec, options)
-    if importlib.util.find_spec("litellm") is None:
-        raise MissingExtra(f"--model {spec.text}", package="litellm", extra="litellm")
+    spec.require("litellm", extra="litellm")
     if options.base_url:
         normalised_url(options.base_url)
     return lambda: LiteLLMModel(spec, options)

@@ -204,7 +204,7 @@ class OpenAIModel(SdkModel, ChatApiModel):
         try:
             content, headers = await self.client.post(body)
         except Exception as error:
-            if not errors.needs_responses(getattr(error, "status_code", None), errors.error_body(error)):
+            if not errors.needs_responses(errors.status_of(error), errors.error_body(error)):
                 raise
             self._api = "responses"
             return await self._post(body)

@@ -10,6 +10,7 @@ import importlib.metadata
 import importlib.util
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -27,7 +28,7 @@ SHIPPED = Path(__file__).with_name("prices.json")
 LITELLM = "https://github.com/BerriAI/litellm, Copyright (c) 2023 Berri AI, MIT license"
 #: the member of a table's file that has the prices
 PRICES = "usd_per_million_tokens"
-_LITELLM_FILES = ("model_prices_and_context_window_backup.json", "model_prices_and_context_window.json")
+_LITELLM_FILE = "model_prices_and_context_window_backup.json"
 #: in the order of the prices of :class:`Price`
 _LITELLM_KEYS = (
     *("input_cost_per_token", "output_cost_per_token"),
@@ -131,24 +132,21 @@ def read_table(file: Path) -> Mapping[str, Price]:
 @cache
 def litellm_entries() -> Mapping[str, dict[str, Any]]:
     """Return the entries of the installed litellm's table by model name; empty without litellm or its table."""
-    try:
+    with suppress(ImportError, OSError, ValueError):
         spec = importlib.util.find_spec("litellm")
-    except (ImportError, ValueError):
-        return {}
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for name in _LITELLM_FILES:
-            try:
-                table = parsed_json((Path(folder) / name).read_bytes())
-            except (OSError, ValueError):
-                continue
-            if isinstance(table, dict):
-                return {k: v for k, v in table.items() if isinstance(v, dict) and k != "sample_spec"}
+        for folder in (spec and spec.submodule_search_locations) or ():
+            table = parsed_json((Path(folder) / _LITELLM_FILE).read_bytes())
+            return {k: v for k, v in table.items() if isinstance(v, dict) and k != "sample_spec"}
     return {}
 
 
 @cache
 def litellm_table() -> Mapping[str, Price]:
     """Return the prices of the installed litellm; none without litellm or its table."""
+    try:
+        source = f"litellm {importlib.metadata.version('litellm')}"
+    except importlib.metadata.PackageNotFoundError:
+        source = "litellm"
     prices = {}
     for name, entry in litellm_entries().items():
         numbers = [
@@ -157,19 +155,10 @@ def litellm_table() -> Mapping[str, Price]:
             for key in _LITELLM_KEYS
         ]
         # litellm has 0 where writing costs nothing on top of the input.
-        price = Price.read([*numbers[:2], *(n or None for n in numbers[2:])], litellm_source())
+        price = Price.read([*numbers[:2], *(n or None for n in numbers[2:])], source)
         if price is not None:
             prices[name] = price
     return prices
-
-
-@cache
-def litellm_source() -> str:
-    """Return the name and, if it is known, the version of the installed litellm."""
-    try:
-        return f"litellm {importlib.metadata.version('litellm')}"
-    except importlib.metadata.PackageNotFoundError:
-        return "litellm"
 
 
 def price(model_name: str, params: Mapping[str, str], file: str | Path | None = None) -> Price | None:
@@ -216,5 +205,6 @@ def renewed_table(date: str) -> str:
         prices[name] = numbers
     # One line per model.
     lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(numbers)}" for name, numbers in prices.items())
-    head = json.dumps({"date": date, "source": f"{litellm_source()} ({LITELLM})"}, indent=2)
+    source = next(iter(installed.values())).source
+    head = json.dumps({"date": date, "source": f"{source} ({LITELLM})"}, indent=2)
     return f'{head[:-2]},\n  "{PRICES}": {{\n{lines}\n  }}\n}}\n'

@@ -30,6 +30,7 @@ from typing import Any
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.core.strict_json import parsed_json
+from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.models.base import CallOptions, Model
 from pytest_llmprops.models.hf.chat import HfBaseModel, HfChatModel
 from pytest_llmprops.models.hf.classifiers import (
@@ -70,8 +71,6 @@ _TOKENIZER_PACKAGES: Mapping[str, tuple[str, ...]] = {
     "marian": ("sentencepiece", "sacremoses"),
     "m2m_100": ("sentencepiece",),
 }
-# The minimum of each whole-number parameter.
-_MINIMUM: Mapping[str, int] = {"seed": 0, "batch": 1, "beams": 1, "max_new_tokens": 1, "layer": 0}
 #: the kinds of causal language models, which also score likelihoods
 _CAUSAL: tuple[Kind, ...] = ("chat", "completion")
 #: the files that may have a chat template
@@ -123,19 +122,17 @@ def kind_of(config: Mapping[str, Any]) -> Kind:
 def _kind_of_files(config: Mapping[str, Any], files: Iterable[Path]) -> Kind:
     """Return the kind of a model: ``completion`` for a causal language model without a chat template.
 
-    :param files: those of ``_TEMPLATES`` that the model has.
+    :param files: those that may have a template.
     """
     kind = kind_of(config)
-    if kind == "chat" and not any(f.suffix == ".jinja" or _TEMPLATE.search(_text(f)) for f in files):
-        return "completion"
-    return kind
+    return "completion" if kind == "chat" and not any(map(_has_template, files)) else kind
 
 
-def _text(file: Path) -> str:
+def _has_template(file: Path) -> bool:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.suffix == ".jinja" or bool(_TEMPLATE.search(file.read_text(encoding="utf-8")))
     except (OSError, ValueError):
-        return ""
+        return False
 
 
 def kinds(spec: ModelSpec) -> frozenset[Kind]:
@@ -152,7 +149,8 @@ def _local_kind(spec: ModelSpec) -> Kind:
     if (based := _adapted(spec, folder)) is not None:
         return _local_kind(based)
     if folder.is_dir():
-        return _kind_of_files(_read_config(spec, folder / "config.json"), _in_folder(folder))
+        files = [file for name in _TEMPLATES if (file := folder / name).is_file()]
+        return _kind_of_files(_read_config(spec, folder / "config.json"), files)
     if importlib.util.find_spec("huggingface_hub") is not None and _is_repository(spec.name):
         hub: Any = importlib.import_module("huggingface_hub")
         cached = partial(hub.try_to_load_from_cache, spec.name, revision=spec.params.get("revision"))
@@ -161,10 +159,6 @@ def _local_kind(spec: ModelSpec) -> Kind:
             config = _read_config(spec, Path(file))
             return _kind_of_files(config, files) if files else kind_of(config)
     return "chat"
-
-
-def _in_folder(folder: Path) -> list[Path]:
-    return [file for name in _TEMPLATES if (file := folder / name).is_file()]
 
 
 def _stated_kind(spec: ModelSpec) -> Kind:
@@ -242,26 +236,27 @@ def find_source(spec: ModelSpec) -> Source:
     return Source(spec.name, config, lambda: pin, is_folder=False, commit=commit or revision)
 
 
+#: exceptions of the hub's client, subclasses first -> what they mean
+_HUB_ERRORS = {
+    "LocalEntryNotFoundError": "the hub cannot be reached (offline)",
+    "OfflineModeIsEnabled": "the hub cannot be reached (offline)",
+    "GatedRepoError": "the hub requires you to accept the model's terms (then set HF_TOKEN)",
+    "RepositoryNotFoundError": "the hub has no such public repository",
+    "RevisionNotFoundError": "the repository on the hub has no such revision",
+    "EntryNotFoundError": "the repository on the hub has no such file",
+}
+
+
 def _describe_hub_error(error: Exception) -> str:
     """Return the meaning of an error of the hub's client in a few words."""
     names = {cls.__name__ for cls in type(error).__mro__}
-    if "LocalEntryNotFoundError" in names or "OfflineModeIsEnabled" in names:
-        return "the hub cannot be reached (offline)"
-    if "GatedRepoError" in names:
-        return "the hub requires you to accept the model's terms (then set HF_TOKEN)"
-    if "RepositoryNotFoundError" in names:
-        return "the hub has no such public repository"
-    if "RevisionNotFoundError" in names:
-        return "the repository on the hub has no such revision"
-    if "EntryNotFoundError" in names:
-        return "the repository on the hub has no such file"
-    return "the hub returned an error: " + " ".join(str(error).split())[:200]
+    other = "the hub returned an error: " + one_line(str(error), 200)
+    return next((text for name, text in _HUB_ERRORS.items() if name in names), other)
 
 
 def _require(spec: ModelSpec, packages: Iterable[str], *, extra: str = "hf") -> None:
     for package in packages:
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtra(f"--model {spec.text}", package=package, extra=extra)
+        spec.require(package, extra=extra)
 
 
 def check(spec: ModelSpec, options: CallOptions, *, name: str = "") -> Maker:
@@ -286,28 +281,41 @@ def check(spec: ModelSpec, options: CallOptions, *, name: str = "") -> Maker:
             raise spec.error(f"{key} is a parameter of kind={of_kind}, but this model has kind={kind}")
     if kind == "translate":
         _require(spec, _TOKENIZER_PACKAGES.get(source.config.get("model_type", ""), ()))
-    labels: dict[str, Any] = {}
-    try:
-        if kind == "sentiment":
-            labels["positive"] = positive_index(source.config, spec.params.get("positive_label"))
-        if kind == "segment":
-            labels["letters"] = label_letters(source.config)
-    except UsageError as error:
-        raise spec.error(f"{error}") from None
-    for key, minimum in _MINIMUM.items():
+    settings = _settings(spec, kind, source.config)
+    for key, minimum in (("seed", 0), ("batch", 1)):
         whole_number(spec, key, minimum, minimum=minimum)
     # The default device needs torch, whose import takes seconds: it is chosen when the model is created.
     device = torch_device(spec) if "device" in spec.params else options.device
-    return lambda: _make(spec, source, kind, device or torch_device(spec), labels, name)
+    return lambda: _make(spec, source, kind, device or torch_device(spec), settings, name)
+
+
+def _settings(spec: ModelSpec, kind: Kind, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that only models of a kind take."""
+    params = spec.params
+    try:
+        if kind == "sentiment":
+            positive = positive_index(config, params.get("positive_label"))
+            return {"positive": positive, "mask": params.get("mask", "")}
+        if kind == "segment":
+            return {"letters": label_letters(config)}
+    except UsageError as error:
+        raise spec.error(f"{error}") from None
+    if kind == "translate":
+        return {
+            "beams": whole_number(spec, "beams", 1, minimum=1),
+            "max_new_tokens": whole_number(spec, "max_new_tokens", MAX_NEW_TOKENS, minimum=1),
+            "source_code": params.get("source_code"),
+            "target_code": params.get("target_code"),
+        }
+    if kind == "embed":
+        return {"layer": whole_number(spec, "layer", 0, minimum=0) if "layer" in params else None}
+    return {"seed": whole_number(spec, "seed", 0, minimum=0)} if kind in _CAUSAL else {}
 
 
 def _make(
-    spec: ModelSpec, source: Source, kind: Kind, device: str, labels: Mapping[str, Any], name: str
+    spec: ModelSpec, source: Source, kind: Kind, device: str, settings: Mapping[str, Any], name: str
 ) -> Model:
-    """Create the model of a checked specification.
-
-    :param labels: what the labels of a classifier mean.
-    """
+    """Create the model of a checked specification."""
     pin = source.pin()
     on_gpu = device.startswith("cuda")
     # On a CPU, 32 bits are faster and more exact; a GPU uses the data type of the weights.
@@ -340,21 +348,6 @@ def _make(
             raise ValueError(f"the files lack the weights of {', '.join(missing[:3])}")
         return (model if is_spread else model.to(device)).eval(), tokenizer
 
-    seed = whole_number(spec, "seed", 0, minimum=0)
-    settings: dict[str, Any] = dict(labels)
-    if kind == "sentiment":
-        settings["mask"] = spec.params.get("mask", "")
-    elif kind == "translate":
-        settings = {
-            "beams": whole_number(spec, "beams", 1, minimum=1),
-            "max_new_tokens": whole_number(spec, "max_new_tokens", MAX_NEW_TOKENS, minimum=1),
-            "source_code": spec.params.get("source_code"),
-            "target_code": spec.params.get("target_code"),
-        }
-    elif kind == "embed":
-        settings["layer"] = whole_number(spec, "layer", 0, minimum=0) if "layer" in spec.params else None
-    elif kind in _CAUSAL:
-        settings["seed"] = seed
     stated = {key: value for key, value in settings.items() if key != "letters" and value not in (None, "")}
     folder = source.adapter or (source.path if source.is_folder else "")
     model: Model = _MODELS[kind](
@@ -366,7 +359,7 @@ def _make(
             **pin,
             "dtype": dtype,
             "device": "cuda" if on_gpu else device,
-            "seed": seed,
+            "seed": whole_number(spec, "seed", 0, minimum=0),
             **stated,
         },
         pinned=source.is_folder or source.commit is not None,

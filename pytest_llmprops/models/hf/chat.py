@@ -14,7 +14,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.reasoning import is_mark, opening_at_end
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Message, Reply, Usage, without_system
 from pytest_llmprops.models.base import AS_TEXT, Result, scored
-from pytest_llmprops.models.hf.loading import HfModel
+from pytest_llmprops.models.hf.loading import HfModel, Out
 from pytest_llmprops.models.sampling import (
     MAX_TOKENS,
     Sampler,
@@ -25,15 +25,6 @@ from pytest_llmprops.models.sampling import (
 
 #: maximum tokens of the prefix per forward call
 CHUNK = 1024
-
-
-def shared_prefix(prompts: Sequence[list[int]]) -> int:
-    """Return the number of leading tokens that all prompts share; at least one token of each prompt remains."""
-    first = prompts[0]
-    length = min(len(p) for p in prompts) - 1
-    for prompt in prompts[1:]:
-        length = min(length, common_prefix(first, prompt))
-    return max(length, 0)
 
 
 def group_by_prefix(prompts: Sequence[list[int]], max_size: int) -> list[range]:
@@ -225,51 +216,44 @@ class HfCausalModel(HfModel):
     def likelihood(self, requests: Sequence[Likelihood]) -> Iterator[Result]:
         """Yield one result per request, in order, as soon as all its options are scored."""
         start = time.perf_counter()
-        scores: dict[tuple[int, int], list[float]] = {}
-        lengths: dict[tuple[int, int], int] = {}
-        prompt_tokens = [0] * len(requests)
 
-        def compute(part: list[_Scored]) -> None:
-            for row, value in zip(part, self.log_likelihoods(part), strict=True):
-                key = row.index, row.option
-                scores.setdefault(key, []).append(row.sign * value)
-                lengths.setdefault(key, 0)
-                if row.sign > 0:
-                    lengths[key] = len(row.tokens) - row.start
-                prompt_tokens[row.index] += len(row.tokens)
-
-        def reply(index: int) -> Reply:
-            keys = [(index, option) for option in range(len(requests[index].options))]
+        def reply(index: int, parts: list[tuple[_Scored, float]]) -> Reply:
+            options = []
+            for option in range(len(requests[index].options)):
+                own = [(row, value) for row, value in parts if row.option == option]
+                whole = own[0][0]
+                total = sum(row.sign * value for row, value in own)
+                options.append((total, len(whole.tokens) - whole.start))
             return Reply(
-                value=scored((sum(scores[key]), lengths[key]) for key in keys),
+                value=scored(options),
                 served_model=self._name,
-                usage=Usage(prompt_tokens[index]),
+                usage=Usage(sum(len(row.tokens) for row, _ in parts)),
                 seconds=(time.perf_counter() - start) / (index + 1),
             )
 
-        yield from self._results(requests, self._scored_rows, compute, reply)
+        yield from self._results(requests, self._scored_rows, self.log_likelihoods, reply)
 
     def _answers(self, requests: Sequence[Chat | Completion]) -> Iterator[Result]:
         """Yield one result per request, in order, those of a group as soon as its replies are complete."""
-        replies: dict[int, Reply] = {}
         yield from self._results(
             requests,
             lambda index, request: [self._row(index, request)],
-            lambda part: self._reply(part, replies),
-            replies.__getitem__,
+            self._replies,
+            lambda index, parts: parts[0][1],
         )
 
     def _results(
         self,
         requests: Sequence[Asked],
         rows_of: Callable[[int, Asked], Iterable[R]],
-        compute: Callable[[list[R]], None],
-        reply: Callable[[int], Reply],
+        compute: Callable[[list[R]], Sequence[Out]],
+        reply: Callable[[int, list[tuple[R, Out]]], Reply],
     ) -> Iterator[Result]:
         """Yield one result per request, in order, as soon as all its rows are computed.
 
         :param rows_of: returns the rows of a request, by its index. A request without them has its error as its result.
-        :param compute: computes a batch of rows. :param reply: returns the reply to a request, by its index.
+        :param compute: computes a batch of rows.
+        :param reply: returns the reply to a request, by its index, from its rows and what was computed for them.
         """
         with self._lock:
             try:
@@ -284,12 +268,23 @@ class HfCausalModel(HfModel):
                     rows += list(rows_of(index, request))
                 except BackendError as error:
                     errors[index] = error
+            computed: dict[int, list[tuple[R, Out]]] = {}
             done = 0
             for group in group_by_prefix([row.tokens for row in rows], self._batch):
-                self._in_parts([rows[i] for i in group], compute, errors)
+                part = [rows[i] for i in group]
+                values: Sequence[Out | BackendError]
+                try:
+                    values = self._in_parts(part, compute)
+                except BackendError as error:
+                    values = [error] * len(part)
+                for row, value in zip(part, values, strict=True):
+                    if isinstance(value, BackendError):
+                        errors[row.index] = value
+                    else:
+                        computed.setdefault(row.index, []).append((row, value))
                 complete = rows[group.stop].index if group.stop < len(rows) else len(requests)
                 while done < complete:
-                    yield errors.get(done) or reply(done)
+                    yield errors.get(done) or reply(done, computed.pop(done))
                     done += 1
             for index in range(done, len(requests)):
                 yield errors[index]
@@ -315,8 +310,6 @@ class HfCausalModel(HfModel):
 
     def log_likelihoods(self, rows: Sequence[_Scored]) -> list[float]:
         """Return the log probability of the tokens of each row from its start; the rows are one batch."""
-        if self.is_closed:
-            raise BackendError(f"{self._name} was closed before the reply was complete", kind="closed")
         # The last token is not followed by another; the one before the start predicts the first that counts.
         prompts, kept = [row.tokens[:-1] for row in rows], min(row.start for row in rows) - 1
         inputs = self._inputs(prompts, min(self._shared(prompts), kept))
@@ -328,12 +321,6 @@ class HfCausalModel(HfModel):
             of_tokens = logits[i, -count:].float().log_softmax(-1).gather(-1, targets)
             values.append(float(of_tokens.double().sum()))
         return values
-
-    def forget(self) -> None:
-        """Drop the cached prefix; the next prompt is evaluated from its start."""
-        with self._lock:
-            if self.prefix_cache is not None:
-                self.prefix_cache.forget()
 
     def close(self) -> None:
         """Free the model after the current token is computed."""
@@ -395,36 +382,12 @@ class HfCausalModel(HfModel):
         opening = opening_at_end(text) if isinstance(request, Chat) else ""
         return _Row(index, request, sampler, prompt, limit, opening)
 
-    def _in_parts(
-        self, rows: list[R], compute: Callable[[list[R]], None], errors: dict[int, BackendError]
-    ) -> None:
-        """Call ``compute`` with parts of at most ``batch`` rows; note the error of each row without a result.
+    def _free_memory(self) -> None:
+        if self.prefix_cache is not None:
+            self.prefix_cache.forget()
+        super()._free_memory()
 
-        A part that does not fit into memory is computed again in halves, and later parts are as small, except after a
-        row that does not even fit alone.
-        """
-        torch: Any = importlib.import_module("torch")
-        start, size = 0, self._batch
-        while start < len(rows):
-            part = rows[start : start + self._batch]
-            try:
-                with torch.inference_mode():
-                    compute(part)
-            except torch.OutOfMemoryError:
-                if self.prefix_cache is not None:
-                    self.prefix_cache.forget()
-                torch.cuda.empty_cache()
-                if len(part) > 1:
-                    self._batch = len(part) // 2
-                    continue
-                text = f"{self._name}: out of memory for one prompt"
-                errors[part[0].index] = BackendError(text, kind="request")
-                self._batch = size
-            except BackendError as error:
-                errors |= {row.index: error for row in part}
-            start += len(part)
-
-    def _reply(self, rows: list[_Row], replies: dict[int, Reply]) -> None:
+    def _replies(self, rows: list[_Row]) -> list[Reply]:
         start = time.perf_counter()
         for row in rows:
             # After an error, the reply starts again, and so do its random numbers.
@@ -433,8 +396,8 @@ class HfCausalModel(HfModel):
             row.sampler, row.text, row.finish = Sampler.of(row.request, self._seed), None, "length"
         self.generate([row for row in rows if row.limit])
         seconds = (time.perf_counter() - start) / len(rows)
-        for row in rows:
-            replies[row.index] = Reply(
+        return [
+            Reply(
                 text=row.opening + (self._decode(row.out) if row.text is None else row.text),
                 finish_reason=row.finish,
                 served_model=self._name,
@@ -442,10 +405,15 @@ class HfCausalModel(HfModel):
                 logprobs=tuple(row.logprobs) if row.top else None,
                 seconds=seconds,
             )
+            for row in rows
+        ]
 
     def _shared(self, prompts: Sequence[list[int]]) -> int:
-        """Return the number of leading tokens that are evaluated once for all prompts."""
-        return shared_prefix(prompts) if self.prefix_cache is not None and self.prefix_cache.works else 0
+        """Return the number of leading tokens that are evaluated once for all prompts; one of each remains."""
+        if self.prefix_cache is None or not self.prefix_cache.works:
+            return 0
+        # What the first and the last in order share, all between them share.
+        return min(common_prefix(min(prompts), max(prompts)), min(map(len, prompts)) - 1)
 
     def _inputs(self, prompts: Sequence[list[int]], shared: int) -> dict[str, Any]:
         """Return the inputs of the network for a batch of prompts, whose first ``shared`` tokens are in the cache."""

@@ -149,44 +149,52 @@ class HfModel:
     ) -> list[Out | BackendError]:
         """Call ``compute(indices)`` for batches of rows of similar length; return the results in the rows' order.
 
-        If a batch does not fit into memory or the model fails on it, it is split in half and computed again. A
-        row that fails alone gets the error as its result, and no other row is affected.
-
         :param lengths: Number of tokens of each row.
         :raises BackendError: from ``compute``, or if the model is closed.
         """
-        results: dict[int, Out | BackendError] = {}
         order = sorted(range(len(lengths)), key=lambda i: lengths[i])
         # Without a padding token, rows cannot share a batch.
-        size = self._batch if self.tokenizer.pad_token_id is not None else 1
-        for start in range(0, len(order), size):
-            self._halving(order[start : start + size], compute, results)
+        is_alone = self.tokenizer.pad_token_id is None
+        results = dict(zip(order, self._in_parts(order, compute, is_alone=is_alone), strict=True))
         return [results[i] for i in range(len(lengths))]
 
-    def _halving(
-        self,
-        indices: list[int],
-        compute: Callable[[list[int]], Sequence[Out]],
-        results: dict[int, Out | BackendError],
-    ) -> None:
+    def _in_parts(
+        self, rows: list[Row], compute: Callable[[list[Row]], Sequence[Out]], *, is_alone: bool = False
+    ) -> list[Out | BackendError]:
+        """Return the results of ``compute`` for parts of at most ``batch`` rows, or for each row alone, in order.
+
+        A part that does not fit into memory, or that the model fails on, is computed again in halves. Later parts are
+        as small, except after a row that fails alone, whose result is the error.
+
+        :raises BackendError: from ``compute``, or if the model is closed.
+        """
         torch: Any = importlib.import_module("torch")
-        if self.is_closed:
-            raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
-        try:
-            with torch.inference_mode():
-                results.update(zip(indices, compute(indices), strict=True))
-            return
-        except BackendError:
-            raise
-        except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            failure = self._error("out of memory for one text")
-        except Exception as error:
-            text = f"{self._name}: the model fails: {one_line(str(error), 300)}"
-            failure = BackendError(text, kind="backend")
-        if len(indices) == 1:
-            results[indices[0]] = failure
-            return
-        middle = len(indices) // 2
-        self._halving(indices[:middle], compute, results)
-        self._halving(indices[middle:], compute, results)
+        results: list[Out | BackendError] = []
+        size = self._batch
+        while len(results) < len(rows):
+            if self.is_closed:
+                raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
+            part = rows[len(results) : len(results) + (1 if is_alone else self._batch)]
+            try:
+                with torch.inference_mode():
+                    results += compute(part)
+                continue
+            except BackendError:
+                raise
+            except torch.OutOfMemoryError:
+                failure = self._error("out of memory for one text")
+            except Exception as error:
+                text = f"{self._name}: the model fails: {one_line(str(error), 300)}"
+                failure = BackendError(text, kind="backend")
+            self._free_memory()
+            if len(part) > 1:
+                self._batch = len(part) // 2
+            else:
+                self._batch = size
+                results.append(failure)
+        return results
+
+    def _free_memory(self) -> None:
+        """Free what is cached, after a failure."""
+        torch: Any = importlib.import_module("torch")
+        torch.cuda.empty_cache()

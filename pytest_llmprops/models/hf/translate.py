@@ -12,7 +12,7 @@ import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from pytest_llmprops.core.errors import BackendError
@@ -182,14 +182,6 @@ class _Row(NamedTuple):
     first: int | None
 
 
-class _Output(NamedTuple):
-    """A translation: its text, whether the model ended it, and its number of tokens."""
-
-    text: str
-    ended: bool
-    tokens: int
-
-
 class HfTranslateModel(HfModel):
     """An NLLB, M2M100, mBART-50, MADLAD-400 or Marian model.
 
@@ -332,35 +324,20 @@ class HfTranslateModel(HfModel):
         return [int(i) for i in tokenized(self.tokenizer, text, self._name, truncation=False)["input_ids"]]
 
     def _translated(self, rows: Sequence[_Row]) -> list[Result]:
-        # All texts of a batch share one forced first token.
-        groups: dict[int | None, list[int]] = {}
-        for place, row in enumerate(rows):
-            groups.setdefault(row.first, []).append(place)
         results: dict[int, Result] = {}
-        for places in groups.values():
-            results.update(zip(places, self._together([rows[place] for place in places]), strict=True))
+        # All texts of a batch share one forced first token.
+        for first in dict.fromkeys(row.first for row in rows):
+            places = [place for place, row in enumerate(rows) if row.first == first]
+            group = [rows[place] for place in places]
+            replies = self._in_batches([len(row.ids) for row in group], partial(self._batch_of, group))
+            results.update(zip(places, replies, strict=True))
         return [results[place] for place in range(len(rows))]
 
-    def _together(self, rows: Sequence[_Row]) -> list[Result]:
-        """Translate rows that share a first token."""
-        lengths = [len(row.ids) for row in rows]
-        try:
-            outputs = self._in_batches(lengths, lambda indices: self.generate([rows[i] for i in indices]))
-        except BackendError as error:
-            return [error] * len(rows)
-        return [
-            output
-            if isinstance(output, BackendError)
-            else Reply(
-                text=output.text,
-                finish_reason="stop" if output.ended else "length",
-                usage=Usage(len(row.ids), output.tokens),
-            )
-            for row, output in zip(rows, outputs, strict=True)
-        ]
+    def _batch_of(self, rows: Sequence[_Row], indices: list[int]) -> list[Reply]:
+        return self.generate([rows[i] for i in indices])
 
-    def generate(self, rows: Sequence[_Row]) -> list[_Output]:
-        """Translate one batch; the outputs follow ``rows``."""
+    def generate(self, rows: Sequence[_Row]) -> list[Reply]:
+        """Translate one batch; the replies follow ``rows``."""
         padded = self.tokenizer.pad({"input_ids": [row.ids for row in rows]}, return_tensors="pt")
         config = self.network.config
         positions = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
@@ -376,18 +353,22 @@ class HfTranslateModel(HfModel):
             stopping_criteria=[self.stop_when_closed],
         ).tolist()
         ends = self._ends()
-        return [self._output(line, row.first, ends) for line, row in zip(lines, rows, strict=True)]
+        return [self._reply(line, row, ends) for line, row in zip(lines, rows, strict=True)]
 
-    def _output(self, line: list[int], first: int | None, ends: frozenset[int]) -> _Output:
+    def _reply(self, line: list[int], row: _Row, ends: frozenset[int]) -> Reply:
         # The first token is the decoder's start token, which is often the end token itself.
         new = line[1:]
         end = next((i for i, token in enumerate(new) if token in ends), None)
         new = new[:end]
-        if first is not None and new[:1] == [first]:
+        if row.first is not None and new[:1] == [row.first]:
             new = new[1:]
         text = str(self.tokenizer.decode(new, skip_special_tokens=True))
         # Drop a character whose last bytes were cut off by the limit.
-        return _Output(text.rstrip("\ufffd").strip(), end is not None, len(new))
+        return Reply(
+            text.rstrip("\ufffd").strip(),
+            finish_reason="length" if end is None else "stop",
+            usage=Usage(len(row.ids), len(new)),
+        )
 
     def stop_when_closed(self, ids: Any, scores: Any, **more: Any) -> Any:
         """Stop generating when the model is closed; the library calls this after every token."""

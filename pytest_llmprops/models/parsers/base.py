@@ -26,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.core.texts import TOKENIZER, unicode_words
 from pytest_llmprops.models.base import CallOptions, ParseModel, Result
@@ -49,11 +50,6 @@ def missing(reason: str) -> Value:
     :param reason: one phrase that says what is missing and where.
     """
     return {"words": None, "by": "", "missing": reason}
-
-
-def one_line(error: BaseException) -> str:
-    """Return an exception's type and message as one line of at most 300 characters."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 class Parser(ABC):
@@ -108,7 +104,7 @@ class Parser(ABC):
             return [error] * len(texts)
         except Exception as error:
             if len(texts) == 1:
-                return [BackendError(f"{self._name} fails: {one_line(error)}", kind="backend")]
+                return [BackendError(f"{self._name} fails: {fault_text(error)}", kind="backend")]
             return [self._group([text], language, analysis)[0] for text in texts]
         seconds = (time.perf_counter() - start) / len(texts)
         # A text without a model was not served by this parser, so the run must not list the parser for it.
@@ -140,8 +136,6 @@ class WordParser(Parser):
 
 def _check_words(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only()
-    if spec.name != "words":
-        raise spec.error("write words")
     # Which characters are letters depends on the Unicode version of Python.
     identity = {"backend": "words", "tokenizer": TOKENIZER, "unicode": unicodedata.unidata_version}
     return lambda: WordParser(name="words", identity=identity)

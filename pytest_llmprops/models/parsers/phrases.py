@@ -21,6 +21,7 @@ if available. The trees follow the Penn Treebank as far as dependencies allow:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 _SUBJECTS = frozenset(
@@ -98,20 +99,16 @@ class _Piece(NamedTuple):
 
 
 class Builder:
-    """Builds the constituent of every head from those of its dependents, the deepest heads first.
+    """Builds the constituent of every head from those of its dependents, which come first.
 
     :param heads: for each token, the position of its head, -1 for roots; no arcs cross.
-    :param depths: for each token, the number of arcs to its root.
     """
 
-    def __init__(self, tokens: Sequence[Token], heads: Sequence[int], depths: Sequence[int]) -> None:
+    def __init__(self, tokens: Sequence[Token], heads: Sequence[int]) -> None:
         self._tokens, self._heads = tokens, heads
-        self._dependents: list[list[int]] = [[] for _ in tokens]
-        for place, head in enumerate(heads):
-            if head >= 0:
-                self._dependents[head].append(place)
+        self._dependents = _dependents(heads)
         self._built: dict[int, _Built] = {}
-        for place in sorted(range(len(tokens)), key=lambda place: -depths[place]):
+        for place in TopologicalSorter(self._dependents).static_order():
             self._built[place] = self._build(place)
 
     def roots(self) -> Iterator[Node]:
@@ -373,44 +370,34 @@ def bracketed(tokens: Sequence[Token]) -> str:
 
     Brackets inside tokens are written ``-LRB-`` and ``-RRB-``. A token without a tag gets its universal part of speech.
 
-    :raises ValueError: if the heads form a circle.
+    :raises ValueError: if the heads form a cycle.
     """
     heads = _projective([token.head for token in tokens])
-    return " ".join(_brackets(root, tokens) for root in Builder(tokens, heads, _depths(heads)).roots())
+    return " ".join(_brackets(root, tokens) for root in Builder(tokens, heads).roots())
 
 
-def _depths(heads: Sequence[int]) -> list[int]:
-    """Return the number of arcs from each token to its root."""
-    depths = [-1] * len(heads)
-    for start in range(len(heads)):
-        path: list[int] = []
-        place = start
-        while place >= 0 and depths[place] < 0:
-            if len(path) > len(heads):
-                raise ValueError("the heads form a circle")
-            path.append(place)
-            place = heads[place]
-        depth = depths[place] if place >= 0 else -1
-        for place in reversed(path):
-            depth += 1
-            depths[place] = depth
-    return depths
+def _dependents(heads: Sequence[int]) -> dict[int, list[int]]:
+    """Return the dependents of each token, in order."""
+    dependents: dict[int, list[int]] = {place: [] for place in range(len(heads))}
+    for place, head in enumerate(heads):
+        if head >= 0:
+            dependents[head].append(place)
+    return dependents
 
 
-def _projective(heads: Sequence[int]) -> list[int]:
-    """Return projective heads: every token between a dependent and its head descends from that head.
+def _projective(heads: list[int]) -> list[int]:
+    """Change heads to projective ones: every token between a dependent and its head descends from that head.
 
     The shortest non-projective arc is lifted to the head's head until none is left (Nivre and Nilsson 2005). The arcs
     to roots count as well: no arc spans a root.
+
+    :raises ValueError: if the heads form a cycle.
     """
-    heads = list(heads)
-    _depths(heads)
-    while True:
-        crossed = [d for d, head in enumerate(heads) if head >= 0 and not _spans(heads, d)]
-        if not crossed:
-            return heads
+    TopologicalSorter(_dependents(heads)).prepare()
+    while crossed := [d for d, head in enumerate(heads) if head >= 0 and not _spans(heads, d)]:
         shortest = min(crossed, key=lambda d: (abs(heads[d] - d), d))
         heads[shortest] = heads[heads[shortest]]
+    return heads
 
 
 def _spans(heads: Sequence[int], dependent: int) -> bool:

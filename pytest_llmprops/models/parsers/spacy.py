@@ -19,10 +19,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, word
+from pytest_llmprops.models.parsers.base import Parser, Value, missing, word
 from pytest_llmprops.models.parsers.phrases import VERSION, Token, bracketed
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, files_sha256
@@ -71,8 +72,8 @@ class SpacyParser(Parser):
                 spacy: Any = importlib.import_module("spacy")
                 return spacy.load(self._folder, exclude=["ner"])
         except Exception as error:
-            line = one_line(error)
-            raise BackendError(f"{self._name} cannot be loaded: {line}", kind="model", fatal=True) from None
+            text = f"{self._name} cannot be loaded: {fault_text(error)}"
+            raise BackendError(text, kind="model", fatal=True) from None
 
     def value(self, document: Any, analysis: str, by: str) -> Value:
         """Return one document's value, or a missing value if the pipeline lacks the analysis."""
@@ -143,8 +144,7 @@ def _find(name: str) -> tuple[Path, Mapping[str, Any]] | None:
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only()
-    if importlib.util.find_spec("spacy") is None:
-        raise MissingExtra(f"--model {spec.text}", package="spacy", extra="oracle")
+    spec.require("spacy", extra="oracle")
     pipeline = _find(spec.name)
     if pipeline is None:
         raise spec.error(

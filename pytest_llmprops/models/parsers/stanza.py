@@ -26,10 +26,11 @@ from typing import Any
 
 import platformdirs
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.faults import fault_text
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.parsers.base import Parser, Value, missing, one_line, word
+from pytest_llmprops.models.parsers.base import Parser, Value, missing, word
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, files_sha256, torch_device
 
@@ -246,7 +247,7 @@ class StanzaParser(Parser):
                 )
             except Exception as error:
                 text = (
-                    f"the models of '{language}' in {self._folder.path} cannot be loaded: {one_line(error)}"
+                    f"the models of '{language}' in {self._folder.path} cannot be loaded: {fault_text(error)}"
                 )
                 fix = f"remove them and run {self._folder.download(language)}"
                 raise BackendError(f"{self._name}: {text}; {fix}", kind="model", fatal=True) from None
@@ -284,10 +285,7 @@ def _folder(spec: ModelSpec) -> StanzaFolder:
 
 def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     spec.only("dir", "package", "device")
-    if spec.name != "stanza":
-        raise spec.error("write stanza or stanza?dir=FOLDER")
-    if importlib.util.find_spec("stanza") is None:
-        raise MissingExtra(f"--model {spec.text}", package="stanza", extra="oracle")
+    spec.require("stanza", extra="oracle")
     folder = _folder(spec)
     try:
         _ = folder.resources  # for its messages
@@ -295,22 +293,19 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
         raise spec.error(f"{error}") from None
     # "auto" needs torch, whose import takes a second: the device is then chosen when the model is created.
     device = torch_device(spec) if spec.params.get("device", "auto") != "auto" else options.device
-    return lambda: _make(spec, folder, device or torch_device(spec))
 
-
-def _make(spec: ModelSpec, folder: StanzaFolder, device: str) -> StanzaParser:
-    return StanzaParser(
-        folder,
-        device=device,
-        name=spec.label,
-        identity={
+    def make() -> StanzaParser:
+        chosen = device or torch_device(spec)
+        identity = {
             "backend": "stanza",
             "version": importlib.metadata.version("stanza"),
             "package": folder.package,
-            "device": device,
+            "device": chosen,
             "models_sha256": folder.hashes(),
-        },
-    )
+        }
+        return StanzaParser(folder, device=chosen, name=spec.label, identity=identity)
+
+    return make
 
 
 def _ready(spec: ModelSpec) -> bool:

@@ -20,7 +20,6 @@ from pytest_llmprops.core.contracts import (
     checked,
     checked_case_names,
     checked_class,
-    loaded,
     prepared,
     raised,
 )
@@ -230,12 +229,8 @@ class Cases:
             self._classes[name] = checked_class(type(benchmark))
             try:
                 self.selections[name] = self._selection(benchmark)
-            except (DataError, ContractError) as error:
+            except (DataError, ContractError, UsageError) as error:
                 self._set_unreadable(benchmark, error)
-            except UsageError as error:
-                self.unreadable[name] = Unreadable(
-                    name, tuple(benchmark.task_about), str(error), is_usage=True
-                )
             except (LLMPropsError, KeyboardInterrupt):
                 raise
             except BaseException as fault:
@@ -252,9 +247,10 @@ class Cases:
         return self.unreadable.get(name) or self.selections[name]
 
     def _set_unreadable(self, benchmark: Benchmark, error: LLMPropsError) -> None:
-        name = benchmark.name
-        self.unreadable[name] = Unreadable(name, tuple(benchmark.task_about), str(error))
-        self.notes.append(f"{name}{NOT_MEASURED}{error}")
+        name, is_usage = benchmark.name, isinstance(error, UsageError)
+        self.unreadable[name] = Unreadable(name, tuple(benchmark.task_about), str(error), is_usage)
+        if not is_usage:
+            self.notes.append(f"{name}{NOT_MEASURED}{error}")
 
     def _selection(self, benchmark: Benchmark) -> Selection:
         settings = self.settings
@@ -365,7 +361,7 @@ class Cases:
         parts: list[Loaded] = []
         for folder in folders:
             try:
-                part = prepared(benchmark, loaded(benchmark, folder), folder, protocol.settings)
+                part = prepared(benchmark, folder, protocol.settings)
             except DataError as error:
                 if not _is_of_others(folder, benchmark.name):
                     raise
@@ -386,11 +382,6 @@ class Cases:
             parts.append(part)
         self.folders[benchmark.name] = folders
         return parts
-
-    def check_any_served(self) -> None:
-        """Raise UsageError if the folder of ``--llm-data`` has no files of any selected benchmark."""
-        if self.without_files and not any(selection.cases for selection in self.selections.values()):
-            raise UsageError(next(iter(self.without_files.values())))
 
     def check_selected(self, cases: Iterable[Case]) -> dict[str, Unreadable]:
         """Return the benchmarks whose check of the selected cases failed.
@@ -417,40 +408,47 @@ class Cases:
                     failed[benchmark.name] = self.unreadable[benchmark.name]
         return failed
 
-    def check_all_sets_used(self) -> None:
-        """Raise UsageError if ``--llm-set`` names an unknown benchmark."""
-        for name in self.settings.sets:
-            known = {*benchmark_names(), *self.selections}
-            if name not in known:
-                raise UsageError(
-                    f"--llm-set {name}.…: unknown benchmark '{name}'; known are {', '.join(sorted(known))}"
-                    + did_you_mean(name, known)
-                )
+    def check_all_used(self) -> None:
+        """Check that the options for benchmarks have an effect.
 
-    def check_all_helpers_used(self) -> None:
-        """Raise UsageError if ``--llm-helper`` names a role that no benchmark has."""
+        :raises UsageError: if ``--llm-set`` names an unknown benchmark, ``--llm-helper`` a role that no benchmark has,
+            or the folder of ``--llm-data`` has no files of any selected benchmark.
+        """
+        known = {*benchmark_names(), *self.selections}
+        for name in (name for name in self.settings.sets if name not in known):
+            raise UsageError(
+                f"--llm-set {name}.…: unknown benchmark '{name}'; known are {', '.join(sorted(known))}"
+                + did_you_mean(name, known)
+            )
         if self.settings.helpers:
             self.helpers.check_roles({name: s.roles for name, s in self.selections.items()})
+        if self.without_files and not any(selection.cases for selection in self.selections.values()):
+            raise UsageError(next(iter(self.without_files.values())))
 
-    def data_hashes(self) -> dict[str, str]:
-        """Return file -> sha256 of every data file that was read."""
-        return {name: digest for hashes in map(self._hashes, self.folders) for name, digest in hashes.items()}
-
-    def _hashes(self, benchmark: str) -> dict[str, str]:
+    def data_hashes(self, *benchmarks: str) -> dict[str, str]:
+        """Return file -> sha256 of the data files that these benchmarks have read; by default, that all have read."""
         return {
-            _file(n, benchmark): digest for f in self.folders[benchmark] for n, digest in f.hashes().items()
+            _file(name, benchmark): digest
+            for benchmark in benchmarks or self.folders
+            for folder in self.folders[benchmark]
+            for name, digest in folder.hashes().items()
         }
 
     def benchmark_facts(self) -> dict[str, BenchmarkMetadata]:
         """Return what gates and reports need to know about each selected benchmark."""
         return {
-            name: BenchmarkMetadata.of(type(selection.benchmark), data=self._hashes(name))
+            name: BenchmarkMetadata.of(type(selection.benchmark), data=self.data_hashes(name))
             for name, selection in self.selections.items()
         }
 
     def model_specs(self) -> Mapping[str, ModelSpec]:
         """Return the specifications of all models by label, helpers under ``helper:ROLE``."""
         return self.models | {HELPER + name: spec for name, spec in self.helpers.specs.items()}
+
+    def chosen_specs(self) -> dict[str, ModelSpec]:
+        """Return :meth:`model_specs` without the default helpers, which most runs do not call."""
+        defaults = {HELPER + name for name in self.helpers.defaults}
+        return {label: spec for label, spec in self.model_specs().items() if label not in defaults}
 
 
 def within_limit(items: Sequence[Item], benchmark: Benchmark, settings: RunOptions) -> list[Item]:

@@ -149,7 +149,9 @@ class LightItem(pytest.Function):
         self.keywords.update({mark.name: mark for mark in self.own_markers})
         self.keywords.update(template.obj.__dict__)
         self.keywords[param] = True
-        self._marks, self._line = len(self.own_markers), template.location[1]
+        self._marks = len(self.own_markers)
+        # pytest would look for the file again for each item.
+        self.location = (*template.location[:2], self.name)
 
     @property
     def has_own_marks(self) -> bool:
@@ -157,7 +159,7 @@ class LightItem(pytest.Function):
         return len(self.own_markers) != self._marks
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        return self.path, self._line, self.name
+        return self.path, *self.location[1:]
 
     def setup(self) -> None:
         self.funcargs["verdict"] = self.config.stash[WAIT](self)

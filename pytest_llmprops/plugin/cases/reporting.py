@@ -1,7 +1,8 @@
 """Pytest's report of a case: one line for a failure, and the typed report that the controller reads.
 
-The typed report is a user property of pytest's report, as a text that pytest-xdist can send. The process that runs the
-case adds it. The controller removes it before other plugins see the report, since pytest keeps every report.
+The typed report is a user property of pytest's report; in a worker, it is a text that pytest-xdist can send. The
+process that runs the case adds it. The controller removes it before other plugins see the report, since pytest keeps
+every report.
 """
 
 from __future__ import annotations
@@ -86,9 +87,10 @@ def is_wrong_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None
     return isinstance(error, AssertionError) and asserts(error, outcome.verdict)
 
 
-def attach(report: pytest.TestReport, message: CaseReport) -> None:
-    """Add the typed report, as a text, to pytest's."""
-    report.user_properties = [*report.user_properties, (PROPERTY, text(message))]
+def attach(item: pytest.Item, report: pytest.TestReport, message: CaseReport) -> None:
+    """Add the typed report to pytest's."""
+    value = text(message) if hasattr(item.config, "workerinput") else message
+    report.user_properties = [*report.user_properties, (PROPERTY, value)]
 
 
 def detach(report: pytest.TestReport) -> CaseReport | None:
@@ -96,7 +98,7 @@ def detach(report: pytest.TestReport) -> CaseReport | None:
     for position, (name, value) in enumerate(report.user_properties):
         if name == PROPERTY:
             del report.user_properties[position]
-            return from_text(CaseReport, str(value))
+            return value if isinstance(value, CaseReport) else from_text(CaseReport, str(value))
     return None
 
 
@@ -179,11 +181,11 @@ def complete_report(
     is_last = call.when == "call" or (call.when == "setup" and report.outcome != "passed")
     if is_last and isinstance(outcome, GroupOutcome) and (outcome.stopped is None or outcome.records):
         group = GroupLines(outcome.status, outcome.counts, outcome.lines)
-        attach(report, CaseReport(group=group, by_model=by_model))
+        attach(item, report, CaseReport(group=group, by_model=by_model))
     elif is_last and isinstance(outcome, Outcome) and outcome.stopped is None:
-        attach(report, CaseReport(outcome.record(), by_model=by_model))
+        attach(item, report, CaseReport(outcome.record(), by_model=by_model))
     elif by_model:
-        attach(report, CaseReport(by_model=True))
+        attach(item, report, CaseReport(by_model=True))
     if line is not None:
         report.longrepr = line
     if call.when == "teardown":

@@ -1,25 +1,32 @@
-"""The checks before a run: folder, keys and prices, its calls and cost, a confirmation, and one call to each model."""
+"""What comes before the first call: checks of folder, keys, prices, calls and cost; or the plan instead of a run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 import pytest
 
+from pytest_llmprops.core.contracts import calling, checked, checked_remarks
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.numbers import count, counted
 from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.engine.evaluation.evaluator import Case
+from pytest_llmprops.engine.evaluation.planning import SECONDS_PER_CALL, Planned, cost, plan
 from pytest_llmprops.engine.store.location import holds_replies
+from pytest_llmprops.models.api.prices import FREE, Price
 from pytest_llmprops.models.registry import find_backend
-from pytest_llmprops.plugin.cases.cases import HELPER
+from pytest_llmprops.plugin.cases.cases import Cases
+from pytest_llmprops.plugin.cases.light_items import SEARCHED, UNIT, cases_in
+from pytest_llmprops.plugin.cases.markers import searched_by
 from pytest_llmprops.plugin.control.controller import Controller
-from pytest_llmprops.plugin.control.estimate import price_note, prices_of
-from pytest_llmprops.plugin.control.terminal import answer_of, can_ask
-from pytest_llmprops.plugin.options import project_folder, shown_only
+from pytest_llmprops.plugin.control.estimate import Forecast, forecast_of, price_note, prices_of
+from pytest_llmprops.plugin.control.terminal import answer_of, can_ask, write_lines
+from pytest_llmprops.plugin.evaluation import Evaluation
+from pytest_llmprops.plugin.options import RunOptions, project_folder, shown_only
+from pytest_llmprops.reports.tables import fitted, terminal_width, without, wrapped
 from pytest_llmprops.runs.record import check_run_folder
-
-if TYPE_CHECKING:
-    # Imported only for a run that is planned.
-    from pytest_llmprops.plugin.control.estimate import Forecast
 
 
 class Preflight:
@@ -28,10 +35,7 @@ class Preflight:
     def __init__(self, config: pytest.Config, controller: Controller) -> None:
         self._config, self._controller = config, controller
         self._session = controller.session
-        cases = self._session.cases
-        specs = cases.model_specs()
-        chosen = specs.keys() - {HELPER + role for role in cases.helpers.defaults}
-        self._chosen = {label: specs[label] for label in specs if label in chosen}
+        self._chosen = self._session.cases.chosen_specs()
         #: the models that are called over a network
         self._remote = [label for label, spec in self._chosen.items() if find_backend(spec.backend).remote]
 
@@ -89,8 +93,6 @@ class Preflight:
             return
         if not collection.remaining or collection.only_collects(session):
             return
-        from pytest_llmprops.plugin.control.estimate import forecast_of
-
         self._controller.start_broker()
         try:
             forecast = forecast_of(collection, self._session.evaluation, self._session.evaluation.engine)
@@ -114,7 +116,7 @@ class Preflight:
         remote = [label for label in self._remote if label in forecast]
         usd, cost = self._cost_of(forecast)
         if remote:
-            self._write(f"llmprops: plan: {calls:,} calls ({known}), {cost}")
+            write_lines(self._config, [f"llmprops: plan: {calls:,} calls ({known}), {cost}"])
         self._check_limits(calls, known, usd)
         if not remote:
             return
@@ -132,7 +134,7 @@ class Preflight:
             usd, cost = self._cost_of(forecast)
             self._check_limits(calls, known, usd)
             cost += f", with the thoughts of {', '.join(thoughts)}"
-            self._write(f"llmprops: plan: {calls:,} calls, {cost}")
+            write_lines(self._config, [f"llmprops: plan: {calls:,} calls, {cost}"])
             doubt = self._doubt(calls, usd, cost)
         if not doubt:
             return
@@ -209,8 +211,105 @@ class Preflight:
             reason = self._controller.broker.failure() or str(error)
             raise pytest.UsageError(terminal_line(reason)) from None
 
-    def _write(self, line: str) -> None:
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.ensure_newline()
-            reporter.write_line(terminal_line(line))
+
+def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: RunOptions) -> list[str]:
+    """Return the plan as a table: calls, tokens, cost and time per benchmark and model."""
+    has_batches = settings.engine == "batch"
+    table: list[tuple[str, ...]] = [
+        ("benchmark", "model", "items", "calls", "prompt tokens", "reply tokens", "USD", "minutes")
+    ]
+    for row in rows:
+        amount = cost(row, prices)
+        minutes = row.calls * SECONDS_PER_CALL / settings.concurrency / 60
+        items = count(row.items) if row.repeats == 1 else f"{count(row.items)} x {row.repeats}"
+        tokens = f"<= {count(row.completion_tokens)}" if row.completion_tokens else "?"
+        usd = "unknown" if amount is None else f"~{amount:.4f}"
+        time = "?" if has_batches else f"~{minutes:.1f}"
+        calls = count(row.calls)
+        table.append(
+            (row.benchmark, row.model, items, calls, f"~{count(row.prompt_tokens)}", tokens, usd, time)
+        )
+    total, prompts = sum(row.calls for row in rows), sum(row.prompts for row in rows)
+    calls = counted(total, "call")
+    if prompts < total:
+        calls += f" ({count(prompts)} if the API returns all samples of a prompt in one call)"
+    duration = f"time estimated at {SECONDS_PER_CALL:g} s per call, {settings.concurrency} calls in parallel"
+    if has_batches:
+        duration = "each wave takes up to 24 hours"
+    width = terminal_width()
+    short, models = without(table, ("model",))
+    shown = fitted(width, table, short, table) if models else fitted(width, table)
+    note = (
+        f"  {calls}, fewer if replies are stored; tokens estimated at 4 characters per token, without the thoughts of"
+        f" models that think; {duration}"
+    )
+    dated = [f"  {known}" for known in filter(None, [price_note(prices)])]
+    return ["llmprops plan: no call is made", *shown, note, *dated]
+
+
+class PlanOnly:
+    """Prints the plan instead of running the tests."""
+
+    def __init__(self, cases: Cases, evaluation: Evaluation) -> None:
+        self._cases, self._evaluation = cases, evaluation
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            # The plan of an incomplete collection would mislead.
+            return False
+        lines, problems = self._lines(session.items)
+        session.testsfailed += len(problems)
+        write_lines(session.config, [part for line in lines for part in wrapped(line, terminal_width())])
+        write_lines(session.config, [f"ERROR: {problem}" for problem in problems], red=True)
+        return True
+
+    def _lines(self, items: Sequence[pytest.Item]) -> tuple[list[str], list[LLMPropsError]]:
+        """Return the plan, and what is wrong with what benchmarks say about it."""
+        cases = [case for item in items for case in cases_in(item.stash.get(UNIT, None))]
+        in_process = self._evaluation.in_process_labels
+        rows = plan(case for case in cases if case.model not in in_process)
+        served_here = Counter(
+            (case.benchmark.name, case.model)
+            for case in cases
+            if case.model in in_process and not case.sample
+        )
+        rows += [Planned(benchmark, model, items=n) for (benchmark, model), n in served_here.items()]
+        prices = prices_of(self._cases) | dict.fromkeys(in_process, FREE)
+        lines, problems = plan_lines(rows, prices, self._cases.settings), list[LLMPropsError]()
+        # Remarks are on one sample of each item and any model.
+        shown: dict[str, dict[str, Case]] = {}
+        for case in cases:
+            shown.setdefault(case.benchmark.name, {})[case.item.id] = case
+        for name, by_id in shown.items():
+            own = [case.item for case in by_id.values()]
+            first = next(iter(by_id.values()))
+            remarks, wrong = checked_remarks(first.benchmark, "plan_remarks", own, first.protocol.settings)
+            lines += [f"  {name}: {text}" for text in remarks]
+            problems += wrong
+        # One call per property, so that a mistake has one line.
+        searched: dict[tuple[str, str], list[Case]] = {}
+        for item in items:
+            if (case_of_search := item.stash.get(SEARCHED, None)) is not None:
+                key = (case_of_search.benchmark.name, searched_by(item))
+                searched.setdefault(key, []).append(case_of_search)
+        calls: int | None = 0
+        for (_, searched_property), members in searched.items():
+            benchmark, settings = members[0].benchmark, members[0].protocol.settings
+            try:
+                with calling(benchmark, "search_calls"):
+                    found = benchmark.search_calls(settings, searched_property)
+                limit: int | None = checked(benchmark, "search_calls", found)
+            except LLMPropsError as error:
+                problems.append(error)
+                continue
+            calls = None if calls is None or limit is None else calls + limit * len(members)
+        if searched:
+            searches = counted(sum(map(len, searched.values())), "search", "searches")
+            most = (
+                "an unknown number of calls" if calls is None else f"at most {counted(calls, 'further call')}"
+            )
+            lines.append(
+                f"  {searches} for counterexamples to accepted answers: {most}, and those that repeat a counterexample"
+            )
+        return lines, problems

@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -140,6 +140,15 @@ class Progress:
         self._over.set()
         with self._writing:
             self._reporter.rewrite("", erase=True)
+
+
+def write_lines(config: pytest.Config, lines: Iterable[str], **markup: bool) -> None:
+    """Write lines to pytest's terminal, if it has one."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        for line in lines:
+            reporter.write_line(terminal_line(line), **markup)
 
 
 def under_ci() -> bool:

@@ -123,9 +123,7 @@ def legend_height(labels: Mapping[int, str]) -> float:
     return 0.28 * -(-len(labels) // 2) if len(labels) > 1 else 0.28
 
 
-def legend(
-    figure: Plot, labels: Mapping[int, str], published: bool, chance: bool, *, dashes: bool = False
-) -> None:
+def legend(figure: Plot, labels: Mapping[int, str], published: bool, chance: bool) -> None:
     """Add a legend at the top left: the names of the series, and the meaning of diamonds and dashes."""
     from matplotlib.lines import Line2D
 
@@ -138,8 +136,6 @@ def legend(
     ]
     if published:
         handles.append(handle("published", marker="D", markersize=5, markerfacecolor=PAPER, linestyle="none"))
-    if dashes:
-        handles.append(handle("with chain of thought", linestyle=(0, (3, 2)), linewidth=1.3))
     if chance:
         handles.append(handle("guessing", linestyle=(0, (2, 2)), linewidth=0.9))
     figure.legend(

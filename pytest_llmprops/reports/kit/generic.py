@@ -309,8 +309,8 @@ def _searches(measured: Measured) -> list[Block]:
                 names = (Cell(s.starred), Cell(visible(one.property) or "–"))
                 counts.append((*names, *(Cell(f"{number:,}", number) for number in numbers)))
         for r in [row for row in measured.searches(s) if row.counterexample][:_MOST]:
-            repeats = f"{r.replicated} of {r.replications}" if r.replications else "–"
-            texts = (visible(r.id), s.starred, visible(r.property) or "–", repeats, one_line(r.why, _LONG))
+            name = visible(r.property) or "–"
+            texts = (visible(r.id), s.starred, name, r.repeats or "–", one_line(r.why, _LONG))
             rows.append(tuple(map(Cell, texts)))
     if not counts:
         return []

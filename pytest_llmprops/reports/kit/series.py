@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmprops.core.items import Placed
+from pytest_llmprops.core.items import Placed, grouped
 from pytest_llmprops.core.metrics import MetricRow, Place, items_of, samples_of
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.strict_json import JSON
@@ -75,11 +75,8 @@ class Series:
     @cached_property
     def by_benchmark(self) -> dict[str, list[VerdictRecord]]:
         """The records of this model by benchmark."""
-        groups: dict[str, list[VerdictRecord]] = {}
-        for record in self.run.records:
-            if record.model == self.model:
-                groups.setdefault(record.benchmark, []).append(record)
-        return groups
+        own = (record for record in self.run.records if record.model == self.model)
+        return grouped(own, lambda record: record.benchmark)
 
 
 def series_of(runs: Sequence[Run]) -> tuple[Series, ...]:
@@ -165,9 +162,7 @@ class Measured:
 
         first, second = self.series
         decided = tasks_by_answer(*(s.run.facts for s in self.series))
-        grouped: dict[Place, list[Pair]] = {}
-        for pair in pairs_of(pair_items(self.records(first), self.records(second), decided)):
-            grouped.setdefault(pair.key.task_key[1:], []).append(pair)
+        all_pairs = pairs_of(pair_items(self.records(first), self.records(second), decided))
         judged, by_cluster = first.judgement(second), self.is_cluster_weighted
         return {
             place: (
@@ -175,7 +170,7 @@ class Measured:
                 judged.get(Member.part(TaskKey(self.benchmark, *place)))
                 or measured(score_pairs(pairs, lambda _: by_cluster)),
             )
-            for place, pairs in grouped.items()
+            for place, pairs in grouped(all_pairs, lambda pair: pair.key.task_key[1:]).items()
         }
 
     @property

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.field_types import UNANSWERED
-from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.reports.kit.blocks import (
     counted,
     interval,
@@ -161,9 +161,7 @@ def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
 
     Its interval is entirely below the accuracy on the others; empty if there is none.
     """
-    groups: dict[tuple[str, str], list[VerdictRecord]] = {}
-    for record in measured.records(series, tasks):
-        groups.setdefault((record.task, record.language), []).append(record)
+    groups = grouped(measured.records(series, tasks), lambda record: (record.task, record.language))
     by_cluster = measured.is_cluster_weighted
     scores = {place: scores_of(members) for place, members in groups.items()}
     worst: tuple[float, str] | None = None

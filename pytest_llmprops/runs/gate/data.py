@@ -78,7 +78,9 @@ class RuleData:
         items = list(items)
         places = {key for key in {item.key.task_key for item in items} if rule.matches(key)}
         there = [row for row in metrics if rule.metric and rule.matches(row)]
-        rows = [row for row in there if _row_matches(rule, row)]
+        # Without a group, the rule is about all groups.
+        group = "*" if rule.group is None else rule.group
+        rows = [row for row in there if fnmatchcase(row.name, rule.metric) and fnmatchcase(row.group, group)]
         judged = [i for i in items if i.key.task_key in places and (i.candidate or rule.paired)]
         return cls(rule, judged, rows, sorted({row.name for row in there}), terms)
 
@@ -196,8 +198,3 @@ def _answer(records: Sequence[VerdictRecord]) -> Answer | None:
     shares = (statuses.count(status) / len(statuses) for status in ("correct", "refused", "unparsed"))
     first = records[0]
     return Answer(cluster_label(first.benchmark, first.source, first.cluster), *shares)
-
-
-def _row_matches(rule: Rule, row: MetricRow) -> bool:
-    group = rule.group is None or fnmatchcase(row.group, rule.group)
-    return group and fnmatchcase(row.name, rule.metric)

@@ -81,17 +81,12 @@ def fitness(data: RuleData) -> list[Check]:
         required = f"at most {percent(rule.max_errors)} in error or missing"
         measured = f"{percent(share)}, {faulty:.6g} of {of}"
         verdict: CheckVerdict = "met" if share <= rule.max_errors else "invalid"
-        reason = "" if verdict == "met" else _faults(data)
-        checks.append(Check("max_errors", required, measured, verdict, reason, share))
+        kinds = [f"{len(keys)} {what}" for what, keys in data.faults.items() if keys]
+        reason = f"of {of} items {' and '.join(kinds)} ({first_names(data.faulty)})"
+        checks.append(
+            Check("max_errors", required, measured, verdict, "" if verdict == "met" else reason, share)
+        )
     return checks
-
-
-def _faults(data: RuleData) -> str:
-    kinds = [f"{len(keys)} {what}" for what, keys in data.faults.items() if keys]
-    return f"of {len(data.items)} items {' and '.join(kinds)} ({first_names(data.faulty)})"
-
-
-Key = tuple[str, ...]
 
 
 def with_computed_metrics(gate: Gate, run: Run) -> Run:
@@ -118,17 +113,16 @@ def with_computed_metrics(gate: Gate, run: Run) -> Run:
 
 def _differences(recorded: Iterable[MetricRow], computed: Iterable[MetricRow]) -> list[str]:
     """Compare values, not intervals: the computed ones are judged."""
-    before, after = ({_key(row): row.value for row in rows} for rows in (recorded, computed))
+    before, after = (
+        {(r.model, r.benchmark, r.task, r.language, r.source, r.group, r.name): r.value for r in rows}
+        for rows in (recorded, computed)
+    )
     return [
         f"run.json has {shown_value(before.get(key))} for {'/'.join(filter(None, key[1:]))}, computed from the verdicts"
         f" it is {shown_value(after.get(key))}: run.json was changed or written by another version; {AGAIN}"
         for key in dict.fromkeys([*before, *after])
         if not is_equal(before.get(key), after.get(key))
     ]
-
-
-def _key(row: MetricRow) -> Key:
-    return (row.model, row.benchmark, row.task, row.language, row.source, row.group, row.name)
 
 
 #: worst first
@@ -244,26 +238,24 @@ def _results(
 
     :param nothing: why rules have no items. :param known: the changes of all members of the two runs.
     """
-    checks_of_rules = [
-        [_no_items(nothing[data.rule.name])] if data.is_empty else fitness(data) for data in rules
+    all_checks = [
+        (
+            data,
+            [Check("items", "items to judge", "none", "invalid", nothing[data.rule.name])]
+            if data.is_empty
+            else fitness(data),
+        )
+        for data in rules
     ]
-    fit = [
-        data
-        for data, checks in zip(rules, checks_of_rules, strict=True)
-        if not any(c.verdict == "invalid" for c in checks)
-    ]
-    changes = _changes(fit, known)
-    for data, checks in zip(rules, checks_of_rules, strict=True):
-        if data in fit:
-            checks += _metric_checks(data) if data.rule.metric else _full_checks(data, changes)
+    fit = [pair for pair in all_checks if all(check.verdict != "invalid" for check in pair[1])]
+    changes = _changes([data for data, _ in fit], known)
+    for data, checks in fit:
+        checks += _metric_checks(data) if data.rule.metric else _full_checks(data, changes)
     return [
         RuleResult(
-            data.rule.name,
-            min((c.verdict for c in checks), key=ORDER.index),
-            data.judged,
-            tuple(checks),
+            data.rule.name, min((c.verdict for c in checks), key=ORDER.index), data.judged, tuple(checks)
         )
-        for data, checks in zip(rules, checks_of_rules, strict=True)
+        for data, checks in all_checks
     ]
 
 
@@ -314,10 +306,6 @@ def _best_possible(check: Check) -> str:
         return ""
     limit = math.floor(100 * check.ci_low) / 100
     return f"; {check.kind} = {abs(limit):g} can be met"
-
-
-def _no_items(why: str) -> Check:
-    return Check("items", "items to judge", "none", "invalid", why)
 
 
 def _metric_checks(data: RuleData) -> list[Check]:
@@ -378,7 +366,8 @@ def _line(result: GateResult, gate: Gate, runs: Sequence[RunMetadata], *, is_sel
     losses = f"{_worse(lost[0].difference)} {lost[0].where}{_more(lost)}" if lost else ""
     rules = {rule.name: rule for rule in gate.rules}
     if decision == "pass":
-        text = f"{ours} meets {_rules(len(result.rules))}"
+        n = len(result.rules)
+        text = f"{ours} meets {f'all {n} rules' if n > 1 else 'the rule'}"
         if theirs and gate.needs_baseline and any(rule.is_about_accuracy for rule in gate.rules):
             # A model is compared with itself when its provider may have changed it.
             text = f"{ours} may replace {theirs[0] if theirs[0] != ours else 'baseline ' + runs[1].run_id}"
@@ -421,10 +410,6 @@ def _nearest_margin(result: GateResult, rules: Mapping[str, Rule]) -> str:
 
 def _more(members: Sequence[object]) -> str:
     return f" (and {len(members) - 1} more)" if len(members) > 1 else ""
-
-
-def _rules(n: int) -> str:
-    return f"all {n} rules" if n > 1 else "the rule"
 
 
 def _worse(difference: float) -> str:

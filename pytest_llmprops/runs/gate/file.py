@@ -10,14 +10,14 @@ max_drop = 0.05
 from __future__ import annotations
 
 import hashlib
-import math
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import ItemPlace, Placed
@@ -203,63 +203,29 @@ def _there(rule: Rule, places: Sequence[ItemPlace]) -> str:
     return "there are " + ", ".join("/".join(p[:4]) for p in places[:12]) + more
 
 
-def _number_that(problem: str, fits: Callable[[float], bool]) -> Callable[[Any], float]:
-    def parse(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
-            raise ValueError(f"must be {problem}")
-        return float(value)
-
-    return parse
+def _is_number(value: Any) -> bool:
+    # Python also counts true and false as numbers, and an integer may be larger than any float.
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
-_share = _number_that("a fraction from 0 to 1", lambda value: 0 <= value <= 1)
-_number = _number_that("a number", math.isfinite)
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError("must be a whole number of at least 1")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("must be true or false")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("must be a text")
-    return value
-
-
-def _one_of(*choices: str) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
-        if value not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return str(value)
-
-    return parse
-
-
-_RULE: Mapping[str, Callable[[Any], Any]] = {
-    "name": _text,
-    **dict.fromkeys(PLACE, _text),
-    "metric": _text,
-    "min_accuracy": _share,
-    "max_drop": _share,
-    "no_collapse": _share,
-    "each": _one_of(*get_args(Each)),
-    "max_refused": _share,
-    "max_unparsed": _share,
-    "max_errors": _share,
-    "min_items": _count,
-    "min": _number,
-    "max": _number,
+#: what a value must be -> whether it is
+_Form: TypeAlias = tuple[str, Callable[[Any], bool]]
+_SHARE: _Form = ("a fraction from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
+_NUMBER: _Form = ("a number", _is_number)
+_TEXT: _Form = ("a text", lambda value: isinstance(value, str) and bool(value.strip()))
+_RULE: Mapping[str, _Form] = {
+    "name": _TEXT,
+    **dict.fromkeys(PLACE, _TEXT),
+    "metric": _TEXT,
+    **dict.fromkeys(("min_accuracy", "max_drop", "no_collapse"), _SHARE),
+    "each": (f"one of {', '.join(get_args(Each))}", lambda value: value in get_args(Each)),
+    **dict.fromkeys(("max_refused", "max_unparsed", "max_errors"), _SHARE),
+    "min_items": ("a whole number of at least 1", lambda value: type(value) is int and value >= 1),
+    "min": _NUMBER,
+    "max": _NUMBER,
 }
-_TOP: Mapping[str, Callable[[Any], Any]] = {
-    "allow_mixed": _flag,
+_TOP: Mapping[str, _Form] = {
+    "allow_mixed": ("true or false", lambda value: isinstance(value, bool)),
     **{name: _RULE[name] for name in _SHARED},
 }
 
@@ -282,30 +248,24 @@ def read_gate(path: Path) -> Gate:
     rules = table.pop("rule", [])
     if not isinstance(rules, list) or not rules or not all(isinstance(r, dict) for r in rules):
         raise UsageError(f"gate file {path}: has no rule; write [[rule]] and what it requires")
-    top = _parsed(table, _TOP, f"gate file {path}")
-    shared = {name: top.pop(name) for name in _SHARED if name in top}
+    _check(table, _TOP, f"gate file {path}")
+    shared = {name: table.pop(name) for name in _SHARED if name in table}
     parsed = tuple(_rule(r, n, shared, f"gate file {path}: rule {n}") for n, r in enumerate(rules, 1))
     names = [rule.name for rule in parsed]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f'gate file {path}: two rules are called {name!r}; give one another name = "…"')
-    return Gate(parsed, file=path.name, sha256=hashlib.sha256(raw).hexdigest(), **top)
+    return Gate(parsed, file=path.name, sha256=hashlib.sha256(raw).hexdigest(), **table)
 
 
-def _parsed(
-    table: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], where: str
-) -> dict[str, Any]:
-    values = {}
+def _check(table: Mapping[str, Any], forms: Mapping[str, _Form], where: str) -> None:
     for key, value in table.items():
-        if key not in known:
-            raise UsageError(
-                f"{where}: unknown key {key!r}; there are {', '.join(known)}{did_you_mean(key, known)}"
-            )
-        try:
-            values[key] = known[key](value)
-        except ValueError as error:
-            raise UsageError(f"{where}: {key} = {value!r}: {error}") from None
-    return values
+        if key not in forms:
+            near = did_you_mean(key, forms)
+            raise UsageError(f"{where}: unknown key {key!r}; there are {', '.join(forms)}{near}")
+        form, fits = forms[key]
+        if not fits(value):
+            raise UsageError(f"{where}: {key} = {value!r}: must be {form}")
 
 
 #: the value of a requirement that every run meets
@@ -313,7 +273,8 @@ _NEVER_MISSED = {"min_accuracy": 0, "max_drop": 1, "no_collapse": 1, "max_refuse
 
 
 def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], where: str) -> Rule:
-    values = _parsed(table, _RULE, where)
+    _check(table, _RULE, where)
+    values = dict(table)
     place = {name: values.pop(name) for name in PLACE if name in values}
     if "metric" in values:
         values["metric"], has_group, group = values["metric"].partition("/")

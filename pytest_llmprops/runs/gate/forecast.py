@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import beta, binom, ndtr
 
 from pytest_llmprops.benchmark_registry import find_benchmark, registrations
-from pytest_llmprops.core.contracts import loaded, prepared
+from pytest_llmprops.core.contracts import prepared
 from pytest_llmprops.core.field_types import UNANSWERED
-from pytest_llmprops.core.items import ItemPlace, PlacedItem
+from pytest_llmprops.core.items import ItemPlace, PlacedItem, grouped
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.records.run import RunMetadata
@@ -152,8 +152,7 @@ def builtin_items(gate: Gate) -> list[PlacedItem]:
             continue
         benchmark = find_benchmark(registration.name)
         folder = DataFolder(data_folder(registration), "builtin", registration.tools)
-        settings = benchmark.protocols["quick"].settings
-        part = prepared(benchmark, loaded(benchmark, folder), folder, settings)
+        part = prepared(benchmark, folder, benchmark.protocols["quick"].settings)
         items += [
             ItemPlace(benchmark.name, i.task, i.language, i.source, i.id, i.cluster) for i in part.items
         ]
@@ -186,9 +185,8 @@ def rule_items(
     own = _items_of(selected, terms, churn, repeats)
     if rule.each is None:
         return own
-    groups: dict[tuple[str, str], list[PlacedItem]] = {}
-    for r in selected:
-        groups.setdefault((r.benchmark, getattr(r, rule.each)), []).append(r)
+    each = rule.each
+    groups = grouped(selected, lambda r: (r.benchmark, getattr(r, each)))
     members = [_items_of(group, terms, own.churn, repeats) for group in groups.values()]
     if rule.each == "cluster":
         # A single cluster is compared item by item.

@@ -15,7 +15,6 @@ from tests.support.dtails_cases import (
     BENCHMARK,
     LIVE,
     TRANSLATOR,
-    Answer,
     fenced,
     item,
     judged,
@@ -25,6 +24,7 @@ from tests.support.dtails_cases import (
     shown,
     verdict_of,
 )
+from tests.support.scripted import Answer
 
 NAMED = (("woon",), ("leef", "lewe"))
 

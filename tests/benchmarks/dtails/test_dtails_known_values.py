@@ -23,7 +23,8 @@ from pytest_llmprops.core.items import check_unique
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from tests.support.dtails_cases import BENCHMARK, CHAT, TRANSLATOR, fenced, measured
+from tests.support.dtails_cases import BENCHMARK, TRANSLATOR, fenced, measured
+from tests.support.scripted import CHAT
 
 
 @pytest.fixture

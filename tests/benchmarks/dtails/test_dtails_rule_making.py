@@ -26,9 +26,7 @@ from pytest_llmprops.engine.evaluation.planning import plan
 from tests.support.dtails import row, write_language
 from tests.support.dtails_cases import (
     BENCHMARK,
-    CHAT,
     LIVE,
-    Answer,
     context,
     fenced,
     is_about_rules,
@@ -37,6 +35,7 @@ from tests.support.dtails_cases import (
     prepared,
     prompt_of,
 )
+from tests.support.scripted import CHAT, Answer
 
 #: The authors' code appends this and the problem to the prompt.
 REPAIR = " Please avoid the following error in your output: "

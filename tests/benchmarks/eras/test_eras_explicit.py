@@ -89,7 +89,7 @@ def test_verdict_on_a_site(
 def test_a_segmenter_that_changes_text_is_an_error(part: Any) -> None:
     """Characters changed, dropped or added are an error of the item that names them, never a wrong answer."""
     item = first(part, "explicit", "01")
-    outcome, _ = measured(item, part.context, "segment", lambda r: Reply(value=[*r.text, "啊"]))  # type: ignore[union-attr]
+    outcome, _ = measured(item, part.context, "segment", lambda r: Reply(value=[*r.text, "啊"]))
     assert outcome.verdict is None
     assert outcome.error is not None
     assert "added '啊'" in outcome.error.message

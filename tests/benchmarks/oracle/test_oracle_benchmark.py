@@ -23,11 +23,12 @@ from tests.support.oracle_runs import (
     context,
     control,
     pair,
-    reply_to,
     sentence,
     verdict_on,
+    with_helper,
 )
 from tests.support.records import verdict as record
+from tests.support.scripted import replied
 
 ORACLE = OracleChecker()
 TOWNS = sentence("Then Oslo wrote to Lima about Quito.", 1, ["Oslo", "Quito"])
@@ -151,7 +152,7 @@ def test_failing_helper_is_an_error(error: BackendError, role: str, text_fails_t
             raise error
         if asked != "subject" and text_fails_too:
             raise BackendError("the text is too long", kind="request")
-        return await reply_to(request, model(lambda first, second: True))
+        return replied(with_helper(model(lambda first, second: True)), request)
 
     protocol = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
     case = Case(ORACLE, ALIKE, context(), protocol, "m", helpers={"parse": "p", "embed": "e"})

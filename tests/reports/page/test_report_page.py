@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.reports.page.build import write_report
-from tests.support.browser import accessibility_problems
+from tests.support.browser import accessibility_problems, cut_off, listed, unfold
 from tests.support.records import exchange, recorded, verdict, verdicts
 
 HOSTILE = (
@@ -70,8 +70,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture
 def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
     """Open one of the pages; at the end, check that it fetched nothing and ran no script from a reply."""
-    noise: list[str] = []
-    browser_page.on("console", lambda message: noise.append(message.text))
 
     def go(name: str = "one") -> Any:
         browser_page.goto(pages[name].as_uri())
@@ -81,22 +79,12 @@ def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
     yield go
     assert {url.split(":")[0] for url in browser_page.requests_seen} == {"file"}
     assert len(browser_page.requests_seen) == 1 + browser_page.requests_seen[1:].count(browser_page.url)
-    assert (browser_page.errors_seen, browser_page.dialogs_seen, noise) == ([], [], [])
-
-
-def rows(page: Any) -> list[str]:
-    """Return the ids in the list of items, in order."""
-    return [text.strip() for text in page.locator("#list .open").all_inner_texts()]
+    assert (browser_page.problems, browser_page.noise) == ([], [])
 
 
 def count(page: Any, text: str) -> None:
     """Wait until the list shows this number of matching items."""
     page.locator("#count").filter(has_text=re.compile(f"^{re.escape(text)} items$")).wait_for()
-
-
-def unfold(page: Any) -> None:
-    """Open all that is collapsed."""
-    page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
 
 
 def picker(page: Any, name: str) -> Any:
@@ -153,13 +141,13 @@ def test_search_looks_into_prompts_and_replies(show: Open) -> None:
     search = page.get_by_label("Search")
     search.fill("SUM OF 3")
     count(page, "1 of 112")
-    assert rows(page) == ["sums/en/add/0003"]
+    assert listed(page) == ["sums/en/add/0003"]
     search.fill("what is 4 +")
     page.get_by_role("button", name="sums/en/add/0004").wait_for()
-    assert rows(page) == ["sums/en/add/0004"]
+    assert listed(page) == ["sums/en/add/0004"]
     search.fill("竹子")
     page.get_by_role("button", name="homophones/zh/asked/0000").wait_for()
-    assert rows(page) == ["homophones/zh/asked/0000"]
+    assert listed(page) == ["homophones/zh/asked/0000"]
     search.fill("nowhere")
     count(page, "0 of 112")
 
@@ -185,16 +173,16 @@ def test_failures_come_first_on_pages_of_fifteen(show: Open) -> None:
     """Errors come before wrong answers and wrong before correct ones; each heading sorts the whole list."""
     page = show()
     assert page.locator("#list .mark").first.inner_text() == "! error"
-    assert len(rows(page)) == 15
+    assert len(listed(page)) == 15
     assert page.get_by_role("button", name="Previous").is_disabled()
     for _ in range(7):
         page.get_by_role("button", name="Next").click()
-    assert (len(rows(page)), page.locator("#page").inner_text()) == (7, "Page 8 of 8")
+    assert (len(listed(page)), page.locator("#page").inner_text()) == (7, "Page 8 of 8")
     assert page.get_by_role("button", name="Next").is_disabled()
     heading = page.locator("#list").get_by_role("columnheader", name="Item")
     for first in ("homophones/ar", "sums/en/take/0099"):
         heading.get_by_role("button").press("Enter")
-        assert rows(page)[0].startswith(first)
+        assert listed(page)[0].startswith(first)
 
 
 def test_reply_is_shown_as_text(show: Open) -> None:
@@ -281,8 +269,7 @@ def test_a_phone_never_scrolls_sideways(show: Open, browser_page: Any) -> None:
     unfold(page)
     page.locator("#list .open").first.click()
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
-    cut = "(boxes) => boxes.filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.textContent)"
-    assert page.locator(".scroll, .tabs, nav").evaluate_all(cut) == []
+    assert cut_off(page, ".scroll, .tabs, nav") == []
     given_cell = page.locator("#list tbody .given").first.bounding_box()
     assert given_cell["x"] + given_cell["width"] > 300
 

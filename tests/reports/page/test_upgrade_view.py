@@ -16,7 +16,7 @@ from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.readings import read_reviews
-from tests.support.browser import accessibility_problems
+from tests.support.browser import accessibility_problems, listed, unfold
 from tests.support.records import exchange, recorded, verdict
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202egnp.exe \x1b[31m ${alert(3)}"
@@ -107,7 +107,7 @@ def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
 
     yield go
     assert {url.split(":")[0] for url in browser_page.requests_seen} <= {"file", "about", "blob"}
-    assert (browser_page.errors_seen, browser_page.dialogs_seen) == ([], [])
+    assert browser_page.problems == []
 
 
 def counts_of(page: Any) -> dict[str, int]:
@@ -131,11 +131,6 @@ def as_compared(tabs: dict[str, int]) -> dict[str, int]:
     """Return the numbers of the tabs as :func:`compared` does."""
     same = tabs["wrong"] + tabs["right"]
     return {name: tabs[name] for name in ("lost", "gained", "apart")} | {"same": same}
-
-
-def listed(page: Any) -> list[str]:
-    """Return the ids in the list."""
-    return [text.strip() for text in page.locator("#list .open").all_inner_texts()]
 
 
 def count(page: Any, number: int) -> None:
@@ -464,7 +459,7 @@ def test_the_report_is_accessible(show: Open) -> None:
     """Axe finds nothing, with an opened item of two models; nothing is wider than the window."""
     page = show(address="#items?tab=lost&value=digits&most=1&item=sums/en/rhyme/0000")
     page.locator("#item").wait_for()
-    page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    unfold(page)
     assert accessibility_problems(page, ("dark",)) == []
     for width in (390, 800, 1440):
         page.set_viewport_size({"width": width, "height": 900})
@@ -521,4 +516,4 @@ def test_twelve_thousand_items_of_two_runs(browser_page: Any, tmp_path: Path) ->
     count(browser_page, 1_200)
     browser_page.get_by_label("Search").fill("OWL 3")
     count(browser_page, 267)
-    assert browser_page.errors_seen == []
+    assert browser_page.problems == []

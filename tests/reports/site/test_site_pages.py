@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.reports.site.build import write_site
-from tests.support.browser import accessibility_problems, served
+from tests.support.browser import accessibility_problems, cut_off, served, unfold
 from tests.support.team_runs import HOSTILE, team
 
 Open = Callable[..., Any]
@@ -28,8 +28,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def show(browser_page: Any, site: Path) -> Iterator[Open]:
     """Open the page; at the end, check that it loaded nothing from elsewhere and ran no script from a record."""
-    noise: list[str] = []
-    browser_page.on("console", lambda m: noise.append(m.text))
 
     def go(base: str = "") -> Any:
         browser_page.goto(f"{base or site.as_uri()}/index.html")
@@ -39,14 +37,14 @@ def show(browser_page: Any, site: Path) -> Iterator[Open]:
     outside = [
         url for url in browser_page.requests_seen if not url.startswith((site.as_uri(), "http://127.0.0.1"))
     ]
-    assert (outside, browser_page.errors_seen, browser_page.dialogs_seen, noise) == ([], [], [], [])
+    assert (outside, browser_page.problems, browser_page.noise) == ([], [], [])
 
 
 def test_the_page_at_every_width(show: Open, browser_page: Any) -> None:
     """The page has a title, its landmarks and no scrolling to the side; hostile texts are text."""
     root = "document.documentElement"
     page = show()
-    page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    unfold(page)
     assert page.locator("h1").inner_text() == f"{HEADLINE}."
     assert page.title() == f"{HEADLINE} · llmprops"
     links = page.get_by_role("navigation", name="Sections").get_by_role("link").all_inner_texts()
@@ -56,8 +54,7 @@ def test_the_page_at_every_width(show: Open, browser_page: Any) -> None:
     for width in (1440, 800, 390):
         browser_page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate(f"() => {root}.scrollWidth <= {root}.clientWidth")
-    cut = "(boxes) => boxes.filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.textContent)"
-    assert page.locator(".scroll:not(.plot), nav").evaluate_all(cut) == []
+    assert cut_off(page, ".scroll:not(.plot), nav") == []
 
 
 def test_the_page_is_accessible(show: Open) -> None:

@@ -56,9 +56,7 @@ def server(runs: Path) -> Iterator[Server]:
 @pytest.fixture
 def show(browser_page: Any, server: Server) -> Iterator[Open]:
     """Open a page of the server; at the end, check that nothing came from elsewhere and no reply was run."""
-    noise: list[str] = []
     browser_page.set_default_timeout(10_000)
-    browser_page.on("console", lambda message: noise.append(message.text))
 
     def go(address: str = "") -> Any:
         browser_page.goto("about:blank")
@@ -72,8 +70,8 @@ def show(browser_page: Any, server: Server) -> Iterator[Open]:
     yield go
     seen = [url for url in browser_page.requests_seen if url != "about:blank"]
     assert all(url.startswith((server.address, "blob:")) for url in seen), seen
-    assert (browser_page.errors_seen, browser_page.dialogs_seen) == ([], [])
-    assert not [text for text in noise if "status of 507" not in text]
+    assert browser_page.problems == []
+    assert not [text for text in browser_page.noise if "status of 507" not in text]
 
 
 def test_the_page_is_that_of_the_site(show: Open) -> None:
@@ -140,7 +138,7 @@ def test_the_live_part_is_accessible(browser_page: Any, tmp_path: Path) -> None:
             browser_page.set_viewport_size({"width": width, "height": 800})
             assert accessibility_problems(browser_page, (scheme,)) == []
             assert browser_page.evaluate("document.documentElement.scrollWidth") <= width
-        assert browser_page.dialogs_seen == []
+        assert browser_page.problems == []
     record.close()
 
 
@@ -201,4 +199,4 @@ def test_a_real_run_is_followed_to_its_end(browser_page: Any, run: Runner) -> No
         page.get_by_role("link", name="Open the report").click()
         page.wait_for_selector("[data-ready=items]", state="attached", timeout=60_000)
         assert page.locator("#count").inner_text() == "40 of 40 items"
-        assert page.errors_seen == []
+        assert page.problems == []

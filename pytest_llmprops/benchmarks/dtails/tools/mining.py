@@ -31,6 +31,7 @@ from pytest_llmprops.benchmarks.dtails.tools.concepts import (
 from pytest_llmprops.benchmarks.dtails.tools.corpus import Parts, Progress
 from pytest_llmprops.benchmarks.dtails.tools.senses import GlossSenses, Place
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import generated_before
 from pytest_llmprops.data.whole_files import replacing, write_text
@@ -261,9 +262,7 @@ def draw(rows: Sequence[Row], settings: Settings, *name: str) -> list[Row]:
     :param name: The language and concept, for an independent draw per concept.
     """
     random = generator(settings.seed, "dtails pairs", *name)
-    by_variation: dict[str, list[Row]] = {}
-    for row in sorted(rows):
-        by_variation.setdefault(row.lemma, []).append(row)
+    by_variation = grouped(sorted(rows), lambda row: row.lemma)
     chosen = {random.choice(own) for _, own in sorted(by_variation.items())}
     others = [row for row in sorted(rows) if row not in chosen]
     more = min(max(0, settings.per_concept - len(chosen)), len(others))

@@ -28,6 +28,7 @@ from typing import Any
 from pytest_llmprops.benchmarks.dtails.items import COLUMNS, expert_rows
 from pytest_llmprops.benchmarks.dtails.rules import parse_rules_file
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short, strict_json
 from pytest_llmprops.core.texts import folded, one_line
@@ -163,9 +164,7 @@ def arranged(questions: Mapping[str, Question], *, seed: int, annotator: int) ->
     same order in all its questions, to avoid mistakes. Its rules come in that order.
     """
     random = generator(seed, "dtails annotate", annotator)
-    groups: dict[Hashable, list[str]] = {}
-    for name, question in questions.items():
-        groups.setdefault(question.group, []).append(name)
+    groups = grouped(questions, lambda name: questions[name].group)
     lines = []
     for names in random.sample(list(groups.values()), len(groups)):
         options = random.sample(sorted(questions[names[0]].options), len(questions[names[0]].options))
