@@ -237,7 +237,7 @@ MISTAKES = [
     (("--model", "gpt-4o"), "model gpt-4o needs a key: set the environment variable OPENAI_API_KEY"),
     (("--model", "fake:echo", "--llm-baseline", "absent"), "no run 'absent'"),
     (("--model", "fake:echo", "--llm-max-calls", "3"), "refused to start: the plan needs 12 calls"),
-    (("--model", "fake:echo", "-k", "rhyme"), "no case was run"),
+    (("--model", "fake:echo", "-k", "rhyme"), "no item matches -k rhyme; the tasks are add"),
     (("--model", "fake:echo", "broken.py"), "broken.py: ModuleNotFoundError: No module named 'nosuchmodule'"),
 ]
 

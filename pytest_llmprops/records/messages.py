@@ -20,6 +20,8 @@ from pytest_llmprops.records.run import CallFacts, ProtocolMetadata, Served
 class ModelUse(Served):
     """How one model was served, and one line for each request parameter that its API did not accept."""
 
+    #: as the server writes them; in a file, halves of surrogate pairs are replaced
+    served_as: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
 
 
