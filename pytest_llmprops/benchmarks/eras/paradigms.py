@@ -231,14 +231,13 @@ def _split(frame: str, site: str, where: str) -> tuple[Parts, tuple[int, int]]:
     return tuple(parts), place
 
 
-def parse_slot_words(
-    data: Any, paradigms: Sequence[Paradigm], part: str, *, where: str = "data/eras/slot_words.json"
-) -> dict[str, tuple[str, ...]]:
+def parse_slot_words(data: Any, paradigms: Sequence[Paradigm], part: str) -> dict[str, tuple[str, ...]]:
     """Return slot name -> words for every slot of ``paradigms``.
 
     :param part: The part of the document to use: ``builtin`` or ``published``.
     :raises DataError: for a missing or empty list, and for words that are not Chinese or occur twice.
     """
+    where = "data/eras/slot_words.json"
     _check_version(data, where)
     lists = data.get(part)
     if not isinstance(lists, dict):

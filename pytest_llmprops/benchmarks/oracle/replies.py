@@ -229,7 +229,7 @@ async def ask_answer(oracle: Oracle, messages: Messages, *, sample: int = 0) -> 
 
 
 async def ask_paraphrases(
-    oracle: Oracle, sentence: str, *, sample: int = 0, is_usable: Callable[[Paraphrases], bool] | None = None
+    oracle: Oracle, sentence: str, *, is_usable: Callable[[Paraphrases], bool] | None = None
 ) -> Paraphrases:
     """Ask prompt 7 and return the paraphrases.
 
@@ -237,12 +237,12 @@ async def ask_paraphrases(
     :raises BackendError: if the call could not be made.
     """
     messages = paraphrases_prompt(sentence)
-    first = await _ask(oracle, messages, PARAPHRASES_FORM, read_paraphrases, sample)
+    first = await _ask(oracle, messages, PARAPHRASES_FORM, read_paraphrases, 0)
     if not first.texts or is_usable is None or is_usable(first):
         return first
     shown = Message("assistant", first.notes.text[:LONGEST_SENT_BACK])
     again = (*messages, shown, Message("user", fill(FARTHER, form=PARAPHRASES_FORM)))
-    second = await _read_reply(oracle, again, read_paraphrases, sample)
+    second = await _read_reply(oracle, again, read_paraphrases, 0)
     return second if second.texts else first
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports import check_packages
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Report
@@ -49,7 +48,6 @@ def write_report(
     *,
     pdf: bool = False,
     is_served: bool = False,
-    progress: Callable[[str], None] = lambda doing: None,
 ) -> list[Path]:
     """Write the report on the runs in ``folders`` into ``out``.
 
@@ -59,7 +57,6 @@ def write_report(
     :param gate: a gate file, whose decision on each run replaces the recorded one.
     :param pdf: also write ``decision.pdf``, one page. Its bytes are the browser's, and differ each time.
     :param is_served: ``llmprops view`` serves the page, and saves its review marks.
-    :param progress: called with what is being done.
     :return: the files, ``report.html`` first.
     :raises MissingExtra: without jinja2 or matplotlib.
     :raises UsageError: if ``out`` has files but no earlier report, or cannot be written.
@@ -76,16 +73,12 @@ def write_report(
 
     browser = find_browser() if pdf else None
 
-    progress("reading the verdicts")
     runs = [read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
     runs = with_baseline_first(runs, None if baseline is None else read_run(baseline.resolve()))
     if gate is not None:
         runs = with_decisions(runs, gate)
-    progress(f"comparing and packing {counted(sum(len(run.records) for run in runs), 'verdict')}")
     report = report_of(runs)
-    progress("drawing figures")
     drawn = {f.name: draw(f.draw) for section in report.sections for f in figures_in(section.blocks)}
-    progress("writing the pages")
     files: dict[Path, bytes] = {
         out / "report.html": to_html(
             report, {name: svg for name, (svg, _) in drawn.items()}, is_served=is_served
