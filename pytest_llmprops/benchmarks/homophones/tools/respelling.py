@@ -60,7 +60,7 @@ def respellings(words: Sequence[str], lang: str, rng: random.Random) -> Iterator
         for word, group in zip(part, proposed, strict=True):
             alike = [spelling for spelling in group if sounds[spelling] == sounds[word]]
             # Equally different ones stay in random order, so that another seed gives other words.
-            yield sorted(alike, key=lambda spelling, word=word: round(-distance(spelling, word), 1))
+            yield sorted(alike, key=lambda spelling: round(-distance(spelling, word), 1))
 
 
 def distance(one: str, other: str) -> float:

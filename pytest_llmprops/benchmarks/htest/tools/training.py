@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.benchmarks.htest.benchmark import continuation
-from pytest_llmprops.benchmarks.htest.reading import LABELS
+from pytest_llmprops.benchmarks.htest.items import LABELS
 from pytest_llmprops.benchmarks.htest.tools.generation import known_tasks, train_prompt, training_rows
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Completion

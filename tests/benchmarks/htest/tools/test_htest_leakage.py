@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.htest.items import TASKS, read_rows
-from pytest_llmprops.benchmarks.htest.tools.generation import numbered
-from pytest_llmprops.benchmarks.htest.tools.generators import Lexicon, generate
+from pytest_llmprops.benchmarks.htest.tools.generation import Lexicon, generate, numbered
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.htest_leakage import Features, ngrams
 
