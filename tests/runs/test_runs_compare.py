@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.field_types import RecordStatus
+from pytest_llmprops.core.items import ItemPlace
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
@@ -21,7 +22,6 @@ from pytest_llmprops.runs.pairs import (
     ABSENT_THERE,
     IN_ERROR,
     Item,
-    ItemKey,
     pair_items,
     pairs_of,
 )
@@ -37,8 +37,8 @@ def run_of(folder: Path, statuses: str, model: str = "m", **facts: Any) -> Run:
     return read_run(write_run(folder, verdicts(statuses, model=model), **facts))
 
 
-def key(item: str) -> ItemKey:
-    return ItemKey("sums", "add", "en", "builtin", f"sums/{item}")
+def key(item: str) -> ItemPlace:
+    return ItemPlace("sums", "add", "en", "builtin", f"sums/{item}")
 
 
 def samples(statuses: str) -> list[VerdictRecord]:
