@@ -24,11 +24,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from bench.process import PLAIN, measure
+from bench.process import PLAIN, ROOT, Bench, measure
 from fixtures.replies import dtails_replies, labelled_replies
 from pytest_llmprops.benchmarks.dtails.reading import (
     Variations,
@@ -56,11 +56,7 @@ from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data
 
-if TYPE_CHECKING:
-    from bench.suite import Bench
-
 MATCHES: tuple[Match, ...] = ("line", "contains")
-ROOT = Path(__file__).resolve().parent.parent
 #: replies that somebody wrote and labelled before a reader saw them
 LABELLED = ROOT / "fixtures" / "replies"
 LENGTH = 10_000
