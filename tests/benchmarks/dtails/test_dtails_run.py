@@ -7,13 +7,7 @@ import re
 
 import pytest
 
-from tests.support.dtails import (
-    SELECT,
-    asked,
-    rules_file,
-    two_languages,
-    write_chooser,
-)
+from tests.support.dtails import SELECT, asked, rules_file, two_languages, write_chooser
 from tests.support.dtails_cases import fenced, measured, prepared, prompt_of, says
 from tests.support.gated_runs import command
 from tests.support.runs import Runner

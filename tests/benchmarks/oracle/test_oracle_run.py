@@ -90,17 +90,6 @@ def test_the_answer_decides_the_task(run: Runner) -> None:
     assert "passes its test with probability at most 0.5" in honest.output
 
 
-def test_sentences_need_no_helper(run: Runner) -> None:
-    """Linearity is measured without a helper, and the summary has the bound."""
-    run.write("test_oracle.py", SUITE)
-    done = run("--model", model(run, NO), "-k", "oracle/general", "--llm-limit", "3", "-q")
-    assert tasks(done) == {"linearity": 3}
-    assert done.run["helpers"] == {}
-    bound = "an extractor 0.1-far from linear would have been rejected with probability at least 0.746"
-    assert bound in done.output
-    assert all(v["values"]["rule"] == 1 for v in done.verdicts.values() if v["values"].get("tests"))
-
-
 def extracted(run: Runner, name: str, *more: str) -> Finished:
     """Measure an extractor of ``tests/support/oracle_fakes.py`` on built-in sentences."""
     run.write("test_oracle.py", SUITE)

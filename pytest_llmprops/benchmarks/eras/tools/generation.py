@@ -23,12 +23,7 @@ from pytest_llmprops.benchmarks.eras.items import (
     shuffled,
     templates,
 )
-from pytest_llmprops.benchmarks.eras.paradigms import (
-    Paradigm,
-    Parts,
-    Slot,
-    to_json,
-)
+from pytest_llmprops.benchmarks.eras.paradigms import Paradigm, Parts, Slot, to_json
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder, builtin_data, generated_before

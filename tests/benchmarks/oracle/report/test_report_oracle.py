@@ -11,12 +11,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.items import MSRP, items
-from pytest_llmprops.benchmarks.oracle.report import (
-    MOST_DRAWN,
-    adds_words,
-    profile_plot,
-    selected,
-)
+from pytest_llmprops.benchmarks.oracle.report import MOST_DRAWN, adds_words, profile_plot, selected
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.verdicts import objects_in
 from pytest_llmprops.data.files import DataFolder
