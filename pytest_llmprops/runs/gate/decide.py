@@ -29,13 +29,7 @@ from pytest_llmprops.runs.comparable import caveats, differences, remarks_on_bas
 from pytest_llmprops.runs.gate import checks as gate_checks
 from pytest_llmprops.runs.gate.comparable import unfit_baseline, why_not_comparable
 from pytest_llmprops.runs.gate.data import RuleData, Terms
-from pytest_llmprops.runs.gate.file import (
-    Gate,
-    Rule,
-    misplaced_rules,
-    on_headline_tasks,
-    unbounded_rules,
-)
+from pytest_llmprops.runs.gate.file import Gate, Rule, misplaced_rules, on_headline_tasks, unbounded_rules
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes, is_equal, shown_value
 from pytest_llmprops.runs.pairs import Item, headline_members, pair_items, pairs_of, recorded_changes
 from pytest_llmprops.runs.reader import Run, computed_metrics
