@@ -43,9 +43,8 @@ from pytest_llmprops.benchmarks.eras.explicit import judge_site, read_segmentati
 from pytest_llmprops.benchmarks.eras.sentiment import read_answer as read_sentiment
 from pytest_llmprops.benchmarks.homophones.reading import Match
 from pytest_llmprops.benchmarks.homophones.reading import judge as judge_homophone
-from pytest_llmprops.benchmarks.htest.benchmark import HTest
-from pytest_llmprops.benchmarks.htest.items import GEOMETRY
-from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
+from pytest_llmprops.benchmarks.htest.benchmark import HTest, read_label, read_option
+from pytest_llmprops.benchmarks.htest.items import GEOMETRY, LABELS
 from pytest_llmprops.benchmarks.oracle.extraction import Entity, normalised, read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named

@@ -209,8 +209,13 @@ def _extract(options: argparse.Namespace) -> int:
 
     from pytest_llmprops.benchmarks.dtails.tools.alignment import ENCODER, Encoder
     from pytest_llmprops.benchmarks.dtails.tools.corpus import ModelParser, Parts
-    from pytest_llmprops.benchmarks.dtails.tools.mining import Settings, check_target, extract
-    from pytest_llmprops.benchmarks.dtails.tools.senses import GlossSenses, find_wordnet
+    from pytest_llmprops.benchmarks.dtails.tools.mining import (
+        GlossSenses,
+        Settings,
+        check_target,
+        extract,
+        find_wordnet,
+    )
     from pytest_llmprops.core.errors import UsageError
 
     check_target(options.lang, options.out)

@@ -31,7 +31,7 @@ from pytest_llmprops.records.messages import (
     ModelUse,
     WorkerSummary,
 )
-from pytest_llmprops.records.run import ModelMetadata, PriceFacts, RunMetadata
+from pytest_llmprops.records.run import ModelMetadata, RunMetadata
 from pytest_llmprops.records.served_models import fallback_notes
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import VERDICTS
@@ -170,11 +170,8 @@ class Recording:
         )
 
     def _model(self, spec: ModelSpec) -> ModelMetadata:
-        known = price(spec.name, spec.params, self._session.settings.prices)
-        if known is None:
-            return ModelMetadata(spec.text)
-        sent, received, cached, written = known.usd_per_million
-        return ModelMetadata(spec.text, price=PriceFacts(sent, received, known.source, cached, written))
+        prices = self._session.settings.prices
+        return ModelMetadata(spec.text, price=price(spec.name, spec.params, prices))
 
     def add(self, message: CaseReport) -> None:
         """Append the verdicts or the search of a case; a full disk ends the run."""

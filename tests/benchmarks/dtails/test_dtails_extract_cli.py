@@ -33,7 +33,7 @@ from tests.support.runs import Runner
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register the parser and the encoder of the planted corpus as models and hide any installed WordNet."""
     monkeypatch.setattr("pytest_llmprops.models.registry.registered", {})
-    monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.senses.find_wordnet", lambda: None)
+    monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.mining.find_wordnet", lambda: None)
     register_model("planted", factory, kinds=("parse",))
     register_model("planted-encoder", encoder_factory, kinds=("embed",))
 

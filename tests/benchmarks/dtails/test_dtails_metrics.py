@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.dtails.benchmark import Dtails
-from pytest_llmprops.benchmarks.dtails.evaluation import run_values
+from pytest_llmprops.benchmarks.dtails.benchmark import Dtails, run_values
 from pytest_llmprops.benchmarks.dtails.items import SELECT, Slot, slots
 from pytest_llmprops.benchmarks.dtails.metrics import (
     Positions,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails import prompts
-from pytest_llmprops.benchmarks.dtails.context import Context
+from pytest_llmprops.benchmarks.dtails.benchmark import Context
 from pytest_llmprops.benchmarks.dtails.rules import (
     choose_sentences,
     english_tokens,

@@ -96,6 +96,8 @@ def generate(lang: str, *, n: int, seed: int, sources: Sequence[Source] | None =
     taken, used = builtin_pairs(lang), set[str]()
     rows: list[Row] = []
     for source, words in zip(pool, proposed, strict=True):
+        if len(rows) == n:
+            return rows
         made = (_row(source, word, lang) for word in words if (word, source.answer) not in taken)
         row = next((row for row in made if row and used.isdisjoint((row["word"], source.answer))), None)
         if row is not None:
@@ -106,7 +108,7 @@ def generate(lang: str, *, n: int, seed: int, sources: Sequence[Source] | None =
             f"only {len(rows)} of {n} homophone items ({lang}) can be generated from {len(pool)} sentences: give more"
             " sentences with --sentences FILE, with answers of four letters or more, or request fewer items"
         )
-    return rows[:n]
+    return rows
 
 
 def builtin_pairs(lang: str) -> set[tuple[str, str]]:

@@ -31,14 +31,15 @@ from pytest_llmprops.benchmarks.dtails.tools.concepts import (
 )
 from pytest_llmprops.benchmarks.dtails.tools.corpus import LONGEST, Pair, Parts, read_pairs
 from pytest_llmprops.benchmarks.dtails.tools.mining import (
+    GlossSenses,
     Row,
     Settings,
     check_target,
     draw,
     extract,
+    find_wordnet,
     is_roughly_uniform,
 )
-from pytest_llmprops.benchmarks.dtails.tools.senses import GlossSenses, find_wordnet
 from pytest_llmprops.core.errors import BackendError, DataError, UsageError
 from pytest_llmprops.data.files import DataFolder
 from tests.support.dtails_planted import Tagger, write
@@ -262,7 +263,7 @@ def test_the_nearest_gloss_is_the_sense(tmp_path: Path, monkeypatch: pytest.Monk
         assert senses.identity["encoder"] == {"sha": "abc"}
         near = "plane an aircraft wings, or a shape"
         assert sense(senses, near, "plane") == 0
-        monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.senses._RARER", -1.0)
+        monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.mining._RARER", -1.0)
         assert sense(senses, near, "plane") == 1
 
 

@@ -12,11 +12,13 @@ import pytest
 from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.benchmarks.htest.tools.generation import (
     EXAMPLES,
+    Lexicon,
     export_train,
+    generate,
     generate_set,
+    item_key,
     numbered,
 )
-from pytest_llmprops.benchmarks.htest.tools.generators import Lexicon, generate, item_key
 from pytest_llmprops.core.errors import UsageError
 from tests.support.htest_rules import decide
 
