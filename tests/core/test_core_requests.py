@@ -220,10 +220,7 @@ WRONG_LINES: list[tuple[dict[str, Any], str]] = [
     ({"request": {"messages": [["user", {"prefix": "x", "rest": ""}]]}}, "no earlier line defines"),
     ({"request": {"messages": 7}}, "'request' whose messages or text"),
     ({"request": {"messages": [["user"]]}}, "'request' whose messages or text"),
-    (
-        {"request": {"messages": [["user", {"prefix": [], "rest": ""}]]}},
-        "'request' whose messages or text",
-    ),
+    ({"request": {"messages": [["user", {"prefix": [], "rest": ""}]]}}, "'request' whose messages or text"),
     ({"request": {"text": 7}}, "'request' whose messages or text"),
 ]
 

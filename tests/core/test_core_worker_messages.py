@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.files import from_text, text
-from pytest_llmprops.records.messages import (
-    CaseReport,
-    GroupLines,
-)
+from pytest_llmprops.records.messages import CaseReport, GroupLines
 from pytest_llmprops.records.rows import SearchRecord
 
 VERDICT = VerdictRecord(

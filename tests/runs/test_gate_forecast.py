@@ -168,8 +168,7 @@ def test_plan_prints_rates_and_calls(
     ]
     write_run(Path("base"), records, calls={"requests": 480, "cost_usd": 3.0})
     Path("gate.toml").write_text(
-        "[[rule]]\ntask = 'add'\nmax_drop = 0.1\n[[rule]]\ntask = 'few'\nmax_drop = 0.02\n",
-        encoding="utf-8",
+        "[[rule]]\ntask = 'add'\nmax_drop = 0.1\n[[rule]]\ntask = 'few'\nmax_drop = 0.02\n", encoding="utf-8"
     )
     assert main(["gate", "--plan", "gate.toml", "--baseline", "base"]) == 0
     text = " ".join(capsys.readouterr().out.split())

@@ -131,32 +131,19 @@ def test_a_failed_replacement_leaves_the_old_baseline(
     assert [p.name for p in target.parent.iterdir()] == ["base"]
 
 
-NAMES = ["", "..", "a/b", "a\nb", "mine"]
-
-
 def test_names_that_are_refused(tmp_path: Path) -> None:
-    """A path, a hidden name, control characters and a run's name are not valid baseline names."""
-    for name in NAMES:
-        run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
-        with pytest.raises(UsageError):
-            promote(run, name, tmp_path)
-        assert not list(tmp_path.glob("baselines/**/run.json"))
-
-
-def test_a_folder_that_holds_no_run_is_not_replaced(tmp_path: Path) -> None:
-    """A folder under baselines that contains no run is never replaced."""
-    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
-    (tmp_path / "baselines" / "notes").mkdir(parents=True)
-    with pytest.raises(UsageError, match="has no run"):
-        promote(run, "notes", tmp_path, replace=True)
-
-
-def test_a_baseline_is_not_replaced_by_itself(tmp_path: Path) -> None:
-    """Promoting a baseline to its own name is refused, since replacing it would delete the source."""
+    """A path, a hidden name, control characters, and names of a run, of the baseline itself and of other folders."""
     run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
     target = promote(run, "base", tmp_path)
-    with pytest.raises(UsageError, match="already"):
-        promote(target, "base", tmp_path, replace=True)
+    (tmp_path / "baselines" / "notes").mkdir()
+    for name, said in (
+        *((name, "baseline") for name in ("", "..", "a/b", "a\nb", "mine")),
+        ("notes", "has no run"),
+        ("base", "already"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            promote(target, name, tmp_path, replace=True)
+    assert [path.parent.name for path in tmp_path.glob("baselines/**/run.json")] == ["base"]
     assert read_run(target).run_id == "mine"
 
 
