@@ -211,13 +211,8 @@ def test_json_lines_and_csv_say_the_same(capsys: Capture) -> None:
     assert (first.benchmark, first.task, first.language, first.cluster) == ("mine", "sums", "en", "x")
     assert (first.expected, first.given, first.status, first.score) == ("4", "4\n", "correct", 1.0)
     assert (second.status, second.values) == ("wrong", {"seconds": 1.5})
-    assert (third.id, third.task, third.language, third.cluster, third.status) == (
-        "3",
-        "mine",
-        "",
-        "3",
-        "error",
-    )
+    last = (third.id, third.task, third.language, third.cluster, third.status)
+    assert last == ("3", "mine", "", "3", "error")
     columns = list(dict.fromkeys(name for row in ROWS for name in row))
     with Path("mine.csv").open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, columns)
@@ -226,20 +221,15 @@ def test_json_lines_and_csv_say_the_same(capsys: Capture) -> None:
     assert imported(capsys, "mine.csv", "--out", "csv").records == run.records
 
 
-@pytest.mark.parametrize(
-    ("value", "status"),
-    [
-        (True, "correct"),
-        ("Y", "correct"),
-        ("refused", "refused"),
-        ("unparsed", "unparsed"),
-        ("", "error"),
-    ],
-)
-def test_words_for_correct(value: object, status: str, capsys: Capture) -> None:
+WORDS = [(True, "correct"), ("Y", "correct"), ("refused", "refused"), ("unparsed", "unparsed"), ("", "error")]
+
+
+def test_words_for_correct(capsys: Capture) -> None:
     """A truth value, a word or a number says whether an answer is correct."""
-    Path("mine.jsonl").write_text(lines({"id": "a", "correct": value}), encoding="utf-8")
-    assert [r.status for r in imported(capsys, "mine.jsonl").records] == [status]
+    Path("mine.jsonl").write_text(
+        lines(*({"id": n, "correct": word} for n, (word, _) in enumerate(WORDS))), encoding="utf-8"
+    )
+    assert [r.status for r in imported(capsys, "mine.jsonl").records] == [status for _, status in WORDS]
 
 
 def test_repeats_of_a_plain_file(capsys: Capture) -> None:
@@ -307,21 +297,8 @@ def test_a_large_file_is_refused_before_it_is_read(capsys: Capture, monkeypatch:
 
 
 JUNK: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    1.5,
-    float("nan"),
-    10**30,
-    "",
-    "x\x00",
-    "\ud800",
-    "N",
-    [],
-    [1],
-    {},
-    {"id": [None]},
-)
+    None, True, -1, 1.5, float("nan"), 10**30, "", "x\x00", "\ud800", "N", [], [1], {}, {"id": [None]},
+)  # fmt: skip
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:

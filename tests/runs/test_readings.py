@@ -16,7 +16,6 @@ import pytest
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.verdicts import VerdictKey, VerdictRecord
 from pytest_llmprops.records.files import from_plain, plain
@@ -325,19 +324,6 @@ def test_a_run_without_marks(tmp_path: Path) -> None:
     assert read_reviews(beside(tmp_path, MARK, '{"run": "ru'), "run").keys() == {
         ("model", "sums", "builtin", "sums/en/add/0001", 0)
     }
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"id": None}, "has a 'id' that is not a string"),
-        ({"status": "good"}, "has a 'status' that is not one of correct, wrong, refused, unparsed"),
-    ],
-)
-def test_a_damaged_line_is_named(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
-    """The error names file, line and what is wrong."""
-    with pytest.raises(DataError, match=rf"review.jsonl: line 2 {problem}"):
-        read_reviews(beside(tmp_path, MARK, {**MARK, **change}, MARK), "run")
 
 
 def test_marks_beside_a_run_are_on_the_page_and_change_no_number(tmp_path: Path) -> None:

@@ -12,19 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.field_types import RecordStatus
+from pytest_llmprops.core.items import ItemPlace
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.compare import Row, compare
-from pytest_llmprops.runs.pairs import (
-    ABSENT_HERE,
-    ABSENT_THERE,
-    IN_ERROR,
-    Item,
-    ItemKey,
-    pair_items,
-    pairs_of,
-)
+from pytest_llmprops.runs.pairs import ABSENT_HERE, ABSENT_THERE, IN_ERROR, Item, pair_items, pairs_of
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.summary import summary_rows
 from pytest_llmprops.statistics.judgement import judge
@@ -37,8 +30,8 @@ def run_of(folder: Path, statuses: str, model: str = "m", **facts: Any) -> Run:
     return read_run(write_run(folder, verdicts(statuses, model=model), **facts))
 
 
-def key(item: str) -> ItemKey:
-    return ItemKey("sums", "add", "en", "builtin", f"sums/{item}")
+def key(item: str) -> ItemPlace:
+    return ItemPlace("sums", "add", "en", "builtin", f"sums/{item}")
 
 
 def samples(statuses: str) -> list[VerdictRecord]:
@@ -152,15 +145,9 @@ def models(tmp_path: Path, *groups: str) -> list[Run]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("groups", "expected"),
-    [
-        (("x", "y"), ["xy"]),
-        (("xy", "xz"), ["xx"]),
-        (("x", "yz"), ["xy", "xz"]),
-        (("xyz",), ["xy", "xz"]),
-    ],
-)
+@pytest.mark.parametrize(("groups", "expected"), [
+    (("x", "y"), ["xy"]), (("xy", "xz"), ["xx"]), (("x", "yz"), ["xy", "xz"]), (("xyz",), ["xy", "xz"]),
+])  # fmt: skip
 def test_which_models_are_compared(groups: tuple[str, ...], expected: list[str], tmp_path: Path) -> None:
     """The same model is compared across two runs, otherwise every model with every other, also within one run."""
     comparison = compare(models(tmp_path, *groups))
@@ -203,13 +190,7 @@ def elsewhere(records: Iterable[VerdictRecord]) -> list[VerdictRecord]:
     return [replace(r, benchmark="elsewhere") for r in records]
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "task"),
-    [
-        ("oracle", "linearity"),
-        ("not-installed", "no"),
-    ],
-)
+@pytest.mark.parametrize(("benchmark", "task"), [("oracle", "linearity"), ("not-installed", "no")])
 def test_other_tasks_are_different_items(benchmark: str, task: str) -> None:
     """Unless the task depends on the answer, the same id in another task is a different item."""
     old = verdict("0001", task="yes", benchmark=benchmark)

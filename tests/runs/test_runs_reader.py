@@ -15,13 +15,17 @@ from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.core.metrics import MetricRow
 from pytest_llmprops.records.files import from_plain, plain
-from pytest_llmprops.records.run import (
-    ModelMetadata,
-)
+from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.runs.readings import read_reviews
 from pytest_llmprops.runs.record import RunRecord, first_facts
+from pytest_llmprops.runs.replies import read_requests
 from pytest_llmprops.runs.summary import summary_rows
+from tests.runs.test_readings import MARK
+from tests.runs.test_runs_searches import FOUND
+from tests.runs.test_runs_searches import row as search_row
 from tests.support.recorded import edit_run_json, verdict, verdicts, write_run
+from tests.support.records import exchange
 
 
 def set_line(folder: Path, number: int, line: str) -> None:
@@ -149,45 +153,55 @@ def test_facts_of_the_wrong_kind(
     assert named in one_line(caught)
 
 
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ("{", "is damaged.*delete the line"),
-        ("null", "is not a JSON object"),
-        ("[" * 200 + "]" * 200, "has more than 100 lists and objects in each other"),
-    ],
-)
-def test_a_damaged_line_in_the_middle_is_named(line: str, named: str, tmp_path: Path) -> None:
-    """A line that is no JSON object, or too deep, gives an error with the file, the line and what to do."""
-    folder = write_run(tmp_path, verdicts("cwc"))
-    set_line(folder, 2, line)
-    with pytest.raises(DataError, match=f"line 2 {named}") as caught:
-        read_run(folder)
-    assert f"{folder / 'verdicts.jsonl'}: line 2" in one_line(caught)
+MISSING = object()
+#: file -> what reads it, and a line of it
+LINES: dict[str, tuple[Callable[[Path], object], dict[str, Any]]] = {
+    "verdicts.jsonl": (read_run, plain(verdict())),
+    "requests.jsonl": (read_requests, exchange("k", "2 + 2 =", "4")),
+    "searches.jsonl": (read_run, search_row(1, FOUND)),
+    "review.jsonl": (lambda folder: read_reviews(folder, "run"), MARK),
+}
+DAMAGED_LINES: list[tuple[str, str | dict[str, Any], str]] = [
+    ("verdicts.jsonl", "{", "is damaged"),
+    ("verdicts.jsonl", "null", "is not a JSON object"),
+    ("verdicts.jsonl", "[" * 200 + "]" * 200, "has more than 100 lists and objects in each other"),
+    *(("verdicts.jsonl", {field: MISSING}, f"has no (string )?'{field}'") for field in ("id", "status", "values")),
+    ("verdicts.jsonl", {"status": "right"}, "has a 'status' that is not one of correct, wrong, refused, unparsed, "),
+    ("verdicts.jsonl", {"status": None}, "has a 'status'"),
+    ("verdicts.jsonl", {"values": {"rate": "1"}}, "has a 'values.rate' that is not a number"),
+    ("verdicts.jsonl", {"requests": [1]}, r"has a 'requests\[0\]' that is not a string"),
+    ("verdicts.jsonl", {"sample": None}, "has a 'sample'"),
+    ("requests.jsonl", "{", "is damaged"),
+    ("requests.jsonl", '{"key": "k"}', "has no"),
+    ("requests.jsonl", {"request": {"messages": [["user", {"prefix": "no", "rest": ""}]]}}, "has"),
+    ("requests.jsonl", '{"prefix_id": "p"}', "has no"),
+    ("searches.jsonl", {"id": 3}, "has a 'id' that is not a string"),
+    ("searches.jsonl", {"calls": "many"}, "has a 'calls' that is not a whole number"),
+    ("searches.jsonl", {"spent": None}, "has a 'spent' that is not true or false"),
+    ("searches.jsonl", {"counterexample": {"x": []}}, "has no 'counterexample.why'"),
+    ("searches.jsonl", {"counterexample": {**FOUND, "replicated": "1"}}, "has a 'counterexample.replicated' that is "),
+    ("review.jsonl", {"id": None}, "has a 'id' that is not a string"),
+    ("review.jsonl", {"status": "good"}, "has a 'status' that is not one of correct, wrong, refused, unparsed"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [2, 3])
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        (
-            {"status": "right"},
-            "'status' that is not one of correct, wrong, refused, unparsed, untested, error",
-        ),
-        ({"status": None}, "'status'"),
-        ({"values": {"rate": "1"}}, "'values.rate' that is not a number"),
-        ({"requests": [1]}, "'requests[0]' that is not a string"),
-        ({"sample": None}, "'sample'"),
-    ],
-)
-def test_wrong_verdict(changes: dict[str, Any], named: str, number: int, tmp_path: Path) -> None:
-    """A complete line that is not a valid verdict is named with its field, even at the end of the file."""
-    folder = write_run(tmp_path, verdicts("cwc"))
-    set_line(folder, number, json.dumps({**plain(verdict()), **changes}))
-    with pytest.raises(DataError) as caught:
-        read_run(folder)
-    assert f"verdicts.jsonl: line {number}" in one_line(caught)
-    assert named in str(caught.value)
+@pytest.mark.parametrize(("name", "change", "said"), DAMAGED_LINES)
+def test_a_damaged_line_is_named(name: str, change: str | dict[str, Any], said: str, tmp_path: Path) -> None:
+    """The error has file, line, problem and what to do; a last line that is a JSON object must be valid, too."""
+    read, good = LINES[name]
+    line, last = change, 2
+    if not isinstance(line, str):
+        line, last = json.dumps({k: v for k, v in {**good, **line}.items() if v is not MISSING}), 3
+    for number in range(2, last + 1):
+        folder = write_run(tmp_path / str(number), verdicts("cwc"))
+        lines = [json.dumps(good)] * 3
+        lines[number - 1] = line
+        (folder / name).write_text("\n".join(lines) + "\n")
+        with pytest.raises(
+            DataError, match=f"{folder / name}: line {number} {said}.*; restore the file"
+        ) as caught:
+            read(folder)
+        one_line(caught)
 
 
 def test_lines_and_rows_without_samples_are_of_one_repeat(tmp_path: Path) -> None:
@@ -221,20 +235,6 @@ def test_rows_of_repeats_count_samples_and_average_items(tmp_path: Path) -> None
     assert row.ci_high is not None
     assert row.ci_high > 0.8  # for two items, not for six samples
     assert (row.between_items, row.within_items) == pytest.approx((0.2109375, 0.1875))
-
-
-FIELDS = ["id", "status", "values"]
-
-
-def test_missing_field(tmp_path: Path) -> None:
-    """A missing field of the contract is an error."""
-    for field in FIELDS:
-        folder = write_run(tmp_path, verdicts("cw"))
-        row = plain(verdict())
-        del row[field]
-        set_line(folder, 1, json.dumps(row))
-        with pytest.raises(DataError, match=f"line 1 has no (string )?'{field}'"):
-            read_run(folder)
 
 
 def test_lost_verdicts(tmp_path: Path) -> None:

@@ -123,8 +123,8 @@ def _write_rules(
     :raises LLMPropsError: if some concepts have no rules; the file has the others.
     """
     from pytest_llmprops.benchmarks.dtails.rules import RulesFile, RulesOutcome, make_rules
-    from pytest_llmprops.core.errors import BackendError, DataError, LLMPropsError
-    from pytest_llmprops.data.whole_files import write_text
+    from pytest_llmprops.core.errors import BackendError, LLMPropsError
+    from pytest_llmprops.data.whole_files import write_text, writing
 
     out: Path = options.out or Path(f"rules-{language}-{_file_name_part(model.label)}.json")
     limits = {"temperature": options.temperature, "max_tokens": options.max_tokens}
@@ -147,13 +147,9 @@ def _write_rules(
     outcomes = asyncio.run(every())
     rules = tuple(outcome.rules for outcome in outcomes if outcome.rules is not None)
     if rules:
-        try:
+        with writing(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             write_text(out, RulesFile(language, model.label, rules).to_json(), sync=True)
-        except OSError as error:
-            raise DataError(
-                f"{out}: cannot be written ({error.strerror or error}); choose another --out"
-            ) from None
         without = sum(not concept.sentences for concept in rules)
         note = f", {without} of them without example sentences (sentences: 0)" if without else ""
         print(f"{out}: rules for {len(rules)} of {len(concepts)} concepts{note}")
@@ -209,8 +205,13 @@ def _extract(options: argparse.Namespace) -> int:
 
     from pytest_llmprops.benchmarks.dtails.tools.alignment import ENCODER, Encoder
     from pytest_llmprops.benchmarks.dtails.tools.corpus import ModelParser, Parts
-    from pytest_llmprops.benchmarks.dtails.tools.mining import Settings, check_target, extract
-    from pytest_llmprops.benchmarks.dtails.tools.senses import GlossSenses, find_wordnet
+    from pytest_llmprops.benchmarks.dtails.tools.mining import (
+        GlossSenses,
+        Settings,
+        check_target,
+        extract,
+        find_wordnet,
+    )
     from pytest_llmprops.core.errors import UsageError
 
     check_target(options.lang, options.out)

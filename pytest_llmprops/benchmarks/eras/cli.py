@@ -26,6 +26,7 @@ from pytest_llmprops.cli.kit import (
 )
 from pytest_llmprops.cli.papers import paper_rows
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, UsageError
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.data.published_results import PaperTable, PublishedResult, load_tables
 from pytest_llmprops.data.whole_files import replacing, write_text
 from pytest_llmprops.runs.paper_results import own_results
@@ -354,11 +355,8 @@ def show_table(number: int, measured: Sequence[Measured], out: Path) -> int:
         if table.id not in _PRINTED[number]:
             continue
         own = [replace(r, model=f"{m.name}, seed {m.seed}") for m in measured for r in _results(table, m)]
-        means: dict[tuple[str, str, str], list[PublishedResult]] = {}
-        for result in own:
-            name = result.model.partition(", seed ")[0]
-            means.setdefault((name, result.metric, result.setting), []).append(result)
-        for (name, _, _), results in means.items():
+        by_name = grouped(own, lambda r: (r.model.partition(", seed ")[0], r.metric, r.setting))
+        for (name, _, _), results in by_name.items():
             mean = fmean(result.value for result in results)
             own.append(replace(results[0], model=f"{name}, mean of {len(results)}", value=mean))
         part, notes = paper_rows(table, own)

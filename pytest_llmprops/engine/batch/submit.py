@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import IO, cast
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine.batch.ledger import Entry, Ledger
 from pytest_llmprops.engine.calls.calls import ActiveModel, Calls
 from pytest_llmprops.engine.calls.queues import prompt_key
@@ -114,12 +114,12 @@ class BatchedModel:
         """Return the estimated cost of lines in USD, like that of a plan; 0 if the price is unknown."""
         if self.api.price is None:
             return 0.0
-        prompt = completion = 0.0
+        characters = completion = 0
         for line in lines:
             request = line[0].request
-            prompt += len(request.prompt) / CHARACTERS_PER_TOKEN
+            characters += len(request.prompt)
             completion += (request.max_tokens or 0) * len(line)
-        return self.api.price.of_tokens(prompt, completion)
+        return self.api.price.of(Usage(round(characters / CHARACTERS_PER_TOKEN), completion))
 
     async def submit(self, lines: list[Line]) -> bool:
         """Submit lines, and return True if calls were made instead.

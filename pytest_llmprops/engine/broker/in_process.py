@@ -100,12 +100,12 @@ class InProcess:
         """Return the use of each model so far, by label."""
         return {
             label: InProcessUse(
-                served.requests,
-                served.seconds,
-                tuple(sorted(served.served_as)),
-                tuple(served.model.deviations()),
-                dict(served.model.identity),
-                served.model.pinned,
+                requests=served.requests,
+                seconds=served.seconds,
+                served_as=tuple(sorted(served.served_as)),
+                deviations=tuple(served.model.deviations()),
+                identity=dict(served.model.identity),
+                pinned=served.model.pinned,
             )
             for label, served in self._served.items()
         }

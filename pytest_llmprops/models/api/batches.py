@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import IO, Any, Literal, TypeVar
 
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
+from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Price, Reply
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.client import ApiModel
 from pytest_llmprops.models.api.deviations import chat_body
 from pytest_llmprops.models.api.http import LARGEST_ANSWER
-from pytest_llmprops.models.api.prices import Price
 
 T = TypeVar("T")
 #: seconds to wait for a part of a file of up to 200 MB

@@ -14,12 +14,12 @@ from types import MappingProxyType
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
-from pytest_llmprops.core.requests import Chat, Message, Reply
+from pytest_llmprops.core.requests import Chat, Message, Price, Reply
 from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.deviations import FIXED, NEW_LIMIT, OLD_LIMIT, Deviations, chat_body
 from pytest_llmprops.models.api.http import SdkClient, ServerPool
-from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
+from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, price
 from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
 from pytest_llmprops.models.api.usage import usage_of

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_llmprops.core.items import Placed, PlacedItem
+from pytest_llmprops.core.items import ItemPlace, Placed, PlacedItem
 from pytest_llmprops.core.metrics import MetricRow
 from pytest_llmprops.core.numbers import count, percent, size_in_points
 from pytest_llmprops.core.texts import did_you_mean, first_names
@@ -37,7 +37,7 @@ from pytest_llmprops.runs.gate.file import (
     unbounded_rules,
 )
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes, is_equal, shown_value
-from pytest_llmprops.runs.pairs import Item, ItemKey, headline_members, pair_items, pairs_of, recorded_changes
+from pytest_llmprops.runs.pairs import Item, headline_members, pair_items, pairs_of, recorded_changes
 from pytest_llmprops.runs.reader import Run, computed_metrics
 from pytest_llmprops.statistics.judgement import Change, judge
 
@@ -297,7 +297,7 @@ def _correct(p: PlacedItem) -> Item:
     record = VerdictRecord(
         "", p.benchmark, p.task, p.language, p.source, p.id, p.cluster, "correct", 1.0, "", "", "", {}, ()
     )  # fmt: skip
-    return Item.of(ItemKey(p.benchmark, p.task, p.language, p.source, p.id), [record], [record])
+    return Item.of(ItemPlace(p.benchmark, p.task, p.language, p.source, p.id), [record], [record])
 
 
 def _best_possible(check: Check) -> str:

@@ -276,3 +276,25 @@ def test_metrics_by_hand(part: Any) -> None:
         row = rows[name, "overall"]
         assert (row.ci_low, row.ci_high) == mean_interval(values, ["a", "b"], least=least)[:2]
     assert ("retry_rate", "") not in rows
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        (range(1, 99), "1.00 words per character, segmenters give 0.50 to 0.80; every character is a word in 100%"),
+        ((1,), "sentences are hardly cut in 100%"),
+    ],
+)  # fmt: skip
+def test_degenerate_models_are_named(part: Any, places: Sequence[int], said: str) -> None:
+    """No score of a model that cuts every character or hardly anything is shown without a warning."""
+
+    def answer(request: Request) -> Reply:
+        assert isinstance(request, Segment)
+        return Reply(value=cut(request.text, *(place for place in places if place < len(request.text))))
+
+    items = [item for item in part.items if item.id.startswith("eras/explicit/02/")]
+    records = [record(item, verdict_of(item, part.context, "segment", answer)) for item in items]
+    degenerate, undecided = BENCHMARK.remarks(only_numbers(records))
+    assert degenerate.startswith("warning: degenerate segmentation: ")
+    assert said in degenerate
+    assert undecided.startswith(f"warning: 100% of {len(items)} sites are undecided")
