@@ -146,17 +146,17 @@ class ApiModel:
             if isinstance(answer, BackendError):
                 return answer
             seconds = time.perf_counter() - started
-            if self._cut is not None:
-                self._look_for_cut(body.get("messages", ()), usage_of(answer).prompt_tokens)
-            return self.read(answer, count, self.price, seconds, body)
+            prompt = _prompt(body)
+            self._look_for_cut(prompt, usage_of(answer).prompt_tokens)
+            limits = [body[name] for name in (OLD_LIMIT, NEW_LIMIT) if isinstance(body.get(name), int)]
+            return self.read(answer, count, self.price, seconds, min(limits, default=None), prompt)
 
-    def _look_for_cut(self, messages: Sequence[Mapping[str, Any]], counted: int) -> None:
+    def _look_for_cut(self, prompt: str, counted: int) -> None:
         """Add a note if the server counted too few tokens in several prompts: Ollama cuts long ones silently."""
-        text = _prompt({"messages": messages})
-        estimate = len(text) / CHARACTERS_PER_TOKEN
+        estimate = len(prompt) / CHARACTERS_PER_TOKEN
         if self._cut is None or not 0 < counted < estimate / 3:
             return
-        self._cut.add(hash(text))
+        self._cut.add(hash(prompt))
         if len(self._cut) >= MANY_CUT:
             self._cut = None
             self._notes.append(
@@ -206,20 +206,14 @@ class ApiModel:
         count: int,
         price: Price | None,
         seconds: float,
-        body: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        prompt: str | None = None,
     ) -> list[Reply] | BackendError:
-        """Return the replies in an answer (see :func:`chat_replies`).
-
-        :param body: what was sent, if it is known.
-        """
+        """Return the replies in an answer (see :func:`chat_replies`)."""
         for reason in unknown_reasons(answer):
             note = f"the finish_reason '{reason}' is unknown; replies with it are taken as complete"
             if note not in self._notes:
                 self._notes.append(note)
-        limits = (
-            [body[name] for name in (OLD_LIMIT, NEW_LIMIT) if isinstance(body.get(name), int)] if body else []
-        )
-        limit, prompt = min(limits, default=None), None if body is None else _prompt(body)
         return chat_replies(answer, count, price, seconds, self.url, self.name, limit, prompt)
 
     async def _in_time(
