@@ -24,7 +24,6 @@ from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
 from pytest_llmprops.models.api.usage import usage_of
 from pytest_llmprops.models.base import CallOptions, Result, import_sdk
-from pytest_llmprops.models.secrets import Secrets
 from pytest_llmprops.models.spec import ModelSpec, normalised_url
 
 #: the end of a name that is one exact model, such as ``gpt-4o-2024-05-13``
@@ -80,8 +79,6 @@ class ApiModel:
         if options.header_hashes:
             self.identity = {**self.identity, "headers": options.header_hashes}
         self.pinned = bool(_DATED.search(spec.name))
-        #: what no message may show
-        self.hidden: Secrets | None = None
         #: None if the price is unknown
         self.price: Price | None = None
         self._notes: list[str] = []
@@ -104,9 +101,7 @@ class ApiModel:
         """Do nothing: connections can only be closed in a coroutine, ``aclose``."""
 
     def _prepare(self) -> None:
-        """Set the price, and what no message may show."""
-        addresses = (self._options.base_url, self._spec.params.get("base_url"))
-        self.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
+        """Set the price."""
         self.price = price(self._spec.name, self._spec.params, self._options.prices)
 
     async def replies(self, request: Any, count: int) -> list[Reply] | BackendError:
@@ -138,7 +133,7 @@ class ApiModel:
                     return []
                 if errors.is_filtered(status, said):
                     return [Reply(finish_reason="content_filter", cost_usd=0.0)] * count
-                failure = errors.from_exception(error, url=self.url, model=self.name, hidden=self.hidden)
+                failure = errors.from_exception(error, url=self.url, model=self.name)
                 if refused in dict(request.extra):
                     text = errors.clean(f"the API refuses --llm-param {refused}: {failure}")
                     return BackendError(text, kind="request", fatal=True)
@@ -198,7 +193,7 @@ class ApiModel:
         status, inner = failure
         if errors.is_filtered(status, inner):
             return {"choices": [{"finish_reason": "content_filter"}], **answer_id}
-        return errors.from_status(status, headers, inner, url=self.url, model=self.name, hidden=self.hidden)
+        return errors.from_status(status, headers, inner, url=self.url, model=self.name)
 
     def read(
         self,
@@ -420,7 +415,7 @@ class SdkModel(ApiModel):
                 url: SdkClient(sdk, url, key or "none", self._options, self.path) for url in self._urls
             }
         except Exception as error:
-            return errors.from_opening(error, self.hidden)
+            return errors.from_opening(error)
         self.client, self._sdk = ServerPool(clients), clients[self._urls[0]].sdk
         return None
 

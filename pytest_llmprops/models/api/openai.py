@@ -101,7 +101,7 @@ class OpenAIBatches(BatchApi):
             return self._refused(custom_id, status, body)
         code = str(error.get("code") or "") if isinstance(error, Mapping) else ""
         message = str(error.get("message") or "") if isinstance(error, Mapping) else ""
-        text = errors.clean(f"the batch has no answer to this request: {code} {message}", self._calls.hidden)
+        text = errors.clean(f"the batch has no answer to this request: {code} {message}")
         failure = BackendError(text, kind="batch", transient=True)
         return LineResult(custom_id, failure, code not in _NOT_RUN)
 
@@ -125,7 +125,7 @@ class OpenAIBatches(BatchApi):
             int(_number(counts, "completed") + _number(counts, "failed")),
             _number(batch, "expires_at"),
             " ".join(filter(None, codes)),
-            errors.clean("; ".join(filter(None, texts)), self._calls.hidden),
+            errors.clean("; ".join(filter(None, texts))),
         )
 
 
