@@ -181,7 +181,6 @@ _RESULTS: Mapping[str, Form] = {
     "kinds_of": _KINDS,
     "prepared": _form(lambda value: isinstance(value, Loaded), "a Loaded"),
     "evaluate": _VERDICT,
-    "evaluate_all": _VERDICT,
     "search": _form(
         lambda value: isinstance(value, str) or all(hasattr(value, name) for name in _MEMBERS),
         "an object with size, holds and counterexample, or a string",
@@ -280,7 +279,7 @@ def _class_problem(benchmark: type[Benchmark]) -> str:
         )
     if benchmark.load is Benchmark.load:
         return "it does not define load(self, files)"
-    if benchmark.evaluate is Benchmark.evaluate and benchmark.evaluate_all is Benchmark.evaluate_all:
+    if benchmark.evaluate is Benchmark.evaluate:
         return "it does not define evaluate(self, item, context, ask, protocol)"
     return _attribute_problem(benchmark, _CLASS)
 
