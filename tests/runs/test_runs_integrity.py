@@ -21,8 +21,8 @@ from pytest_llmprops.runs.integrity import file_hashes
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
-from tests.support.recorded import edit_run_json, verdict, verdicts, write_run
-from tests.support.records import as_schema_1, exchange
+from tests.support.recorded import edit_run_json, verdict, verdicts
+from tests.support.records import as_schema_1, exchange, recorded
 
 Capture = pytest.CaptureFixture[str]
 Edit = Callable[[dict[str, Any]], object]
@@ -33,12 +33,12 @@ GATE = "[[rule]]\nbenchmark = 'sums'\nmax_drop = 0.2\nmin_accuracy = 0.5\nmax_er
 def run(tmp_path: Path) -> Path:
     """A run of 60 sums, 54 of them correct, with two requests."""
     requests = [exchange(key, f"{key} + 1", "4") for key in "ab"]
-    return write_run(tmp_path / "run", verdicts("c" * 54 + "w" * 6, model="new"), requests=requests)
+    return recorded(tmp_path / "run", verdicts("c" * 54 + "w" * 6, model="new"), requests=requests)
 
 
 @pytest.fixture
 def baseline(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "baseline", verdicts("c" * 54 + "w" * 6))
+    return recorded(tmp_path / "baseline", verdicts("c" * 54 + "w" * 6))
 
 
 def write_lines(folder: Path, records: list[VerdictRecord], *, seal: bool = False) -> None:
@@ -76,7 +76,7 @@ def test_run_json_has_the_hashes_of_the_files(run: Path) -> None:
 def test_texts_that_cannot_be_encoded_do_not_break_the_hash(tmp_path: Path) -> None:
     """A lone surrogate is written as a question mark, and the hashes are those of what is written."""
     rows = [verdict(given="\ud800")]
-    folder = write_run(tmp_path / "r", rows, options={"note": "\udcff", "params": {"n": 1}})
+    folder = recorded(tmp_path / "r", rows, options={"note": "\udcff", "params": {"n": 1}})
     assert read_run(folder).problems == ()
 
 
@@ -218,7 +218,7 @@ def test_a_missing_sample_is_invalid(tmp_path: Path, baseline: Path, capsys: Cap
     samples = [replace(r, sample=s) for r in verdicts("c" * 60, model="new") for s in range(3)]
     kept = [r for r in samples if (r.id, r.sample) != ("sums/0003", 1)]
     for rows, valid in ((samples, True), (kept, False)):
-        folder = write_run(tmp_path / f"run{valid}", rows)
+        folder = recorded(tmp_path / f"run{valid}", rows)
         _, result = decision(folder, baseline, capsys)
         named = [r for r in result["reasons"] if "fewer than 3 samples of 1 items (sums/0003)" in r]
         assert (result["decision"], len(named)) == (("pass", 0) if valid else ("invalid", 1))
@@ -274,7 +274,7 @@ def test_inconsistent_run_is_not_promoted(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("statuses", ["", "eee"])
 def test_a_run_without_answers_is_not_promoted(statuses: str, tmp_path: Path) -> None:
     """Nothing could be compared with it."""
-    write_run(tmp_path / "run", verdicts(statuses))
+    recorded(tmp_path / "run", verdicts(statuses))
     with pytest.raises(DataError, match="has no answer to compare with"):
         promote(tmp_path / "run", "base", tmp_path)
 
