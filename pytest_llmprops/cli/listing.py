@@ -134,16 +134,8 @@ def _prices() -> int:
     for name in dict.fromkeys([*own, *read_table(SHIPPED)]):
         known = price(name, {}, file)
         if known is not None:
-            sent, received, cached, _ = known.usd_per_million
-            rows.append(
-                (
-                    name,
-                    f"{sent:g}",
-                    "unknown" if cached is None else f"{cached:g}",
-                    f"{received:g}",
-                    known.source,
-                )
-            )
+            cached = "unknown" if known.cached is None else f"{known.cached:g}"
+            rows.append((name, f"{known.input:g}", cached, f"{known.output:g}", known.source))
     print_table(rows)
     origin = json.loads(SHIPPED.read_text(encoding="utf-8"))["source"]
     print(f"The table of this package is from {origin}. The table of an installed litellm is used first.")
