@@ -276,25 +276,13 @@ def _add_annotation(commands: Groups) -> None:
     add("--task", choices=("selection", "rules"), default="selection", help="study (default: selection)")
     add("--lang", default="", metavar="XX", help="code of the target language, such as af")
     add("--rules", type=Path, metavar="FILE", help="rules file to judge (task rules)")
-    add(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="data in the authors' layout (task selection; default: built-in)",
-    )
+    data_help = "data in the authors' layout (task selection; default: built-in)"
+    add("--data", type=Path, metavar="DIR", help=data_help)
     add("--annotators", type=int, default=3, metavar="N", help="number of sheets (default: 3)")
-    add(
-        "--separator",
-        choices=tuple(_SEPARATORS),
-        default="comma",
-        help="column separator; use semicolon where the decimal sign is a comma (default: comma)",
-    )
-    add(
-        "--write",
-        type=Path,
-        metavar="FILE",
-        help="with --score: write the expert set, as CSV (task selection)",
-    )
+    separator_help = "column separator; use semicolon where the decimal sign is a comma (default: comma)"
+    add("--separator", choices=tuple(_SEPARATORS), default="comma", help=separator_help)
+    write_help = "with --score: write the expert set, as CSV (task selection)"
+    add("--write", type=Path, metavar="FILE", help=write_help)
     annotate.set_defaults(command=_annotate)
 
 
