@@ -65,7 +65,7 @@ def with_in_process(
         uses = [process[label] for process in processes if label in process]
         models[label] = ModelUse(
             # A model without requests was not created and has no identity.
-            identity=dict(uses[0].identity) if uses else None,
+            identity=uses[0].identity if uses else None,
             pinned=uses[0].pinned if uses else None,
             served_as=tuple(sorted({name for use in uses for name in use.served_as})),
             deviations=tuple(sorted({text for use in uses for text in use.deviations})),
