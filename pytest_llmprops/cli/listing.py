@@ -128,22 +128,12 @@ def _prices() -> int:
     """Print the prices that apply: those of ``LLMPROPS_PRICES``, and of the tables."""
     file = os.environ.get("LLMPROPS_PRICES")
     own = read_table(Path(file)) if file else ()
-    rows: list[tuple[str, ...]] = [
-        ("model", "USD per million input tokens", "cached input tokens", "output tokens", "prices")
-    ]
+    rows = [("model", "USD per million input tokens", "cached input tokens", "output tokens", "prices")]
     for name in dict.fromkeys([*own, *read_table(SHIPPED)]):
-        known = price(name, {}, file)
-        if known is not None:
+        if (known := price(name, {}, file)) is not None:
             sent, received, cached, _ = known.usd_per_million
-            rows.append(
-                (
-                    name,
-                    f"{sent:g}",
-                    "unknown" if cached is None else f"{cached:g}",
-                    f"{received:g}",
-                    known.source,
-                )
-            )
+            stored = "unknown" if cached is None else f"{cached:g}"
+            rows.append((name, f"{sent:g}", stored, f"{received:g}", known.source))
     print_table(rows)
     origin = json.loads(SHIPPED.read_text(encoding="utf-8"))["source"]
     print(f"The table of this package is from {origin}. The table of an installed litellm is used first.")
