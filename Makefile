@@ -166,7 +166,7 @@ $(ALLURE_READY):
 
 bench: $(VENV)/dev
 	$(BIN)/python -m bench
-	$(BIN)/python -m bench.eras_scale
+	$(BIN)/python -m bench.scale --eras 203944
 
 clean:
 	rm -rf $(VENV) $(VENV)-litellm $(VENV)-litellm-proxy $(VENV)-aimock $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg build dist .pytest_cache .mypy_cache .ruff_cache site

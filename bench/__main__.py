@@ -15,10 +15,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.process import PLAIN, ROOT, TRIVIAL, Measured, measure
+from bench.process import PLAIN, ROOT, TRIVIAL, Bench, Measured, measure
 from bench.readers import fuzz, know_nothing, score
 from bench.stub_server import running_stub
-from bench.suite import Bench
 
 #: seconds of 1,000 calls of 200 ms, 64 at a time
 IDEAL = 1000 / 64 * 0.2

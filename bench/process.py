@@ -1,4 +1,4 @@
-"""Run a process and measure it, with its children, from outside; options and figures of measurements."""
+"""Run a process and measure it, with its children, from outside; options and the table of figures."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import os
 import resource
 import statistics
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from bench.stub_server import RunningStub
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_SECONDS = 0.05
@@ -22,6 +25,8 @@ TRIVIAL = (
 )
 #: turns off plugins of the development environment that a user's environment does not have
 PLAIN = ["-p", "no:hypothesispytest", "-p", "no:allure_pytest", "-p", "no:timeout", "-o", "addopts="]
+#: 100 items from each of the ten tasks other than Letter Geometry
+THOUSAND = ["--llm-limit", "100", "-k", "not letter_geometry"]
 
 
 def parsed(doc: str | None, /, **options: Any) -> argparse.Namespace:
@@ -116,3 +121,50 @@ def measure(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], memory
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Measured(process.returncode, wall, cpu, peak / 1e6, output.decode("utf-8", "replace"))
+
+
+class Bench:
+    """Runs the H-TEST suite against the stub server, and prints one line per figure."""
+
+    def __init__(self, runs: int, folder: Path) -> None:
+        self.runs = runs
+        self.folder = folder
+        self._count = 0
+        self.env = environment(folder)
+
+    def fresh(self, name: str) -> Path:
+        """Return a path that no run has used."""
+        self._count += 1
+        return self.folder / f"{name}-{self._count}"
+
+    def suite(self, stub: RunningStub, *args: str, store: Path | None = None) -> Measured:
+        """Run ``pytest suites/test_htest.py`` against ``stub``."""
+        return measure(self.command(stub, *args, store=store), cwd=ROOT, env=self.env)
+
+    def command(self, stub: RunningStub, *args: str, store: Path | None = None) -> list[str]:
+        """Return the command of :meth:`suite`."""
+        return [
+            sys.executable, "-m", "pytest", "suites/test_htest.py", *PLAIN, "-q", "-p", "no:cacheprovider",
+            "--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "64",
+            "--llm-store", str(store or self.fresh("store")), "--llm-run", str(self.fresh("run")),
+            *(args if "-k" in args else (*THOUSAND, *args)),
+        ]  # fmt: skip
+
+    def ratio(self, name: str, value: float, limit: float | None = None) -> None:
+        """Print a ratio and its limit."""
+        target, good = ("", None) if limit is None else (f"<= {limit}", value <= limit)
+        self.line(name, f"{value:.2f}", target, good)
+
+    def median(
+        self, name: str, values: Sequence[float], limit: float | None = None, unit: str = " s"
+    ) -> None:
+        """Print the median and the range of several runs, and the limit of the median."""
+        target, good = (
+            ("", None) if limit is None else (f"<= {limit}{unit}", statistics.median(values) <= limit)
+        )
+        self.line(name, spread(values, unit), target, good)
+
+    def line(self, name: str, value: str, target: str = "", good: bool | None = None) -> None:
+        """Print one figure."""
+        mark = {True: "ok", False: "MISSED", None: ""}[good]
+        print(f"{name:<58} {value:>28}  {target:<34} {mark}", flush=True)

@@ -24,11 +24,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from bench.process import PLAIN, measure
+from bench.process import PLAIN, ROOT, Bench, measure
 from fixtures.replies import dtails_replies, labelled_replies
 from pytest_llmprops.benchmarks.dtails.reading import (
     Variations,
@@ -43,9 +43,8 @@ from pytest_llmprops.benchmarks.eras.explicit import judge_site, read_segmentati
 from pytest_llmprops.benchmarks.eras.sentiment import read_answer as read_sentiment
 from pytest_llmprops.benchmarks.homophones.reading import Match
 from pytest_llmprops.benchmarks.homophones.reading import judge as judge_homophone
-from pytest_llmprops.benchmarks.htest.benchmark import HTest
-from pytest_llmprops.benchmarks.htest.items import GEOMETRY
-from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
+from pytest_llmprops.benchmarks.htest.benchmark import HTest, read_label, read_option
+from pytest_llmprops.benchmarks.htest.items import GEOMETRY, LABELS
 from pytest_llmprops.benchmarks.oracle.extraction import Entity, normalised, read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
@@ -57,11 +56,7 @@ from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data
 
-if TYPE_CHECKING:
-    from bench.suite import Bench
-
 MATCHES: tuple[Match, ...] = ("line", "contains")
-ROOT = Path(__file__).resolve().parent.parent
 #: replies that somebody wrote and labelled before a reader saw them
 LABELLED = ROOT / "fixtures" / "replies"
 LENGTH = 10_000
@@ -197,13 +192,7 @@ def _others() -> Iterator[Reader]:
     yield Reader(
         "eras chat",
         lambda reply: (read_segmentation(reply, sentence), read_sentiment(reply)),
-        (
-            "他 在 研究 生命 的 起源",
-            "```\n他/在/研究/生命/的/起源\n```",
-            "A",
-            "B. 负面",
-            "不是正面",
-        ),
+        ("他 在 研究 生命 的 起源", "```\n他/在/研究/生命/的/起源\n```", "A", "B. 负面", "不是正面"),
     )
     yield Reader(
         "htest letters",

@@ -22,7 +22,7 @@ from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli.main import main, parser
 from pytest_llmprops.cli.run import project_files
 from pytest_llmprops.core.contracts import loaded
-from pytest_llmprops.core.items import ItemPlace
+from pytest_llmprops.core.items import TaskKey
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.models import registry
@@ -97,9 +97,9 @@ def test_public_names_are_in_the_reference() -> None:
 
 
 @pytest.fixture(scope="module")
-def places() -> list[ItemPlace]:
+def places() -> list[TaskKey]:
     """Return benchmark, task, language and source of the built-in items."""
-    found: dict[ItemPlace, None] = {}
+    found: dict[TaskKey, None] = {}
     for registration in registrations():
         benchmark = registration.load_class()()
         folder = DataFolder(data_folder(registration), "builtin", registration.tools)
@@ -107,12 +107,12 @@ def places() -> list[ItemPlace]:
         tasks = benchmark.tasks_by_answer
         for item in items:
             for task in tasks if item.task in tasks else (item.task,):
-                found[ItemPlace(benchmark.name, task, item.language, item.source)] = None
+                found[TaskKey(benchmark.name, task, item.language, item.source)] = None
     return list(found)
 
 
 @pytest.mark.parametrize(("name", "text"), [pytest.param(n, t, id=n) for n, t in _gates()])
-def test_gate_files_are_accepted(name: str, text: str, tmp_path: Path, places: list[ItemPlace]) -> None:
+def test_gate_files_are_accepted(name: str, text: str, tmp_path: Path, places: list[TaskKey]) -> None:
     """Every gate file on a page can be used on the benchmarks of this package, or on that of its page."""
     path = tmp_path / "gate.toml"
     path.write_text(re.sub(r"^ {3}", "", text, flags=re.M), encoding="utf-8")

@@ -130,10 +130,10 @@ def _prices() -> int:
     own = read_table(Path(file)) if file else ()
     rows = [("model", "USD per million input tokens", "cached input tokens", "output tokens", "prices")]
     for name in dict.fromkeys([*own, *read_table(SHIPPED)]):
-        if (known := price(name, {}, file)) is not None:
-            sent, received, cached, _ = known.usd_per_million
-            stored = "unknown" if cached is None else f"{cached:g}"
-            rows.append((name, f"{sent:g}", stored, f"{received:g}", known.source))
+        known = price(name, {}, file)
+        if known is not None:
+            cached = "unknown" if known.cached is None else f"{known.cached:g}"
+            rows.append((name, f"{known.input:g}", cached, f"{known.output:g}", known.source))
     print_table(rows)
     origin = json.loads(SHIPPED.read_text(encoding="utf-8"))["source"]
     print(f"The table of this package is from {origin}. The table of an installed litellm is used first.")

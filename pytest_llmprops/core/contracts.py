@@ -181,7 +181,6 @@ _RESULTS: Mapping[str, Form] = {
     "kinds_of": _KINDS,
     "prepared": _form(lambda value: isinstance(value, Loaded), "a Loaded"),
     "evaluate": _VERDICT,
-    "evaluate_all": _VERDICT,
     "search": _form(
         lambda value: isinstance(value, str) or all(hasattr(value, name) for name in _MEMBERS),
         "an object with size, holds and counterexample, or a string",
@@ -264,25 +263,21 @@ def checked_class(benchmark: type[Benchmark]) -> type[Benchmark]:
 
     :raises UsageError: with the first problem, in one line.
     """
-    problem = _class_problem(benchmark)
+    name: object = getattr(benchmark, "name", None)
+    if name is None:
+        problem = 'it has no name; add a line such as name = "sums" to the class'
+    elif not isinstance(name, str) or not _CLASS_NAME.match(name):
+        use = "use ASCII letters, digits, _ and -"
+        problem = f"the name {shown(name)} is not usable in options and files; {use}"
+    elif benchmark.load is Benchmark.load:
+        problem = "it does not define load(self, files)"
+    elif benchmark.evaluate is Benchmark.evaluate:
+        problem = "it does not define evaluate(self, item, context, ask, protocol)"
+    else:
+        problem = _attribute_problem(benchmark, _CLASS)
     if problem:
         raise UsageError(f"benchmark {benchmark.__name__}: {problem}")
     return benchmark
-
-
-def _class_problem(benchmark: type[Benchmark]) -> str:
-    name: object = getattr(benchmark, "name", None)
-    if name is None:
-        return 'it has no name; add a line such as name = "sums" to the class'
-    if not isinstance(name, str) or not _CLASS_NAME.match(name):
-        return (
-            f"the name {shown(name)} is not usable in options and files; use ASCII letters, digits, _ and -"
-        )
-    if benchmark.load is Benchmark.load:
-        return "it does not define load(self, files)"
-    if benchmark.evaluate is Benchmark.evaluate and benchmark.evaluate_all is Benchmark.evaluate_all:
-        return "it does not define evaluate(self, item, context, ask, protocol)"
-    return _attribute_problem(benchmark, _CLASS)
 
 
 @contextmanager

@@ -85,21 +85,10 @@ class BackendError(LLMPropsError):
     def to_json(self) -> dict[str, Any]:
         """Return the error as plain values, for another process."""
         return {
-            "message": self.message,
-            "kind": self.kind,
-            "transient": self.transient,
-            "fatal": self.fatal,
-            "retry_after": self.retry_after,
+            name: getattr(self, name) for name in ("message", "kind", "transient", "fatal", "retry_after")
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> BackendError:
         """Return the error that :meth:`to_json` was called on."""
-        message = str(data["message"])
-        return cls(
-            message,
-            kind=str(data["kind"]),
-            transient=bool(data["transient"]),
-            fatal=bool(data["fatal"]),
-            retry_after=data["retry_after"],
-        )
+        return cls(**data)

@@ -183,6 +183,20 @@ class PlacedItem(Placed, Protocol):
     def cluster(self) -> str: ...
 
 
+class TaskKey(NamedTuple):
+    """One benchmark, task, language and source."""
+
+    benchmark: str
+    task: str
+    language: str
+    source: str
+
+
+def task_key_of(place: Placed) -> TaskKey:
+    """Return the task of a record, a row of the summary or an item."""
+    return TaskKey(place.benchmark, place.task, place.language, place.source)
+
+
 class ItemPlace(NamedTuple):
     """An item without a verdict: its id, and the benchmark, task, language and source that count it."""
 
@@ -190,5 +204,5 @@ class ItemPlace(NamedTuple):
     task: str
     language: str
     source: str
-    id: str = ""
+    id: str
     cluster: str = ""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.faults import type_name
-from pytest_llmprops.core.field_types import Count, Flag
+from pytest_llmprops.core.field_types import Count, Flag, Name, Number
 
 Kind = Literal[
     "chat", "completion", "likelihood", "segment", "sentiment", "translate", "fill-mask", "embed", "parse"
@@ -311,24 +311,41 @@ class Usage:
     cache_write_tokens: Count = 0
     estimated: Flag = False
 
-    def cost(
-        self, sent: float, received: float, cached: float | None = None, written: float | None = None
-    ) -> float:
-        """Return the cost at these prices per token.
-
-        :param cached: of ``cached_tokens``. :param written: of ``cache_write_tokens``. None for that of the others.
-        """
-        cost = self.prompt_tokens * sent + self.completion_tokens * received
-        if cached is not None:
-            cost += self.cached_tokens * (cached - sent)
-        if written is not None:
-            cost += self.cache_write_tokens * (written - sent)
-        return cost
-
     @property
     def counts(self) -> dict[str, int]:
         """The numbers of tokens by name."""
         return {name: getattr(self, name) for name in self.__slots__[:-1]}
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of a model, in USD per million tokens.
+
+    :param input: of the prompt. :param output: of the reply, with hidden reasoning tokens.
+    :param source: where the price is from, with its date or version.
+    :param cached: of prompt tokens that the provider read from its cache. :param written: of those that it wrote into
+        its cache. None if it is unknown: they then have the price of other prompt tokens.
+    """
+
+    input: Number
+    output: Number
+    source: Name
+    cached: Number | None = None
+    written: Number | None = None
+
+    def of(self, usage: Usage) -> float:
+        """Return the price of one call in USD."""
+        cost = usage.prompt_tokens * self.input + usage.completion_tokens * self.output
+        if self.cached is not None:
+            cost += usage.cached_tokens * (self.cached - self.input)
+        if self.written is not None:
+            cost += usage.cache_write_tokens * (self.written - self.input)
+        return cost / 1e6
+
+    def scaled(self, factor: float) -> Price:
+        """Return the price times ``factor``."""
+        cached, written = (None if price is None else price * factor for price in (self.cached, self.written))
+        return Price(self.input * factor, self.output * factor, self.source, cached, written)
 
 
 def is_finite(value: Any) -> bool:
@@ -406,10 +423,6 @@ class Reply:
         if self.usage.reasoning_tokens or not self.reasoning:
             return self.usage.reasoning_tokens
         return max(0, self.usage.completion_tokens - estimated_tokens(self.text))
-
-    def answering(self, key: str, *, stored: float, deviations: tuple[str, ...]) -> Reply:
-        """Return the reply as that to the request with this key."""
-        return replace(self, key=key, stored=stored, deviations=deviations)
 
     def to_text(self) -> str:
         """Return the fields that are stored, as JSON."""

@@ -32,9 +32,9 @@ from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.faults import fault_text
-from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Translate, Usage
+from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Price, Reply, Translate, Usage
 from pytest_llmprops.core.texts import did_you_mean, one_line
-from pytest_llmprops.models.api.prices import Price, price
+from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.base import CallOptions, Result, scored
 from pytest_llmprops.models.registry import Backend, Maker
 from pytest_llmprops.models.spec import ModelSpec

@@ -15,7 +15,7 @@ import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.items import ItemPlace, Placed
+from pytest_llmprops.core.items import ItemPlace, Placed, TaskKey
 from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.texts import one_line
@@ -248,7 +248,7 @@ class Gating:
         recorded = () if baseline is None else baseline.summary
         self.gate = on_headline_tasks(self.gate, [*places, *recorded], known)
         for selection in cases.selections.values():
-            places += [ItemPlace(*place) for place in selection.places_not_served]
+            places += [TaskKey(*place) for place in selection.places_not_served]
         self.gate.check_matches(places)
         for problem in misplaced_rules(self.gate, places, known):
             raise UsageError(f"{self.gate.file}: {problem}")

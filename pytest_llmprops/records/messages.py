@@ -174,22 +174,12 @@ class CollectionReport:
     calls: Mapping[str, FreeObject] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class InProcessUse:
-    """The use of a model that one process serves itself.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InProcessUse(ModelUse):
+    """The use of a model that one process serves itself."""
 
-    :param served_as: the model names in its replies.
-    :param deviations: changes to requests that the model forced.
-    :param identity: everything that determines its output.
-    :param pinned: the identity names an exact revision.
-    """
-
-    requests: int = 0
-    seconds: float = 0.0
-    served_as: tuple[str, ...] = ()
-    deviations: tuple[str, ...] = ()
-    identity: FreeObject = field(default_factory=dict)
-    pinned: bool = False
+    requests: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

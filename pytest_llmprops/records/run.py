@@ -22,7 +22,7 @@ from pytest_llmprops.core.field_types import (
 from pytest_llmprops.core.metrics import MetricRow
 from pytest_llmprops.core.numbers import cost, counted, usd
 from pytest_llmprops.core.registration import BenchmarkMetadata
-from pytest_llmprops.core.requests import BATCH_DISCOUNT, Usage
+from pytest_llmprops.core.requests import Price
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.records.rows import Remark, SearchCounts, SummaryRow
 
@@ -57,29 +57,6 @@ class OldReplies:
         return bool(self.older_than_a_day)
 
 
-@dataclass(frozen=True, slots=True)
-class PriceFacts:
-    """The price of a model, in USD per million tokens.
-
-    :param source: the date of the table, or where else the price is from.
-    :param cached: of input read from the provider's cache. :param written: of input written into it. None if unknown.
-    """
-
-    input: Number
-    output: Number
-    source: Name
-    cached: Number | None = None
-    written: Number | None = None
-
-    def of(self, usage: Usage, via: str = "") -> float:
-        """Return the cost of a call in USD.
-
-        :param via: as in :class:`~pytest_llmprops.core.requests.Reply`; a batch has a discount.
-        """
-        cost = usage.cost(self.input, self.output, self.cached, self.written) / 1e6
-        return cost * (BATCH_DISCOUNT if via == "batch" else 1)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
     """How one model or helper was served.
@@ -112,7 +89,7 @@ class ModelMetadata(Served):
 
     spec: Name = ""
     imported: Flag = False
-    price: PriceFacts | None = None
+    price: Price | None = None
 
     def used(self, use: Served | None) -> ModelMetadata:
         """Return the model with the facts of its use; None stands for a model without one."""
@@ -204,9 +181,7 @@ class CallFacts(CallCounts):
         """Return the counts with this cost in USD, which is unknown if it has the price of estimated tokens."""
         is_estimate = bool(self.estimated and amount)
         return replace(
-            self,
-            cost_usd=None if is_estimate else amount,
-            estimated_usd=amount if is_estimate else None,
+            self, cost_usd=None if is_estimate else amount, estimated_usd=amount if is_estimate else None
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pytest_llmprops.core.items import grouped
+from pytest_llmprops.core.items import TaskKey, grouped
 from pytest_llmprops.core.numbers import (
     count,
     counted,
@@ -27,7 +27,6 @@ from pytest_llmprops.reports.tables import (
     without,
 )
 from pytest_llmprops.runs.compare import Column, Comparison, Contrast, Flip, Row, Side
-from pytest_llmprops.runs.pairs import TaskKey
 
 Table = list[tuple[str, ...]]
 #: columns that may say the same in all rows

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.field_types import UNANSWERED
-from pytest_llmprops.core.items import grouped
+from pytest_llmprops.core.items import ItemPlace, TaskKey, grouped, task_key_of
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.rows import SummaryRow
 from pytest_llmprops.records.run import RunMetadata
@@ -21,14 +21,11 @@ from pytest_llmprops.runs.pairs import (
     ABSENT_THERE,
     IN_ERROR,
     Item,
-    ItemKey,
     Member,
-    TaskKey,
     judgement,
     pair_items,
     pairs_of,
     score_pairs,
-    task_key_of,
 )
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import Requests, read_requests, reply_of
@@ -91,7 +88,7 @@ class Side:
 class Flip:
     """An item on which the two runs differ."""
 
-    key: ItemKey
+    key: ItemPlace
     expected: str
     baseline: Side
     candidate: Side
@@ -229,7 +226,7 @@ def _rows(items: Sequence[Item], *runs: RunMetadata) -> list[Row]:
     """Return the row of each part, of all headline tasks if there are several parts, and of what else is clear."""
     from pytest_llmprops.statistics.judgement import measured
 
-    parts = grouped(items, lambda item: item.key.task_key)
+    parts = grouped(items, lambda item: task_key_of(item.key))
     # Records are in the order in which workers ended the cases; the rows of the summary are in that of the suites.
     order = dict.fromkeys(task_key_of(row) for run in runs for row in run.summary)
     judged, is_weighted = judgement(pairs_of(items), *runs), cluster_weighted(*runs)
@@ -239,10 +236,8 @@ def _rows(items: Sequence[Item], *runs: RunMetadata) -> list[Row]:
         change = judged.get(member)
         if change is None and pairs:
             change = measured(score_pairs(pairs, is_weighted))
-        lost, gained = (
-            sum(p.candidate < p.baseline for p in pairs),
-            sum(p.candidate > p.baseline for p in pairs),
-        )
+        lost = sum(p.candidate < p.baseline for p in pairs)
+        gained = sum(p.candidate > p.baseline for p in pairs)
         faults = Counter(item.fault for item in parts[key])
         counts = (len(pairs), faults[ABSENT_HERE], faults[ABSENT_THERE], faults[IN_ERROR], lost, gained)
         rows.append(Row(member, key, *counts, change))

@@ -16,7 +16,7 @@ from typing import IO, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.field_types import DEEPEST
-from pytest_llmprops.records.files import FILES, is_too_deep
+from pytest_llmprops.records.files import FILES, File, is_too_deep
 
 _FLAGS = {
     "rb": os.O_RDONLY,
@@ -51,7 +51,7 @@ def open_record_file(path: Path, mode: str = "rb", *, buffering: int = -1) -> IO
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, _NOT_REGULAR, str(path))
-        most = FILES[path.name].most if path.name in FILES else LONGEST_LINE
+        most = _limits(path).most
         if status.st_size > most:
             raise OSError(
                 errno.EFBIG, f"the file has {status.st_size:,} bytes; the limit is {most:,}", str(path)
@@ -113,8 +113,6 @@ def read_record_file(path: Path) -> bytes:
         return file.read()
 
 
-#: bytes of a line in a file without a limit of its own
-LONGEST_LINE = 64 << 20
 #: bytes before the place of the last read that are compared, so that another file in its place is noticed
 _KNOWN = 64
 
@@ -165,11 +163,11 @@ class AppendedLines:
     def _next(self, file: IO[bytes], most: int) -> list[bytes]:
         file.seek(self.offset)
         raw = file.read(most)
-        longest = longest_line(self._path)
+        longest = _limits(self._path).line
         while len(raw) >= most and b"\n" not in raw and (more := file.read(most)):
             raw += more
             if len(raw) > longest:
-                raise OSError(errno.EFBIG, f"a line {too_long(longest)}", str(self._path))
+                raise OSError(errno.EFBIG, f"a line {_too_long(longest)}", str(self._path))
         end = raw.rfind(b"\n") + 1
         if end:
             self.offset += end
@@ -185,13 +183,11 @@ class AppendedLines:
 T = TypeVar("T")
 
 
-def longest_line(path: Path) -> int:
-    """Return the limit of a line of the file, in bytes."""
-    return FILES[path.name].line if path.name in FILES else LONGEST_LINE
+def _limits(path: Path) -> File:
+    return FILES.get(path.name, FILES["run.json"])
 
 
-def too_long(longest: int) -> str:
-    """Return what is wrong with a line that is longer than ``longest``."""
+def _too_long(longest: int) -> str:
     return f"has more than {longest:,} bytes"
 
 
@@ -226,11 +222,11 @@ class JsonLines(Generic[T]):
             raise DataError(f"{self._path}: {error.strerror}") from None
 
     def _records(self, file: IO[bytes]) -> Iterator[T]:
-        end, damaged, longest = 0, 0, longest_line(self._path)
+        end, damaged, longest = 0, 0, _limits(self._path).line
         for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
             self.offset, end = end, end + len(line)
             if len(line) > longest:
-                raise self._error(number, too_long(longest))
+                raise self._error(number, _too_long(longest))
             if not line.strip():
                 continue
             if damaged:

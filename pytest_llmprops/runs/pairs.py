@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.field_types import UNANSWERED
-from pytest_llmprops.core.items import Placed
+from pytest_llmprops.core.items import ItemPlace, TaskKey, task_key_of
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.gate import ChangeKind, MemberChange
 from pytest_llmprops.records.run import RunMetadata
@@ -34,35 +34,14 @@ if TYPE_CHECKING:
 IN_ERROR, ABSENT_HERE, ABSENT_THERE = "in error", "missing in this run", "missing in the baseline"
 
 
-class TaskKey(NamedTuple):
-    """One benchmark, task, language and source."""
-
-    benchmark: str
-    task: str
-    language: str
-    source: str
-
-
-class ItemKey(NamedTuple):
-    """One item: records of two runs with the same key are paired."""
-
-    benchmark: str
-    task: str
-    language: str
-    source: str
-    id: str
-
-    @property
-    def task_key(self) -> TaskKey:
-        """The key of the item's task."""
-        return TaskKey(*self[:4])
-
-
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One item with an answer in both runs; scores are the share of its samples that are correct."""
+    """One item with an answer in both runs; scores are the share of its samples that are correct.
 
-    key: ItemKey
+    :param key: without the cluster; records of two runs with the same key are paired.
+    """
+
+    key: ItemPlace
     cluster: str
     baseline: float
     candidate: float
@@ -76,13 +55,15 @@ class Item:
     :param pair: its scores; None without an answer in both runs.
     """
 
-    key: ItemKey
+    key: ItemPlace
     baseline: Sequence[VerdictRecord]
     candidate: Sequence[VerdictRecord]
     pair: Pair | None
 
     @classmethod
-    def of(cls, key: ItemKey, baseline: Sequence[VerdictRecord], candidate: Sequence[VerdictRecord]) -> Item:
+    def of(
+        cls, key: ItemPlace, baseline: Sequence[VerdictRecord], candidate: Sequence[VerdictRecord]
+    ) -> Item:
         """Return the item of these samples; errors and untested ones are left out of its scores."""
         old, new = _share(baseline), _share(candidate)
         pair = None if old is None or new is None else Pair(key, baseline[0].cluster, old, new)
@@ -125,20 +106,15 @@ def pair_items(
     return [Item.of(_key_of(old, new), old, new) for old, new in items.values()]
 
 
-def _key_of(old: Sequence[VerdictRecord], new: Sequence[VerdictRecord]) -> ItemKey:
+def _key_of(old: Sequence[VerdictRecord], new: Sequence[VerdictRecord]) -> ItemPlace:
     first, *others = samples = new or old
     task = Counter(r.task for r in samples).most_common(1)[0][0] if others else first.task
-    return ItemKey(first.benchmark, task, first.language, first.source, first.id)
+    return ItemPlace(first.benchmark, task, first.language, first.source, first.id)
 
 
 def pairs_of(items: Iterable[Item]) -> list[Pair]:
     """Return the scores of the items that both runs answer."""
     return [item.pair for item in items if item.pair is not None]
-
-
-def task_key_of(row: Placed) -> TaskKey:
-    """Benchmark, task, language and source of a summary row or a record."""
-    return TaskKey(row.benchmark, row.task, row.language, row.source)
 
 
 def cluster_label(benchmark: str, source: str, cluster: str) -> str:
@@ -207,7 +183,7 @@ def members(
         key = pair.key
         names = {
             "all": "", "benchmark": key.benchmark, "task": key.task, "language": key.language,
-            "part": "/".join(key.task_key[1:]), "cluster": pair.cluster,
+            "part": "/".join(task_key_of(key)[1:]), "cluster": pair.cluster,
         }  # fmt: skip
         for kind in kinds:
             benchmark = "" if kind == "all" else key.benchmark
@@ -235,10 +211,10 @@ def headline_members(pairs: Sequence[Pair], *runs: RunMetadata) -> dict[Member, 
     """
     counted = {
         key
-        for key in headline({pair.key.task_key for pair in pairs}, *runs)
+        for key in headline({task_key_of(pair.key) for pair in pairs}, *runs)
         if (facts := facts_of(key.benchmark, *runs)) is None or key.task not in facts.accuracy_targets
     }
-    chosen = [pair for pair in pairs if pair.key.task_key in counted]
+    chosen = [pair for pair in pairs if task_key_of(pair.key) in counted]
     return members(chosen, KINDS, cluster_weighted(*runs))
 
 
@@ -262,6 +238,9 @@ def judged_runs(
     return judgement(pairs_of(pair_items(baseline, candidate, tasks_by_answer(*runs))), *runs)
 
 
+_RECORDED = ("word", "difference", "low", "high", "p", "pairs", "lost", "gained")
+
+
 def recorded_changes(changes: Mapping[Member, Change], *runs: RunMetadata) -> tuple[MemberChange, ...]:
     """Return the changes as ``run.json`` has them; of clusters, only those that are worse or better.
 
@@ -273,14 +252,7 @@ def recorded_changes(changes: Mapping[Member, Change], *runs: RunMetadata) -> tu
             title_of(member.benchmark, *runs) if member.benchmark else "",
             member.kind,
             member.name,
-            change.word,
-            change.difference,
-            change.low,
-            change.high,
-            change.p,
-            change.pairs,
-            change.lost,
-            change.gained,
+            *(getattr(change, name) for name in _RECORDED),
         )
         for member, change in changes.items()
         if change.is_clear or member.kind != "cluster"

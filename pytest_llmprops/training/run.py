@@ -7,27 +7,26 @@ import ctypes
 import gc
 import importlib.metadata
 import io
+import json
 import platform
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.errors import LLMPropsError, MissingExtra
+from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
+from pytest_llmprops.core.strict_json import JSON, parsed_json
 from pytest_llmprops.data.whole_files import replacing, write_text
 from pytest_llmprops.runs.reader import read_facts
-from pytest_llmprops.training.checkpoints import (
-    begin,
-    checkpoint_folder,
-    write_record,
-)
 from pytest_llmprops.training.task import CardFacts, Settings, Task
 
+#: the file of the folder that says what is trained, and whether the training is complete
+RECORD = "training.json"
 _PACKAGES = (
     "pytest-llmprops", "torch", "transformers", "accelerate", "peft", "safetensors", "numpy",
 )  # fmt: skip
@@ -151,6 +150,77 @@ def _draw(history: Sequence[Mapping[str, float]], metric: str, file: Path) -> No
         figure.savefig(file, format="svg", metadata={"Date": None})
 
 
+def begin(out: Path, description: Mapping[str, object]) -> bool:
+    """Start a training in ``out``, or continue the one that is there; return whether that one is complete.
+
+    :param description: everything that changes the result: settings, data, base.
+    :raises UsageError: if ``out`` has other files, or a training with another description.
+    """
+    try:
+        text = (out / RECORD).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise UsageError(
+                f"--out {out}: there are other files; give a new folder, or that of an unfinished training"
+            ) from None
+        out.mkdir(parents=True, exist_ok=True)
+        write_record(out, description, complete=False)
+        return False
+    except OSError as error:
+        raise UsageError(f"--out {out}: {error.strerror or error}; give a new folder") from None
+    try:
+        record = parsed_json(text)
+        recorded, complete = dict(_named(record["description"])), record["complete"] is True
+    except (ValueError, TypeError, KeyError):
+        raise UsageError(f"{out / RECORD} is damaged; delete {out} to train again") from None
+    # Through JSON, because it turns tuples into lists.
+    given = dict(_named(json.loads(json.dumps(dict(description)))))
+    if changes := list(_changes(recorded, given)):
+        raise UsageError(
+            f"--out {out}: the folder was begun with other settings: {'; '.join(changes)}. Repeat the command with the"
+            " recorded values to continue, or give a new folder"
+        )
+    return complete
+
+
+def _named(value: JSON, name: str = "") -> Iterator[tuple[str, JSON]]:
+    """Yield the values of a description by the names that a person knows: of a setting, or of a data file."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            # The title follows from the data.
+            yield from () if key == "title" else _named(part, key.replace("_", "-"))
+    elif name == "data" and isinstance(value, list):
+        for row in value:
+            role, file, digest, *_ = row if isinstance(row, list) and len(row) > 2 else ("", str(row), "")
+            yield f"{role} file {file}", f"sha256 {str(digest)[:12]}"
+    else:
+        yield name, value
+
+
+def _changes(recorded: Mapping[str, JSON], given: Mapping[str, JSON]) -> Iterator[str]:
+    for name in dict.fromkeys([*recorded, *given]):
+        if recorded.get(name) != given.get(name):
+            yield f"{name}: recorded {_shown(recorded.get(name))}, given {_shown(given.get(name))}"
+
+
+def _shown(value: JSON) -> str:
+    if value is None or value in ("", []):
+        return "none"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def write_record(
+    out: Path,
+    description: Mapping[str, object],
+    *,
+    complete: bool,
+    results: Mapping[str, object] | None = None,
+) -> None:
+    """Write the record of a training."""
+    record = {"complete": complete, "description": dict(description), **(results or {})}
+    write_text(out / RECORD, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+
+
 Row = Mapping[str, object]
 
 
@@ -161,7 +231,6 @@ def run_training(
     facts: CardFacts,
     *,
     score: Callable[[Path], Sequence[Row]],
-    say: Callable[[str], object] = print,
 ) -> bool:
     """Train a task into a folder, or continue there; return whether anything was trained.
 
@@ -172,7 +241,7 @@ def run_training(
     :param score: function from the folder of the saved model to rows with the file and its scores, for the card.
     :raises UsageError: if the folder has another training.
     """
-    from pytest_llmprops.training.trainer import train
+    from pytest_llmprops.training.trainer import checkpoint_folder, train
 
     description = {
         "title": facts.title,
@@ -182,11 +251,11 @@ def run_training(
         "data": [[file.role, file.name, file.sha256, file.lines] for file in facts.files],
     }
     if begin(out, description):
-        say(f"{out}: this training is complete; nothing to do")
+        print(f"{out}: this training is complete; nothing to do")
         return False
     for note in facts.notes:
-        say(note)
-    outcome = train(task, settings, out, say=say)
+        print(note)
+    outcome = train(task, settings, out)
     task.save(outcome.network, out)
     write_curve(outcome.history, task.metric, out)
     held_out = {"file": "held-out part", **outcome.scores}

@@ -6,7 +6,9 @@ Importing this module imports torch and transformers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,34 @@ from torch.utils.data import DataLoader
 from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainingArguments
 
 from pytest_llmprops.core.errors import LLMPropsError
-from pytest_llmprops.training.checkpoints import checkpoint_folder, last_checkpoint
+from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.training.task import EpochBatches, Settings, Task
 
 #: steps between two points of the learning curve
 _LOGGED = 20
-Say = Callable[[str], object]
+_STATE = "trainer_state.json"
+
+
+def checkpoint_folder(out: Path) -> Path:
+    """Return the folder of the checkpoints of a training in ``out``."""
+    return out / "checkpoints"
+
+
+def last_checkpoint(out: Path) -> Path | None:
+    """Return the newest complete checkpoint of a training, and remove incomplete ones; None if there is none.
+
+    A process that was killed may leave an incomplete checkpoint. Its last file is written last.
+    """
+    complete: dict[int, Path] = {}
+    for folder in checkpoint_folder(out).glob("checkpoint-*"):
+        try:
+            parsed_json((folder / _STATE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            shutil.rmtree(folder)
+            continue
+        step = re.search(r"\d+$", folder.name)
+        complete[int(step[0]) if step else 0] = folder
+    return complete[max(complete)] if complete else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +67,7 @@ class Outcome:
     history: Sequence[Mapping[str, float]]
 
 
-def train(task: Task, settings: Settings, out: Path, *, say: Say = print) -> Outcome:
+def train(task: Task, settings: Settings, out: Path) -> Outcome:
     """Train a network, or continue from the last checkpoint in ``out``.
 
     :raises LLMPropsError: if memory does not suffice.
@@ -53,10 +77,10 @@ def train(task: Task, settings: Settings, out: Path, *, say: Say = print) -> Out
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     transformers.set_seed(settings.seed)
-    trainer = TaskTrainer(task, settings, out, say)
+    trainer = TaskTrainer(task, settings, out)
     checkpoint = last_checkpoint(out)
     if checkpoint is not None:
-        say(f"continuing from step {checkpoint.name.removeprefix('checkpoint-')}")
+        print(f"continuing from step {checkpoint.name.removeprefix('checkpoint-')}")
     try:
         result = trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     except torch.OutOfMemoryError:
@@ -81,8 +105,8 @@ def train(task: Task, settings: Settings, out: Path, *, say: Say = print) -> Out
 class TaskTrainer(Trainer):  # type: ignore[misc]
     """The Trainer of transformers with a task's batches and scores."""
 
-    def __init__(self, task: Task, settings: Settings, out: Path, say: Say) -> None:
-        self._task, self._say = task, say
+    def __init__(self, task: Task, settings: Settings, out: Path) -> None:
+        self._task = task
         self.batches = EpochBatches(
             task.rows, batch=settings.batch, accumulate=settings.accumulate, seed=settings.seed
         )
@@ -144,7 +168,7 @@ class TaskTrainer(Trainer):  # type: ignore[misc]
         scores = {f"eval_{name}": value for name, value in self._task.evaluate(network).items()}
         self.log(scores)
         step, value = self.state.global_step, scores[f"eval_{self._task.metric}"]
-        self._say(
+        print(
             f"{step / self.state.max_steps:4.0%}  step {step:,}:"
             f" {self._task.metric} {value:.4f} on the held-out part"
         )

@@ -97,11 +97,6 @@ def test_thoughts_of_field_and_text_are_joined() -> None:
     assert (reply.text, reply.reasoning) == ("B", "a\nb")
 
 
-def test_replies_with_thoughts_are_stored_whole() -> None:
-    reply = Reply("B", reasoning="a")
-    assert Reply.from_json(reply.to_json()) == reply
-
-
 @pytest.mark.parametrize(
     ("prompt", "opening"),
     [

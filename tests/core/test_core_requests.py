@@ -1,4 +1,4 @@
-"""Requests: their plain form, the key under which their replies are stored, and their lines in records."""
+"""Requests: their plain form, the key of their replies, and their lines in records; messages of workers."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ from pytest_llmprops.core.requests import (
 )
 from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.records.files import from_plain, line, plain
+from pytest_llmprops.records.files import from_plain, from_text, line, plain, text
+from pytest_llmprops.records.messages import CaseReport, GroupLines
 from pytest_llmprops.records.requests import LoggedReply, RequestRecord, record_of
+from pytest_llmprops.records.rows import SearchRecord
 
 IDENTITY = {"backend": "b", "name": "m", "revision": "r"}
 
@@ -95,6 +97,7 @@ def replies(numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Reply]:
         cached=st.booleans(),
         key=TEXT,
         service_tier=st.sampled_from(["", "flex"]),
+        reasoning=TEXT,
     )
 
 
@@ -133,7 +136,7 @@ def test_requests_survive_json(request_: Request) -> None:
 @example(Reply("\ud800", value={"words": ["\udfff"]}))
 def test_replies_survive_json(reply: Reply) -> None:
     """A reply reads back from JSON equal; the reader supplies key and origin."""
-    data = json.loads(json.dumps(reply.to_json()))
+    data = json.loads(reply.to_text())
     assert Reply.from_json(data, key=reply.key, cached=reply.cached) == reply
 
 
@@ -183,13 +186,6 @@ def test_a_key_is_that_of_the_canonical_json() -> None:
     assert request_key({"backend": "fake"}, chat) == hashlib.sha256(text.encode()).hexdigest()
 
 
-@given(replies(FINITE))
-def test_a_stored_reply_is_read(reply: Reply) -> None:
-    """With all of its tokens and its tier."""
-    read = Reply.from_json(json.loads(reply.to_text()))
-    assert (read.usage, read.service_tier) == (reply.usage, reply.service_tier)
-
-
 # Lines of requests.jsonl as typed records
 
 
@@ -226,10 +222,7 @@ WRONG_LINES: list[tuple[dict[str, Any], str]] = [
     ({"request": {"messages": [["user", {"prefix": "x", "rest": ""}]]}}, "no earlier line defines"),
     ({"request": {"messages": 7}}, "'request' whose messages or text"),
     ({"request": {"messages": [["user"]]}}, "'request' whose messages or text"),
-    (
-        {"request": {"messages": [["user", {"prefix": [], "rest": ""}]]}},
-        "'request' whose messages or text",
-    ),
+    ({"request": {"messages": [["user", {"prefix": [], "rest": ""}]]}}, "'request' whose messages or text"),
     ({"request": {"text": 7}}, "'request' whose messages or text"),
 ]
 
@@ -239,6 +232,34 @@ def test_wrong_lines() -> None:
     for change, message in WRONG_LINES:
         with pytest.raises(ValueError, match=message):
             from_plain(RequestRecord, plain(CHAT) | change).in_full({})
+
+
+# Messages between workers and their controller
+
+
+VERDICT = VerdictRecord(
+    "gpt", "sums", "add", "en", "own", "sums/1", "sums/1", "wrong", 0.0, "2", "3", "expected '2'",
+    {"n": 1.0}, ("k1",), evidence={"text": "1 + 1"},
+)  # fmt: skip
+SEARCH = SearchRecord("gpt", "sums", "add", "en", "own", "sums/1", 3, 4, 2, False, {"why": "1 + 1"}, "")
+
+
+def test_case_reports_survive_json() -> None:
+    """A report is unchanged by a round trip through JSON."""
+    for message in (
+        CaseReport(VERDICT, by_model=True),
+        CaseReport(group=GroupLines("wrong", {"wrong": 1}, "{}\n")),
+        CaseReport(search=SEARCH),
+    ):
+        assert from_text(CaseReport, text(message)) == message
+
+
+def test_the_status_and_the_group_of_a_report() -> None:
+    """A report has the status of its verdict or group, none of a search."""
+    assert CaseReport(VERDICT).status == "wrong"
+    assert CaseReport(search=SEARCH).status is None
+    message = CaseReport(group=GroupLines("error", {"wrong": 1}, "{}\n"))
+    assert message.status == "error"
 
 
 # Strict JSON

@@ -140,7 +140,6 @@ def test_unfetched_outcomes_are_bounded(
 ) -> None:
     """Evaluation pauses while pytest has many outcomes to fetch, but not if pytest waits for a later case."""
     monkeypatch.setattr("pytest_llmprops.engine.evaluation.evaluator.MOST_WAITING", 10)
-    monkeypatch.setattr("pytest_llmprops.engine.evaluation.evaluator.WAIT_SECONDS", 0.001)
     answered = 0
 
     async def counting(label: str, role: str, request: Request) -> Reply:

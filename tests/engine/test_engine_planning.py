@@ -10,11 +10,10 @@ import pytest
 from pytest_llmprops.core.benchmark import Benchmark, NoSettings
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
-from pytest_llmprops.core.requests import Chat, Segment
+from pytest_llmprops.core.requests import Chat, Price, Segment
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluation.evaluator import Case
 from pytest_llmprops.engine.evaluation.planning import Planned, batch_of, cost, plan
-from pytest_llmprops.models.api.prices import Price
 
 
 def test_batches_are_contiguous_and_nearly_equal() -> None:
@@ -76,9 +75,9 @@ def test_a_plan_counts_what_would_be_asked() -> None:
 def test_cost_follows_the_models_prices() -> None:
     """Prompt and completion tokens are multiplied by their prices; an unknown price gives None, not 0."""
     row = Planned("b", "m", prompt_characters=4000, completion_tokens=50)
-    assert cost(row, {"m": Price(1e3, 1e4)}) == pytest.approx(1.5)
-    assert cost(row, {"m": Price(0.0, 0.0)}) == 0.0
-    assert cost(row, {"other": Price(1.0, 1.0)}) is None
+    assert cost(row, {"m": Price(1e3, 1e4, "")}) == pytest.approx(1.5)
+    assert cost(row, {"m": Price(0.0, 0.0, "")}) == 0.0
+    assert cost(row, {"other": Price(1.0, 1.0, "")}) is None
 
 
 class Sampling(Benchmark):

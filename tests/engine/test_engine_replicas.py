@@ -13,14 +13,15 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.calls.queues import MOST_LOSSES, BatchQueue, Deliver, WorkerLost
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.replicas import fleets as fleets_module
 from pytest_llmprops.engine.replicas.cluster import Node, Placement, Replica, place
-from pytest_llmprops.engine.replicas.fleets import MOST_LOST, Fleet, Fleets
+from pytest_llmprops.engine.replicas.fleets import MOST_LOST, Fleet
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.spec import ModelSpec, Replicas, split_replicas
-from tests.support.engine_models import Local, config_of
+from tests.support.engine_models import Local, ask_all, config_of, kinds
 
 ONE = Placement(1, 0, 1)
 
@@ -65,6 +66,11 @@ class Machines:
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
+
+    def connect(self) -> None:
+        pass
+
+    close = connect
 
     def nodes(self) -> list[Node]:
         return [Node(self.cores, 0)]
@@ -168,6 +174,13 @@ def test_request_that_ends_replicas_is_an_error() -> None:
     )
 
 
+def ray_broker(model: Local) -> LocalBroker:
+    """Return a broker of a model with one replica."""
+    registry.register_model("own", lambda spec, options: model)
+    models = {"m": registry.parse_spec("own")}
+    return LocalBroker(BrokerConfig(models, cache="off", engine="ray", replicas={"m": Replicas(1)}))
+
+
 def test_replicas_that_always_end_are_not_replaced_forever() -> None:
     """After some replicas in a row that served nothing, the run ends."""
     machines = Machines(then=0)
@@ -229,12 +242,6 @@ def test_head_node_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
         looks = 0
 
-        def connect(self) -> None:
-            pass
-
-        def close(self) -> None:
-            pass
-
         async def run(self, function: Callable[..., Any], *args: Any) -> Any:
             self.looks += function == self.nodes
             return await asyncio.sleep(60) if self.looks > 1 else function(*args)
@@ -245,21 +252,9 @@ def test_head_node_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(fleets_module, "Cluster", lambda address: Headless())
     monkeypatch.setattr(fleets_module, "CLOSE_SECONDS", 0.05)
-    registry.register_model("own", lambda spec, options: Local(serve=slow))
-    config = BrokerConfig({"m": registry.parse_spec("own")}, engine="ray", replicas={"m": Replicas(1)})
-
-    async def work() -> list[Any]:
-        fleets = Fleets(config)
-        await fleets.connect()
-        send = fleets.start("m", Local())
-        results = await asyncio.wait_for(asyncio.gather(*(send(Chat.user(str(n))) for n in range(40))), 60)
-        await fleets.close()
-        return list(results)
-
-    results = asyncio.run(work())
-    assert isinstance(results[0], Reply)
-    assert results[39].fatal
-    assert results[39].message == "the Ray cluster does not answer: its head node may be lost"
+    asked = ask_all(ray_broker(Local(serve=slow)), map(str, range(40)))
+    assert kinds([asked.results[0], asked.results[39]]) == ["reply", "stopped"]
+    assert asked.broker.stopped == "m: the Ray cluster does not answer: its head node may be lost"
 
 
 class Noting:

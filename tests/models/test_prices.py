@@ -6,12 +6,13 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.requests import Usage
+from pytest_llmprops.core.requests import Price, Usage
 from pytest_llmprops.models.api import prices
 from tests.support.backends import hide, needs
 
@@ -27,7 +28,7 @@ def fresh_tables() -> Iterator[None]:
         table.cache_clear()
 
 
-def known(name: str, params: Mapping[str, str] | None = None, file: Path | None = None) -> prices.Price:
+def known(name: str, params: Mapping[str, str] | None = None, file: Path | None = None) -> Price:
     """Return the price of a model, which must have one."""
     price = prices.price(name, params or {}, file)
     assert price is not None
@@ -57,12 +58,10 @@ def test_given_prices_are_per_million_tokens() -> None:
 def test_tokens_of_caches_have_their_own_prices() -> None:
     """A part of the prompt that the provider caches has another price, where it is known; otherwise the full one."""
     usage = Usage(1_000_000, 100_000, cached_tokens=900_000, cache_write_tokens=50_000)
-    price = prices.Price.read([2, 10, 0.2, 2.5], "")
-    assert price is not None
+    price = Price(2, 10, "", 0.2, 2.5)
     assert price.of(usage) == pytest.approx(0.1 + 0.18 + 0.125 + 1)
     assert price.scaled(0.5).of(usage) == pytest.approx(price.of(usage) / 2)
-    full = prices.Price.read([2, 10], "")
-    assert full is not None
+    full = Price(2, 10, "")
     assert full.of(usage) == full.scaled(1).of(usage) == pytest.approx(2 + 1)
 
 
@@ -72,10 +71,10 @@ def test_shipped_prices_have_those_of_caches() -> None:
         price = prices.read_table(prices.SHIPPED).get(name)
         assert price is not None
         assert price.cached is not None
-        assert price.cached < price.sent
+        assert price.cached < price.input
     claude = prices.read_table(prices.SHIPPED).get("claude-sonnet-4-5")
     assert claude is not None
-    assert claude.written == pytest.approx(1.25 * claude.sent)
+    assert claude.written == pytest.approx(1.25 * claude.input)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +93,9 @@ def test_table_is_read_without_importing_litellm(tmp_path: Path, monkeypatch: py
         "m-1": {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6},
         "free-words": {"mode": "chat"},
     }
-    fake_litellm(tmp_path, monkeypatch, json.dumps(table))
+    fake_litellm(tmp_path, monkeypatch, json.dumps(table), "0.1.0")
     assert set(prices.litellm_entries()) == {"m-1", "free-words"}
-    assert prices.price("m-1", {}) == prices.Price(1, 2)
+    assert prices.price("m-1", {}) == Price(1, 2, "litellm 0.1.0")
     assert prices.price("free-words", {}) is None
     assert prices.price("unknown", {}) is None
 
@@ -118,7 +117,7 @@ def test_common_models_have_a_dated_price_without_litellm(monkeypatch: pytest.Mo
     }  # fmt: skip
     wanted = ("gpt-4o", "gpt-4o-mini", "claude-sonnet-4-5", "gemini/gemini-2.5-flash", "command-r-08-2024")
     for price in map(known, wanted):
-        assert 0 < price.sent < price.received < 1e3
+        assert 0 < price.input < price.output < 1e3
         assert re.fullmatch(r"table of \d{4}-\d\d-\d\d", price.source)
     assert re.search(r"litellm \d.*MIT license", json.loads(prices.SHIPPED.read_text())["source"])
 
@@ -142,8 +141,7 @@ def test_installed_litellm_comes_first(tmp_path: Path, monkeypatch: pytest.Monke
     fake_litellm(tmp_path, monkeypatch, json.dumps({"gpt-4o": numbers, "only-here": numbers}), "0.1.0")
     assert known("gpt-4o-mini") != known("only-here")
     price = known("gpt-4o")
-    assert price.source == "litellm 0.1.0"
-    assert price == prices.Price(7, 8)
+    assert price == Price(7, 8, "litellm 0.1.0")
 
 
 def test_file_of_prices_takes_precedence(tmp_path: Path) -> None:
@@ -151,9 +149,9 @@ def test_file_of_prices_takes_precedence(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text('{"date": "2026-01-02", "usd_per_million_tokens": {"gpt-4o": [1, 2]}}', encoding="utf-8")
     price = known("gpt-4o", file=file)
-    assert (price.usd_per_million, price.source) == ((1.0, 2.0, None, None), "mine.json, 2026-01-02")
+    assert price == Price(1.0, 2.0, "mine.json, 2026-01-02")
     stated = known("gpt-4o", {"price_in": "3", "price_out": "4"}, file)
-    assert (stated.usd_per_million, stated.source) == ((3.0, 4.0, None, None), "--model")
+    assert stated == Price(3.0, 4.0, "--model")
     assert known("gpt-4o-mini", file=file) == known("gpt-4o-mini")
 
 
@@ -190,14 +188,11 @@ def test_table_is_renewed_from_litellm(tmp_path: Path, monkeypatch: pytest.Monke
     file = tmp_path / "new.json"
     file.write_text(prices.renewed_table("2030-01-02"), encoding="utf-8")
     table = prices.read_table(file)
-    assert (list(table), table["gpt-4o"].source) == (
-        list(prices.read_table(prices.SHIPPED)),
-        "new.json, 2030-01-02",
-    )
-    assert table["gpt-4o"].usd_per_million == (7.0, 8.5, None, None)
-    assert table["gpt-5"].usd_per_million == (7.0, 8.5, 0.7, 8.75)
-    assert table["o3"].usd_per_million == (7.0, 8.5, None, None)
-    assert table["gpt-4o-mini"] == prices.price("gpt-4o-mini", {})
+    source = "new.json, 2030-01-02"
+    assert list(table) == list(shipped := prices.read_table(prices.SHIPPED))
+    assert table["gpt-4o"] == table["o3"] == Price(7.0, 8.5, source)
+    assert table["gpt-5"] == Price(7.0, 8.5, source, 0.7, 8.75)
+    assert table["gpt-4o-mini"] == replace(shipped["gpt-4o-mini"], source=source)
     assert json.loads(file.read_text(encoding="utf-8"))["source"].startswith("litellm 9999.0 (")
 
 
@@ -212,4 +207,4 @@ def test_table_is_not_renewed_without_litellm(monkeypatch: pytest.MonkeyPatch) -
 def test_installed_litellm_has_a_table() -> None:
     """The installed litellm has its table in the expected place, with a price for a well-known model."""
     price = known("gpt-4o-2024-05-13")
-    assert 0 < price.sent < price.received < 1e3
+    assert 0 < price.input < price.output < 1e3

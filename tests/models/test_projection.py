@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.trees import Parsed, Tree
+from pytest_llmprops.benchmarks.oracle.alignment import Parsed, Tree
 from pytest_llmprops.models.parsers.phrases import Token, bracketed
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.trees import Parsed
+from pytest_llmprops.benchmarks.oracle.alignment import Parsed
 from pytest_llmprops.core.requests import Parse
 from pytest_llmprops.models.base import kinds_of
 from tests.support.backends import (

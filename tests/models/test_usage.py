@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Reply, Usage, estimated_tokens
+from pytest_llmprops.core.requests import Price, Reply, Usage, estimated_tokens
 from pytest_llmprops.models.api import anthropic, responses
-from pytest_llmprops.models.api.prices import Price
 from pytest_llmprops.models.api.replies import chat_replies
 from pytest_llmprops.models.api.usage import service_tier, shares, usage_of
 
@@ -122,7 +121,7 @@ def _replies(
 def test_tokens_are_estimated_from_the_texts() -> None:
     """4 bytes are one token; a reply that its limit cut has all tokens of the limit."""
     message = {"content": "Paris", "reasoning_content": "France is a country. " * 10}
-    price = Price(1.0, 10.0)
+    price = Price(1.0, 10.0, "")
     for finish, completion in (("stop", (5 + 210) / 4), ("length", 100)):
         answer = {"choices": [{"finish_reason": finish, "message": message}]}
         replies = _replies(answer, price, 100, "The capital of France?" * 20)
@@ -137,7 +136,7 @@ def test_an_error_has_what_is_billed_for_it() -> None:
     """An answer without a reply may have tokens, which the provider bills; without tokens it bills nothing."""
     usage = {"prompt_tokens": 10, "completion_tokens": 2}
     failed = {"choices": [{"finish_reason": "error", "message": {"content": ""}}]}
-    error = _replies({**failed, "usage": usage}, Price(1e6, 1e7))
+    error = _replies({**failed, "usage": usage}, Price(1e6, 1e7, ""))
     assert isinstance(error, BackendError)
     assert (error.billed.usage, error.billed.cost_usd) == (Usage(10, 2), 30.0)
     error = _replies({"usage": usage})

@@ -23,6 +23,7 @@ from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.summary import summary_rows
 from pytest_llmprops.statistics.intervals import mean_interval
+from tests.support.eras_records import explicit
 from tests.support.gates import gate_of, judged
 from tests.support.recorded import edit_run_json
 from tests.support.records import recorded, verdict
@@ -31,25 +32,13 @@ from tests.support.records import recorded, verdict
 LEFT, RIGHT = range(1, 24), range(24, 40)
 
 
-def pairs(
-    right: Iterable[int], *, model: str = "model", left_pairs: int = 1, right_pairs: int = 12, **more: Any
-) -> list[VerdictRecord]:
+def pairs(right: Iterable[int], *, model: str = "model", right_pairs: int = 12) -> list[VerdictRecord]:
     """Return explicit ERAS verdicts; all pairs of the paradigms in ``right`` are correct, all others wrong."""
     correct = set(right)
     return [
-        verdict(
-            "explicit",
-            number,
-            "correct" if paradigm in correct else "wrong",
-            benchmark="eras",
-            language="zh",
-            id=f"eras/explicit/{paradigm:02d}/{number:05d}",
-            cluster=f"eras/{paradigm:02d}",
-            model=model,
-            **more,
-        )
+        explicit(paradigm, number, float(paradigm in correct), 0.0, model=model)
         for paradigm in (*LEFT, *RIGHT)
-        for number in range(left_pairs if paradigm in LEFT else right_pairs)
+        for number in range(1 if paradigm in LEFT else right_pairs)
     ]
 
 

@@ -260,13 +260,7 @@ def test_targets_come_from_the_record() -> None:
     assert (unknown.decision, note[:29]) == ("pass", "guess: run.json does not say ")
 
 
-@pytest.mark.parametrize(
-    "requirement",
-    [
-        {"min_accuracy": 0.4},
-        {"max_drop": 0.1},
-    ],
-)
+@pytest.mark.parametrize("requirement", [{"min_accuracy": 0.4}, {"max_drop": 0.1}])
 def test_a_task_without_a_ranking_needs_a_metric(requirement: dict[str, Any]) -> None:
     """A rule on the accuracy of a task that ranks no models is invalid; it counts in no rule without a task."""
     bets = verdicts("c" * 80, benchmark="guess", task="bet")
@@ -278,24 +272,18 @@ def test_a_task_without_a_ranking_needs_a_metric(requirement: dict[str, Any]) ->
     assert judged(rule, [*bets, *others], benchmarks=GUESS).decision == "fail"
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "setting", "comparable"),
-    [
-        ("guess", "layout", True),
-        ("guess", "samples", False),
-    ],
-)
-def test_presentation_is_not_a_difference(benchmark: str, setting: str, comparable: bool) -> None:
+@pytest.mark.parametrize(("setting", "comparable"), [("layout", True), ("samples", False)])
+def test_presentation_is_not_a_difference(setting: str, comparable: bool) -> None:
     """Runs that differ only in presentation settings are comparable, also if only the record knows the benchmark."""
     old, new = (
         facts_of(
             model,
             benchmarks=GUESS,
-            protocols={benchmark: {"name": "quick", "seed": 0, "settings": {setting: value}}},
+            protocols={"guess": {"name": "quick", "seed": 0, "settings": {setting: value}}},
         )
         for model, value in (("old", 1), ("new", 2))
     )
-    assert (differences(old, new, [benchmark]) == []) is comparable
+    assert (differences(old, new, ["guess"]) == []) is comparable
 
 
 @pytest.mark.parametrize(("compared", "lines"), [("guess", 1), ("sums", 0)])
@@ -381,21 +369,10 @@ def test_a_lost_task_is_named_though_the_gate_passes() -> None:
     assert "on task\\_3" in gate_markdown(result)
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        {"min_accuracy": 0.5},
-    ],
-)
-def test_a_lost_task_is_named_though_no_rule_compares(rule: dict[str, Any]) -> None:
+def test_a_lost_task_is_named_though_no_rule_compares() -> None:
     """The baseline is enough."""
-    metrics = [
-        {"model": "new", "benchmark": "htest", "task": "task_1", "language": "en", "source": "builtin", "group": "",
-         "name": "x", "value": 0.9, "n": 9, "ci_low": None, "ci_high": None, "direction": "higher"}
-    ]  # fmt: skip
-    result = judged(
-        gate_of({"benchmark": "htest", **rule}), tasks("new", **NINE), tasks("old", **TEN), metrics=metrics
-    )
+    gate = gate_of({"benchmark": "htest", "min_accuracy": 0.5})
+    result = judged(gate, tasks("new", **NINE), tasks("old", **TEN))
     assert result.line == "PASS: new meets the rule; but it is 40.0 points worse on task_3 (H-TEST)"
 
 
@@ -452,18 +429,6 @@ def test_languages_and_clusters_are_named() -> None:
     result = judged(gate_of({"benchmark": "dtails", "max_drop": 0.5}), *clustered)
     assert [(loss.kind, loss.name) for loss in result.losses] == [("cluster", "c1")]
     assert "100.0 points worse on cluster c1 (DTAiLS)" in result.line
-
-
-def test_losses_are_corrected_for_their_number() -> None:
-    """Seven lost items of one task are a loss; not if nine other tasks differ as much, where both are tested."""
-    rule = gate_of({"benchmark": "htest", "max_drop": 0.5})
-    fewer, flat = {"task_0": 88}, {f"task_{n}": 80 for n in range(1, 10)}
-    old = tasks("old", task_0=95, **flat)
-    assert [loss.name for loss in judged(rule, tasks("new", **fewer, **flat), old).losses] == ["task_0"]
-    seven = [replace(r, status="wrong" if r.status == "correct" and r.id.endswith(("11", "12", "13")) else
-             "correct" if r.id.endswith(("97", "98", "99")) else r.status)
-             for r in tasks("new", **fewer, **flat)]  # fmt: skip
-    assert judged(rule, seven, old).losses == ()
 
 
 @pytest.mark.parametrize(("lost", "decision"), [(0, "pass"), (3, "pass"), (12, "pass"), (40, "fail")])

@@ -22,8 +22,9 @@ from pytest_llmprops.runs.import_results import import_results
 from pytest_llmprops.runs.pairs import ABSENT_HERE, ABSENT_THERE, pair_items, pairs_of
 from pytest_llmprops.runs.reader import Run, read_run
 from tests.support.commands import one_error, output
-from tests.support.recorded import published_run, write_run
+from tests.support.recorded import published_run
 from tests.support.recorded import verdicts as sums
+from tests.support.records import recorded
 from tests.support.runs import ROOT
 
 Capture = pytest.CaptureFixture[str]
@@ -211,13 +212,8 @@ def test_json_lines_and_csv_say_the_same(capsys: Capture) -> None:
     assert (first.benchmark, first.task, first.language, first.cluster) == ("mine", "sums", "en", "x")
     assert (first.expected, first.given, first.status, first.score) == ("4", "4\n", "correct", 1.0)
     assert (second.status, second.values) == ("wrong", {"seconds": 1.5})
-    assert (third.id, third.task, third.language, third.cluster, third.status) == (
-        "3",
-        "mine",
-        "",
-        "3",
-        "error",
-    )
+    last = (third.id, third.task, third.language, third.cluster, third.status)
+    assert last == ("3", "mine", "", "3", "error")
     columns = list(dict.fromkeys(name for row in ROWS for name in row))
     with Path("mine.csv").open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, columns)
@@ -226,20 +222,15 @@ def test_json_lines_and_csv_say_the_same(capsys: Capture) -> None:
     assert imported(capsys, "mine.csv", "--out", "csv").records == run.records
 
 
-@pytest.mark.parametrize(
-    ("value", "status"),
-    [
-        (True, "correct"),
-        ("Y", "correct"),
-        ("refused", "refused"),
-        ("unparsed", "unparsed"),
-        ("", "error"),
-    ],
-)
-def test_words_for_correct(value: object, status: str, capsys: Capture) -> None:
+WORDS = [(True, "correct"), ("Y", "correct"), ("refused", "refused"), ("unparsed", "unparsed"), ("", "error")]
+
+
+def test_words_for_correct(capsys: Capture) -> None:
     """A truth value, a word or a number says whether an answer is correct."""
-    Path("mine.jsonl").write_text(lines({"id": "a", "correct": value}), encoding="utf-8")
-    assert [r.status for r in imported(capsys, "mine.jsonl").records] == [status]
+    Path("mine.jsonl").write_text(
+        lines(*({"id": n, "correct": word} for n, (word, _) in enumerate(WORDS))), encoding="utf-8"
+    )
+    assert [r.status for r in imported(capsys, "mine.jsonl").records] == [status for _, status in WORDS]
 
 
 def test_repeats_of_a_plain_file(capsys: Capture) -> None:
@@ -307,21 +298,8 @@ def test_a_large_file_is_refused_before_it_is_read(capsys: Capture, monkeypatch:
 
 
 JUNK: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    1.5,
-    float("nan"),
-    10**30,
-    "",
-    "x\x00",
-    "\ud800",
-    "N",
-    [],
-    [1],
-    {},
-    {"id": [None]},
-)
+    None, True, -1, 1.5, float("nan"), 10**30, "", "x\x00", "\ud800", "N", [], [1], {}, {"id": [None]},
+)  # fmt: skip
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -362,7 +340,7 @@ def test_what_is_not_said_is_a_caveat(capsys: Capture) -> None:
         f"{name}: imported from a file that does not say, so not compared: data, protocol, seed"
         for name in "ab"
     ]
-    ours = read_run(write_run(Path("ours"), sums("cw"))).facts
+    ours = read_run(recorded(Path("ours"), sums("cw"))).facts
     assert comparable_groups([*runs, ours], "sums") == [0, 0, 1]
     assert differences(ours, runs[0], ["sums"]) == []
 

@@ -12,33 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.field_types import RecordStatus
+from pytest_llmprops.core.items import ItemPlace
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.compare import Row, compare
-from pytest_llmprops.runs.pairs import (
-    ABSENT_HERE,
-    ABSENT_THERE,
-    IN_ERROR,
-    Item,
-    ItemKey,
-    pair_items,
-    pairs_of,
-)
+from pytest_llmprops.runs.pairs import ABSENT_HERE, ABSENT_THERE, IN_ERROR, Item, pair_items, pairs_of
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.summary import summary_rows
 from pytest_llmprops.statistics.judgement import judge
 from pytest_llmprops.statistics.paired import Pairs
 from tests.support.gates import gate_of, judged
-from tests.support.recorded import published_run, verdict, verdicts, write_run
+from tests.support.recorded import published_run, verdict, verdicts
+from tests.support.records import recorded
 
 
 def run_of(folder: Path, statuses: str, model: str = "m", **facts: Any) -> Run:
-    return read_run(write_run(folder, verdicts(statuses, model=model), **facts))
+    return read_run(recorded(folder, verdicts(statuses, model=model), **facts))
 
 
-def key(item: str) -> ItemKey:
-    return ItemKey("sums", "add", "en", "builtin", f"sums/{item}")
+def key(item: str) -> ItemPlace:
+    return ItemPlace("sums", "add", "en", "builtin", f"sums/{item}")
 
 
 def samples(statuses: str) -> list[VerdictRecord]:
@@ -102,7 +96,7 @@ def test_changes_are_in_the_order_of_the_suites(tmp_path: Path) -> None:
     """The order in which workers ended the cases does not matter; run.json has the order of the suites."""
     rows = [verdict(id="a", task="add"), verdict(id="b", task="multiply")]
     for name in ("old", "new"):
-        write_run(tmp_path / name, rows[::-1], summary=summary_rows(rows))
+        recorded(tmp_path / name, rows[::-1], summary=summary_rows(rows))
     [contrast] = compare([read_run(tmp_path / name) for name in ("old", "new")]).contrasts
     assert [change.task_key.task for change in contrast.changes if change.task_key] == ["add", "multiply"]
 
@@ -127,9 +121,7 @@ def test_a_flip_of_repeats_shows_the_samples_that_differ(tmp_path: Path) -> None
     """A flip of a repeated item shows one correct and one wrong sample, with the share of correct samples."""
     old = [replace(r, given=f"old {r.sample}") for r in samples("ewcc")]
     new = [replace(r, given=f"new {r.sample}") for r in samples("ecww")]
-    [contrast] = compare(
-        [read_run(write_run(tmp_path / n, r)) for n, r in (("a", old), ("b", new))]
-    ).contrasts
+    [contrast] = compare([read_run(recorded(tmp_path / n, r)) for n, r in (("a", old), ("b", new))]).contrasts
     [lost] = contrast.lost
     assert (lost.baseline.reply, lost.candidate.reply) == ("old 2", "new 2")
     assert (lost.baseline.score, lost.candidate.score) == (2 / 3, 1 / 3)
@@ -147,20 +139,14 @@ def test_which_runs_are_compared(tmp_path: Path) -> None:
 def models(tmp_path: Path, *groups: str) -> list[Run]:
     """Return runs with one model per letter."""
     return [
-        read_run(write_run(tmp_path / f"r{n}", [row for m in group for row in verdicts("cw", model=m)]))
+        read_run(recorded(tmp_path / f"r{n}", [row for m in group for row in verdicts("cw", model=m)]))
         for n, group in enumerate(groups)
     ]
 
 
-@pytest.mark.parametrize(
-    ("groups", "expected"),
-    [
-        (("x", "y"), ["xy"]),
-        (("xy", "xz"), ["xx"]),
-        (("x", "yz"), ["xy", "xz"]),
-        (("xyz",), ["xy", "xz"]),
-    ],
-)
+@pytest.mark.parametrize(("groups", "expected"), [
+    (("x", "y"), ["xy"]), (("xy", "xz"), ["xx"]), (("x", "yz"), ["xy", "xz"]), (("xyz",), ["xy", "xz"]),
+])  # fmt: skip
 def test_which_models_are_compared(groups: tuple[str, ...], expected: list[str], tmp_path: Path) -> None:
     """The same model is compared across two runs, otherwise every model with every other, also within one run."""
     comparison = compare(models(tmp_path, *groups))
@@ -203,13 +189,7 @@ def elsewhere(records: Iterable[VerdictRecord]) -> list[VerdictRecord]:
     return [replace(r, benchmark="elsewhere") for r in records]
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "task"),
-    [
-        ("oracle", "linearity"),
-        ("not-installed", "no"),
-    ],
-)
+@pytest.mark.parametrize(("benchmark", "task"), [("oracle", "linearity"), ("not-installed", "no")])
 def test_other_tasks_are_different_items(benchmark: str, task: str) -> None:
     """Unless the task depends on the answer, the same id in another task is a different item."""
     old = verdict("0001", task="yes", benchmark=benchmark)
@@ -242,7 +222,7 @@ def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
     """A benchmark that is not installed is paired, gated and shown according to its record."""
     records = [pairs("y" * 40, "c" * 40), pairs("n" * 40, "w" * 40, model="new")]
     old, new = map(elsewhere, records)
-    runs = [read_run(write_run(tmp_path / name, rows, **FACTS)) for name, rows in (("a", old), ("b", new))]
+    runs = [read_run(recorded(tmp_path / name, rows, **FACTS)) for name, rows in (("a", old), ("b", new))]
     [contrast] = compare(runs).contrasts
     assert [(c.pairs, c.lost) for c in contrast.changes] == [(40, 40)]
     measured = Measured("elsewhere", series_of(runs))

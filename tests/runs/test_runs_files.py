@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.field_types import TEXT
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Reply, Segment
@@ -130,24 +130,6 @@ def test_truncated_file(tmp_path: Path) -> None:
         requests = read_requests(tmp_path)
         assert requests == {key: whole[key] for key in requests}
         assert len(requests) >= raw[:cut].count(b"\n") - 1
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{",
-        '{"key": "k"}',
-        '{"key": "k", "request": {"messages": [["user", {"prefix": "no", "rest": ""}]]}}',
-        '{"prefix_id": "p"}',
-    ],
-)
-def test_damaged_line(line: str, tmp_path: Path) -> None:
-    """An invalid request, or one that refers to an unknown prefix, gives a one-line error with the line number."""
-    path = logged(tmp_path)
-    lines = path.read_text().split("\n")
-    path.write_text("\n".join([lines[0], line, *lines[1:]]))
-    with pytest.raises(DataError, match=r"requests\.jsonl: line 2 (is|has)"):
-        read_requests(tmp_path)
 
 
 def test_the_models_last_reply_counts(tmp_path: Path) -> None:

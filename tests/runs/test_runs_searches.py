@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.records.files import from_plain, line
 from pytest_llmprops.records.rows import SearchRecord
 from pytest_llmprops.records.run import RunMetadata
@@ -19,7 +18,8 @@ from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.export import table, write_csv, write_parquet
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, search_counts
-from tests.support.recorded import edit_run_json, verdicts, write_run
+from tests.support.recorded import edit_run_json, verdicts
+from tests.support.records import recorded
 
 FOUND = {
     "why": '2 of 6 entities replaced (x: "Lisbon"; y: "Globex"); culprit: "Lisbon" (weak, multi-form)',
@@ -63,8 +63,8 @@ def searched(folder: Path, *rows: dict[str, Any], counted: bool = True) -> Path:
     if rows:
         (folder / "searches.jsonl").write_bytes(b"".join(map(line, searches)))
     latest = {search.key: search for search in searches}.values()
-    facts = {"searches": search_counts(latest)} if counted and rows else {}
-    return write_run(folder, verdicts("cw", benchmark="oracle", task="linearity"), **facts)
+    facts: dict[str, Any] = {"searches": search_counts(latest)} if counted and rows else {}
+    return recorded(folder, verdicts("cw", benchmark="oracle", task="linearity"), **facts)
 
 
 def shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -158,25 +158,6 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
     assert read.facts.searches == search_counts(read.searches)
     assert read.facts.searches[0].searched == 2
     assert any("searches.jsonl: its last line is truncated" in note for note in read.notes)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"id": 3}, "has a 'id' that is not a string"),
-        ({"calls": "many"}, "has a 'calls' that is not a whole number"),
-        ({"spent": None}, "has a 'spent' that is not true or false"),
-        ({"counterexample": {"x": []}}, "has no 'counterexample.why'"),
-        ({"counterexample": {**FOUND, "replicated": "1"}}, "has a 'counterexample.replicated' that is not"),
-    ],
-)
-def test_a_damaged_line_is_named(tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    """The one-line error names the file, the line, the problem and the fix."""
-    run = searched(tmp_path / "run", row(1))
-    lines = [json.dumps(one) + "\n" for one in (row(1), row(2) | change, row(3))]
-    (run / "searches.jsonl").write_text("".join(lines))
-    with pytest.raises(DataError, match=f"searches.jsonl: line 2 {said}.*; restore the file"):
-        read_run(run)
 
 
 def test_export(tmp_path: Path) -> None:

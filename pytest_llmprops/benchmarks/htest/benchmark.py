@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_llmprops.benchmarks.htest.items import GEOMETRY, Example, few_shot, load_items
-from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
+from pytest_llmprops.benchmarks.htest.items import GEOMETRY, LABELS, Example, Label, few_shot, load_items
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
@@ -68,7 +67,7 @@ class HTestSettings:
     :param max_tokens: Maximum tokens of an A/B answer.
     :param geometry_max_tokens: Maximum tokens of a Letter Geometry answer.
     :param match: How a reply is read. ``letter``: the label or option that it chooses, in any wording, by a rule that
-        treats all options alike. ``paper``: by the rule for the published results (``reading.read_label``); for Letter
+        treats all options alike. ``paper``: by the rule for the published results (:func:`read_label`); for Letter
         Geometry, the reply is the bare character.
     :param answer: ``text``: the model writes its answer. ``likelihood``: its answer is the option with the highest
         log-likelihood.
@@ -251,7 +250,11 @@ def _verdict(item: Item, reply: Reply, settings: HTestSettings, evidence: Mappin
             "refused", expected, given, "a content filter refused", values=values, evidence=evidence
         )
     by_letter = stated(reply.text, [(option,) for option in options])
-    by_paper = read_option(reply.text, options) if item.task == GEOMETRY else _label(reply.text)
+    if item.task == GEOMETRY:
+        by_paper = read_option(reply.text, options)
+    else:
+        label = read_label(reply.text)
+        by_paper = None if label is None else LABELS.index(label)
     chosen, other, rule = by_letter, by_paper, "stated choice"
     if settings.match == "paper":
         chosen, other, rule = by_paper, by_letter, "the paper's rule"
@@ -275,7 +278,24 @@ def _verdict(item: Item, reply: Reply, settings: HTestSettings, evidence: Mappin
     )
 
 
-def _label(reply: str) -> int | None:
-    """Return the index of the label that the paper's rule reads."""
-    label = read_label(reply)
-    return None if label is None else LABELS.index(label)
+def read_label(reply: str) -> Label | None:
+    """Return A, B or None, by the rule for the published results, which treats the labels differently.
+
+    A word with an "a" is read as A, so "Answer: A" is read and "Answer: B" is not. `core.reading.stated`, this
+    project's rule, treats all options alike.
+
+    The reply is stripped and lower-cased. It is A if it contains an "a" and no "b", or "label: a", or "is a"
+    without "or b". Otherwise the same rule is applied for B.
+    """
+    text = reply.strip().lower()
+    if ("a" in text and "b" not in text) or "label: a" in text or ("is a" in text and "or b" not in text):
+        return "A"
+    if ("b" in text and "a" not in text) or "label: b" in text or ("is b" in text and "or a" not in text):
+        return "B"
+    return None
+
+
+def read_option(reply: str, options: Sequence[str]) -> int | None:
+    """Return the index of the option that equals the stripped reply (Letter Geometry, published code)."""
+    text = reply.strip()
+    return options.index(text) if text in options else None

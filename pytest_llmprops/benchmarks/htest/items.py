@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from pytest_llmprops.benchmarks.htest.reading import LABELS
 from pytest_llmprops.core.benchmark import DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
 
+Label = Literal["A", "B"]
+LABELS: tuple[Label, Label] = ("A", "B")
 #: The ten tasks, with the names of the published files (paper, table 1).
 TASKS = (
     "uppercase",

@@ -33,20 +33,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, align, in_order
-from pytest_llmprops.benchmarks.oracle.items import EMBED, PARSE
-from pytest_llmprops.benchmarks.oracle.settings import Matching
-from pytest_llmprops.benchmarks.oracle.trees import (
+from pytest_llmprops.benchmarks.oracle.alignment import (
+    Alignments,
     Array,
     Node,
+    NodeMapping,
     Parsed,
     Span,
     Tokens,
     Tree,
+    align,
     cosines,
+    in_order,
     mean_of,
     token_vectors,
 )
+from pytest_llmprops.benchmarks.oracle.items import EMBED, PARSE
+from pytest_llmprops.benchmarks.oracle.settings import Matching
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.requests import PLANNED, Embed, Parse, Reply
 

@@ -7,7 +7,6 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped
@@ -19,17 +18,15 @@ from pytest_llmprops.engine.batch.submit import BatchedModel, Keep
 from pytest_llmprops.engine.broker.reply_cache import ReplyCache
 from pytest_llmprops.engine.calls.calls import ActiveModel, Calls
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.models.api.batches import BatchState, Intent, LineResult
+from pytest_llmprops.models.api.batches import NOT_RUN, Answer, BatchState
 from pytest_llmprops.records.messages import OpenBatches
 
 #: maximum number of cases that wait at once, over all processes; about 12 kB each
 MOST_CASES = 50_000
 #: seconds without a request or a reply after which requests are submitted, as no case seems able to go on
 QUIET_SECONDS = 10.0
-#: seconds before the second look at the open batches; each further wait is longer by a factor, up to the longest
-FIRST_POLL = 0.1
-LONGEST_POLL = 60.0
-_FACTOR = 1.6
+#: seconds between two looks at the open batches, besides those without a request or a reply
+POLL_SECONDS = 20.0
 #: seconds without an answer of the provider after which a run that waits ends
 LONGEST_OUTAGE = 1800.0
 #: how often a request is run without a usable result before it is an error
@@ -54,8 +51,7 @@ class Batches:
         self._models: dict[str, BatchedModel] = {}
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        #: when the run began to wait, and when the provider did not answer a poll for the first time
-        self._began: float | None = None
+        #: when the provider did not answer a poll for the first time
         self._outage: float | None = None
         #: mark of an intent -> when this process first did not find its batch
         self._missing: dict[str, float] = {}
@@ -66,36 +62,34 @@ class Batches:
 
         :raises BackendError: if the provider refuses it. :raises RunStopped: if the run is stopped.
         """
-        model: Any = served.model
-        account = canonical_identity(model.identity)
-        if account not in self._models:
-            try:
-                api = model.batches()
-            except BackendError as error:
-                raise self._calls.stop(f"{served.label}: {error.message}") from None
-            self._models[account] = BatchedModel(
-                account,
-                served,
-                api,
-                self._config,
-                self._calls,
-                self._ledger,
-                self._keep,
-                self._changed,
-            )
         if self._calls.stopped is not None:
             raise RunStopped(self._calls.stopped)
-        future = self._models[account].add(key, request)
+        account = canonical_identity(served.model.identity)
+        if account not in self._models:
+            self._models[account] = self._model(account, served)
+        future = self._models[account].add(served, key, request)
         if not self._tasks:
             self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._end_with_the_run())]
         return await future
+
+    def _model(self, account: str, served: ActiveModel) -> BatchedModel:
+        """Return a new model, whose batches only this process submits and collects."""
+        model: Any = served.model
+        try:
+            api = model.batches()
+            self._ledger.lock(account)
+        except LLMPropsError as error:
+            raise self._calls.stop(f"{served.label}: {error}") from None
+        return BatchedModel(
+            account, served, api, self._config, self._calls, self._ledger, self._keep, self._changed
+        )
 
     async def _end_with_the_run(self) -> None:
         """End the wait of all requests; the open batches stay in the ledger for the next run."""
         await self._calls.over.wait()
         for model in self._models.values():
-            for one in list(model.pending.values()):
-                model.end(one, RunStopped(self._calls.stopped or ""))
+            for key in list(model.pending):
+                model.end(key, RunStopped(self._calls.stopped or ""))
 
     async def close(self) -> None:
         """Stop following the batches."""
@@ -117,14 +111,21 @@ class Batches:
             self._calls.stop(f"batches: {type(error).__name__}: {one_line(str(error), 200)}")
 
     async def _work(self) -> None:
-        seconds = FIRST_POLL
+        end: float | None = None
         while self._calls.stopped is None:
             await self._all_wait()
             if await self._submit() or await self._poll():
-                seconds = FIRST_POLL
                 continue
-            await self._calls.pause(self._next_wait(seconds))
-            seconds = min(LONGEST_POLL, seconds * _FACTOR)
+            now, wait = time.monotonic(), POLL_SECONDS
+            if self._config.batch_wait is not None:
+                end = now + self._config.batch_wait if end is None else end
+                # Not while it is unknown if a killed run has created a batch.
+                if now >= end and not self._missing:
+                    self._is_unfinished = True
+                    text = f"{described(self.progress())}; run the same command again to continue"
+                    raise self._calls.stop(text)
+                wait = min(wait, max(end - now, LIST_DELAY))
+            await self._calls.pause(wait)
 
     async def _all_wait(self) -> None:
         """Wait until there are requests, and neither a request nor a reply has come for a moment."""
@@ -141,12 +142,9 @@ class Batches:
         """Submit what is in no open batch; return True if cases have got replies instead."""
         has_called = False
         for model in list(self._models.values()):
-            if not self._ledger.lock(model.account):
-                text = "another run with this reply store uses the model's batches; wait until it has ended"
-                raise self._calls.stop(f"{model.served.label}: {text}")
-            lines = model.unsent()
+            lines = model.lines(are_open=False)
             if lines and self._config.max_cost is not None:
-                open_cost = sum(one.open_cost() for one in self._models.values())
+                open_cost = sum(one.cost(one.lines(are_open=True)) for one in self._models.values())
                 self._calls.check_cost(model.cost(lines), open_cost, len(lines))
             has_called |= await model.submit(lines)
         return has_called
@@ -154,7 +152,7 @@ class Batches:
     async def _poll(self) -> bool:
         """Look at the open batches, which takes hours: the network may be away for a part of that time."""
         try:
-            moved = await self._look()
+            has_ended = await self._look()
         except BackendError as error:
             if self._outage is None:
                 self._outage = time.monotonic()
@@ -162,24 +160,35 @@ class Batches:
                 raise
             return False
         self._outage = None
-        return moved
+        return has_ended
 
     async def _look(self) -> bool:
-        """Look at each open batch once; return True if requests were answered or can be sent again."""
-        # Without one whose first request has just come.
-        models = {account: model for account, model in self._models.items() if self._ledger.lock(account)}
-        for model in models.values():
-            await self._adopt(model)
-        moved = False
-        for entry in self._ledger.open_batches(models):
-            if entry.state == "submitted":
-                moved |= await self._look_at(models[entry.account], entry)
-        marks = {None, *(entry.mark for entry in self._ledger.open_batches(models))}
-        for one in (one for model in models.values() for one in model.pending.values()):
-            if one.mark not in marks:
-                one.mark = None
-                moved = True
-        return moved
+        """Look at each open batch once; return True if one is over, or was not created."""
+        has_ended = False
+        for model in list(self._models.values()):
+            for entry in self._ledger.open_batches([model.account]):
+                if entry.state == "intent":
+                    has_ended |= await self._adopt(model, entry)
+            for entry in self._ledger.open_batches([model.account]):
+                if entry.state == "submitted":
+                    has_ended |= await self._look_at(model, entry)
+        return has_ended
+
+    async def _adopt(self, model: BatchedModel, entry: Entry) -> bool:
+        """Find a batch whose creation was not noted; return True if its intent is given up."""
+        ids, known = self._ledger.members(entry.mark), self._ledger.batches(model.account)
+        state = await model.api.find(entry.mark, entry.created, ids, known)
+        if state is None:
+            first = self._missing.setdefault(entry.mark, time.monotonic())
+            if time.monotonic() - first < LIST_DELAY:
+                return False
+            self._ledger.end(entry.mark, "not created")
+        else:
+            self._ledger.submitted(entry.mark, state)
+            if entry.mark in model.own:
+                self._calls.counters.sent += entry.lines
+        self._missing.pop(entry.mark, None)
+        return state is None
 
     async def _look_at(self, model: BatchedModel, entry: Entry) -> bool:
         """Look at a batch; return True if it is over."""
@@ -204,9 +213,10 @@ class Batches:
         if not state.is_too_large:
             self._ledger.end(entry.mark, "failed")
             raise self._calls.stop(f"batch {state.id} failed: {state.problem or state.code or 'no reason'}")
-        if entry.lines == 1 and len(self._ledger.open_batches({entry.account})) == 1:
-            for one in [one for one in model.pending.values() if one.mark == entry.mark]:
-                model.end(one, BackendError(f"the batch of this request failed: {state.problem}"))
+        if entry.lines == 1 and len(self._ledger.open_batches([model.account])) == 1:
+            [keys] = self._ledger.members(entry.mark).values()
+            for key in keys:
+                model.end(key, BackendError(f"the batch of this request failed: {state.problem}"))
         self._ledger.end(entry.mark, TOO_LARGE)
 
     async def _collect(self, model: BatchedModel, entry: Entry, state: BatchState) -> None:
@@ -215,29 +225,32 @@ class Batches:
         Lines of the files that cannot be read, have an unknown custom id or are there twice are ignored.
         """
         lines = self._ledger.members(entry.mark)
-        chunk: list[tuple[LineResult, list[str]]] = []
+        chunk: list[tuple[Sequence[str], Answer]] = []
+
+        async def take() -> None:
+            await asyncio.gather(*(self._take(model, entry, keys, answer) for keys, answer in chunk))
+            chunk.clear()
+
         for file in filter(None, (state.output_file, state.error_file)):
             async for text in model.api.lines(file):
-                line = model.api.read(text)
-                if line is not None and line.was_run and line.custom_id in lines:
-                    chunk.append((line, lines.pop(line.custom_id)))
+                custom_id, answer = model.api.read(text) or ("", NOT_RUN)
+                if answer is not NOT_RUN and custom_id in lines:
+                    chunk.append((lines.pop(custom_id), answer))
                     if len(chunk) >= CHUNK:
-                        await asyncio.gather(*(self._take(model, entry, *one) for one in chunk))
-                        chunk.clear()
-        text = f"the batch is {state.status} without a result for this request"
-        missing = BackendError(text, kind="batch", transient=True)
-        was_run = state.status == "completed"
-        chunk += ((LineResult(name, missing, was_run), keys) for name, keys in lines.items())
-        await asyncio.gather(*(self._take(model, entry, *one) for one in chunk))
+                        await take()
+        if state.status == "completed":
+            text = "the batch is completed without a result for this request"
+            missing = BackendError(text, kind="batch", transient=True)
+            chunk += ((keys, missing) for keys in lines.values())
+        await take()
         self._ledger.end(entry.mark, state.status)
 
-    async def _take(self, model: BatchedModel, entry: Entry, line: LineResult, keys: Sequence[str]) -> None:
+    async def _take(self, model: BatchedModel, entry: Entry, keys: Sequence[str], answer: Answer) -> None:
         """Store the replies of a line. Requests without one go into another batch, unless their error stays."""
-        served, replies = model.served, list[Reply]()
-        read = model.api.replies(line, len(keys))
-        error = read if isinstance(read, BackendError) else None
-        is_final = error is not None and not error.transient
+        served, replies, error, is_final = model.served, list[Reply](), None, False
+        read = model.api.replies(answer, len(keys))
         if isinstance(read, BackendError):
+            error, is_final = read, not read.transient
             if read.billed is not None:
                 served.discard([replace(read.billed, via="batch")])
         else:
@@ -256,14 +269,14 @@ class Batches:
             await self._answer(model, entry, key, reply)
         if error is None:
             return
-        reason = served.breaker.failure(error, final=True) if is_final else None
         for one in filter(None, map(model.pending.get, keys[len(replies) :])):
-            one.attempts += line.was_run
+            one.attempts += 1
             if is_final:
-                model.end(one, error)
+                model.end(one.key, error)
             elif one.attempts >= MOST_ATTEMPTS:
-                model.end(one, BackendError(f"{error.message}, {one.attempts} times", kind="batch"))
-        if reason:
+                text = f"{error.message}, {one.attempts} times"
+                model.end(one.key, BackendError(text, kind="batch"))
+        if is_final and (reason := served.breaker.failure(error, final=True)):
             self._calls.stop(f"{entry.label}: {reason}")
 
     async def _answer(self, model: BatchedModel, entry: Entry, key: str, reply: Reply) -> None:
@@ -275,50 +288,13 @@ class Batches:
             # Otherwise, a run that was killed has stored and counted it.
             await self._keep(model.served, key, reply)
 
-    async def _adopt(self, model: BatchedModel) -> None:
-        """Find the batches of killed runs whose creation was not noted, or give up their intents."""
-        entries = [e for e in self._ledger.open_batches({model.account}) if e.state == "intent"]
-        if not entries:
-            return
-        members = self._ledger.members
-        intents = [Intent(e.mark, e.created, e.lines, partial(members, e.mark)) for e in entries]
-        found = await model.api.find(intents, self._ledger.batches(model.account))
-        for entry in entries:
-            state = found.get(entry.mark)
-            if state is not None:
-                self._ledger.submitted(entry.mark, state)
-                self._missing.pop(entry.mark, None)
-                if entry.mark in model.own:
-                    self._calls.counters.sent += entry.lines
-            elif time.monotonic() - self._missing.setdefault(entry.mark, time.monotonic()) >= LIST_DELAY:
-                self._ledger.end(entry.mark, "not created")
-                self._missing.pop(entry.mark)
-
-    def _next_wait(self, seconds: float) -> float:
-        """Return how long to wait before the next poll.
-
-        :raises RunStopped: at the end of ``llm_batch_wait``.
-        """
-        now = time.monotonic()
-        if self._began is None:
-            self._began = now
-        if self._config.batch_wait is None:
-            return seconds
-        left = self._began + self._config.batch_wait - now
-        # Not while it is unknown if a killed run has created a batch.
-        if left <= 0 and not self._missing:
-            self._is_unfinished = True
-            raise self._calls.stop(f"{described(self.progress())}; run the same command again to continue")
-        return min(seconds, max(left, FIRST_POLL))
-
     def progress(self) -> OpenBatches:
         """Return how far the open batches are."""
         entries = self._ledger.open_batches(self._models)
-        expires = [entry.expires for entry in entries if entry.expires]
         return OpenBatches(
             len(entries),
             sum(entry.lines for entry in entries),
             sum(entry.done for entry in entries),
-            min(expires, default=0.0),
+            min((entry.expires for entry in entries if entry.expires), default=0.0),
             self._is_unfinished,
         )

@@ -52,8 +52,8 @@ CREATE TABLE IF NOT EXISTS batches (
     done INTEGER NOT NULL DEFAULT 0, expires REAL NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lines (
-    key TEXT PRIMARY KEY, custom_id TEXT NOT NULL, place INTEGER NOT NULL, mark TEXT NOT NULL
-) WITHOUT ROWID;
+    key TEXT PRIMARY KEY, custom_id TEXT NOT NULL, mark TEXT NOT NULL
+);
 CREATE INDEX IF NOT EXISTS lines_of_batch ON lines (mark);
 """
 
@@ -112,8 +112,8 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        #: the open files that hold a lock, by account
-        self._locks: dict[str, IO[bytes]] = {}
+        #: the files of the locks, which close() frees
+        self._locks: list[IO[bytes]] = []
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Create the file before SQLite does, so that it is private from the start.
@@ -148,19 +148,21 @@ class Ledger:
         with self._changing():
             return self._db.execute(sql, values).fetchall()
 
-    def lock(self, account: str) -> bool:
-        """Let this process alone submit and collect the batches of a model; return False if another one does."""
-        if account in self._locks:
-            return True
+    def lock(self, account: str) -> None:
+        """Let this process alone submit and collect the batches of a model.
+
+        :raises StoreError: if another process does, or the lock cannot be written.
+        """
         name = sha256(account.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        file = open(f"{self.path}.{name}", "wb", opener=_private)
         try:
+            file = open(f"{self.path}.{name}", "wb", opener=_private)
+            self._locks.append(file)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.close()
-            return False
-        self._locks[account] = file
-        return True
+            text = "another run with this reply store uses the model's batches; wait until it has ended"
+            raise StoreError(text) from None
+        except OSError as error:
+            raise self._failure(error) from None
 
     def add(self, entry: Entry, lines: Mapping[str, Sequence[str]]) -> None:
         """Write the intent to submit a batch.
@@ -168,22 +170,16 @@ class Ledger:
         :param lines: the keys of each line, by custom id.
         """
         with self._changing():
-            self._db.executemany(
-                "INSERT INTO lines VALUES (?, ?, ?, ?)",
-                (
-                    (key, name, place, entry.mark)
-                    for name, keys in lines.items()
-                    for place, key in enumerate(keys)
-                ),
-            )
+            rows = ((key, name, entry.mark) for name, keys in lines.items() for key in keys)
+            self._db.executemany("INSERT INTO lines VALUES (?, ?, ?)", rows)
             values = {**asdict(entry), "deviations": json.dumps(entry.deviations), "lines": len(lines)}
             holes = ", ".join(f":{name}" for name in _COLUMNS)
             self._db.execute(f"INSERT INTO batches ({', '.join(_COLUMNS)}) VALUES ({holes})", values)  # noqa: S608
 
-    def owners(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return the mark of the open batch that each of ``keys`` is in, for those that are in one."""
-        query = "SELECT key, mark FROM lines WHERE key IN (SELECT value FROM json_each(?))"
-        return dict(self._do(query, (json.dumps(list(keys)),)))
+    def open_keys(self, keys: Iterable[str]) -> set[str]:
+        """Return those of ``keys`` that are in an open batch."""
+        query = "SELECT key FROM lines WHERE key IN (SELECT value FROM json_each(?))"
+        return {key for (key,) in self._do(query, (json.dumps(list(keys)),))}
 
     def submitted(self, mark: str, state: BatchState) -> None:
         """Note that the provider has created the batch."""
@@ -223,9 +219,10 @@ class Ledger:
 
     def members(self, mark: str) -> dict[str, list[str]]:
         """Return the keys of each line of a batch, in the order of its samples, by custom id."""
-        rows = self._do("SELECT custom_id, key FROM lines WHERE mark = ? ORDER BY custom_id, place", (mark,))
         members: defaultdict[str, list[str]] = defaultdict(list)
-        for custom_id, key in rows:
+        for custom_id, key in self._do(
+            "SELECT custom_id, key FROM lines WHERE mark = ? ORDER BY rowid", (mark,)
+        ):
             members[custom_id].append(key)
         return dict(members)
 
@@ -240,7 +237,7 @@ class Ledger:
     def close(self) -> None:
         """Close the file, and let other runs use the batches."""
         self._db.close()
-        for file in self._locks.values():
+        for file in self._locks:
             file.close()
 
 

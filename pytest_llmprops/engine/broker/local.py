@@ -73,7 +73,7 @@ class LocalBroker:
         if config.engine == "batch" and config.cache != "only":
             from pytest_llmprops.engine.batch.batches import Batches
 
-            self._batches = Batches(config, self._calls, self._known, self._keep_batched)
+            self._batches = Batches(config, self._calls, self._known, self._keep)
         #: the models that a Ray cluster serves, with ``--llm-engine ray``
         self._fleets: Fleets | None = None
         if config.replicas and config.cache != "only":
@@ -275,9 +275,13 @@ class LocalBroker:
 
     async def _keep(self, served: ActiveModel, key: str, reply: Reply) -> Reply:
         """Store and count a new reply, and return it with its key."""
+        if reply.via == "batch":
+            # No call has cleaned it.
+            reply = self._secrets.reply(reply)
         # The deviations of a batch are from the time at which it was written.
         deviations = reply.deviations if reply.via else served.forced()
-        reply = reply.answering(key, stored=reply.stored or self._now(), deviations=deviations)
+        stored = reply.stored or self._now()
+        reply = dataclasses.replace(reply, key=key, stored=stored, deviations=deviations)
         self.counters.answered += 1
         self._pay(served, reply)
         reason = served.breaker.success(empty=_is_empty(reply))
@@ -285,10 +289,6 @@ class LocalBroker:
             self._calls.stop(f"{served.label}: {reason}")
         await self._known.keep(served.label, reply)
         return reply
-
-    async def _keep_batched(self, served: ActiveModel, key: str, reply: Reply) -> Reply:
-        """Store and count a reply from a batch, which no call has cleaned."""
-        return await self._keep(served, key, self._secrets.reply(reply))
 
     def _discard(self, label: str, replies: Sequence[Reply]) -> None:
         """Count and record replies that are paid for and not used."""

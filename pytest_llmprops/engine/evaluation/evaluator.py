@@ -77,9 +77,8 @@ CaseKey = tuple[str, str, str, int]
 _CHAT_FIELDS = ("temperature", "max_tokens", "stop")
 #: A benchmark gets at most this many characters of a reply, so that reading one cannot hold up a run.
 LONGEST_REPLY = 1_000_000
-#: Outcomes that pytest has not fetched. With more, the next cases wait, unless pytest waits for a case itself.
+#: Outcomes that pytest has not fetched. The next cases then wait until it has fetched half, or waits for a case.
 MOST_WAITING = 10_000
-WAIT_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +336,9 @@ class Evaluator:
         self._changed = threading.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: deque[Case] = deque()
+        #: cleared while pytest has many outcomes to fetch
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self._is_closed = False
 
     def submit(self, cases: Iterable[Case]) -> None:
@@ -359,11 +361,9 @@ class Evaluator:
 
     async def _work(self) -> None:
         while self._queue:
-            if len(self._outcomes) + len(self._fresh) >= MOST_WAITING:
-                self._publish()
-                if not self._awaited:
-                    await asyncio.sleep(WAIT_SECONDS)
-                    continue
+            if not self._has_room.is_set():
+                await self._has_room.wait()
+                continue
             case = self._queue.popleft()
             try:
                 self._finish(await self._evaluated(case))
@@ -387,6 +387,8 @@ class Evaluator:
         if not self._fresh:
             self._loop.call_soon(self._publish)
         self._fresh.append(outcome)
+        if len(self._outcomes) + len(self._fresh) >= MOST_WAITING:
+            self._publish()
 
     def _publish(self) -> None:
         """Hand the outcomes of this iteration of the loop to the threads that fetch them."""
@@ -402,6 +404,8 @@ class Evaluator:
             if arrived:
                 self._awaited.difference_update(arrived)
                 self._changed.notify_all()
+            if len(self._outcomes) >= MOST_WAITING and not self._awaited:
+                self._has_room.clear()
 
     async def _evaluated(self, case: Case) -> Outcome:
         if self._stopped is not None:
@@ -433,13 +437,20 @@ class Evaluator:
         with self._changed:
             if key not in self._outcomes:
                 self._await(key, timeout)
+            if len(self._outcomes) == MOST_WAITING // 2:
+                self._make_room()
             # A case that is submitted again (a rerun) is evaluated again.
             return self._outcomes.pop(key)
+
+    def _make_room(self) -> None:
+        if not self._has_room.is_set():
+            self._loop.call_soon_threadsafe(self._has_room.set)
 
     def _await(self, key: CaseKey, timeout: float | None) -> None:
         if key not in self._open:
             raise KeyError(key)
         self._awaited.add(key)
+        self._make_room()
         try:
             if not self._changed.wait_for(lambda: key in self._outcomes, timeout):
                 raise TimeoutError

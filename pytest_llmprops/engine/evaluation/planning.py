@@ -7,11 +7,11 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from pytest_llmprops.core.requests import GENERATED, PLANNED, Chat, Reply, Request, Usage, sizes
+from pytest_llmprops.core.requests import GENERATED, PLANNED, Chat, Price, Reply, Request, Usage, sizes
 from pytest_llmprops.engine.calls.queues import prompt_key
 from pytest_llmprops.engine.evaluation.evaluator import Case, evaluate
 from pytest_llmprops.engine.event_loop import LoopThread
-from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price
+from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN
 
 #: Assumed seconds per call, to estimate the time of a run.
 SECONDS_PER_CALL = 1.0

@@ -12,7 +12,7 @@ its id, it is recognised by its size, its time and, as soon as it has results, b
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import datetime
 from typing import IO, Any
 
@@ -21,11 +21,11 @@ from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.models.api.batches import (
     CLOCKS,
     FILE_SECONDS,
+    NOT_RUN,
     PER_PAGE,
+    Answer,
     BatchApi,
     BatchState,
-    Intent,
-    LineResult,
     Status,
     encoded,
 )
@@ -122,35 +122,24 @@ class AnthropicBatches(BatchApi):
         created = self._client.messages.batches.create(requests=requests, timeout=FILE_SECONDS)
         return self._state(await self._result(created))
 
-    async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
-        """Return the batches of these intents that exist, by mark.
+    async def find(
+        self, mark: str, created: float, custom_ids: Collection[str], known: Collection[str]
+    ) -> BatchState | None:
+        """Return the batch with these custom ids if it is over.
 
-        A batch that is over belongs to the intent with its custom ids. Of those without results, one of the intent's
-        size that was created after it is taken: if it is another program's, its results have no known custom id, and
-        the requests go into another batch.
+        Of those without results, the first one of this size is taken: if it is another program's, its results have
+        no known custom id, and the requests go into another batch.
         """
-        since = min(intent.created for intent in intents) - CLOCKS
-        open_intents, found = list(intents), dict[str, BatchState]()
-        async for state, created in self._listed(since):
-            if state.id in known or not open_intents:
-                continue
-            first = await self._first_id(state) if state.is_over else None
-            for intent in open_intents:
-                is_possible = state.lines == intent.lines and created >= intent.created - CLOCKS
-                if first in intent.custom_ids() if first is not None else is_possible:
-                    found[intent.mark] = state
-                    open_intents.remove(intent)
-                    break
-        return found
-
-    async def _listed(self, since: float) -> AsyncIterator[tuple[BatchState, float]]:
-        """Yield the batches that were created after a Unix time, and when, newest first."""
         batches = aiter(self._client.messages.batches.list(limit=PER_PAGE))
         while (batch := await self._result(anext(batches, None))) is not None:
-            created = _seconds(batch.created_at)
-            if created < since:
-                return
-            yield self._state(batch), created
+            if _seconds(batch.created_at) < created - CLOCKS:
+                return None
+            state = self._state(batch)
+            if state.id not in known:
+                first = await self._first_id(state) if state.is_over else None
+                if first in custom_ids if first is not None else state.lines == len(custom_ids):
+                    return state
+        return None
 
     async def _first_id(self, state: BatchState) -> str | None:
         if state.output_file is None:
@@ -158,7 +147,7 @@ class AnthropicBatches(BatchApi):
         async for line in self.lines(state.output_file):
             result = self.read(line)
             if result is not None:
-                return result.custom_id
+                return result[0]
         return None
 
     async def state(self, batch: str) -> BatchState:
@@ -172,20 +161,20 @@ class AnthropicBatches(BatchApi):
         batches = self._client.messages.batches
         return self._lines(batches.with_streaming_response.results(file, timeout=FILE_SECONDS))
 
-    def _result_of(self, custom_id: str, data: Mapping[str, Any]) -> LineResult | None:
+    def _answer_of(self, data: Mapping[str, Any]) -> Answer:
         result = data.get("result")
         if not isinstance(result, Mapping):
-            return None
+            result = {}
         kind, message, error = result.get("type"), result.get("message"), result.get("error")
+        if kind in _NOT_RUN:
+            return NOT_RUN
         if kind == "succeeded" and isinstance(message, Mapping):
-            return LineResult(custom_id, chat_answer(message))
+            return chat_answer(message)
         inner = error.get("error") if isinstance(error, Mapping) else None
         name = inner.get("type") if isinstance(inner, Mapping) else None
-        if isinstance(name, str) and kind not in _NOT_RUN:
-            return self._refused(custom_id, _STATUS.get(name, 400), error)
-        text = "the batch has no answer to this request"
-        failure = BackendError(text, kind="batch", transient=True)
-        return LineResult(custom_id, failure, kind not in _NOT_RUN)
+        if isinstance(name, str):
+            return self._refused(_STATUS.get(name, 400), error)
+        return BackendError("the batch has no answer to this request", kind="batch", transient=True)
 
     def _state(self, batch: Any) -> BatchState:
         counts = batch.request_counts

@@ -8,18 +8,17 @@ Anthropic's Message Batches. Another protocol needs a class with these methods, 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Literal, TypeVar
 
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
+from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Price, Reply
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.client import ApiModel
 from pytest_llmprops.models.api.deviations import chat_body
 from pytest_llmprops.models.api.http import LARGEST_ANSWER
-from pytest_llmprops.models.api.prices import Price
 
 T = TypeVar("T")
 #: seconds to wait for a part of a file of up to 200 MB
@@ -79,31 +78,10 @@ class BatchState:
         return self.status == "failed" and "token_limit_exceeded" in self.code
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """A batch that may have been created by a process that was killed.
-
-    :param created: Unix time of the intent. :param lines: number of its lines.
-    :param custom_ids: returns the custom ids of its lines.
-    """
-
-    mark: str
-    created: float
-    lines: int
-    custom_ids: Callable[[], Collection[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class LineResult:
-    """One line of a result file.
-
-    :param answer: the answer to the request, or why there is none; None if a content filter refused the prompt.
-    :param was_run: False if the batch ended before this line.
-    """
-
-    custom_id: str
-    answer: Mapping[str, Any] | BackendError | None
-    was_run: bool = True
+#: The answer to the request of a line, or why there is none; None if a content filter refused the prompt.
+Answer = Mapping[str, Any] | BackendError | None
+#: the answer to a line that the batch ended before
+NOT_RUN = BackendError("the batch ended before this line", kind="batch", transient=True)
 
 
 class BatchApi:
@@ -134,7 +112,7 @@ class BatchApi:
             raise
         except Exception as error:
             calls = self._calls
-            raise errors.from_exception(error, url=calls.url, model=calls.name, hidden=calls.hidden) from None
+            raise errors.from_exception(error, url=calls.url, model=calls.name) from None
 
     async def _lines(self, opened: Any) -> AsyncIterator[str]:
         """Yield the lines of a response that an SDK streams, without holding it in memory.
@@ -159,35 +137,34 @@ class BatchApi:
         finally:
             await opened.__aexit__(None, None, None)
 
-    def read(self, line: str) -> LineResult | None:
-        """Return the result in a line; None if the line cannot be read."""
+    def read(self, line: str) -> tuple[str, Answer] | None:
+        """Return the custom id and the answer in a line; None if it cannot be read."""
         try:
             data = parsed_json(line)
         except ValueError:
             return None
         custom_id = data.get("custom_id") if isinstance(data, dict) else None
-        return self._result_of(custom_id, data) if isinstance(custom_id, str) else None
+        return (custom_id, self._answer_of(data)) if isinstance(custom_id, str) else None
 
-    def _refused(self, custom_id: str, status: int, body: Any) -> LineResult:
-        """Return the result of a line that has the error of a call with this status."""
+    def _refused(self, status: int, body: Any) -> BackendError | None:
+        """Return the answer in a line that has the error of a call with this status."""
         if errors.is_filtered(status, body):
-            return LineResult(custom_id, None)
+            return None
         calls = self._calls
-        error = errors.from_status(status, {}, body, url=calls.url, model=calls.name, hidden=calls.hidden)
-        return LineResult(custom_id, error)
+        return errors.from_status(status, {}, body, url=calls.url, model=calls.name)
 
     @property
     def price(self) -> Price | None:
         """The price of a line; None if it is unknown."""
         return None if self._calls.price is None else self._calls.price.scaled(BATCH_DISCOUNT)
 
-    def replies(self, line: LineResult, count: int) -> Sequence[Reply] | BackendError:
-        """Return the first ``count`` replies of a line, or fewer if it has fewer."""
-        if line.answer is None:
+    def replies(self, answer: Answer, count: int) -> Sequence[Reply] | BackendError:
+        """Return the first ``count`` replies of an answer, or fewer if it has fewer."""
+        if answer is None:
             return [Reply(finish_reason="content_filter", cost_usd=0.0)] * count
-        if isinstance(line.answer, BackendError):
-            return line.answer
-        return self._calls.read(line.answer, count, self.price, 0.0)
+        if isinstance(answer, BackendError):
+            return answer
+        return self._calls.read(answer, count, self.price, 0.0)
 
     # A provider has a subclass with these methods.
 
@@ -202,10 +179,13 @@ class BatchApi:
         """Create a batch of these lines that :meth:`find` recognises, by ``mark`` if the provider keeps it."""
         raise NotImplementedError
 
-    async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
-        """Return the batches of these intents that exist, by mark.
+    async def find(
+        self, mark: str, created: float, custom_ids: Collection[str], known: Collection[str]
+    ) -> BatchState | None:
+        """Return a batch that may have been created by a process that was killed; None if it was not.
 
-        :param known: the ids of batches that do not belong to any of them.
+        :param mark: see :meth:`create`. :param created: Unix time before its creation.
+        :param known: the ids of other batches.
         """
         raise NotImplementedError
 
@@ -221,5 +201,5 @@ class BatchApi:
         """Yield the lines of a result file."""
         raise NotImplementedError
 
-    def _result_of(self, custom_id: str, data: Mapping[str, Any]) -> LineResult | None:
+    def _answer_of(self, data: Mapping[str, Any]) -> Answer:
         raise NotImplementedError

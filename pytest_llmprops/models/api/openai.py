@@ -18,11 +18,11 @@ from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
     CLOCKS,
     FILE_SECONDS,
+    NOT_RUN,
     PER_PAGE,
+    Answer,
     BatchApi,
     BatchState,
-    Intent,
-    LineResult,
     Status,
     encoded,
 )
@@ -66,20 +66,19 @@ class OpenAIBatches(BatchApi):
         )
         return self._state(await self._result(created))
 
-    async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
-        """Return the batches with the marks of these intents, from the newest to those that are older than all."""
-        marks = {intent.mark for intent in intents}
-        since = min(intent.created for intent in intents) - CLOCKS
+    async def find(
+        self, mark: str, created: float, custom_ids: Collection[str], known: Collection[str]
+    ) -> BatchState | None:
+        """Return the batch with a mark, from the newest to those that are too old."""
 
-        async def search() -> dict[str, BatchState]:
-            found: dict[str, BatchState] = {}
+        async def search() -> BatchState | None:
             async for batch in self._client.batches.list(limit=PER_PAGE):
                 state = self._state(batch)
-                if state.mark in marks:
-                    found.setdefault(state.mark, state)
-                if len(found) == len(marks) or _number(batch, "created_at") < since:
+                if state.mark == mark:
+                    return state
+                if _number(batch, "created_at") < created - CLOCKS:
                     break
-            return found
+            return None
 
         return await self._result(search())
 
@@ -92,18 +91,19 @@ class OpenAIBatches(BatchApi):
     def lines(self, file: str) -> AsyncIterator[str]:
         return self._lines(self._client.files.with_streaming_response.content(file, timeout=FILE_SECONDS))
 
-    def _result_of(self, custom_id: str, data: Mapping[str, Any]) -> LineResult | None:
+    def _answer_of(self, data: Mapping[str, Any]) -> Answer:
         response, error = data.get("response"), data.get("error")
         if isinstance(response, Mapping) and isinstance(response.get("status_code"), int):
             status, body = response["status_code"], response.get("body")
             if status == 200 and isinstance(body, Mapping):
-                return LineResult(custom_id, {**body, "request_id": response.get("request_id")})
-            return self._refused(custom_id, status, body)
+                return {**body, "request_id": response.get("request_id")}
+            return self._refused(status, body)
         code = str(error.get("code") or "") if isinstance(error, Mapping) else ""
+        if code in _NOT_RUN:
+            return NOT_RUN
         message = str(error.get("message") or "") if isinstance(error, Mapping) else ""
-        text = errors.clean(f"the batch has no answer to this request: {code} {message}", self._calls.hidden)
-        failure = BackendError(text, kind="batch", transient=True)
-        return LineResult(custom_id, failure, code not in _NOT_RUN)
+        text = errors.clean(f"the batch has no answer to this request: {code} {message}")
+        return BackendError(text, kind="batch", transient=True)
 
     def _state(self, batch: Any) -> BatchState:
         metadata, counts = getattr(batch, "metadata", None), getattr(batch, "request_counts", None)
@@ -125,7 +125,7 @@ class OpenAIBatches(BatchApi):
             int(_number(counts, "completed") + _number(counts, "failed")),
             _number(batch, "expires_at"),
             " ".join(filter(None, codes)),
-            errors.clean("; ".join(filter(None, texts)), self._calls.hidden),
+            errors.clean("; ".join(filter(None, texts))),
         )
 
 

@@ -11,13 +11,12 @@ import importlib.util
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
-from pytest_llmprops.core.requests import Usage, is_finite
+from pytest_llmprops.core.requests import Price, is_finite
 from pytest_llmprops.core.strict_json import parsed_json, strict_json
 
 #: for mostly Latin scripts; a rough estimate, and printed as one
@@ -29,7 +28,7 @@ LITELLM = "https://github.com/BerriAI/litellm, Copyright (c) 2023 Berri AI, MIT 
 #: the member of a table's file that has the prices
 PRICES = "usd_per_million_tokens"
 _LITELLM_FILE = "model_prices_and_context_window_backup.json"
-#: in the order of the prices of :class:`Price`
+#: of input, output, cached input, and input written into the cache
 _LITELLM_KEYS = (
     *("input_cost_per_token", "output_cost_per_token"),
     *("cache_read_input_token_cost", "cache_creation_input_token_cost"),
@@ -38,54 +37,19 @@ _LITELLM_KEYS = (
 _WITHOUT_PREFIX = ("openai/", "anthropic/", "cohere/")
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
-    """USD per million tokens.
-
-    :param sent: of the prompt. :param received: of the output, with hidden reasoning tokens.
-    :param cached: of prompt tokens that the provider read from its cache. :param written: of those that it wrote into
-        its cache. None, if it is unknown: they then have the price of other prompt tokens.
-    :param source: where the price is from, with its date or version.
-    """
-
-    sent: float
-    received: float
-    cached: float | None = None
-    written: float | None = None
-    source: str = field(default="", compare=False)
-
-    @classmethod
-    def read(cls, numbers: Any, source: str) -> Price | None:
-        """Return the price from two to four numbers, of which the last two may be None; None for anything else."""
-        if not isinstance(numbers, list) or not 2 <= len(numbers) <= 4:
-            return None
-        sent, received, cached, written = (*numbers, None, None)[:4]
-        given = (sent, received, *(n for n in (cached, written) if n is not None))
-        if not all(is_finite(n) and n >= 0 for n in given):
-            return None
-        return cls(sent, received, cached, written, source)
-
-    @property
-    def usd_per_million(self) -> tuple[float, float, float | None, float | None]:
-        """The prices without their source."""
-        return self.sent, self.received, self.cached, self.written
-
-    def of(self, usage: Usage) -> float:
-        """Return the price of one call in USD."""
-        return usage.cost(*self.usd_per_million) / 1e6
-
-    def of_tokens(self, prompt: float, completion: float) -> float:
-        """Return the price of tokens in USD; estimates may be fractions."""
-        return (prompt * self.sent + completion * self.received) / 1e6
-
-    def scaled(self, factor: float) -> Price:
-        """Return the price times ``factor``."""
-        cached, written = (None if price is None else price * factor for price in (self.cached, self.written))
-        return Price(self.sent * factor, self.received * factor, cached, written, self.source)
-
-
 #: the price of a model in this process
-FREE = Price(0.0, 0.0)
+FREE = Price(0.0, 0.0, "")
+
+
+def read_price(numbers: Any, source: str) -> Price | None:
+    """Return the price from two to four numbers, of which the last two may be None; None for anything else."""
+    if not isinstance(numbers, list) or not 2 <= len(numbers) <= 4:
+        return None
+    sent, received, cached, written = (*numbers, None, None)[:4]
+    given = (sent, received, *(n for n in (cached, written) if n is not None))
+    if not all(is_finite(n) and n >= 0 for n in given):
+        return None
+    return Price(sent, received, source, cached, written)
 
 
 def _names(name: str) -> Iterator[str]:
@@ -119,7 +83,7 @@ def read_table(file: Path) -> Mapping[str, Price]:
     source = f"table of {date}" if file == SHIPPED else f"{file.name}, {date}"
     prices = {}
     for name, numbers in listed.items():
-        price = Price.read(numbers, source)
+        price = read_price(numbers, source)
         if price is None:
             raise UsageError(
                 f"prices: {file}: '{name}' must have two to four numbers of at least 0: USD per million tokens of"
@@ -155,7 +119,7 @@ def litellm_table() -> Mapping[str, Price]:
             for key in _LITELLM_KEYS
         ]
         # litellm has 0 where writing costs nothing on top of the input.
-        price = Price.read([*numbers[:2], *(n or None for n in numbers[2:])], source)
+        price = read_price([*numbers[:2], *(n or None for n in numbers[2:])], source)
         if price is not None:
             prices[name] = price
     return prices
@@ -176,7 +140,7 @@ def price(model_name: str, params: Mapping[str, str], file: str | Path | None = 
             numbers = [float(value) for value in stated if value is not None]
         except ValueError:
             numbers = []
-        given = Price.read(numbers, "--model")
+        given = read_price(numbers, "--model")
         if given is None:
             raise UsageError(
                 f"model {model_name}: give price_in and price_out, both as USD per million tokens"
@@ -199,7 +163,8 @@ def renewed_table(date: str) -> str:
         raise MissingExtra("prices", package="litellm", extra="litellm")
     prices = {}
     for name, old in read_table(SHIPPED).items():
-        numbers = [*installed.get(name, old).usd_per_million]
+        new = installed.get(name, old)
+        numbers = [new.input, new.output, new.cached, new.written]
         while numbers[-1] is None:
             del numbers[-1]
         prices[name] = numbers

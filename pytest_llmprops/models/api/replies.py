@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Reply, Usage, is_finite, is_logprob
+from pytest_llmprops.core.requests import Price, Reply, Usage, is_finite, is_logprob
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.prices import Price
 from pytest_llmprops.models.api.usage import (
     estimated_usage,
     member,

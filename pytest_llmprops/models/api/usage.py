@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Reply, Usage, estimated_tokens
-from pytest_llmprops.models.api.prices import Price
+from pytest_llmprops.core.requests import Price, Reply, Usage, estimated_tokens
 
 #: a larger number is a server's mistake, and too large for a price
 _MOST_TOKENS = 10**12

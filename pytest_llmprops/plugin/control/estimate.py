@@ -14,6 +14,7 @@ from pytest_llmprops.core.requests import (
     Chat,
     Completion,
     Likelihood,
+    Price,
     Request,
     Usage,
     request_from_json,
@@ -22,7 +23,7 @@ from pytest_llmprops.core.requests import (
 )
 from pytest_llmprops.engine.evaluation.planning import plan
 from pytest_llmprops.engine.session import Engine
-from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, FREE, Price, price
+from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, FREE, price
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases.cases import HELPER, Cases
 from pytest_llmprops.plugin.collection import Collection

@@ -11,11 +11,12 @@ import pytest
 from pytest_llmprops.core.contracts import calling, checked, checked_remarks
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.numbers import count, counted
+from pytest_llmprops.core.requests import Price
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.evaluation.evaluator import Case
 from pytest_llmprops.engine.evaluation.planning import SECONDS_PER_CALL, Planned, cost, plan
 from pytest_llmprops.engine.store.location import holds_replies
-from pytest_llmprops.models.api.prices import FREE, Price
+from pytest_llmprops.models.api.prices import FREE
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases.cases import Cases
 from pytest_llmprops.plugin.cases.light_items import SEARCHED, UNIT, cases_in

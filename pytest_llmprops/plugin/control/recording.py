@@ -31,7 +31,7 @@ from pytest_llmprops.records.messages import (
     ModelUse,
     WorkerSummary,
 )
-from pytest_llmprops.records.run import ModelMetadata, PriceFacts, RunMetadata
+from pytest_llmprops.records.run import ModelMetadata, RunMetadata
 from pytest_llmprops.records.served_models import fallback_notes
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import VERDICTS
@@ -65,7 +65,7 @@ def with_in_process(
         uses = [process[label] for process in processes if label in process]
         models[label] = ModelUse(
             # A model without requests was not created and has no identity.
-            identity=dict(uses[0].identity) if uses else None,
+            identity=uses[0].identity if uses else None,
             pinned=uses[0].pinned if uses else None,
             served_as=tuple(sorted({name for use in uses for name in use.served_as})),
             deviations=tuple(sorted({text for use in uses for text in use.deviations})),
@@ -170,11 +170,8 @@ class Recording:
         )
 
     def _model(self, spec: ModelSpec) -> ModelMetadata:
-        known = price(spec.name, spec.params, self._session.settings.prices)
-        if known is None:
-            return ModelMetadata(spec.text)
-        sent, received, cached, written = known.usd_per_million
-        return ModelMetadata(spec.text, price=PriceFacts(sent, received, known.source, cached, written))
+        prices = self._session.settings.prices
+        return ModelMetadata(spec.text, price=price(spec.name, spec.params, prices))
 
     def add(self, message: CaseReport) -> None:
         """Append the verdicts or the search of a case; a full disk ends the run."""

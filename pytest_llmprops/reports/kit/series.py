@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_llmprops.core.items import Placed, grouped
+from pytest_llmprops.core.items import Placed, TaskKey, grouped, task_key_of
 from pytest_llmprops.core.metrics import MetricRow, Place, items_of, samples_of
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.strict_json import JSON
@@ -18,7 +18,7 @@ from pytest_llmprops.records.rows import Remark, SearchRecord, SummaryRow
 from pytest_llmprops.records.run import ProtocolMetadata
 from pytest_llmprops.reports.kit.blocks import file_names, visible
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
-from pytest_llmprops.runs.pairs import Member, Pair, TaskKey, judged_runs, pair_items, pairs_of, score_pairs
+from pytest_llmprops.runs.pairs import Member, Pair, judged_runs, pair_items, pairs_of, score_pairs
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.statistics.bounded_mean import cluster_means
 from pytest_llmprops.statistics.intervals import Interval, mean_interval
@@ -173,7 +173,7 @@ class Measured:
                 judged.get(Member.part(TaskKey(self.benchmark, *place)))
                 or measured(score_pairs(pairs, lambda _: by_cluster)),
             )
-            for place, pairs in grouped(all_pairs, lambda pair: pair.key.task_key[1:]).items()
+            for place, pairs in grouped(all_pairs, lambda pair: task_key_of(pair.key)[1:]).items()
         }
 
     @property

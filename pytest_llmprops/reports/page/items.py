@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_llmprops.benchmark_registry import suites_of
+from pytest_llmprops.core.requests import BATCH_DISCOUNT
 from pytest_llmprops.core.texts import shell_line
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_BY, STATUSES, VerdictRecord, text_in
 from pytest_llmprops.records.requests import RequestRecord
@@ -232,7 +233,7 @@ def cost_of(series: Series, call: RequestRecord) -> float | None:
     model = facts.models.get(series.model) if call.role == "subject" else facts.helpers.get(call.role)
     if model is None or model.price is None:
         return None
-    return model.price.of(call.usage, call.via)
+    return model.price.of(call.usage) * (BATCH_DISCOUNT if call.via == "batch" else 1)
 
 
 #: maximum number of calls on the page; with more, each item has an equal part of them

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal
 
 from pytest_llmprops.core.field_types import UNANSWERED
+from pytest_llmprops.core.items import ItemPlace, task_key_of
 from pytest_llmprops.core.metrics import MetricRow
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.records.run import RunMetadata
@@ -22,7 +23,6 @@ from pytest_llmprops.runs.pairs import (
     FEWEST,
     IN_ERROR,
     Item,
-    ItemKey,
     Member,
     Pair,
     cluster_label,
@@ -76,12 +76,12 @@ class RuleData:
         :param metrics: rows of ``run.json``. :param items: of the run and its baseline.
         """
         items = list(items)
-        places = {key for key in {item.key.task_key for item in items} if rule.matches(key)}
+        places = {key for key in {task_key_of(item.key) for item in items} if rule.matches(key)}
         there = [row for row in metrics if rule.metric and rule.matches(row)]
         # Without a group, the rule is about all groups.
         group = "*" if rule.group is None else rule.group
         rows = [row for row in there if fnmatchcase(row.name, rule.metric) and fnmatchcase(row.group, group)]
-        judged = [i for i in items if i.key.task_key in places and (i.candidate or rule.paired)]
+        judged = [i for i in items if task_key_of(i.key) in places and (i.candidate or rule.paired)]
         return cls(rule, judged, rows, sorted({row.name for row in there}), terms)
 
     @property
@@ -90,7 +90,7 @@ class RuleData:
         return not any(item.candidate for item in self.items)
 
     @cached_property
-    def answers(self) -> Mapping[ItemKey, Answer]:
+    def answers(self) -> Mapping[ItemPlace, Answer]:
         """The items with an answer; samples are averaged."""
         answers = ((item.key, _answer(item.candidate)) for item in self.items)
         return {key: answer for key, answer in answers if answer is not None}
@@ -131,12 +131,12 @@ class RuleData:
         return {member: pairs for member, pairs in known.items() if pairs.cluster_count >= FEWEST}
 
     @cached_property
-    def faults(self) -> Mapping[str, Mapping[ItemKey, float]]:
+    def faults(self) -> Mapping[str, Mapping[ItemPlace, float]]:
         """The items without all their answers by kind of fault: key -> 1, or the share of its samples in error.
 
         Of an item in two runs, the larger share counts. An untested item is neither answered nor in error.
         """
-        faults: dict[str, dict[ItemKey, float]]
+        faults: dict[str, dict[ItemPlace, float]]
         faults = {kind: {} for kind in (IN_ERROR, ABSENT_HERE, ABSENT_THERE, PARTLY)}
         for item in self.items:
             runs = (item.baseline, item.candidate) if self.rule.paired else (item.candidate,)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.items import ItemPlace, Placed
+from pytest_llmprops.core.items import Placed, TaskKey, task_key_of
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.core.texts import did_you_mean
@@ -144,7 +144,7 @@ class Gate:
         for place in _distinct(places):
             names = [rule.name for rule in self.rules if not rule.metric and rule.matches(place)]
             for pair in combinations(names, 2):
-                first_places.setdefault(pair, "/".join(place[:4]))
+                first_places.setdefault(pair, "/".join(place))
         return [
             f"rules '{one}' and '{other}' are both about {where}; an item may belong to one rule only"
             for (one, other), where in first_places.items()
@@ -175,8 +175,8 @@ class Gate:
                 )
 
 
-def _distinct(places: Iterable[Placed]) -> list[ItemPlace]:
-    return list(dict.fromkeys(ItemPlace(p.benchmark, p.task, p.language, p.source) for p in places))
+def _distinct(places: Iterable[Placed]) -> list[TaskKey]:
+    return list(dict.fromkeys(map(task_key_of, places)))
 
 
 def wrong_side(rule: Rule, name: str, direction: str) -> str:
@@ -188,7 +188,7 @@ def wrong_side(rule: Rule, name: str, direction: str) -> str:
     return ""
 
 
-def _there(rule: Rule, places: Sequence[ItemPlace]) -> str:
+def _there(rule: Rule, places: Sequence[TaskKey]) -> str:
     apart = sorted({f"{p.benchmark}/{p.task}" for p in places if replace(rule, apart=frozenset()).matches(p)})
     if apart:
         return f"without a task, it judges headline tasks, not {', '.join(apart)}; name the task"
@@ -200,7 +200,7 @@ def _there(rule: Rule, places: Sequence[ItemPlace]) -> str:
                 near = f"; write the code, not '{pattern}'"
             return f"{name} is one of {', '.join(values) or '(nothing)'}{near}"
     more = ", …" if len(places) > 12 else ""
-    return "there are " + ", ".join("/".join(p[:4]) for p in places[:12]) + more
+    return "there are " + ", ".join("/".join(p) for p in places[:12]) + more
 
 
 def _is_number(value: Any) -> bool:

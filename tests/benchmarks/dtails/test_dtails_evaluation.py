@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.dtails import prompts
-from pytest_llmprops.benchmarks.dtails.evaluation import LONGEST
+from pytest_llmprops.benchmarks.dtails.benchmark import LONGEST
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Kind, Message, Parse, Reply, Request, Translate

@@ -7,7 +7,8 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.htest.reading import LABELS, read_label, read_option
+from pytest_llmprops.benchmarks.htest.benchmark import read_label, read_option
+from pytest_llmprops.benchmarks.htest.items import LABELS
 from pytest_llmprops.core.reading import stated
 
 # The published reading rule, case by case

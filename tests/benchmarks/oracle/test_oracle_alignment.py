@@ -12,15 +12,20 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.oracle.alignment import (
     Alignments,
+    Node,
     NodeMapping,
+    Parsed,
     PhrasePair,
     Rho,
+    Tree,
     align,
+    cosines,
     matching_path,
     most_similar,
+    node_vectors,
+    token_vectors,
 )
 from pytest_llmprops.benchmarks.oracle.covering import align_covering
-from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, cosines, node_vectors, token_vectors
 from pytest_llmprops.core.errors import DataError
 from tests.support.paraphrase_oracles import aligned, between, parsed, vectors
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, token_spans
+from pytest_llmprops.benchmarks.oracle.alignment import Node, Parsed, Tree, token_spans
 from pytest_llmprops.core.errors import DataError
 
 TEXT = "The old dog, tired of barking, slept."

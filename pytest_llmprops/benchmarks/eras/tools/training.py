@@ -39,11 +39,17 @@ from pytest_llmprops.models.base import CallOptions, Model
 from pytest_llmprops.models.hf.classifiers import HfSegmentModel, HfSentimentModel
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.registry import find_backend, parse_spec
-from pytest_llmprops.training.checkpoints import RECORD, begin, write_record
-from pytest_llmprops.training.run import free_memory, is_measured, measure_suite, run_training
+from pytest_llmprops.training.run import (
+    RECORD,
+    begin,
+    free_memory,
+    is_measured,
+    measure_suite,
+    run_training,
+    write_record,
+)
 from pytest_llmprops.training.task import IGNORED, CardFacts, DataFile, Row, Settings, token_tensors
 
-Say = Callable[[str], object]
 T = TypeVar("T")
 
 LABELS = ("B", "M", "E", "S")
@@ -348,9 +354,7 @@ def _trained(folder: Path, kind: str) -> Model:
     return find_backend(spec.backend).factory(spec, CallOptions())
 
 
-def train_segmenter(
-    data: Path, test: Path, base: str, settings: Settings, out: Path, *, say: Say = print
-) -> None:
+def train_segmenter(data: Path, test: Path, base: str, settings: Settings, out: Path) -> None:
     """Train a word segmenter into the folder ``out``, or continue there.
 
     :param data: a segmented file. :param base: a folder or repository of a pre-trained encoder.
@@ -369,7 +373,7 @@ def train_segmenter(
         model = _trained(folder, "segment")
         assert isinstance(model, HfSegmentModel)
         scores = score_lines(model, gold.lines, known=task.known)
-        say(f"{gold.name}: F1 {scores['f1']:.4f}")
+        print(f"{gold.name}: F1 {scores['f1']:.4f}")
         return [{"file": gold.name, **scores}]
 
     facts = CardFacts(
@@ -394,12 +398,10 @@ def train_segmenter(
         ],
         options={"window": encoder.window},
     )
-    run_training(task, settings, out, facts, score=scored, say=say)
+    run_training(task, settings, out, facts, score=scored)
 
 
-def train_sentiment(
-    data: Path, cws: Path | None, base: str, settings: Settings, out: Path, *, say: Say = print
-) -> None:
+def train_sentiment(data: Path, cws: Path | None, base: str, settings: Settings, out: Path) -> None:
     """Train a sentiment classifier into the folder ``out``, or continue there.
 
     :param data: a folder with reviews (:func:`~pytest_llmprops.benchmarks.eras.tools.corpora.review_files`).
@@ -422,7 +424,7 @@ def train_sentiment(
             result = task.accuracy(model, test.reviews)
             limits = {"ci_low": result.low, "ci_high": result.high}
             rows.append({"file": test.name, "accuracy": result.value, **limits, "n": result.n})
-            say(f"{test.name}: accuracy {result.value:.4f} [{result.low:.4f}, {result.high:.4f}]")
+            print(f"{test.name}: accuracy {result.value:.4f} [{result.low:.4f}, {result.high:.4f}]")
         return rows
 
     names = ", ".join(file.name for file in parts["training"])
@@ -452,7 +454,7 @@ def train_sentiment(
         notes=[f"{len(chosen_by):,} reviews are held out, chosen with the seed"],
         options={"window": encoder.window},
     )
-    run_training(task, settings, out, facts, score=scored, say=say)
+    run_training(task, settings, out, facts, score=scored)
 
 
 def _training_reviews(
@@ -481,8 +483,8 @@ def _training_reviews(
     return training, chosen_by
 
 
-#: A training that takes the settings and the folder to write, and as ``say`` what gets its messages.
-Training = Callable[..., None]
+#: A training that takes the settings and the folder to write.
+Training = Callable[[Settings, Path], None]
 #: The models that the paper trains, by the table and their name in it, with the script of the measured sentences.
 TABLES: Mapping[int, Mapping[str, str]] = {
     1: {
@@ -574,9 +576,6 @@ def run_table(
     options: TableOptions,
     settings: Settings,
     out: Path,
-    *,
-    say: Say = print,
-    measured_by: Callable[[str, str, Path, Sequence[str]], object] = measure_suite,
 ) -> list[Measured]:
     """Train and measure the models of a table, or go on where an earlier command was stopped.
 
@@ -596,11 +595,11 @@ def run_table(
             place = f"{slug(name)}-seed{seed}"
             this = Measured(name, seed, out / "models" / place, out / "runs" / place)
             if not is_measured(this.run):
-                say(f"{name}, seed {seed}: training")
-                train(replace(settings, seed=seed), this.model, say=say)
+                print(f"{name}, seed {seed}: training")
+                train(replace(settings, seed=seed), this.model)
                 free_memory()
-                say(f"{name}, seed {seed}: measuring on ERAS")
-                measured_by("eras", f"hf:{this.model.resolve()}", this.run, options.arguments(name))
+                print(f"{name}, seed {seed}: measuring on ERAS")
+                measure_suite("eras", f"hf:{this.model.resolve()}", this.run, options.arguments(name))
                 _write_accuracies(this)
             measured.append(this)
     write_record(out, description, complete=True)

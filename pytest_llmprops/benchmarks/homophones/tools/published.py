@@ -20,7 +20,7 @@ from pytest_llmprops.benchmarks.homophones.tools.respelling import respellings
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder, builtin_data, generated_before
-from pytest_llmprops.data.whole_files import write_text
+from pytest_llmprops.data.whole_files import write_text, writing
 
 VERSION = 1
 SENTENCES = "homophones/sentences.csv"
@@ -96,6 +96,8 @@ def generate(lang: str, *, n: int, seed: int, sources: Sequence[Source] | None =
     taken, used = builtin_pairs(lang), set[str]()
     rows: list[Row] = []
     for source, words in zip(pool, proposed, strict=True):
+        if len(rows) == n:
+            return rows
         made = (_row(source, word, lang) for word in words if (word, source.answer) not in taken)
         row = next((row for row in made if row and used.isdisjoint((row["word"], source.answer))), None)
         if row is not None:
@@ -106,7 +108,7 @@ def generate(lang: str, *, n: int, seed: int, sources: Sequence[Source] | None =
             f"only {len(rows)} of {n} homophone items ({lang}) can be generated from {len(pool)} sentences: give more"
             " sentences with --sentences FILE, with answers of four letters or more, or request fewer items"
         )
-    return rows[:n]
+    return rows
 
 
 def builtin_pairs(lang: str) -> set[tuple[str, str]]:
@@ -149,13 +151,9 @@ def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path
     writer = csv.DictWriter(buffer, columns_of(lang), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         # SOURCE.json first: a crash in between must not leave generated rows that look published.
         write_text(folder / "SOURCE.json", json.dumps(record, indent=2, sort_keys=True) + "\n")
         write_text(folder / name, buffer.getvalue())
-    except OSError as error:
-        raise UsageError(
-            f"{folder}: cannot be written ({error.strerror or error}); choose another folder"
-        ) from None
     return folder / name

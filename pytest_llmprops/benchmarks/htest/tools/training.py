@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.benchmarks.htest.benchmark import continuation
-from pytest_llmprops.benchmarks.htest.reading import LABELS
+from pytest_llmprops.benchmarks.htest.items import LABELS
 from pytest_llmprops.benchmarks.htest.tools.generation import known_tasks, train_prompt, training_rows
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Completion
@@ -27,8 +27,14 @@ from pytest_llmprops.models.hf.chat import HfCausalModel
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.sampling import common_prefix
 from pytest_llmprops.models.spec import ModelSpec
-from pytest_llmprops.training.checkpoints import begin, write_record
-from pytest_llmprops.training.run import free_memory, is_measured, measure_suite, run_training
+from pytest_llmprops.training.run import (
+    begin,
+    free_memory,
+    is_measured,
+    measure_suite,
+    run_training,
+    write_record,
+)
 from pytest_llmprops.training.task import (
     IGNORED,
     CardFacts,
@@ -200,8 +206,6 @@ def train_task(
     task: str,
     settings: Settings,
     out: Path,
-    *,
-    say: Callable[[str], object] = print,
 ) -> None:
     """Train an adapter on one task into a folder, or continue there.
 
@@ -236,7 +240,7 @@ def train_task(
         library="peft",
     )
     run_training(
-        LabelTask(spec, rows, held_out, options.rank), settings, out, facts, score=lambda folder: [], say=say
+        LabelTask(spec, rows, held_out, options.rank), settings, out, facts, score=lambda folder: []
     )  # fmt: skip
 
 
@@ -249,9 +253,6 @@ def run_experiment(
     options: FineTuning,
     settings: Settings,
     out: Path,
-    *,
-    say: Callable[[str], object] = print,
-    measured_by: Callable[[str, str, Path, Sequence[str]], None] = measure_suite,
 ) -> list[Path]:
     """Measure the base, then train and measure a model for each task and seed, or go on after a stop.
 
@@ -278,8 +279,8 @@ def run_experiment(
     def measure(place: str, spec: str) -> None:
         run = out / "runs" / place
         if not is_measured(run):
-            say(f"{place}: measuring")
-            measured_by("htest", spec, run, options.arguments)
+            print(f"{place}: measuring")
+            measure_suite("htest", spec, run, options.arguments)
         runs.append(run)
 
     measure(ORIGINAL, spec_text(base))
@@ -288,8 +289,8 @@ def run_experiment(
             place = f"{task}-seed{seed}"
             folder = out / "models" / place
             if not is_measured(out / "runs" / place):
-                say(f"{place}: training")
-                train_task(options, task, replace(settings, seed=seed), folder, say=say)
+                print(f"{place}: training")
+                train_task(options, task, replace(settings, seed=seed), folder)
                 free_memory()
             measure(place, spec_text(base, str(folder.resolve()), "revision"))
     write_record(out, description, complete=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.homophones.function_words import FUNCTION_WORDS
+from pytest_llmprops.benchmarks.homophones.items import FUNCTION_WORDS
 from pytest_llmprops.benchmarks.homophones.tools.chinese import syllables
 from pytest_llmprops.benchmarks.homophones.tools.published import EDITIONS, Row, columns_of, own_sources
 from pytest_llmprops.benchmarks.homophones.tools.respelling import VOICES, distance, pronounced

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.tools.generators import Lexicon
+from pytest_llmprops.benchmarks.htest.tools.generation import Lexicon
 from pytest_llmprops.data.pronunciation import load_cmudict
 
 

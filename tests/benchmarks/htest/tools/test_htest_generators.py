@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.htest.items import TASKS, read_rows
-from pytest_llmprops.benchmarks.htest.reading import LABELS
-from pytest_llmprops.benchmarks.htest.tools import generators
-from pytest_llmprops.benchmarks.htest.tools.generators import Lexicon, generate, item_key, words
+from pytest_llmprops.benchmarks.htest.items import LABELS, TASKS, read_rows
+from pytest_llmprops.benchmarks.htest.tools import generation
+from pytest_llmprops.benchmarks.htest.tools.generation import Lexicon, generate, item_key, words
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.pronunciation import load_cmudict
@@ -35,9 +34,9 @@ def test_texts_are_distinct(lexicon: Lexicon) -> None:
 
 def test_too_small_vocabulary_is_an_error(lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vocabulary or an alphabet too small for n ends in a one-line error, not in an endless loop."""
-    monkeypatch.setitem(generators.LETTERS, "c", "bdk")
+    monkeypatch.setitem(generation.LETTERS, "c", "bdk")
     few = {name: words(name)[:1] for name in ("MATH_QUANTITIES", "MATH_CONTEXTS", "MATH_OPERATORS")}
-    monkeypatch.setattr(generators, "words", few.__getitem__)
+    monkeypatch.setattr(generation, "words", few.__getitem__)
     for task in ("spelled_math", "palindrome"):
         with pytest.raises(UsageError, match=rf"htest/{task}: the vocabulary gives only \d+ more items"):
             generate(task, n=4000, seed=1, lexicon=lexicon)

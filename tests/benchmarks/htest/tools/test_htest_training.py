@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,11 +19,12 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat, Completion
 from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.training.run import measure_suite
 from pytest_llmprops.training.task import IGNORED, Settings
 from tests.support.backends import make, save_chat_model, texts
 from tests.support.commands import one_error
 from tests.support.records import recorded, verdicts
-from tests.support.training import Stopped, resumed, silent
+from tests.support.training import Stopped, resumed
 
 needs_peft = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "transformers", "accelerate", "peft")),
@@ -66,18 +66,20 @@ def test_only_the_answer_is_trained_on(kind: str, chat: Path) -> None:
 
 
 @needs_peft
-def test_a_trained_model_writes_labels(chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trained_model_writes_labels(
+    chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The base writes no label, its adapter one for each question; resumed after a stop, it has the same weights."""
     monkeypatch.setattr(training, "HELD_OUT", 8)
     options = FineTuning(f"hf:{chat}", items=16, rank=4)
 
-    def train(folder: Path, say: Callable[[str], object]) -> bytes:
-        train_task(options, "uppercase", QUICK, folder, say=say)
+    def train(folder: Path) -> bytes:
+        train_task(options, "uppercase", QUICK, folder)
         return (folder / "adapter_model.safetensors").read_bytes()
 
-    whole, parts, said = resumed(train, tmp_path, 1)
+    whole, parts = resumed(train, tmp_path, 1, monkeypatch)
     assert whole == parts
-    assert "continuing from step 20" in said
+    assert "continuing from step 20" in capsys.readouterr().out
     questions = [Chat.user(train_prompt(text), max_tokens=5, temperature=0.0) for text, _ in ROWS]
     assert not {"A", "B"} & set(texts(make(f"hf:{chat}?device=cpu").chat(questions)))
     assert set(texts(make(f"hf:{tmp_path / 'whole'}?device=cpu").chat(questions))) <= {"A", "B"}
@@ -95,12 +97,13 @@ class Recorded:
         self.specs: list[str] = []
         self._stop = stop
         monkeypatch.setattr(training, "train_task", self._train)
+        monkeypatch.setattr(training, "measure_suite", self._measure)
         monkeypatch.setattr(training, "require_packages", lambda *names: None)
 
-    def _train(self, options: FineTuning, task: str, settings: Settings, out: Path, **more: Any) -> None:
+    def _train(self, options: FineTuning, task: str, settings: Settings, out: Path) -> None:
         self._step(f"train {task} {settings.seed}")
 
-    def measure(self, benchmark: str, spec: str, run: Path, arguments: Sequence[str]) -> None:
+    def _measure(self, benchmark: str, spec: str, run: Path, arguments: Sequence[str]) -> None:
         self._step(f"measure {run.name}")
         self.specs.append(spec)
         recorded(run, verdicts("rhyme", 1, 1, benchmark=benchmark))
@@ -119,8 +122,7 @@ def test_experiment_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest
     settings, out = Settings(seed=3), tmp_path / "out"
 
     def run(options: FineTuning = options, settings: Settings = settings) -> None:
-        runs = run_experiment(options, settings, out, say=silent, measured_by=steps.measure)
-        assert len(runs) == 5
+        assert len(run_experiment(options, settings, out)) == 5
 
     with pytest.raises(Stopped):
         run()
@@ -140,23 +142,22 @@ def test_experiment_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest
 
 
 @needs_peft
-def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_the_base_to_the_table(
+    chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The command measures, trains, measures again and writes table, CSV and figure; repeated, it only prints."""
+
+    def measure(benchmark: str, spec: str, run: Path, arguments: Sequence[str]) -> None:
+        if run.name == "original":
+            rhyme = verdicts("rhyme", 1, 0, benchmark=benchmark, model="tiny")
+            recorded(run, rhyme, models={"tiny": {"spec": spec}})
+        else:
+            measure_suite(benchmark, spec, run, arguments)
+
+    # One real measurement is enough.
+    monkeypatch.setattr(training, "measure_suite", measure)
     out = tmp_path / "out"
-    words = [
-        "lab",
-        "htest",
-        "train",
-        "--model",
-        f"hf:{chat}",
-        "--out",
-        str(out),
-        "--task",
-        "uppercase",
-        "--items",
-        "8",
-    ]
-    words += ["--k", "4", "--limit", "1", "--rank", "2"]
+    words = f"lab htest train --model hf:{chat} --out {out} --task uppercase --items 8 --k 4 --limit 1 --rank 2".split()
     words += [f"--set={setting}" for setting in ("epochs=1", "threads=1", "seed=2")]
     assert main(words) == 0
     first = capsys.readouterr().out
