@@ -703,7 +703,7 @@ def postgres_row(outage: float, way: str, workers: int) -> Row:
 FAST_BATCHES = """
 import os, pathlib
 from pytest_llmprops.engine.batch import batches
-batches.CHUNK, batches.LIST_DELAY, batches.QUIET_SECONDS = 1, 0.5, 0.2
+batches.CHUNK, batches.LIST_DELAY, batches.QUIET_SECONDS, batches.POLL_SECONDS = 1, 0.5, 0.2, 0.2
 pathlib.Path("pid").write_text(str(os.getpid()))
 """
 KEYS = {"OPENAI_API_KEY": "sk-test-000000", "ANTHROPIC_API_KEY": "sk-test-000000"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from typing import Protocol as TypingProtocol
 
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import Item, Weighting
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
@@ -36,10 +36,6 @@ class Ask(TypingProtocol):
         :raises BackendError: if the call fails. A benchmark does not catch it, and the item becomes an error.
         """
         ...
-
-
-#: sends requests of one kind to a model in this process and returns one result per request, in order
-Serve = Callable[[Sequence[Request]], Sequence[Reply | BackendError]]
 
 
 class DataFiles(TypingProtocol):
@@ -345,15 +341,6 @@ class Benchmark:
         See also :meth:`helpers`.
         """
         return frozenset()
-
-    def evaluate_all(
-        self, items: Sequence[Item], context: Any, serve: Serve, protocol: Protocol[Any]
-    ) -> Sequence[Verdict | BackendError] | None:
-        """Judge many items at once with a model in this process (a segmenter).
-
-        Return one result per item, in order. None, the default, means that :meth:`evaluate` judges every item.
-        """
-        return None
 
     def searches(self, item: Item, settings: Any, name: str) -> bool:
         """Return True if a case searches for a counterexample of this item, with these settings.

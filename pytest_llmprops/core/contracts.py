@@ -181,7 +181,6 @@ _RESULTS: Mapping[str, Form] = {
     "kinds_of": _KINDS,
     "prepared": _form(lambda value: isinstance(value, Loaded), "a Loaded"),
     "evaluate": _VERDICT,
-    "evaluate_all": _VERDICT,
     "search": _form(
         lambda value: isinstance(value, str) or all(hasattr(value, name) for name in _MEMBERS),
         "an object with size, holds and counterexample, or a string",
@@ -272,7 +271,7 @@ def checked_class(benchmark: type[Benchmark]) -> type[Benchmark]:
         problem = f"the name {shown(name)} is not usable in options and files; {use}"
     elif benchmark.load is Benchmark.load:
         problem = "it does not define load(self, files)"
-    elif benchmark.evaluate is Benchmark.evaluate and benchmark.evaluate_all is Benchmark.evaluate_all:
+    elif benchmark.evaluate is Benchmark.evaluate:
         problem = "it does not define evaluate(self, item, context, ask, protocol)"
     else:
         problem = _attribute_problem(benchmark, _CLASS)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.texts import one_line, utf8
-from pytest_llmprops.data.whole_files import write_text
+from pytest_llmprops.data.whole_files import write_text, writing
 
 BOM = "\ufeff"
 DELIMITERS = (",", ";", "\t")
@@ -163,14 +163,10 @@ def write_new(out: Path, files: Mapping[str, str], *, taken: Iterable[str]) -> l
     :param taken: patterns of file names that must not exist yet.
     :raises UsageError: if the folder has such files or cannot be written.
     """
-    try:
+    with writing(out):
         if any(any(out.glob(pattern)) for pattern in taken):
             raise UsageError(f"{out}: has sheets already, which may be filled in; choose another folder")
         out.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             write_text(out / name, text)
-    except OSError as error:
-        raise UsageError(
-            f"{out}: cannot be written ({error.strerror or error}); choose another folder"
-        ) from None
     return [out / name for name in files]

@@ -11,6 +11,22 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_llmprops.core.errors import UsageError
+
+
+@contextlib.contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Report an OSError of the block as one line about ``place``, which the user chose.
+
+    :raises UsageError: instead of the OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"{place}: cannot be written ({error.strerror or error}); free disk space or choose another place"
+        ) from None
+
 
 @contextlib.contextmanager
 def replacing(path: Path, *, sync: bool = False) -> Iterator[Path]:

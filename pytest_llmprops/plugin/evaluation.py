@@ -1,13 +1,10 @@
-"""Outcomes of cases: evaluated ahead through the engine, or in batches by a model inside this process.
-
-The fixture ``verdict`` waits for them.
-"""
+"""Outcomes of cases, which the engine evaluates ahead; the fixture ``verdict`` waits for them."""
 
 from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -19,7 +16,6 @@ from pytest_llmprops.engine.evaluation.evaluator import (
     CLOSED,
     Case,
     CaseGroup,
-    CaseKey,
     GroupOutcome,
     GroupVerdict,
     Outcome,
@@ -91,8 +87,6 @@ CACHE_AGE = 24 * 3600.0
 #: number of cases that are evaluated at once, over all processes, with --llm-engine ray: two batches of 64 requests for
 #: each of 64 replicas
 RAY_CASES = 8192
-#: maximum number of cases per batch for a model inside this process
-BATCH_SIZE = 1000
 
 
 class Evaluation:
@@ -126,13 +120,6 @@ class Evaluation:
         self._units: dict[int, list[Unit]] = {}
         self._shares: dict[int, int] = {}
         self._begun: set[int] = set()
-        #: share -> single cases that a model inside this process judges in batches, and the next one's position
-        self._batched: dict[int, list[Case]] = {}
-        self._next: dict[int, int] = {}
-        #: outcomes that were fetched for the next cases, or judged with an earlier one
-        self._ready: dict[CaseKey, Outcome] = {}
-        #: (benchmark, model) of the benchmarks that declined to judge a batch
-        self._item_by_item: set[tuple[str, str]] = set()
 
     def check_models(self) -> None:
         """Check the packages and files of every chosen model, and note the models that are served in process."""
@@ -257,20 +244,13 @@ class Evaluation:
         return self._shares.get(id(unit), 0)
 
     def begin(self, share: int = 0) -> None:
-        """Begin to evaluate a share, except the cases that are judged in batches when pytest runs them."""
-        if share in self._begun:
-            return
-        self._begun.add(share)
-        served = self._served_here()
-        batched = self._batched[share] = []
-        ahead: list[Case] = []
-        for unit in self._units.get(share, ()):
-            first = unit.cases[0] if isinstance(unit, CaseGroup) else unit
-            if served is None or not served.takes_batches(first):
-                ahead.extend(unit.cases if isinstance(unit, CaseGroup) else (unit,))
-            elif not isinstance(unit, CaseGroup):
-                batched.append(first)
-        self.engine.submit(ahead)
+        """Begin to evaluate a share."""
+        if share not in self._begun:
+            self._begun.add(share)
+            units = self._units.get(share, ())
+            self.engine.submit(
+                case for unit in units for case in (unit.cases if isinstance(unit, CaseGroup) else (unit,))
+            )
 
     def verdict(self, item: pytest.Item) -> Verdict | GroupVerdict:
         """Wait for the verdict on the item's case or group, in the item's setup, and return it.
@@ -298,13 +278,8 @@ class Evaluation:
 
         :param begin: begin the case's share if necessary; False if the caller has submitted the case.
         """
-        outcome = self._ready.pop(case.key, None)
-        if outcome is None and begin:
-            share = self._share_of(case)
-            self.begin(share)
-            outcome = self._judged_in_batch(case, share)
-        if outcome is not None:
-            return outcome
+        if begin:
+            self.begin(self._share_of(case))
         while True:
             try:
                 return self.engine.outcome(case, timeout=0.25)
@@ -314,40 +289,13 @@ class Evaluation:
     def wait_for_group(self, group: CaseGroup) -> GroupOutcome:
         """Wait for the outcome of the items or samples that one pytest case reports."""
         self.begin(self._share_of(group))
-        outcomes: Iterable[Outcome] | None = None
-        served = self._served_here()
-        if served is not None and served.takes_batches(group.cases[0]):
-            self.show_waiting()
-            outcomes = served.evaluate(group.cases)
-        if outcomes is None:
-            self.engine.submit(group.cases)
-            outcomes = (self.wait(case, begin=False) for case in group.cases)
-        return group_outcome(group, outcomes)
+        self.engine.submit(group.cases)
+        return group_outcome(group, (self.wait(case, begin=False) for case in group.cases))
 
     def show_waiting(self) -> None:
         """Update the progress line while a case of this process waits."""
         if self.on_wait is not None:
             self.on_wait()
-
-    def _judged_in_batch(self, case: Case, share: int) -> Outcome | None:
-        served, pair = self._served_here(), _pair(case)
-        if served is None or pair in self._item_by_item or not served.takes_batches(case):
-            return None
-        self.show_waiting()
-        cases, start = self._batched[share], self._next.get(share, 0)
-        if start >= len(cases) or cases[start] is not case:
-            # Pytest runs the cases in another order than expected.
-            start = next((n for n, c in enumerate(cases) if c is case), len(cases))
-        end = min(start + BATCH_SIZE, len(cases))
-        chunk = [c for c in cases[start:end] if _pair(c) == pair and c.key not in self._ready] or [case]
-        outcomes = served.evaluate(chunk)
-        if outcomes is None:
-            self._item_by_item.add(pair)
-            self.engine.submit(c for c in cases if _pair(c) == pair)
-            return None
-        self._next[share] = end
-        self._ready.update((c.key, outcome) for c, outcome in zip(chunk, outcomes, strict=True))
-        return self._ready.pop(case.key)
 
     def end(self, reason: str) -> None:
         """End the run for a reason that other processes may not know; the broker ends the other workers."""
@@ -362,7 +310,7 @@ class Evaluation:
     def skip_rest(self, item: pytest.Item, reason: str) -> NoReturn:
         """Skip an item of a run that is over; end the session once all existing verdicts are reported."""
         self.end(reason)
-        if not (self._ready or self.engine.has_verdicts()):
+        if not self.engine.has_verdicts():
             item.session.shouldstop = f"llmprops: {reason}"
         pytest.skip(f"not run: {reason}")
 
@@ -380,7 +328,3 @@ class Evaluation:
             served, self._in_process = self._in_process, None
             problems += served.close()
         return problems
-
-
-def _pair(case: Case) -> tuple[str, str]:
-    return case.benchmark.name, case.model

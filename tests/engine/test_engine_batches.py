@@ -19,6 +19,7 @@ from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.batch import batches
 from pytest_llmprops.engine.batch.ledger import ledger_path
 from pytest_llmprops.engine.batch.submit import BatchedModel
+from pytest_llmprops.engine.store.location import open_store
 from pytest_llmprops.models.api.anthropic import AnthropicBatches
 from pytest_llmprops.models.api.openai import OpenAIBatches
 from pytest_llmprops.runs.merge import logged_calls
@@ -235,27 +236,44 @@ def test_replies_of_a_run_that_has_ended_are_counted(start_batch_server: Start, 
     assert set(server.paid.values()) == {1}
 
 
-@pytest.mark.parametrize(("limit", "value"), [("most_lines", 4), ("most_bytes", 700)])
+def test_labels_of_one_model_share_its_batches(start_batch_server: Start, tmp_path: Path) -> None:
+    """A model under test that is also a helper has one batch; each reply is stored under its own label."""
+
+    async def alternating(ask: Any, request: Chat) -> Reply:
+        reply: Reply = await ask("mh"[int(request.prompt[0]) % 2], "subject", request)
+        return reply
+
+    server = start_batch_server()
+    assert BatchRun(server, tmp_path, sums(8), case=alternating, labels="mh").texts == right(8)
+    assert server.sizes == [7]
+    with closing(open_store(str(tmp_path / "replies.sqlite"))) as store:
+        assert [(one.model, one.replies) for one in store.info().models] == [("h", 4), ("m", 4)]
+
+
+@pytest.mark.parametrize(
+    ("server_type", "api", "limit", "value"),
+    [
+        (BatchServer, OpenAIBatches, "most_lines", 4),
+        (MessageBatchServer, AnthropicBatches, "most_bytes", 700),
+    ],
+)
 def test_a_wave_is_divided_at_the_limits_of_a_batch(
-    start_any: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+    start_batch_server: Start,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    server_type: Any,
+    api: Any,
+    limit: str,
+    value: int,
 ) -> None:
     """A batch has at most as many lines and bytes as the provider accepts."""
-    for api in (OpenAIBatches, AnthropicBatches):
-        monkeypatch.setattr(api, limit, value)
-    server = start_any()
+    monkeypatch.setattr(api, limit, value)
+    server = start_batch_server(server_type)
     assert BatchRun(server, tmp_path, sums(11)).texts == right(11)
     assert sum(server.sizes) == 10
     assert max(server.sizes) in (3, 4)
     if limit == "most_bytes":
         assert max(map(len, server.files.values())) < 3000
-
-
-def test_a_refused_parameter_costs_no_wave(start_batch_server: Start, tmp_path: Path) -> None:
-    """A parameter of the user that the API refuses stops the run at the first call."""
-    server = start_batch_server()
-    run = BatchRun(server, tmp_path, sums(8, extra=(("top_k", 3),)), spec="openai:strict")
-    assert "the API refuses --llm-param top_k" in run.stopped
-    assert [server.sizes, server.files] == [[], {}]
 
 
 def test_each_format_of_replies_is_tried_as_a_call(start_batch_server: Start, tmp_path: Path) -> None:
@@ -283,12 +301,25 @@ def test_the_lines_have_what_the_first_call_learned(start_batch_server: Start, t
     assert set(server.batched.values()) == {1}
 
 
-def test_calls_and_lines_count_for_the_budget(start_batch_server: Start, tmp_path: Path) -> None:
-    """A wave that exceeds ``--llm-max-calls`` is not submitted."""
+TOO_LONG = "20 calls in a row failed, the last with: the API refuses the request"
+
+
+@pytest.mark.parametrize(
+    ("requests", "settings", "reason"),
+    [
+        (sums(8, extra=(("top_k", 3),)), {"spec": "openai:strict"}, "the API refuses --llm-param top_k"),
+        (sums(30), {"spec": "openai:too-long"}, TOO_LONG),
+        (sums(8), {"max_calls": 7}, "--llm-max-calls 7 is spent"),
+    ],
+    ids=["parameter", "calls", "budget"],
+)
+def test_a_wave_that_cannot_succeed_is_not_submitted(
+    start_batch_server: Start, tmp_path: Path, requests: list[Chat], settings: Any, reason: str
+) -> None:
+    """A refused parameter, calls that all fail, and a budget below the wave stop the run at its first calls."""
     server = start_batch_server()
-    run = BatchRun(server, tmp_path, sums(8), max_calls=7)
-    assert run.stopped == "--llm-max-calls 7 is spent"
-    assert server.sizes == []
+    assert reason in BatchRun(server, tmp_path, requests, **settings).stopped
+    assert [server.sizes, server.files] == [[], {}]
 
 
 # A line is estimated at 2 prompt and 8 completion tokens, at half of 10 and 20 USD per million: 0.0000888 USD.
@@ -313,9 +344,13 @@ def test_open_batches_count_for_the_limit_of_costs(start_batch_server: Start, tm
 
 
 @pytest.mark.parametrize(
-    ("server_type", "api"), [(BatchServer, OpenAIBatches), (MessageBatchServer, AnthropicBatches)]
+    ("server_type", "api", "polls"),
+    [
+        (BatchServer, OpenAIBatches, 3),
+        (MessageBatchServer, AnthropicBatches, 0),
+        (MessageBatchServer, AnthropicBatches, 3),
+    ],
 )
-@pytest.mark.parametrize("polls", [0, 3])
 def test_a_batch_whose_creation_was_not_confirmed_is_found(
     start_batch_server: Start,
     tmp_path: Path,
@@ -402,14 +437,6 @@ def test_the_ledger_of_a_database_is_named_without_its_password() -> None:
     assert ledger_path("/tmp/replies.sqlite") == Path("/tmp/replies.sqlite.batches")
     first, second = (ledger_path(f"postgresql://me:{word}@host/db") for word in ("one", "two"))
     assert first == second != ledger_path("postgresql://me:one@host/other")
-
-
-def test_requests_that_fail_as_calls_cost_no_batch(start_batch_server: Start, tmp_path: Path) -> None:
-    """While the calls of a shape fail, none of its lines is submitted; 20 failures in a row stop the run."""
-    server = start_batch_server()
-    run = BatchRun(server, tmp_path, sums(30), spec=f"{server.spec.partition(':')[0]}:too-long")
-    assert "20 calls in a row failed, the last with: the API refuses the request" in run.stopped
-    assert server.sizes == []
 
 
 def test_lines_that_cannot_be_written_stop_the_run(

@@ -73,7 +73,12 @@ def test_lost_machine(adding: Runner, machines: RayMachines) -> None:
     local = adding("--model", SLOW)
     assert local.run["calls"]["cache_hits"] == ITEMS
     assert local.run["models"] == done.run["models"]
-    assert given(done) == given(local) == given(adding("--model", "adder", "--llm-cache", "off"))
+    assert given(done) == given(local)
+    # The model is wrong about every fifth sum.
+    assert {answer for _, answer in given(done).values()} == {
+        str(n + 1 if n % 5 else n) for n in range(ITEMS)
+    }
+    assert [status for status, _ in given(done).values()].count("wrong") == ITEMS // 5
 
 
 def test_client(adding: Runner, machines: RayMachines) -> None:

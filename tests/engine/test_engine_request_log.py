@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,16 +106,3 @@ def test_untrusted_text_cannot_break_the_lines(tmp_path: Path) -> None:
     data = (tmp_path / "requests.jsonl").read_bytes()
     assert data.count(b"\n") == 1
     assert json.loads(data.decode("utf-8"))["key"] == "k"
-
-
-@pytest.mark.parametrize("torn", ['{"key": "1", "ro', "x" * 200_000])
-def test_line_of_a_killed_process_is_removed(tmp_path: Path, torn: str) -> None:
-    """The next process of a run appends after the last whole line."""
-    first = written(tmp_path, Chat.user("a"))
-    with open(tmp_path / "requests.jsonl", "a", encoding="utf-8") as file:
-        file.write(torn)
-    lines = written(tmp_path, Chat.user("b"))
-    assert lines[0] == first[0]
-    assert [[text for _, text in messages] for messages in restored(lines).values()] == [["b"]]
-    (tmp_path / "requests.jsonl").write_text(torn, encoding="utf-8")
-    assert len(written(tmp_path, Chat.user("c"))) == 1

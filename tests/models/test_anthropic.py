@@ -13,6 +13,7 @@ from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.models.api.anthropic import AnthropicModel
 from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.secrets import Secrets
 from tests.support.backends import called, error, fatal, make, refuse
 from tests.support.message_batches import MessageBatchServer
 
@@ -143,7 +144,7 @@ def test_errors(
 ) -> None:
     """Each error says what to do, and shows no key."""
     request = Chat.user("Hello", max_tokens=9, extra=(("top_k", 5),))
-    result = error(ask(request, (status, refusal(kind, text)))[0], expected)
+    result = Secrets.of_run({}, ()).error(error(ask(request, (status, refusal(kind, text)))[0], expected))
     assert KEY not in result.message
     assert (result.fatal, result.transient) == (is_fatal, is_transient)
 

@@ -67,7 +67,7 @@ def test_messages_are_one_short_line_without_secrets(monkeypatch: pytest.MonkeyP
         "http://me:pw@host/v1?api_key=qwertz1 \x1b[31mred\x1b[0m\x00\u202e " + "x" * 400
     )
     secrets = Secrets.of_run({}, [])
-    line = errors.clean(text, secrets)
+    line = errors.clean(text)
     assert len(line) == 300
     # As the broker does.
     line = secrets.error(BackendError(line)).message

@@ -337,6 +337,7 @@ def test_own_error_of_a_client_is_cleaned() -> None:
     own = BackendError(f"redirected to https://h/{KEY}", kind="url", fatal=True)
     wrapped = RuntimeError("Connection error.")
     wrapped.__cause__ = own
-    got = errors.from_exception(wrapped, url="https://h", model="m", hidden=Secrets([KEY]))
+    got = errors.from_exception(wrapped, url="https://h", model="m")
+    got = Secrets([KEY]).error(got)
     assert str(got) == "redirected to https://h/[key]"
     assert (got.kind, got.fatal) == ("url", True)

@@ -20,6 +20,7 @@ from pytest_llmprops.models.api.http import LARGEST_ANSWER, LARGEST_COMPRESSED
 from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel
 from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.models.secrets import Secrets
 from pytest_llmprops.models.spec import normalised_url
 from tests.support.backends import called, error, fatal, reply
 from tests.support.networks import clear_network
@@ -148,7 +149,7 @@ def test_missing_key_is_one_line() -> None:
 def test_refused_key_is_never_shown(stub: RunningStub, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     """The message has neither a key that the server repeats, nor one that cannot be sent."""
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    got = fatal(one("m", stub.url))
+    got = Secrets.of_run({}, ()).error(fatal(one("m", stub.url)))
     assert got.kind == ("forbidden" if key == "forbidden" else "key")
     assert "wrong" not in str(got)
 

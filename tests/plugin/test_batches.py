@@ -27,7 +27,7 @@ pathlib.Path("pid").write_text(str(os.getpid()))
 QUICK = """
 from pytest_llmprops import register_model
 from pytest_llmprops.engine.batch import batches
-batches.QUIET_SECONDS = 0.5
+batches.QUIET_SECONDS = batches.POLL_SECONDS = 0.5
 register_model("unused", lambda spec, options: None)
 """
 GATE = '[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.2\nmin_items = 5\n'

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.cuts import write_cuts, write_segmenter
 from tests.support.runs import Runner
 
@@ -41,25 +39,9 @@ def test_unused_helper_has_no_identity(run: Runner) -> None:
     assert (helper_facts["identity"], helper_facts["pinned"], helper_facts["served_as"]) == (None, None, [])
 
 
-@pytest.mark.parametrize(("kind", "workers"), [("Base", "0"), ("Declines", "2")])
-def test_single_items_and_batches_give_the_same_verdicts(run: Runner, workers: str, kind: str) -> None:
-    """A benchmark without evaluate_all, or one that returns None, has the same verdicts, and the same error."""
-    model = write_cuts(run, errors=(7,))
-    at_once = run("--model", model, "-n", workers)
-    assert at_once.verdicts["cuts/0/0007"]["status"] == "error"
-    assert "changed characters" in at_once.verdicts["cuts/0/0007"]["reason"]
-    assert "3 failed, 26 passed, 1 error" in at_once.output
-    write_cuts(run, kind=kind, errors=(7,))
-    one_by_one = run("--model", model, "-n", workers)
-    assert len(at_once.verdicts) == 30
-    assert at_once.verdicts == one_by_one.verdicts
-    assert one_by_one.run["calls"]["in_process"] == 30
-
-
-@pytest.mark.parametrize(("kind", "workers"), [("AtOnce", "2"), ("Base", "0")])
-def test_model_that_cannot_be_loaded_stops_the_run(run: Runner, workers: str, kind: str) -> None:
+def test_model_that_cannot_be_loaded_stops_the_run(run: Runner, workers: str) -> None:
     """A fatal error ends the session with one line and no verdict."""
-    write_cuts(run, kind=kind)
+    write_cuts(run)
     done = run("--model", write_segmenter(run, FATAL), "-n", workers)
     assert (done.code, done.verdicts) == (2, {})
     assert "stopped: own: no such dictionary" in done.output

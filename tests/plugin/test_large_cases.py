@@ -29,10 +29,9 @@ def _collected(run: Runner, model: str) -> str:
     return run("--model", model, "--collect-only").output
 
 
-@pytest.mark.parametrize(("kind", "workers"), [("AtOnce", "2"), ("Base", "0")])
-def test_group_records_every_item(run: Runner, workers: str, kind: str) -> None:
+def test_group_records_every_item(run: Runner, workers: str) -> None:
     """A case of ten items is one pytest case, with the same verdicts as ten cases of one item."""
-    model = write_cuts(run, case="ten", kind=kind)
+    model = write_cuts(run, case="ten")
     grouped = run("--model", model, "-n", workers)
     assert "3 failed in" in grouped.output
     write_cuts(run)
@@ -171,12 +170,12 @@ def test_other_assertions_are_reported(run: Runner) -> None:
 
 
 ASYNC = """
-@pytest.mark.llmprops(benchmark=AtOnce)
+@pytest.mark.llmprops(benchmark=Cuts)
 async def test_coroutine(verdict):
     assert verdict
 
 
-@pytest.mark.llmprops(benchmark=AtOnce)
+@pytest.mark.llmprops(benchmark=Cuts)
 async def test_generator(verdict):
     yield verdict
 
@@ -187,7 +186,7 @@ def plain(function):
     return call
 
 
-@pytest.mark.llmprops(benchmark=AtOnce)
+@pytest.mark.llmprops(benchmark=Cuts)
 @plain
 async def test_decorated(verdict):
     assert verdict

@@ -123,8 +123,8 @@ def _write_rules(
     :raises LLMPropsError: if some concepts have no rules; the file has the others.
     """
     from pytest_llmprops.benchmarks.dtails.rules import RulesFile, RulesOutcome, make_rules
-    from pytest_llmprops.core.errors import BackendError, DataError, LLMPropsError
-    from pytest_llmprops.data.whole_files import write_text
+    from pytest_llmprops.core.errors import BackendError, LLMPropsError
+    from pytest_llmprops.data.whole_files import write_text, writing
 
     out: Path = options.out or Path(f"rules-{language}-{_file_name_part(model.label)}.json")
     limits = {"temperature": options.temperature, "max_tokens": options.max_tokens}
@@ -147,13 +147,9 @@ def _write_rules(
     outcomes = asyncio.run(every())
     rules = tuple(outcome.rules for outcome in outcomes if outcome.rules is not None)
     if rules:
-        try:
+        with writing(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             write_text(out, RulesFile(language, model.label, rules).to_json(), sync=True)
-        except OSError as error:
-            raise DataError(
-                f"{out}: cannot be written ({error.strerror or error}); choose another --out"
-            ) from None
         without = sum(not concept.sentences for concept in rules)
         note = f", {without} of them without example sentences (sentences: 0)" if without else ""
         print(f"{out}: rules for {len(rules)} of {len(concepts)} concepts{note}")
@@ -280,25 +276,13 @@ def _add_annotation(commands: Groups) -> None:
     add("--task", choices=("selection", "rules"), default="selection", help="study (default: selection)")
     add("--lang", default="", metavar="XX", help="code of the target language, such as af")
     add("--rules", type=Path, metavar="FILE", help="rules file to judge (task rules)")
-    add(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="data in the authors' layout (task selection; default: built-in)",
-    )
+    data_help = "data in the authors' layout (task selection; default: built-in)"
+    add("--data", type=Path, metavar="DIR", help=data_help)
     add("--annotators", type=int, default=3, metavar="N", help="number of sheets (default: 3)")
-    add(
-        "--separator",
-        choices=tuple(_SEPARATORS),
-        default="comma",
-        help="column separator; use semicolon where the decimal sign is a comma (default: comma)",
-    )
-    add(
-        "--write",
-        type=Path,
-        metavar="FILE",
-        help="with --score: write the expert set, as CSV (task selection)",
-    )
+    separator_help = "column separator; use semicolon where the decimal sign is a comma (default: comma)"
+    add("--separator", choices=tuple(_SEPARATORS), default="comma", help=separator_help)
+    write_help = "with --score: write the expert set, as CSV (task selection)"
+    add("--write", type=Path, metavar="FILE", help=write_help)
     annotate.set_defaults(command=_annotate)
 
 

@@ -29,7 +29,7 @@ from typing import NamedTuple, NoReturn
 
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.items import CONTROL_MARK, Item
+from pytest_llmprops.core.items import CONTROL_MARK, Item, grouped
 from pytest_llmprops.core.strict_json import short
 
 SELECT, TRANSLATE = "select", "translate"
@@ -393,15 +393,15 @@ def slots(items: Iterable[Item]) -> Mapping[str, Slot]:
 
     Which item gets which position, and the order of the other variations, are random choices by the seed.
     """
-    groups: dict[str, list[tuple[str, int, Item]]] = {}
-    for item in items:
-        group = f"{item.language}/{len(item['variations'])}"
-        label = item["variations"].index(item["label"])
-        groups.setdefault(group, []).append((item.cluster, label, item))
+
+    def label(item: Item) -> int:
+        return int(item["variations"].index(item["label"]))
+
+    groups = grouped(items, lambda item: f"{item.language}/{len(item['variations'])}")
     return {
-        item.base_id: Slot(group, rank, label)
+        item.base_id: Slot(group, rank, label(item))
         for group, members in groups.items()
-        for rank, (_, label, item) in enumerate(sorted(members, key=lambda member: member[:2]))
+        for rank, item in enumerate(sorted(members, key=lambda item: (item.cluster, label(item))))
     }
 
 

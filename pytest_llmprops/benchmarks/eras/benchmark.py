@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_llmprops.benchmarks.eras.explicit import judge_pair, measure_explicit
+from pytest_llmprops.benchmarks.eras.explicit import measure_explicit
 from pytest_llmprops.benchmarks.eras.items import (
     EXPLICIT,
     IMPLICIT,
@@ -16,18 +16,15 @@ from pytest_llmprops.benchmarks.eras.items import (
 from pytest_llmprops.benchmarks.eras.metrics import DIRECTIONS, metric_rows, remarks
 from pytest_llmprops.benchmarks.eras.sentiment import measure_implicit
 from pytest_llmprops.benchmarks.eras.settings import ErasSettings
-from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Serve
-from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
-from pytest_llmprops.core.requests import Kind, Reply, Segment
+from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.core.verdicts import Verdict, VerdictRecord
 
 #: With more pairs than this in one task, a paradigm is one pytest case.
 MAX_PAIR_CASES = 20_000
-#: Pairs per segmenter batch: their words are kept in memory until the batch is judged.
-_CHUNK = 2000
 _FILLED = (
     "the authors' slot words are not published: published templates are filled with this project's words"
 )
@@ -98,26 +95,6 @@ class Eras(Benchmark):
         measure = measure_explicit if item.task == EXPLICIT else measure_implicit
         return await measure(pair, texts, ask, settings)
 
-    def evaluate_all(
-        self, items: Sequence[Item], context: Convert, serve: Serve, protocol: Protocol[ErasSettings]
-    ) -> Sequence[Verdict | BackendError] | None:
-        """Return the verdicts of a segmenter in this process; None for other items."""
-        if any(item.task != EXPLICIT for item in items):
-            return None
-        settings = protocol.settings
-        results: list[Verdict | BackendError] = []
-        for start in range(0, len(items), _CHUNK):
-            pairs: list[SentencePair] = [item["pair"] for item in items[start : start + _CHUNK]]
-            texts = [sentences_in_script(pair, settings.script, context) for pair in pairs]
-            replies = iter(serve([Segment(text) for both in texts for text in both]))
-            for pair, both in zip(pairs, texts, strict=True):
-                test, control = next(replies), next(replies)
-                try:
-                    results.append(judge_pair(pair, both, (_words(test), _words(control)), settings.rule))
-                except BackendError as error:
-                    results.append(error)
-        return results
-
     def caption(self, item: Item) -> str:
         return str(item["pair"].test)
 
@@ -128,10 +105,3 @@ class Eras(Benchmark):
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Yield warnings about accuracies that mean nothing (degenerate segmentations, only ties)."""
         yield from remarks(records)
-
-
-def _words(reply: Reply | BackendError) -> Sequence[str]:
-    if isinstance(reply, BackendError):
-        raise reply
-    words: Sequence[str] = reply.value
-    return words

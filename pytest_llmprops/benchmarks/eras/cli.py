@@ -26,6 +26,7 @@ from pytest_llmprops.cli.kit import (
 )
 from pytest_llmprops.cli.papers import paper_rows
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, UsageError
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.data.published_results import PaperTable, PublishedResult, load_tables
 from pytest_llmprops.data.whole_files import replacing, write_text
 from pytest_llmprops.runs.paper_results import own_results
@@ -54,21 +55,14 @@ def _add_generate(commands: Groups) -> None:
     number.add_argument("--pairs", type=int, metavar="N", help="up to N pairs per paradigm (maximum: 40,000)")
     number.add_argument("--total", type=int, metavar="N", help="N pairs in total (the paper: 203,944)")
     add_seed_and_out(command)
-    command.add_argument(
-        "--mlm", metavar="MODEL", help="fill-mask model that chooses the words: hf:FOLDER_OR_REPO"
+    add = command.add_argument
+    add("--mlm", metavar="MODEL", help="fill-mask model that chooses the words: hf:FOLDER_OR_REPO")
+    score_help = (
+        "threshold on the score divided by the best score (ratio, the authors' code) or on the score itself"
     )
-    command.add_argument(
-        "--mlm-score",
-        choices=("ratio", "absolute"),
-        default="ratio",
-        help="threshold on the score divided by the best score (ratio, the authors' code) or on the score itself",
-    )
-    command.add_argument(
-        "--templates",
-        type=Path,
-        metavar="DIR",
-        help="folder of published data with ERAS templates (default: built-in)",
-    )
+    add("--mlm-score", choices=("ratio", "absolute"), default="ratio", help=score_help)
+    templates_help = "folder of published data with ERAS templates (default: built-in)"
+    add("--templates", type=Path, metavar="DIR", help=templates_help)
     command.set_defaults(command=_generate)
 
 
@@ -110,12 +104,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         description="Write annotator_1.csv ... and key.json. Annotators rank the three sentences of a line by"
         " sentiment: 1 is the most positive, equal ranks are ties. Do not show key.json to annotators.",
     )
-    annotate.add_argument(
-        "--annotators", type=int, default=5, metavar="N", help="number of sheets (default: 5)"
-    )
-    annotate.add_argument(
-        "--per-paradigm", type=int, default=4, metavar="N", help="pairs per paradigm and sheet (default: 4)"
-    )
+    add = annotate.add_argument
+    add("--annotators", type=int, default=5, metavar="N", help="number of sheets (default: 5)")
+    add("--per-paradigm", type=int, default=4, metavar="N", help="pairs per paradigm and sheet (default: 4)")
     annotate.set_defaults(command=_annotate)
     accuracy = commands.add_parser(
         "sentiment-accuracy",
@@ -278,48 +269,22 @@ def _add_train(commands: Groups) -> None:
         " them on ERAS, and print them below the paper's rows. Each is a model folder in DIR/models: measure it with"
         " --model hf:FOLDER. Repeat the command to continue after a stop.",
     )
-    command.add_argument("table", type=int, choices=(1, 2), help="number of the table")
-    command.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        metavar="FOLDER",
-        help="folder with SIGHAN 2005, for table 2 also ASAP and ChnSentiCorp, at any depth",
-    )
-    command.add_argument(
-        "--base",
-        default=_BASE,
-        metavar="MODEL",
-        help=f"folder or repository of a pre-trained encoder (default: {_BASE})",
-    )
-    command.add_argument(
-        "--wwm-base",
-        default=_WWM_BASE,
-        metavar="MODEL",
-        help=f"base of the WWM models (default: {_WWM_BASE})",
-    )
-    command.add_argument(
-        "--seeds",
-        type=int,
-        default=3,
-        metavar="N",
-        help="trainings of each model, from the setting seed on (default: 3)",
-    )
-    command.add_argument(
-        "--only",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="as, cityu, pku, msr; sentiment-only, wwm, cws, wwm-cws (default: all)",
-    )
-    command.add_argument(
-        "--source",
-        choices=("published", "builtin"),
-        default="published",
-        help="ERAS items to measure (default: the published templates in LLMPROPS_DATA)",
-    )
-    command.add_argument("--limit", type=int, metavar="N", help="measure N pairs per paradigm (default: all)")
-    command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
+    add = command.add_argument
+    add("table", type=int, choices=(1, 2), help="number of the table")
+    data_help = "folder with SIGHAN 2005, for table 2 also ASAP and ChnSentiCorp, at any depth"
+    add("--data", type=Path, required=True, metavar="FOLDER", help=data_help)
+    base_help = f"folder or repository of a pre-trained encoder (default: {_BASE})"
+    add("--base", default=_BASE, metavar="MODEL", help=base_help)
+    wwm_help = f"base of the WWM models (default: {_WWM_BASE})"
+    add("--wwm-base", default=_WWM_BASE, metavar="MODEL", help=wwm_help)
+    seeds_help = "trainings of each model, from the setting seed on (default: 3)"
+    add("--seeds", type=int, default=3, metavar="N", help=seeds_help)
+    only_help = "as, cityu, pku, msr; sentiment-only, wwm, cws, wwm-cws (default: all)"
+    add("--only", nargs="+", default=[], metavar="NAME", help=only_help)
+    source_help = "ERAS items to measure (default: the published templates in LLMPROPS_DATA)"
+    add("--source", choices=("published", "builtin"), default="published", help=source_help)
+    add("--limit", type=int, metavar="N", help="measure N pairs per paradigm (default: all)")
+    add("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
     add_settings(command, Settings())
     command.set_defaults(command=_train)
 
@@ -354,11 +319,8 @@ def show_table(number: int, measured: Sequence[Measured], out: Path) -> int:
         if table.id not in _PRINTED[number]:
             continue
         own = [replace(r, model=f"{m.name}, seed {m.seed}") for m in measured for r in _results(table, m)]
-        means: dict[tuple[str, str, str], list[PublishedResult]] = {}
-        for result in own:
-            name = result.model.partition(", seed ")[0]
-            means.setdefault((name, result.metric, result.setting), []).append(result)
-        for (name, _, _), results in means.items():
+        by_name = grouped(own, lambda r: (r.model.partition(", seed ")[0], r.metric, r.setting))
+        for (name, _, _), results in by_name.items():
             mean = fmean(result.value for result in results)
             own.append(replace(results[0], model=f"{name}, mean of {len(results)}", value=mean))
         part, notes = paper_rows(table, own)

@@ -31,23 +31,14 @@ def _add_generate(commands: Groups) -> None:
         "generate", help="generate items (use them with --llm-data DIR), or with --chat fine-tuning files"
     )
     add_seed_and_number(command, number=200)
-    command.add_argument(
-        "--task", action="append", metavar="TASK", help="generate only this task; repeatable"
+    add = command.add_argument
+    add("--task", action="append", metavar="TASK", help="generate only this task; repeatable")
+    data_help = (
+        "also exclude the items of this folder (published or generated), as built-in items are; repeatable"
     )
-    command.add_argument(
-        "--data",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="also exclude the items of this folder (published or generated); repeatable. Built-in items are always"
-        " excluded",
-    )
-    command.add_argument(
-        "--chat",
-        action="store_true",
-        help="write one file per task in the chat format of fine-tuning APIs, without Letter Geometry",
-    )
+    add("--data", type=Path, action="append", default=[], metavar="DIR", help=data_help)
+    chat_help = "write one file per task in the chat format of fine-tuning APIs, without Letter Geometry"
+    add("--chat", action="store_true", help=chat_help)
     command.set_defaults(command=_generate)
 
 
@@ -69,20 +60,10 @@ def _add_people(commands: Groups) -> None:
         " from group B; write this into the column rule. Somebody who knows the key then writes yes or no into the"
         " column correct.",
     )
-    annotate.add_argument(
-        "--k",
-        type=int,
-        nargs="+",
-        default=[4, 14, 28, 50],
-        metavar="N",
-        help="number of examples per task, one for each annotator (default: 4 14 28 50, as in the paper)",
-    )
-    annotate.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="folder with htest/*_dev.jsonl, such as the published data (default: the built-in examples)",
-    )
+    k_help = "number of examples per task, one for each annotator (default: 4 14 28 50, as in the paper)"
+    annotate.add_argument("--k", type=int, nargs="+", default=[4, 14, 28, 50], metavar="N", help=k_help)
+    data_help = "folder with htest/*_dev.jsonl, such as the published data (default: the built-in examples)"
+    annotate.add_argument("--data", type=Path, metavar="DIR", help=data_help)
     annotate.set_defaults(command=_annotate)
 
 
@@ -109,7 +90,7 @@ def _annotate(options: argparse.Namespace) -> int:
 def _add_train(commands: Groups) -> None:
     from pytest_llmprops.benchmarks.htest.tools.training import DEFAULTS
 
-    train = commands.add_parser(
+    command = commands.add_parser(
         "train",
         help="fine-tune a local model on each task, and measure all tasks before and after (table 8, figure 6)",
         description="Measure the model, train an adapter (LoRA) on new items of each task, measure each adapter, and"
@@ -117,45 +98,24 @@ def _add_train(commands: Groups) -> None:
         " it with --model hf:DIR. Repeat the command to continue after a stop. For a model behind an API, see"
         " generate --chat.",
     )
-    train.add_argument(
-        "--model", required=True, metavar="SPEC", help="hf:FOLDER_OR_REPO of a chat or base model"
+    add = command.add_argument
+    add("--model", required=True, metavar="SPEC", help="hf:FOLDER_OR_REPO of a chat or base model")
+    task_help = "train on this task only; repeatable (default: all ten)"
+    add("--task", action="append", metavar="TASK", help=task_help)
+    add("--items", type=int, default=1000, metavar="N", help="training items per task (default: 1000)")
+    seeds_help = "trainings on each task, from the setting seed on; each has its own items (default: 1)"
+    add("--seeds", type=int, default=1, metavar="N", help=seeds_help)
+    add("--rank", type=int, default=16, metavar="N", help="rank of the adapter's matrices (default: 16)")
+    data_help = (
+        "measure the published items of this folder, and train on none of them (default: the built-in items)"
     )
-    train.add_argument(
-        "--task",
-        action="append",
-        metavar="TASK",
-        help="train on this task only; repeatable (default: all ten)",
-    )
-    train.add_argument(
-        "--items", type=int, default=1000, metavar="N", help="training items per task (default: 1000)"
-    )
-    train.add_argument(
-        "--seeds",
-        type=int,
-        default=1,
-        metavar="N",
-        help="trainings on each task, from the setting seed on; each has its own items (default: 1)",
-    )
-    train.add_argument(
-        "--rank", type=int, default=16, metavar="N", help="rank of the adapter's matrices (default: 16)"
-    )
-    train.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="measure the published items of this folder, and train on none of them (default: the built-in items)",
-    )
-    train.add_argument("--limit", type=int, metavar="N", help="measure N items per task (default: all)")
-    train.add_argument(
-        "--k",
-        type=int,
-        choices=(4, 14, 28, 50),
-        default=50,
-        help="number of examples in the prompts that measure (default: 50)",
-    )
-    train.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
-    add_settings(train, DEFAULTS)
-    train.set_defaults(command=_train)
+    add("--data", type=Path, metavar="DIR", help=data_help)
+    add("--limit", type=int, metavar="N", help="measure N items per task (default: all)")
+    k_help = "number of examples in the prompts that measure (default: 50)"
+    add("--k", type=int, choices=(4, 14, 28, 50), default=50, help=k_help)
+    add("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
+    add_settings(command, DEFAULTS)
+    command.set_defaults(command=_train)
 
 
 def _train(options: argparse.Namespace) -> int:

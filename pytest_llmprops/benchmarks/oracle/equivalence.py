@@ -64,12 +64,7 @@ from pytest_llmprops.benchmarks.oracle.trust import (
     usable,
 )
 from pytest_llmprops.core.strict_json import JSON
-from pytest_llmprops.core.verdicts import (
-    READ_BY,
-    Evidence,
-    text_lists_in,
-    without_empty,
-)
+from pytest_llmprops.core.verdicts import READ_BY, Evidence, text_lists_in, without_empty
 
 
 @dataclass(frozen=True, slots=True)

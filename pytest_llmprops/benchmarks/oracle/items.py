@@ -38,7 +38,7 @@ from typing import Any, NoReturn
 
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.items import CONTROL_MARK, Item
+from pytest_llmprops.core.items import CONTROL_MARK, Item, grouped
 from pytest_llmprops.core.protocols import generator
 
 LINEARITY, YES, NO = "linearity", "yes", "no"
@@ -285,11 +285,8 @@ def sanity_items(items: Sequence[Item]) -> Iterator[Item]:
     They are pairs to ask about repeatedly, first sentences to paraphrase, and random pairs. The ids are those of the
     pairs with ``+consistency`` and ``+own_paraphrase``, and ``oracle/random/0001``.
     """
-    by_source: dict[str, list[Item]] = {}
-    for item in items:
-        if item.task in (YES, NO):
-            by_source.setdefault(item.source, []).append(item)
-    for source, pairs in by_source.items():
+    asked = (item for item in items if item.task in (YES, NO))
+    for source, pairs in grouped(asked, lambda item: item.source).items():
         rng = generator(_SEED, "oracle", "sanity", source)
         count = min(MOST, len(pairs) // 3)
         for task in (CONSISTENCY, OWN):

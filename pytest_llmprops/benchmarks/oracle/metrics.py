@@ -28,6 +28,7 @@ from pytest_llmprops.benchmarks.oracle.items import DIRECTIONS, LINEARITY, NO, O
 from pytest_llmprops.benchmarks.oracle.linearity import bound_of
 from pytest_llmprops.benchmarks.oracle.settings import PHIS, RULES, Phi
 from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES, OUTCOME_CODES, overlap, source_revealed
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.core.verdicts import VerdictRecord
@@ -43,9 +44,7 @@ _ROWS, _COLUMNS = ("a_test", "a_rate", "entities"), ("con_o", "con_rs", "entitie
 
 def by_domain(records: Iterable[VerdictRecord]) -> dict[str, list[VerdictRecord]]:
     """Return the records by the second part of their ids (``general``, ``technical`` …); empty if all have one."""
-    groups: dict[str, list[VerdictRecord]] = {}
-    for record in records:
-        groups.setdefault(record.id.split("/")[1], []).append(record)
+    groups = grouped(records, lambda record: record.id.split("/")[1])
     return groups if len(groups) > 1 else {}
 
 
@@ -266,11 +265,9 @@ def drawn_overlaps(values: Iterable[Values]) -> list[tuple[float, float]]:
 
 def pair_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
     """Yield what is accepted of the answers on pairs, compared with null oracles, and the bound of a no."""
-    sources: dict[str, list[Values]] = {}
-    for record in records:
-        sources.setdefault(record.source, []).append(record.values)
-    for source, values in sources.items():
-        pairs = Pairs(values)
+    sources = grouped(records, lambda record: record.source)
+    for source, members in sources.items():
+        pairs = Pairs([record.values for record in members])
         if pairs.values:
             yield from conclusion(pairs, f"{PAIRS}: {source}" if len(sources) > 1 else PAIRS)
     yield from _no_bound([r.values for r in records if r.task == NO])

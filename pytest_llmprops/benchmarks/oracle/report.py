@@ -15,13 +15,7 @@ from pytest_llmprops.benchmarks.oracle.settings import RULES
 from pytest_llmprops.benchmarks.oracle.trust import CATEGORIES
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.texts import one_line, unicode_words, visible
-from pytest_llmprops.core.verdicts import (
-    VerdictRecord,
-    flag_in,
-    object_in,
-    objects_in,
-    text_in,
-)
+from pytest_llmprops.core.verdicts import VerdictRecord, flag_in, object_in, objects_in, text_in
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import (
@@ -36,14 +30,7 @@ from pytest_llmprops.reports.kit.blocks import (
     joined,
     percent,
 )
-from pytest_llmprops.reports.kit.figures import (
-    LINE,
-    SERIES,
-    WIDTH,
-    colour,
-    margins,
-    new_figure,
-)
+from pytest_llmprops.reports.kit.figures import LINE, SERIES, WIDTH, colour, margins, new_figure
 from pytest_llmprops.reports.kit.generic import detailed, fine_print, metric_cell, share_cell
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 

@@ -18,7 +18,6 @@ NOT_KEPT = "computed in each run, not kept"
 MIN_PREFIX = 256
 #: Each request is compared with at most this many prefixes: the latest used.
 MOST_PREFIXES = 64
-_BLOCK = 1 << 16
 
 
 class RequestLog:
@@ -30,9 +29,8 @@ class RequestLog:
     """
 
     def __init__(self, folder: Path) -> None:
-        path = folder / "requests.jsonl"
-        self._file = open(path, "ab")
-        _cut_incomplete_line(path)
+        # A resumed run has removed a line that was being written when it was killed.
+        self._file = open(folder / "requests.jsonl", "ab")
         #: the keys of the requests that this run has written
         self._written: set[str] = set()
         #: (id, text) of the prefixes that the next request may have, the latest used first
@@ -102,17 +100,3 @@ class RequestLog:
         """Close the file. A full disk is not reported again: :meth:`flush` has raised."""
         with contextlib.suppress(OSError):
             self._file.close()
-
-
-def _cut_incomplete_line(path: Path) -> None:
-    """Remove the last line if a process was killed while it wrote it: the next line would be damaged."""
-    with open(path, "r+b") as file:
-        start = end = file.seek(0, os.SEEK_END)
-        last = b""
-        while start and b"\n" not in last:
-            start = max(0, start - _BLOCK)
-            file.seek(start)
-            last = file.read(min(_BLOCK, end - start))
-        whole = start + last.rfind(b"\n") + 1
-        if whole < end:
-            file.truncate(whole)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -96,10 +97,6 @@ def affordable_concurrency(concurrency: int) -> int:
 
     The soft limit of file descriptors (``ulimit -n``) is raised if it is too low and the hard limit allows it.
     """
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return concurrency
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = concurrency + _SPARE_FILES
     if soft == resource.RLIM_INFINITY or soft >= needed:

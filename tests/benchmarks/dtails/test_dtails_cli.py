@@ -177,7 +177,7 @@ def test_an_unwritable_file(
     out = tmp_path / "folder"
     out.mkdir()
     line = one_error(capsys, *RULES_OF_AF, "--model", model, "--data", data, "--out", out)
-    assert re.search(f"{out}.* cannot be written .*choose another --out", line)
+    assert re.search(f"{out}.* cannot be written .*choose another place", line)
     assert not list(tmp_path.rglob(".*"))
 
 

@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.dtails.items import (
-    expert_rows,
-    items,
-    languages,
-    train_rows,
-    words,
-)
+from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, train_rows, words
 from pytest_llmprops.benchmarks.dtails.prompts import variation_name
 from pytest_llmprops.benchmarks.dtails.reading import read_selection, read_translation
 from pytest_llmprops.benchmarks.dtails.rules import choose_sentences, english_tokens

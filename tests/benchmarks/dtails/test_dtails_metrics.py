@@ -13,10 +13,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.dtails.benchmark import Dtails, run_values
 from pytest_llmprops.benchmarks.dtails.items import SELECT, Slot, slots
-from pytest_llmprops.benchmarks.dtails.metrics import (
-    Positions,
-    order_dependent,
-)
+from pytest_llmprops.benchmarks.dtails.metrics import Positions, order_dependent
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.benchmarks.dtails.reading import Reading
 from pytest_llmprops.core.contracts import loaded

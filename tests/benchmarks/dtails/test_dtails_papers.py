@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmprops.cli import papers
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import one_error
 from tests.support.dtails import asked, row, write_chooser, write_language
-from tests.support.runs import ROOT
+from tests.support.runs import ROOT, forked_pytest
 
 Capture = pytest.CaptureFixture[str]
 THREE = "['een', 'twee', 'drie']"
@@ -20,7 +21,8 @@ THREE = "['een', 'twee', 'drie']"
 
 @pytest.fixture(autouse=True)
 def _place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Work in an empty folder, without wrapping and without published data."""
+    """Work in an empty folder, without wrapping and published data, with forks of pytest."""
+    monkeypatch.setattr(papers, "_pytest", forked_pytest)
     monkeypatch.setenv("COLUMNS", "1000")
     monkeypatch.delenv("LLMPROPS_DATA", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

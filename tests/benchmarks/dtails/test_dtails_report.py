@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,10 @@ import pytest
 from pytest_llmprops.benchmarks.dtails.report import rules_name
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Kind, Reply, Request
-from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Table
-from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.page.markdown import to_markdown
 from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.replies import read_requests
 from tests.support.dtails_runs import items, knows, measure, takes, with_rules
+from tests.support.report_sections import Shown
 
 TRANSLATOR: frozenset[Kind] = frozenset({"translate"})
 #: figure 2
@@ -31,37 +28,14 @@ FA = items("date", ("خرما", "رطب", "خارک"), ["خرما", "رطب", "�
 BOTH = items("know", ("weet", "ken"), ["weet", "ken", "weet"], tasks=("select", "translate"))
 
 
-def report(*folders: Path) -> Report:
-    """Return the report on these runs."""
-    runs = [read_run(folder) for folder in folders]
-    return report_on(runs, {id(run): read_requests(run.folder) for run in runs})
-
-
-def blocks(nested: Sequence[Block]) -> list[Block]:
-    """Return all blocks, including collapsed ones."""
-    return [x for b in nested for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
-
-
-def table(content: Report, title: str) -> list[dict[str, str]]:
-    """Return the rows of a table as dictionaries from heading to text."""
-    [one] = [b for b in blocks(content.sections[0].blocks) if isinstance(b, Table) and b.title == title]
-    names = [name for name, _ in one.columns]
-    return [dict(zip(names, [cell.text for cell in row], strict=True)) for row in one.rows]
-
-
-def rows_of(content: Report) -> dict[tuple[str, str], dict[str, str]]:
+def rows_of(shown: Shown) -> dict[tuple[str, str], dict[str, str]]:
     """Return the rows of figure 2's table by model and rules."""
-    return {(row["Model"], row["Rules"]): row for row in table(content, TITLE)}
+    return {(row["Model"], row["Rules"]): row for row in shown.table(TITLE)}
 
 
-def notes(content: Report) -> list[str]:
-    """Return all paragraphs of the section."""
-    return [b.text for b in blocks(content.sections[0].blocks) if isinstance(b, Note)]
-
-
-def figure(content: Report, name: str) -> Any:
+def figure(shown: Shown, name: str) -> Any:
     """Draw a plot of the section and return it."""
-    [one] = [b for b in blocks(content.sections[0].blocks) if isinstance(b, Figure) and b.name == name]
+    [one] = shown.figures(name)
     return one.draw()
 
 
@@ -74,14 +48,14 @@ def test_several_runs_have_mean_and_deviation(tmp_path: Path) -> None:
     strict = sum(sum(v[f"run{n}_right"] for n in range(1, 5)) > 2 for v in values) / len(values)
     assert strict != pytest.approx(mean), "otherwise the test could not distinguish them"
     deviation = (sum((share - mean) ** 2 for share in shares) / 3) ** 0.5
-    often = report(folder)
+    often = Shown(folder)
     assert rows_of(often)["m", "no rules"]["Afrikaans"] == f"{100 * mean:.1f} ± {100 * deviation:.1f}"
     [axes] = figure(often, "dtails-figure-2").axes
     [line] = [line for line in axes.lines if line.get_linestyle() == "-"]
     assert list(line.get_ydata()) == pytest.approx([mean - deviation, mean + deviation])
     folder = measure(tmp_path / "once", MANY[:24], {"m": takes(1)})
     [row] = read_run(folder).facts.summary
-    once = report(folder)
+    once = Shown(folder)
     assert "±" not in rows_of(once)["m", "no rules"]["Afrikaans"]
     [axes] = figure(once, "dtails-figure-2").axes
     [line] = [line for line in axes.lines if line.get_linestyle() == "-"]
@@ -94,11 +68,11 @@ def test_equal_translations_are_shown_once(tmp_path: Path) -> None:
         measure(tmp_path / rules, BOTH, {"m": with_rules(knows(BOTH))}, rules=rules)
         for rules in ("none", "self", "x.json")
     ]
-    assert [row["Rules"] for row in table(report(*runs), TITLE)].count("translates") == 1
+    assert [row["Rules"] for row in Shown(*runs).table(TITLE)].count("translates") == 1
     verdicts = runs[2] / "verdicts.jsonl"
     text = verdicts.read_text(encoding="utf-8").replace('"given":"weet"', '"given":"x"')
     verdicts.write_text(text, encoding="utf-8")
-    assert [row["Rules"] for row in table(report(*runs), TITLE)].count("translates") == 2
+    assert [row["Rules"] for row in Shown(*runs).table(TITLE)].count("translates") == 2
 
 
 def test_the_headline_counts_choices_only(tmp_path: Path) -> None:
@@ -108,23 +82,23 @@ def test_the_headline_counts_choices_only(tmp_path: Path) -> None:
     def half(request: Request) -> str | Reply | BackendError:
         return right(request) if "```answer```" in getattr(request, "prompt", "") else "Niks nie."
 
-    content = report(measure(tmp_path / "chat", BOTH, {"gpt": half}))
-    assert content.title.startswith("gpt answers 100.0% of DTAiLS items")
-    assert content.table is not None
-    [[_, accuracy, number, guessing, best, _]] = content.table.rows
+    content = Shown(measure(tmp_path / "chat", BOTH, {"gpt": half}))
+    assert content.report.title.startswith("gpt answers 100.0% of DTAiLS items")
+    assert content.report.table is not None
+    [[_, accuracy, number, guessing, best, _]] = content.report.table.rows
     assert (accuracy.value, number.value, guessing.text, best.text) == (1.0, 3, "–", "")
-    only = report(measure(tmp_path / "system", BOTH, {"nllb": lambda r: "Ek weet."}, kinds=TRANSLATOR))
-    assert only.title.startswith("nllb answers 66.7% of DTAiLS items")
+    only = Shown(measure(tmp_path / "system", BOTH, {"nllb": lambda r: "Ek weet."}, kinds=TRANSLATOR))
+    assert only.report.title.startswith("nllb answers 66.7% of DTAiLS items")
 
 
 def test_unreadable_rules_are_reported(tmp_path: Path) -> None:
     """A model with unreadable rules is named together with the number of items affected."""
-    broken = report(measure(tmp_path / "run", AF, {"m": with_rules(knows(AF), "")}, rules="self"))
-    [said] = [text for text in notes(broken) if "could not" in text]
+    broken = Shown(measure(tmp_path / "run", AF, {"m": with_rules(knows(AF), "")}, rules="self"))
+    [said] = [text for text in broken.notes if "could not" in text]
     assert said.startswith("m (self rules): its own rules could not be read for 2 concepts. 6 of 6 items")
-    fine = report(measure(tmp_path / "fine", FA, {"m": with_rules(knows(FA))}, rules="self"))
-    assert not any("could not be read" in text for text in notes(fine))
-    assert "Too few choices to test whether the order matters: m (self rules)." in notes(fine)
+    fine = Shown(measure(tmp_path / "fine", FA, {"m": with_rules(knows(FA))}, rules="self"))
+    assert not any("could not be read" in text for text in fine.notes)
+    assert "Too few choices to test whether the order matters: m (self rules)." in fine.notes
 
 
 def test_figure_2_in_the_papers_form(tmp_path: Path) -> None:
@@ -139,7 +113,7 @@ def test_figure_2_in_the_papers_form(tmp_path: Path) -> None:
         measure(tmp_path / "self", choices, {"m": with_rules(knows(asked))}, rules="self", runs=2),
         measure(tmp_path / "system", BOTH, {"nllb": lambda request: "Ek weet."}, kinds=TRANSLATOR),
     ]
-    content = report(*runs)
+    content = Shown(*runs)
     rows = rows_of(content)
     assert list(rows) == [
         ("m", "no rules"), ("m", "self rules"), ("n", "no rules"), ("m", "translates"), ("n", "translates"),
@@ -152,7 +126,7 @@ def test_figure_2_in_the_papers_form(tmp_path: Path) -> None:
     assert [rows["frequency baseline", ""][code] for code in ("Afrikaans", "Farsi")] == ["66.7", "66.7"]
     # m and n take different positions of the same two, in two orders, so each is right in one of two runs.
     assert rows["m", "no rules"]["Afrikaans"].startswith("50.0 ± ")
-    gains = {row["Gain"]: row for row in table(content, "Gains in percentage points (section 4)")}
+    gains = {row["Gain"]: row for row in content.table("Gains in percentage points (section 4)")}
     assert {name: row["Afrikaans"] for name, row in gains.items()} == {
         "best model that selects, less best translation system": "+33.3", "m (self rules), less no rules": "+50.0",
     }  # fmt: skip
@@ -175,14 +149,14 @@ MANY = items("know", ("weet", "ken"), ["weet", "ken"] * 12) + items(
 
 def test_order_dependent_models_are_named(tmp_path: Path) -> None:
     """Each order-dependent model has a sentence with share, interval, even share and p; report.md has all tables."""
-    content = report(measure(tmp_path / "run", MANY, {"first": takes(1), "good": knows(MANY)}, runs=2))
-    [said] = [text for text in notes(content) if "is not order-invariant" in text]
+    content = Shown(measure(tmp_path / "run", MANY, {"first": takes(1), "good": knows(MANY)}, runs=2))
+    [said] = [text for text in content.notes if "is not order-invariant" in text]
     assert said.startswith(
         "first (no rules) is not order-invariant: of 2 variations it chooses number 1 in 100.0% (92.6 to 100.0) of 48"
         " choices, instead of 50.0% (p < 0.001); of 3 variations it chooses number 1 in 100.0%"
     )
-    assert "Not shown to depend on the order: good (no rules)." in notes(content)
-    text = to_markdown(content)
+    assert "Not shown to depend on the order: good (no rules)." in content.notes
+    text = to_markdown(content.report)
     for part in (f"### {TITLE}", "### Positions chosen of 2 variations (figure 5)", "dtails-figure-2.svg",
                  "dtails-figure-6.svg", "### Concepts", "| know | Afrikaans | builtin | 24 |"):  # fmt: skip
         assert part in text
@@ -190,10 +164,10 @@ def test_order_dependent_models_are_named(tmp_path: Path) -> None:
 
 def test_concepts_have_each_models_share(tmp_path: Path) -> None:
     """Each concept has its number of sentences and the mean score of every line."""
-    content = report(measure(tmp_path / "run", AF, {"m": knows(AF), "n": lambda request: "Well."}))
+    content = Shown(measure(tmp_path / "run", AF, {"m": knows(AF), "n": lambda request: "Well."}))
     assert rows_of(content)["n", "no rules"]["Afrikaans"] == "0.0"
     shown = [(row["Concept"], row["Sentences"], row["m (no rules)"], row["n (no rules)"])
-             for row in table(content, "Concepts")]  # fmt: skip
+             for row in content.table("Concepts")]  # fmt: skip
     assert shown == [("know", "3", "100.0%", "0.0%"), ("when", "3", "100.0%", "0.0%")]
 
 
@@ -201,11 +175,11 @@ def test_figures_5_and_6_count_the_papers_languages(tmp_path: Path) -> None:
     """Figures 5 and 6 in the paper's form count Afrikaans, Latvian and Japanese, or all languages if a run has none."""
     japanese = items("wear", ("着る", "履く"), ["着る", "履く"] * 3, language="ja")
     folder = measure(tmp_path / "run", [*MANY, *japanese], {"m": takes(2)}, runs=3)
-    content = report(folder)
-    [two] = table(content, "Positions chosen of 2 variations (figure 5)")
+    content = Shown(folder)
+    [two] = content.table("Positions chosen of 2 variations (figure 5)")
     assert (two["Languages"], two["Choices"], two["Rules"]) == ("Afrikaans and Japanese", "90", "no rules")
     assert two["Position 2"] == "100.0% (96.0 to 100.0)"
-    [three] = table(content, "Positions chosen of 3 variations (figure 6)")
+    [three] = content.table("Positions chosen of 3 variations (figure 6)")
     assert (three["Languages"], three["Choices"]) == ("Farsi", "72")
     [axes] = figure(content, "dtails-figure-6").axes
     assert [bar.get_height() for bar in axes.patches] == [0.0, 1.0, 0.0]

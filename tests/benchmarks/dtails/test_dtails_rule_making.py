@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails import prompts
 from pytest_llmprops.benchmarks.dtails.benchmark import Context
-from pytest_llmprops.benchmarks.dtails.rules import (
-    choose_sentences,
-    english_tokens,
-    sentence_key,
-)
+from pytest_llmprops.benchmarks.dtails.rules import choose_sentences, english_tokens, sentence_key
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request

@@ -14,12 +14,7 @@ import pytest
 from pytest_llmprops.benchmarks.eras.items import SentencePair
 from pytest_llmprops.benchmarks.eras.report import read_accuracies
 from pytest_llmprops.benchmarks.eras.tools import generation
-from pytest_llmprops.benchmarks.eras.tools.generation import (
-    load_templates,
-    make_pairs,
-    masked,
-    write_set,
-)
+from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, masked, write_set
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import DataError, UsageError

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
-from zlib import crc32
 
 import pytest
 
@@ -17,13 +16,13 @@ from pytest_llmprops.benchmarks.eras.explicit import (
     judge_site,
     read_segmentation,
 )
-from pytest_llmprops.core.errors import BackendError, DataError
+from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
 from pytest_llmprops.core.segmentation import boundaries
 from pytest_llmprops.core.verdicts import Verdict, VerdictRecord, record_of
 from pytest_llmprops.statistics.intervals import mean_interval
-from tests.support.eras_cases import BENCHMARK, chat, cut, cutter, first, measured, quick, verdict_of
+from tests.support.eras_cases import BENCHMARK, chat, cut, cutter, first, measured, verdict_of
 from tests.support.records import only_numbers
 
 TEXT = "学生留心机动的书"
@@ -93,44 +92,6 @@ def test_a_segmenter_that_changes_text_is_an_error(part: Any) -> None:
     assert outcome.verdict is None
     assert outcome.error is not None
     assert "added '啊'" in outcome.error.message
-
-
-def test_batch_gives_the_same_verdicts(part: Any) -> None:
-    """The batch path gives the same verdicts as single pairs, and errors for the right pairs; explicit pairs only."""
-    explicit = [i for i in part.items if i.task == "explicit"]
-    items = [*explicit[:60], *explicit[60::37]]
-    starts = {text: i["pair"].site_start for i in items for text in (i["pair"].test, i["pair"].control)}
-
-    def words(request: Request) -> list[str]:
-        assert isinstance(request, Segment)
-        start = starts[request.text]
-        # The sentences of a paradigm are cut correctly and not, in all combinations of test and control.
-        choices = [
-            (start + 1,),
-            (start + 2,),
-            (start + 3,),
-            (start + 1, start + 2),
-            range(1, len(request.text)),
-        ]
-        return cut(request.text, *choices[crc32(request.text.encode()) % len(choices)])
-
-    single = [verdict_of(i, part.context, "segment", lambda r: Reply(value=words(r))) for i in items]
-    failed = BackendError("no")
-
-    def serve(requests: Sequence[Request]) -> list[Reply | BackendError]:
-        replies: list[Reply | BackendError] = [Reply(value=words(r)) for r in requests]
-        replies[2 * 5 + 1], replies[2 * 7] = failed, Reply(value=["啊"])
-        return replies
-
-    together = BENCHMARK.evaluate_all(items, part.context, serve, quick())
-    assert together is not None
-    assert together[5] is failed
-    assert "changed" in str(together[7])
-    judged = [n for n in range(len(items)) if n not in (5, 7)]
-    assert [together[n] for n in judged] == [single[n] for n in judged]
-    assert {v.status for v in single} == {"correct", "wrong"}
-    implicit = first(part, "implicit", "01")
-    assert BENCHMARK.evaluate_all([implicit], part.context, lambda r: [], quick()) is None
 
 
 def test_traditional_characters(part: Any) -> None:
@@ -316,3 +277,25 @@ def test_metrics_by_hand(part: Any) -> None:
         row = rows[name, "overall"]
         assert (row.ci_low, row.ci_high) == mean_interval(values, ["a", "b"], least=least)[:2]
     assert ("retry_rate", "") not in rows
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        (range(1, 99), "1.00 words per character, segmenters give 0.50 to 0.80; every character is a word in 100%"),
+        ((1,), "sentences are hardly cut in 100%"),
+    ],
+)  # fmt: skip
+def test_degenerate_models_are_named(part: Any, places: Sequence[int], said: str) -> None:
+    """No score of a model that cuts every character or hardly anything is shown without a warning."""
+
+    def answer(request: Request) -> Reply:
+        assert isinstance(request, Segment)
+        return Reply(value=cut(request.text, *(place for place in places if place < len(request.text))))
+
+    items = [item for item in part.items if item.id.startswith("eras/explicit/02/")]
+    records = [record(item, verdict_of(item, part.context, "segment", answer)) for item in items]
+    degenerate, undecided = BENCHMARK.remarks(only_numbers(records))
+    assert degenerate.startswith("warning: degenerate segmentation: ")
+    assert said in degenerate
+    assert undecided.startswith(f"warning: 100% of {len(items)} sites are undecided")

@@ -14,15 +14,17 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.benchmark_registry import find_registration
-from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.core.contracts import loaded
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.metrics import Metric
-from pytest_llmprops.core.protocols import resolve
-from pytest_llmprops.core.verdicts import Verdict, VerdictRecord, record_of
+from pytest_llmprops.core.requests import Reply, Request
+from pytest_llmprops.core.verdicts import record_of
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.models.base import CallOptions, serve
+from pytest_llmprops.engine.calls.queues import served_batch
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from tests.support.eras_cases import BENCHMARK, verdict_of
 
 MSR = "icwb2/msr_training_words.utf8"
 GROUPS = ("overall", "left", "right")
@@ -37,19 +39,23 @@ PKUSEG = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg")).expanduser() / "defaul
 
 def rows_of(published: Path, spec: str, script: str = "simplified") -> dict[tuple[str, str], Metric]:
     """Return the metrics of a segmenter on the published templates, without running pytest."""
-    benchmark = Eras()
-    part = loaded(benchmark, DataFolder(published, "published", find_registration("eras").tools))
-    items = [item for item in part.items if item.task == "explicit"]
+    part = loaded(BENCHMARK, DataFolder(published, "published", find_registration("eras").tools))
     parsed = parse_spec(spec)
     model = find_backend(parsed.backend).factory(parsed, CallOptions())
-    protocol = resolve("eras", benchmark.protocols, "paper", {"script": script}, 0)
-    verdicts = benchmark.evaluate_all(items, part.context, lambda r: list(serve(model, r)), protocol)  # type: ignore[arg-type]
-    assert verdicts is not None
-    records: list[VerdictRecord] = []
-    for item, verdict in zip(items, verdicts, strict=True):
-        assert isinstance(verdict, Verdict), verdict
-        records.append(record_of(item, "eras", "m", verdict, requests=[]))
-    return {(row.name, row.group): row for row in benchmark.metrics(records)}
+
+    def answer(request: Request) -> Reply | BackendError:
+        [result] = served_batch(model, [request])
+        return result
+
+    settings = {"protocol": "paper", "script": script}
+    records = [
+        record_of(
+            item, "eras", "m", verdict_of(item, part.context, "segment", answer, **settings), requests=[]
+        )
+        for item in part.items
+        if item.task == "explicit"
+    ]
+    return {(row.name, row.group): row for row in BENCHMARK.metrics(records)}
 
 
 def printed(model: str, metric: str, group: str) -> float:

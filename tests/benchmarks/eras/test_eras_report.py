@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from pytest_llmprops.benchmarks.eras.report import ACCURACIES, read_accuracies
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section, Table
+from pytest_llmprops.reports.kit.blocks import Figure, Note, Table
 from pytest_llmprops.reports.kit.figures import draw
-from pytest_llmprops.reports.page.content import report_on
-from pytest_llmprops.runs.reader import read_run
 from tests.support.eras_records import explicit, implicit, write
+from tests.support.report_sections import Shown
 
 
-def section(*folders: Path) -> Section:
-    """Return the report's part on ERAS."""
-    return report_on([read_run(folder) for folder in folders], {}).sections[0]
-
-
-def blocks(actual: Sequence[Block]) -> list[Block]:
-    return [x for b in actual for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
-
-
-def table(actual: Section, title: str) -> dict[str, dict[str, str]]:
+def table(shown: Shown, title: str) -> dict[str, dict[str, str]]:
     """Map the first cell of each row to a map from heading to text."""
-    [one] = [b for b in blocks(actual.blocks) if isinstance(b, Table) and b.title == title]
-    names = [name for name, _ in one.columns]
-    return {row[0].text: dict(zip(names, [c.text for c in row], strict=True)) for row in one.rows}
+    return {next(iter(row.values())): row for row in shown.table(title)}
 
 
 PAIRS = [explicit(*four) for four in ((1, 0, 1, 1), (1, 1, 1, 1), (2, 0, 0, 0), (2, 1, 0, 1), (4, 0, 1, 1))]
@@ -39,7 +26,7 @@ PAIRS = [explicit(*four) for four in ((1, 0, 1, 1), (1, 1, 1, 1), (2, 0, 0, 0), 
 def test_table_1_has_the_papers_rows(tmp_path: Path) -> None:
     """The measured row has the metrics' numbers, and the paper's rows have the printed ones."""
     protocols = {"eras": {"name": "quick", "settings": {"script": "chinese-converter"}}}
-    rows = table(section(write(tmp_path, PAIRS, protocols=protocols)), "Segmenters (Table 1)")
+    rows = table(Shown(write(tmp_path, PAIRS, protocols=protocols)), "Segmenters (Table 1)")
     own = rows["model"]
     assert own["Test"].startswith("66.7 (")
     assert own["Control"].startswith("83.3 (")
@@ -62,7 +49,7 @@ def test_warnings_come_first(tmp_path: Path) -> None:
         for name in ("eras", "sums")
     ]
     remarks.append({"model": "model", "benchmark": "eras", "text": "edits: 1 of 2"})
-    first, second, third, *_ = section(write(tmp_path, PAIRS, remarks=remarks)).blocks
+    first, second, third, *_ = Shown(write(tmp_path, PAIRS, remarks=remarks)).section.blocks
     assert first == Note("model: degenerate eras.", "warn")
     assert second == Note("model: edits: 1 of 2.")
     assert isinstance(third, Table)
@@ -70,7 +57,7 @@ def test_warnings_come_first(tmp_path: Path) -> None:
 
 def test_branching_figure_has_measured_and_printed_models(tmp_path: Path) -> None:
     """The figure has a line per model in each panel, and the paper's models below the measured ones."""
-    [figure] = [b for b in section(write(tmp_path, PAIRS)).blocks if isinstance(b, Figure)]
+    [figure] = Shown(write(tmp_path, PAIRS)).every(Figure)
     assert "Test and control accuracy of model, AS (hant), CityU (yue)" in figure.alt
     svg, _ = draw(figure.draw)
     for text in ("Left, test", "Right, control", "Measured", "The paper", "model", "MaxMatch"):
@@ -98,7 +85,7 @@ def test_table_2_has_the_papers_rows(tmp_path: Path) -> None:
     """The table has the measured row, the paper's models and the human row, on a scale of 0 to 100."""
     folder = write(tmp_path, SCORED)
     accuracies(folder)
-    rows = table(section(folder), "Sentiment (Table 2)")
+    rows = table(Shown(folder), "Sentiment (Table 2)")
     assert rows["model"]["Accuracy"].startswith("33.3 (")
     assert rows["model"]["Ties"] == "0.0"
     assert (rows["model"]["Diff. +/-"], rows["model"]["Diff. -/+"]) == ("40.0", "-20.0")
@@ -115,9 +102,9 @@ def test_table_2_has_the_papers_rows(tmp_path: Path) -> None:
 def test_figure_5_needs_accuracies(tmp_path: Path) -> None:
     """The report has two plots per corpus on which a run was measured, with the paper's models."""
     folder = write(tmp_path, SCORED)
-    assert not [b for b in section(folder).blocks if isinstance(b, Figure)]
+    assert not Shown(folder).every(Figure)
     accuracies(folder)
-    figures = [b for b in section(folder).blocks if isinstance(b, Figure)]
+    figures = Shown(folder).every(Figure)
     assert [figure.name for figure in figures] == [
         f"eras-figure-5-chnsenticorp-{name}" for name in ("gper", "pair_accuracy")
     ]

@@ -11,12 +11,7 @@ from typing import Any, cast
 import pytest
 
 from pytest_llmprops.benchmarks.eras.implicit import PairScores
-from pytest_llmprops.benchmarks.eras.sentiment import (
-    ChatScores,
-    read_answer,
-    read_logprobs,
-    score_pair,
-)
+from pytest_llmprops.benchmarks.eras.sentiment import ChatScores, read_answer, read_logprobs, score_pair
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply

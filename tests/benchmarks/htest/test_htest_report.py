@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.benchmarks.htest.items import TASKS
-from pytest_llmprops.benchmarks.htest.report import (
-    conditions,
-    read_training,
-    training_figure,
-    training_table,
-)
+from pytest_llmprops.benchmarks.htest.report import conditions, read_training, training_figure, training_table
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Figure, Table
 from pytest_llmprops.reports.kit.figures import draw, marker

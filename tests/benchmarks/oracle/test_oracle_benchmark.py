@@ -18,15 +18,7 @@ from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Message, Request
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.engine.evaluation.evaluator import Case, evaluate
-from tests.support.oracle_runs import (
-    Subject,
-    context,
-    control,
-    pair,
-    sentence,
-    verdict_on,
-    with_helper,
-)
+from tests.support.oracle_runs import Subject, context, control, pair, sentence, verdict_on, with_helper
 from tests.support.records import verdict as record
 from tests.support.scripted import replied
 

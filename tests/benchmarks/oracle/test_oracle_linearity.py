@@ -27,15 +27,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 from pytest_llmprops.core.verdicts import objects_in
 from tests.support.linear_functions import distance_to_homomorphisms, failure_rate
-from tests.support.oracle_fakes import (
-    SENTENCE,
-    Fake,
-    check,
-    listed,
-    names_of,
-    present,
-    sentence_in,
-)
+from tests.support.oracle_fakes import SENTENCE, Fake, check, listed, names_of, present, sentence_in
 
 
 def a_rate(acceptance: Acceptance) -> float:

@@ -72,7 +72,7 @@ def rule(run: Runner, text: str, head: str = "") -> str:
 
 def test_the_answer_decides_the_task(run: Runner) -> None:
     """Summary and metrics are by the model's answer, and the number of pairs is by the label."""
-    honest = ask(run, HONEST, *PAIRS, "--llm-limit", "4", "-n", "2")
+    honest = ask(run, HONEST, *PAIRS, "--llm-limit", "4", "-n", "0")
     measured = list(honest.verdicts.values())
     assert [v["values"]["label"] for v in measured].count(1) == 4
     assert tasks(honest)["no"] > 4, "labels of both kinds are called not equivalent"
@@ -88,17 +88,6 @@ def test_the_answer_decides_the_task(run: Runner) -> None:
     )
     assert "a rejected answer is not trusted; it is never turned into its opposite" in honest.output
     assert "passes its test with probability at most 0.5" in honest.output
-
-
-def test_sentences_need_no_helper(run: Runner) -> None:
-    """Linearity is measured without a helper, and the summary has the bound."""
-    run.write("test_oracle.py", SUITE)
-    done = run("--model", model(run, NO), "-k", "oracle/general", "--llm-limit", "3", "-q")
-    assert tasks(done) == {"linearity": 3}
-    assert done.run["helpers"] == {}
-    bound = "an extractor 0.1-far from linear would have been rejected with probability at least 0.746"
-    assert bound in done.output
-    assert all(v["values"]["rule"] == 1 for v in done.verdicts.values() if v["values"].get("tests"))
 
 
 def extracted(run: Runner, name: str, *more: str) -> Finished:

@@ -12,14 +12,7 @@ from scipy.stats import binomtest
 
 from pytest_llmprops.benchmarks.oracle.alignment import Rho
 from pytest_llmprops.benchmarks.oracle.replies import Answer, Paraphrases
-from pytest_llmprops.benchmarks.oracle.trust import (
-    Candidate,
-    Test,
-    pool_of,
-    trust_test,
-    trust_values,
-    usable,
-)
+from pytest_llmprops.benchmarks.oracle.trust import Candidate, Test, pool_of, trust_test, trust_values, usable
 from pytest_llmprops.core.protocols import generator
 from tests.support.paraphrase_oracles import FakeOracle
 

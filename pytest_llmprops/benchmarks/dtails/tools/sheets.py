@@ -34,7 +34,7 @@ from pytest_llmprops.core.strict_json import short, strict_json
 from pytest_llmprops.core.texts import folded, one_line
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.data.sheet_files import numbered_lines, sheet_text, text_of, write_new
-from pytest_llmprops.data.whole_files import write_text
+from pytest_llmprops.data.whole_files import write_text, writing
 
 SELECTION, RULES = "selection", "rules"
 SELECT, MISSING, WRONG, RULE = "select", "missing", "wrong", "rule"
@@ -461,9 +461,7 @@ def write_expert_set(path: Path, study: Study) -> list[Path]:
         # The authors' lists are Python literals with escapes for invisible characters.
         variations, label = repr(list(question.options)), question.options[question.label]
         writer.writerow((question.concept, question.text, question.target, variations, label))
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, buffer.getvalue())
-    except OSError as error:
-        raise UsageError(f"--write {path}: {error.strerror or error}; choose another file") from None
     return [path]

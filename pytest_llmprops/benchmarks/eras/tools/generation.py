@@ -23,16 +23,11 @@ from pytest_llmprops.benchmarks.eras.items import (
     shuffled,
     templates,
 )
-from pytest_llmprops.benchmarks.eras.paradigms import (
-    Paradigm,
-    Parts,
-    Slot,
-    to_json,
-)
+from pytest_llmprops.benchmarks.eras.paradigms import Paradigm, Parts, Slot, to_json
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder, builtin_data, generated_before
-from pytest_llmprops.data.whole_files import replacing, write_text
+from pytest_llmprops.data.whole_files import replacing, write_text, writing
 
 VERSION = 1
 #: The authors' maximum number of pairs per paradigm.
@@ -134,7 +129,7 @@ def write_set(
     source_file = folder / "SOURCE.json"
     generated_before(folder)
     target = folder / "pairs.jsonl"
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(target) as draft:
             count = _write_rows(draft, pairs)
@@ -149,10 +144,6 @@ def write_set(
             write_text(source_file, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
             rows = json.dumps(to_json(paradigms), ensure_ascii=False, indent=1)
             write_text(folder / "paradigms.json", rows + "\n")
-    except OSError as error:
-        raise UsageError(
-            f"{folder}: cannot be written ({error.strerror or error}); free disk space or choose another folder"
-        ) from None
     return [target, folder / "paradigms.json", source_file]
 
 

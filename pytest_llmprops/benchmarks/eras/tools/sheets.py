@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from pytest_llmprops.benchmarks.eras.items import SentencePair
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short
 from pytest_llmprops.data.files import DataFolder
@@ -71,9 +72,7 @@ def draw_groups(
     """
     if annotators < 1 or per_paradigm < 1:
         raise UsageError("the numbers of annotators and of pairs per paradigm must be at least 1")
-    by_paradigm: dict[str, list[SentencePair]] = {}
-    for pair in pairs:
-        by_paradigm.setdefault(pair.paradigm.id, []).append(pair)
+    by_paradigm = grouped(pairs, lambda pair: pair.paradigm.id)
     if not by_paradigm or len(by_paradigm) % 3:
         raise UsageError(
             f"{len(by_paradigm)} paradigms: groups have three pairs; use a multiple of three paradigms"

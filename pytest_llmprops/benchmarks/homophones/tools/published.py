@@ -20,7 +20,7 @@ from pytest_llmprops.benchmarks.homophones.tools.respelling import respellings
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder, builtin_data, generated_before
-from pytest_llmprops.data.whole_files import write_text
+from pytest_llmprops.data.whole_files import write_text, writing
 
 VERSION = 1
 SENTENCES = "homophones/sentences.csv"
@@ -151,13 +151,9 @@ def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path
     writer = csv.DictWriter(buffer, columns_of(lang), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         # SOURCE.json first: a crash in between must not leave generated rows that look published.
         write_text(folder / "SOURCE.json", json.dumps(record, indent=2, sort_keys=True) + "\n")
         write_text(folder / name, buffer.getvalue())
-    except OSError as error:
-        raise UsageError(
-            f"{folder}: cannot be written ({error.strerror or error}); choose another folder"
-        ) from None
     return folder / name

@@ -22,10 +22,11 @@ from typing import Any
 from pytest_llmprops.benchmarks.htest.items import GEOMETRY, LABELS, TASKS
 from pytest_llmprops.benchmarks.htest.tools.letter_geometry import build_letter_geometry
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.items import grouped
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder, builtin_data, generated_before
 from pytest_llmprops.data.pronunciation import load_cmudict
-from pytest_llmprops.data.whole_files import write_text
+from pytest_llmprops.data.whole_files import write_text, writing
 
 Lexicon = Mapping[str, tuple[tuple[str, ...], ...]]
 """Word -> its pronunciations as ARPAbet phones; see ``pytest_llmprops.data.pronunciation``."""
@@ -117,12 +118,9 @@ def rhymes(rng: random.Random, half: int, lexicon: Lexicon, used: set[str]) -> t
         sounds = {_rhyming_end(phones) for phones in lexicon.get(word, ())}
         if len(sounds) == 1:
             ends[word] = sounds.pop()
-    families: dict[tuple[str, ...], list[str]] = {}
-    for word, end in ends.items():
-        families.setdefault(end, []).append(word)
     pairs = [
         pair
-        for family in families.values()
+        for family in grouped(ends, ends.__getitem__).values()
         for pair in combinations(family, 2)
         if _shared_ending(*pair) <= 2 and not set(lexicon[pair[0]]) & set(lexicon[pair[1]])
     ]
@@ -473,12 +471,8 @@ def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def _written(folder: Path, files: Mapping[str, str]) -> list[Path]:
     """Write complete files, and return their paths."""
-    for name, text in files.items():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
             write_text(folder / name, text)
-        except OSError as error:
-            raise UsageError(
-                f"cannot write {folder / name}: {error.strerror}; free disk space or choose another folder"
-            ) from error
     return [folder / name for name in files]

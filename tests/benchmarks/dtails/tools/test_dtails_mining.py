@@ -42,7 +42,7 @@ from pytest_llmprops.benchmarks.dtails.tools.mining import (
 )
 from pytest_llmprops.core.errors import BackendError, DataError, UsageError
 from pytest_llmprops.data.files import DataFolder
-from tests.support.dtails_planted import Tagger, write
+from tests.support.dtails_planted import CORPUS, Tagger, in_order_vectors, lines, write
 from tests.support.dtails_wordnet import token_vectors, wordnet
 from tests.support.programs import WORDNET
 
@@ -326,42 +326,9 @@ LEMMAS = {"planes": "plane", "aviones": "avión", "planos": "plano", "haciendas"
 
 
 def in_order(*, nothing: bool = False) -> Encoder:
-    """Return an encoder that links the first word to the first, the second to the second and so on."""
-
-    def token_vectors(texts: Sequence[str]) -> list[tuple[list[tuple[int, int]], Any]]:
-        results = []
-        for text in texts:
-            starts = [0, *(at + 1 for at, c in enumerate(text) if c == " ")]
-            spans = [] if nothing else [(start, start + 1) for start in starts]
-            results.append((spans, 10 * np.eye(len(spans), 16)))
-        return results
-
-    return Encoder("--aligner", token_vectors, {"encoder": "in order", "nothing": nothing})
-
-
-def lines(*groups: tuple[int, str, str]) -> list[tuple[str, str]]:
-    """Return ``number`` sentences of each group, made distinct by the sentence's number."""
-    return [
-        (source.replace("#", f"w{n}x{g}"), target.replace("#", f"v{n}x{g}"))
-        for g, (number, source, target) in enumerate(groups)
-        for n in range(number)
-    ]
-
-
-#: house: 60 casa, 60 hacienda (20 of them plural), entropy ln 2. green: 50 verde, 49 verdoso, too few. red:
-#: 70 rojo, 50 tinto, 0.679 nats, too low. see: 55 ver, 55 mirar as a verb
-CORPUS = lines(
-    (60, "house # one", "casa # uno"),
-    (40, "house # two", "hacienda # dos"),
-    (20, "Houses # two", "Haciendas # dos"),
-    (50, "green # one", "verde # uno"),
-    (49, "green # one", "verdoso # uno"),
-    (70, "red # one", "rojo # uno"),
-    (50, "red # one", "tinto # uno"),
-    (55, "see # one", "ver # uno"),
-    (55, "see # two", "mirar # uno"),
-)
-TAGS = {"green": "ADJ", "red": "ADJ", "see": "VERB", "one": "NUM", "two": "NUM"}
+    """Return an encoder that links the first word to the first and so on, or no word."""
+    vectors = (lambda texts: [([], np.zeros((0, 1)))] * len(texts)) if nothing else in_order_vectors
+    return Encoder("--aligner", vectors, {"encoder": "in order", "nothing": nothing})
 
 
 def run(
@@ -373,7 +340,7 @@ def run(
     **changes: Any,
 ) -> dict[str, Any]:
     files = write(root, list(corpus))
-    tagger = Tagger(TAGS, {"houses": "house", **LEMMAS})
+    tagger = Tagger(lemmas={"houses": "house", **LEMMAS})
     made: dict[str, Any] = {"source": tagger, "target": Tagger({}, LEMMAS), "encoder": in_order()} | changes
     parts = Parts(root / "out/work", files, **made)
     paths, facts = extract(parts, language, root / "out", settings or Settings(), senses=senses)

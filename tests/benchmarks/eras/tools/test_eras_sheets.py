@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from pytest_llmprops.benchmarks.eras.tools.sheets import (
     write_sheets,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
-from tests.support.annotation import write_cells
+from tests.support.annotation import read_cells, write_cells
 
 Rows = list[dict[str, str]]
 
@@ -33,14 +32,9 @@ def pairs() -> list[SentencePair]:
     return list(make_pairs(*load_templates(), seed=3, pairs=20))
 
 
-def read(file: Path) -> Rows:
-    with file.open(encoding="utf-8-sig", newline="") as handle:
-        return list(csv.DictReader(handle))
-
-
 def fill_sheet(file: Path, worth: Callable[[str, Sequence[str]], float]) -> None:
     """Rank each line's sentences by their value, highest first, with equal values tied."""
-    rows = read(file)
+    rows = read_cells(file)
     for row in rows:
         sentences = [row[f"sentence_{x}"] for x in "abc"]
         values = [worth(sentence, sentences) for sentence in sentences]
@@ -81,7 +75,7 @@ def test_sheets_are_blind_and_shuffled(tmp_path: Path, pairs: list[SentencePair]
     name = "annotator_1.csv"
     assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert (tmp_path / "a" / name).read_bytes() != (tmp_path / "c" / name).read_bytes()
-    rows = read(tmp_path / "a" / name)
+    rows = read_cells(tmp_path / "a" / name)
     known = kinds(tmp_path / "a")
     assert [row["triple"] for row in rows] == [str(n) for n in range(1, 209)]
     assert {row[f"rank_{x}"] for row in rows for x in "abc"} == {""}
@@ -106,7 +100,7 @@ def test_shares_follow_the_rankings(tmp_path: Path, pairs: list[SentencePair]) -
 
     for file in files[:3]:
         fill_sheet(file, lambda s, _: hash(known[s][0]) % 1009)
-        write_cells(file, read(file)[::-1])
+        write_cells(file, read_cells(file)[::-1])
     fill_sheet(files[3], against)
     fill_sheet(files[4], lambda s, all_: -against(s, all_))
     result = read_sheets(tmp_path)
@@ -158,7 +152,7 @@ def changed(rows: Rows, row: int, **values: str) -> Rows:
 )
 def test_bad_sheets_are_one_line(filled: Path, change: Callable[[Rows], Rows], message: str) -> None:
     """Each fault of a sheet is a one-line error that names the sheet and the triple."""
-    write_cells(filled, change(read(filled)))
+    write_cells(filled, change(read_cells(filled)))
     with pytest.raises(DataError) as caught:
         read_sheets(filled.parent)
     assert message in str(caught.value)

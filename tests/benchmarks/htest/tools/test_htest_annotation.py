@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pytest_llmprops.benchmarks.htest.items import TASKS, few_shot
 from pytest_llmprops.benchmarks.htest.tools.annotation import examples_in, read_sheets, write_sheets
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, UsageError
+from tests.support.annotation import read_cells, write_cells
 from tests.support.commands import one_error, output
 
 Rows = list[dict[str, str]]
@@ -27,27 +27,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "study"
 
 
-def read(file: Path) -> Rows:
-    with file.open(encoding="utf-8-sig", newline="") as handle:
-        return list(csv.DictReader(handle))
-
-
-def write(file: Path, rows: Rows) -> None:
-    with file.open("w", encoding="utf-8-sig", newline="") as handle:
-        writer = csv.DictWriter(handle, list(rows[0]), delimiter=";")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def fill(folder: Path, number: int, change: Callable[[dict[str, str], str], Any] | None = None) -> Rows:
     """Fill a sheet with right answers and return its lines; ``change`` changes a line, given its task."""
     tasks = json.loads((folder / "key.json").read_text("utf-8"))["sheets"][f"annotator_{number}.csv"]["tasks"]
-    rows = read(folder / f"annotator_{number}.csv")
+    rows = read_cells(folder / f"annotator_{number}.csv")
     for row, task in zip(rows, tasks, strict=True):
         row |= {"rule": f"a rule about {task}", "correct": "yes"}
         if change is not None:
             change(row, task)
-    write(folder / f"annotator_{number}.csv", rows)
+    write_cells(folder / f"annotator_{number}.csv", rows, delimiter=";")
     return rows
 
 
@@ -63,7 +51,7 @@ def test_a_page_has_the_examples_of_the_models(folder: Path) -> None:
         assert shown == [example for task in order for example in few_shot(examples[task], k)]
         sheet = (folder / f"annotator_{number}.csv").read_text("utf-8-sig")
         assert not any(task in text for task in TASKS if "_" in task for text in (page, sheet))
-        assert [row["question"] for row in read(folder / f"annotator_{number}.csv")] == list(
+        assert [row["question"] for row in read_cells(folder / f"annotator_{number}.csv")] == list(
             map(str, range(1, 11))
         )
 
@@ -112,7 +100,7 @@ def test_a_wrong_line_is_named(folder: Path) -> None:
         ({"question": "2"}, "line 3: " + twice.format(2)),
         ({"question": "11"}, "line 2: " + twice.format(11)),
     ):
-        write(folder / "annotator_1.csv", [first | change, *rest])
+        write_cells(folder / "annotator_1.csv", [first | change, *rest], delimiter=";")
         with pytest.raises(DataError) as error:
             read_sheets(folder)
         assert str(error.value).startswith(f"{folder / 'annotator_1.csv'}: {message}")
@@ -121,11 +109,15 @@ def test_a_wrong_line_is_named(folder: Path) -> None:
 def test_damaged_files_are_named(folder: Path, tmp_path: Path) -> None:
     """So are a missing line, a missing column, a missing sheet, and a key that is another file."""
     fill(folder, 2)
-    rows = read(folder / "annotator_1.csv")
-    write(folder / "annotator_1.csv", rows[:-2])
+    rows = read_cells(folder / "annotator_1.csv")
+    write_cells(folder / "annotator_1.csv", rows[:-2], delimiter=";")
     with pytest.raises(DataError, match=r"annotator_1.csv: question 9 is missing \(2 in all\); restore"):
         read_sheets(folder)
-    write(folder / "annotator_1.csv", [{k: v for k, v in row.items() if k != "rule"} for row in rows])
+    write_cells(
+        folder / "annotator_1.csv",
+        [{k: v for k, v in row.items() if k != "rule"} for row in rows],
+        delimiter=";",
+    )
     with pytest.raises(DataError, match=r"annotator_1.csv: no column 'rule'"):
         read_sheets(folder)
     (folder / "annotator_1.csv").unlink()

@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not generated; choose another --out"):
         generate_set(tmp_path, seed=1, n=2, tasks=["end_ly"])
     (tmp_path / "taken").write_text("x", "utf-8")
-    with pytest.raises(UsageError, match=r"cannot write .*taken.*; .*choose another folder"):
+    with pytest.raises(UsageError, match=r"taken.*: cannot be written .*; .*choose another place"):
         generate_set(tmp_path / "taken", seed=1, n=2, tasks=["end_ly"])
 
 

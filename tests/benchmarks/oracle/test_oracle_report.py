@@ -11,25 +11,17 @@ import pytest
 
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.items import MSRP, items
-from pytest_llmprops.benchmarks.oracle.report import (
-    MOST_DRAWN,
-    adds_words,
-    profile_plot,
-    selected,
-)
+from pytest_llmprops.benchmarks.oracle.report import MOST_DRAWN, adds_words, profile_plot, selected
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.verdicts import VerdictRecord, objects_in
+from pytest_llmprops.core.verdicts import objects_in
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.records.files import plain
-from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Table
+from pytest_llmprops.reports.kit.blocks import Figure, Note
 from pytest_llmprops.reports.kit.figures import STYLE, draw
-from pytest_llmprops.reports.page.content import report_on
-from pytest_llmprops.reports.page.html import to_html
 from pytest_llmprops.reports.page.markdown import to_markdown
-from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.replies import read_requests
 from tests.support.oracle_runs import Subject, capitalised, control, measure, pair, sentence
 from tests.support.records import as_schema_1, recorded, verdict
+from tests.support.report_sections import Shown
 
 TOWNS = "Then Oslo wrote to Lima about Quito."
 TWO = [
@@ -68,48 +60,6 @@ def denies(*pairs: tuple[str, str]) -> Subject:
 
 SURE = denies((MOVED, CATS))
 CONTRARY = Subject(same=lambda first, second: False, paraphrases=paraphrases)
-
-
-class Shown:
-    """The report on runs, with its blocks."""
-
-    def __init__(self, *folders: Path) -> None:
-        runs = [read_run(folder) for folder in folders]
-        self.report: Report = report_on(runs, {id(run): read_requests(run.folder) for run in runs})
-        self.records: Sequence[VerdictRecord] = runs[0].records
-
-    def every(self, kind: type[Block]) -> list[Any]:
-        """All blocks of one kind, including folded ones."""
-
-        def blocks(some: Sequence[Block]) -> list[Block]:
-            return [x for b in some for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
-
-        return [b for b in blocks(self.report.sections[0].blocks) if isinstance(b, kind)]
-
-    def table(self, title: str) -> list[dict[str, str]]:
-        """The rows of a table as heading -> text."""
-        [one] = [b for b in self.every(Table) if b.title == title]
-        names = [name for name, _ in one.columns]
-        return [dict(zip(names, [c.text for c in row], strict=True)) for row in one.rows]
-
-    def figures(self, name: str) -> list[Figure]:
-        """The figures whose name begins like this."""
-        return [f for f in self.every(Figure) if f.name.startswith(name)]
-
-    @property
-    def html(self) -> str:
-        """The page."""
-        return to_html(self.report, {f.name: draw(f.draw)[0] for f in self.every(Figure)}).decode("utf-8")
-
-    @property
-    def titles(self) -> set[str]:
-        """The titles of all tables."""
-        return {b.title for b in self.every(Table)}
-
-    @property
-    def notes(self) -> list[str]:
-        """All paragraphs."""
-        return [b.text for b in self.every(Note)]
 
 
 def shown(folder: Path, asked: Sequence[Item], model: Subject = SURE, **settings: Any) -> Shown:
