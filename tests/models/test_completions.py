@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Completion, Likelihood
-from pytest_llmprops.models.api.completions import BACKEND, CompletionsModel
-from pytest_llmprops.models.base import CallOptions, kinds_of
+from pytest_llmprops.models.api.completions import BACKEND
+from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.registry import parse_spec
-from tests.support.backends import called, error, fatal, reply
+from tests.support.backends import called, error, fatal, make, refuse, reply
 from tests.support.completions_server import CompletionsServer, completions_server
 from tests.support.networks import clear_network
 
@@ -25,16 +24,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     clear_network(monkeypatch)
 
 
-def base_model(server: CompletionsServer) -> CompletionsModel:
-    """Return the model ``completions:base`` at the server."""
-    model = BACKEND.factory(parse_spec("completions:base"), CallOptions(server.url))
-    assert isinstance(model, CompletionsModel)
-    return model
-
-
 def result_of(server: CompletionsServer, request: Completion | Likelihood) -> Any:
     """Return the result of one call."""
-    return called(base_model(server), request)[0]
+    return called(make("completions:base", base_url=server.url), request)[0]
 
 
 def test_a_text_is_continued() -> None:
@@ -92,16 +84,14 @@ def test_a_server_that_scores_no_prompts(mode: str, words: str) -> None:
 def test_identity_and_specification() -> None:
     """The identity differs from that of a chat model; a base model is marked by a deviation."""
     with completions_server() as server:
-        model = base_model(server)
+        model = make("completions:base", base_url=server.url)
         assert (
             kinds_of(model) == BACKEND.kinds(parse_spec("completions:base")) == {"completion", "likelihood"}
         )
         assert model.identity == {"backend": "completions", "name": "base", "base_url": server.url}
     assert any("base model" in text for text in model.deviations())
-    with pytest.raises(UsageError, match="'n' is not a parameter of completions"):
-        BACKEND.factory(parse_spec("completions:base?n=off"), CallOptions())
-    with pytest.raises(UsageError, match="it takes price_in, price_out"):
-        BACKEND.factory(parse_spec("completions:base?kind=chat"), CallOptions())
+    refuse("completions:base?n=off", "'n' is not a parameter of completions")
+    refuse("completions:base?kind=chat", "it takes price_in, price_out")
 
 
 def test_parameters_that_the_plugin_sets() -> None:
