@@ -31,7 +31,7 @@ EXAMPLES = "\n".join(
 
 
 def question(text: str, **settings: Any) -> Chat:
-    settings = {"temperature": 0.0, "max_tokens": 5} | settings
+    settings = {"temperature": 0.0, "max_tokens": 3} | settings
     return Chat.user(f'{EXAMPLES}\n\nInput: "{text}" Label: A or B', **settings)
 
 
