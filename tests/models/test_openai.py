@@ -165,11 +165,12 @@ def test_reasoning_model_is_adapted_to_once() -> None:
 def test_batch_gives_results_in_order(stub: RunningStub) -> None:
     """Results are in order; a lone surrogate in a prompt is an error of its call only."""
 
-    async def calls() -> list[Result]:
+    async def calls() -> Any:
         model = make("openai:m", base_url=stub.url)
-        results = await model.chat([Chat.user("one"), Chat.user("\ud800"), Chat.user("two")])
-        await model.aclose()
-        return results
+        try:
+            return await model.chat([Chat.user("one"), Chat.user("\ud800"), Chat.user("two")])
+        finally:
+            await model.aclose()
 
     first, bad, third = asyncio.run(calls())
     assert reply(first).text == reply(one("m", stub.url, Chat.user("one"))).text
