@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,13 @@ from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.readings import read_reviews
-from tests.support.browser import accessibility_problems, listed, unfold
+from tests.support.browser import Open, accessibility_problems, listed, unfold, visits
 from tests.support.records import exchange, recorded, verdict
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202egnp.exe \x1b[31m ${alert(3)}"
 OLD_REPLY = "The word is owl , because it rhymes with growl."
 NEW_REPLY = "The word is bowl , because it rhymes with growl!"
 PRICE = {"price": {"input": 2.0, "output": 10.0, "source": "2026-01-01"}}
-
-Open = Callable[..., Any]
 
 
 def mixed(folder: Path, model: str, seed: int) -> Path:
@@ -97,17 +95,10 @@ def pages(folders: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
-    """Open a page at an address; at the end, check that it fetched nothing and ran no script from a reply."""
-
-    def go(name: str = "told", address: str = "") -> Any:
-        browser_page.goto("about:blank")
-        browser_page.goto(pages[name].as_uri() + address)
-        browser_page.wait_for_selector("[data-ready]", state="attached")
-        return browser_page
-
-    yield go
-    assert {url.split(":")[0] for url in browser_page.requests_seen} <= {"file", "about", "blob"}
-    assert browser_page.problems == []
+    """Open a page at an address."""
+    addresses = {name: path.as_uri() for name, path in pages.items()}
+    with visits(browser_page, *addresses.values()) as go:
+        yield lambda name="told", address="": go(addresses[name] + address)
 
 
 def counts_of(page: Any) -> dict[str, int]:
