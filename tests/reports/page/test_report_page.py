@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.reports.page.build import write_report
-from tests.support.browser import Open, accessibility_problems, cut_off, listed, unfold, visits
+from tests.support.browser import Open, accessibility_problems, cut_off, listed, unfold, visits, without_png
 from tests.support.records import exchange, recorded, verdict, verdicts
 
 HOSTILE = (
@@ -57,12 +57,13 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         five.append(recorded(folder / f"{model}-five", rows))
     gate = folder / "gate.toml"
     gate.write_text("".join(f'[[rule]]\nbenchmark = "suite {n}"\nmax_drop = 0.05\n' for n in range(5)))
-    return {
-        "one": write_report([one], folder / "page-one")[0],
-        "two": write_report(two, folder / "page-two")[0],
-        "five": write_report(five[:2], folder / "page-five", five[0], gate)[0],
-        "four models": write_report(five, folder / "page-models", five[0], gate)[0],
-    }
+    with without_png():
+        return {
+            "one": write_report([one], folder / "page-one")[0],
+            "two": write_report(two, folder / "page-two")[0],
+            "five": write_report(five[:2], folder / "page-five", five[0], gate)[0],
+            "four models": write_report(five, folder / "page-models", five[0], gate)[0],
+        }
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.readings import read_reviews
-from tests.support.browser import Open, accessibility_problems, listed, unfold, visits
+from tests.support.browser import Open, accessibility_problems, listed, unfold, visits, without_png
 from tests.support.records import exchange, recorded, verdict
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202egnp.exe \x1b[31m ${alert(3)}"
@@ -90,7 +90,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
 def pages(folders: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return the pages under test."""
     out = tmp_path_factory.mktemp("pages")
-    return {name: write_report(runs, out / name)[0] for name, runs in folders.items()}
+    with without_png():
+        return {name: write_report(runs, out / name)[0] for name, runs in folders.items()}
 
 
 @pytest.fixture
@@ -495,7 +496,8 @@ def test_twelve_thousand_items_of_two_runs(browser_page: Any, tmp_path: Path) ->
         return recorded(tmp_path / model, records)
 
     runs = [run("old", range(2_000, 3_800)), run("new", range(800, 2_600))]
-    path = write_report(runs, tmp_path / "out")[0]
+    with without_png():
+        path = write_report(runs, tmp_path / "out")[0]
     assert path.stat().st_size < 10_000_000
     browser_page.goto(path.as_uri())
     browser_page.wait_for_selector("[data-ready]", state="attached")
