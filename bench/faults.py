@@ -866,13 +866,8 @@ def markdown(groups: Mapping[str, _Group]) -> str:
         held = sum(not trial.problems for trial in ran)
         repeats = f"{sum(t.repeats for t in ran):,} ({sum(t.allowed_repeats for t in ran):,})"
         counts = [sum(getattr(t, field) for t in ran) for field in ("paid_twice", "orphans", "hangs")]
-        cells = [
-            name,
-            f"{held} of {len(ran)}",
-            f"{sum(t.commands for t in ran):,}",
-            repeats,
-            *map(str, counts),
-        ]
+        commands = f"{sum(t.commands for t in ran):,}"
+        cells = [name, f"{held} of {len(ran)}", commands, repeats, *map(str, counts)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

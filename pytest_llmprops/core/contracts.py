@@ -245,16 +245,15 @@ def checked(benchmark: object, method: str, result: object, form: Form | None = 
     raise returned(benchmark, method, problem[4:] if problem.startswith(" is ") else f"a value that{problem}")
 
 
-def checked_verdict(benchmark: object, method: str, verdict: object, tasks: Collection[str] = ()) -> Verdict:
-    """Return a verdict that can be recorded and read again.
+def checked_verdict(benchmark: Benchmark, item: Item, verdict: object) -> Verdict:
+    """Return the verdict of ``evaluate`` on an item if it can be recorded and read again.
 
-    :param tasks: the tasks that the verdict may name.
     :raises ContractError: with the first problem.
     """
-    good: Verdict = checked(benchmark, method, verdict)
-    if good.task and good.task not in tasks:
+    good: Verdict = checked(benchmark, "evaluate", verdict)
+    if good.task and good.task not in (*benchmark.tasks_by_answer, item.task):
         problem = f"a Verdict whose task is {shown(good.task)}, which is not in tasks_by_answer of the class"
-        raise returned(benchmark, method, problem)
+        raise returned(benchmark, "evaluate", problem)
     return good
 
 

@@ -51,10 +51,9 @@ def ask(
     return send
 
 
-def message(*texts: str, reason: str = "end_turn", thinking: bool = False, **usage: int) -> dict[str, Any]:
+def message(*texts: str, reason: str = "end_turn", **usage: int) -> dict[str, Any]:
     """Return an answer."""
-    blocks = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}] if thinking else []
-    blocks += [{"type": "text", "text": text} for text in texts]
+    blocks = [{"type": "text", "text": text} for text in texts]
     counted = {"input_tokens": 12, "output_tokens": 3, **usage}
     return {
         "type": "message",
@@ -103,14 +102,6 @@ def test_what_the_api_lacks_is_a_deviation(ask: Any) -> None:
         "stop left out",
         "at most 4096 tokens, because the API requires a limit",
     )
-
-
-def test_thoughts_are_not_the_answer(ask: Any) -> None:
-    """A model that thinks up to the limit has no answer; the blocks of its thoughts are kept apart."""
-    spent, _, _ = ask(HELLO, (200, message(reason="max_tokens", thinking=True)))
-    assert (spent.text, spent.finish_reason) == ("", "length")
-    reply, _, _ = ask(HELLO, (200, message("Hi", thinking=True)))
-    assert (reply.text, reply.reasoning) == ("Hi", "Hm.")
 
 
 @pytest.mark.parametrize(

@@ -148,20 +148,6 @@ def test_a_late_failure_is_not_reported(caplog: pytest.LogCaptureFixture) -> Non
     assert not caplog.records
 
 
-@pytest.mark.parametrize("name", ["temperature"])
-def test_only_one_value_is_a_refused_parameter(name: str) -> None:
-    """Kimi allows one value of a parameter, which it names (reports: VideoAdGuard 34, gemini-cli-pro 30)."""
-    body = {
-        "error": {
-            "message": f"invalid {name}: only 0.95 is allowed for this model",
-            "type": "invalid_request_error",
-        }
-    }
-    assert errors.refused_parameter(400, body, ["stop", name, "temperature"]) == name
-    several = {"error": {"message": "invalid n: only 1 is allowed for this model"}}
-    assert errors.refused_parameter(400, several, ["temperature"]) is None
-
-
 @pytest.mark.parametrize(
     ("status", "body"),
     [

@@ -214,16 +214,6 @@ def test_identity_and_pinning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not openai_model("gpt-4o", None).pinned
 
 
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [({"error": {"message": "slow down", "code": 429}}, "status 429"), ({"choices": []}, "response")],
-)
-def test_error_inside_a_200_is_an_error(body: dict[str, Any], kind: str) -> None:
-    """A proxy's error with status 200 is classified by the code in its body."""
-    got = error(Server([whole(json.dumps(body).encode())]).run(call))
-    assert (got.kind, got.transient) == (kind, True)
-
-
 def completion(text: str) -> bytes:
     """Return the JSON body of a reply."""
     message = {"role": "assistant", "content": text}

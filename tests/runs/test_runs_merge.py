@@ -29,7 +29,7 @@ from tests.support.runs import ROOT, Finished, Runner
 
 GATE = "[[rule]]\nbenchmark = 'eras'\nmin_accuracy = 0.3\nmax_drop = 0.2\n"
 OPTIONS = (
-    "--model", "fake:random", "--llm-limit", "4", "-k", "htest/rhyme or eras",
+    "--model", "fake:random", "--llm-limit", "2", "-k", "htest/rhyme or eras",
 )  # fmt: skip
 
 
