@@ -16,6 +16,7 @@ from pytest_llmprops.cli import papers
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.data.published_results import PaperTable, load_tables
 from pytest_llmprops.runs.reader import read_run
+from tests.support.browser import without_png
 from tests.support.runs import ROOT, WORD_HELPERS, forked_pytest
 from tests.support.training import write_reviews
 
@@ -130,7 +131,8 @@ def test_entries_are_measured_and_collected(
 
 def check_collected(table: PaperTable, runs: tuple[str, ...], out: Path, capsys: Capture) -> None:
     """Check what `papers` prints and writes about an entry with recorded runs."""
-    assert main(["papers", table.id, *runs, "--out", str(out)]) == 0
+    with without_png():
+        assert main(["papers", table.id, *runs, "--out", str(out)]) == 0
     parts = found(table, out)
     assert all(parts.values()), (table.id, parts)
     assert parts or any("(yours)" in line for line in (out / "table.md").read_text("utf-8").splitlines())
@@ -172,7 +174,8 @@ def test_names_of_the_report_exist(
             with monkeypatch.context() as patched:
                 patched.setenv("LLMPROPS_DATA", str(tmp_path / "data"))
                 assert main(["lab", "eras", "sentiment-accuracy", "--run", runs[1]]) == 0
-        assert main(["papers", table.id, *runs, "--out", str(tmp_path / table.id)]) == 0
+        with without_png():
+            assert main(["papers", table.id, *runs, "--out", str(tmp_path / table.id)]) == 0
         parts = found(table, tmp_path / table.id)
         assert all(parts.values()), (table.id, parts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.reports.page.build import write_report
-from tests.support.browser import accessibility_problems, cut_off, listed, unfold
+from tests.support.browser import Open, accessibility_problems, cut_off, listed, unfold, visits, without_png
 from tests.support.records import exchange, recorded, verdict, verdicts
 
 HOSTILE = (
@@ -23,8 +23,6 @@ REPLIES = {
     "ta": "சரியான சொல் ‘பள்ளி’. அவன் பள்ளியில் படித்தான்.",
     "ar": "الكلمة الصحيحة هي «حمراء»، أي ذات اللون الأحمر.",
 }
-
-Open = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -59,27 +57,21 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         five.append(recorded(folder / f"{model}-five", rows))
     gate = folder / "gate.toml"
     gate.write_text("".join(f'[[rule]]\nbenchmark = "suite {n}"\nmax_drop = 0.05\n' for n in range(5)))
-    return {
-        "one": write_report([one], folder / "page-one")[0],
-        "two": write_report(two, folder / "page-two")[0],
-        "five": write_report(five[:2], folder / "page-five", five[0], gate)[0],
-        "four models": write_report(five, folder / "page-models", five[0], gate)[0],
-    }
+    with without_png():
+        return {
+            "one": write_report([one], folder / "page-one")[0],
+            "two": write_report(two, folder / "page-two")[0],
+            "five": write_report(five[:2], folder / "page-five", five[0], gate)[0],
+            "four models": write_report(five, folder / "page-models", five[0], gate)[0],
+        }
 
 
 @pytest.fixture
 def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
-    """Open one of the pages; at the end, check that it fetched nothing and ran no script from a reply."""
-
-    def go(name: str = "one") -> Any:
-        browser_page.goto(pages[name].as_uri())
-        browser_page.wait_for_selector("[data-ready]", state="attached")
-        return browser_page
-
-    yield go
-    assert {url.split(":")[0] for url in browser_page.requests_seen} == {"file"}
-    assert len(browser_page.requests_seen) == 1 + browser_page.requests_seen[1:].count(browser_page.url)
-    assert (browser_page.problems, browser_page.noise) == ([], [])
+    """Open one of the pages."""
+    addresses = {name: path.as_uri() for name, path in pages.items()}
+    with visits(browser_page, *addresses.values()) as go:
+        yield lambda name="one": go(addresses[name])
 
 
 def count(page: Any, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,13 @@ from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.readings import read_reviews
-from tests.support.browser import accessibility_problems, listed, unfold
+from tests.support.browser import Open, accessibility_problems, listed, unfold, visits, without_png
 from tests.support.records import exchange, recorded, verdict
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202egnp.exe \x1b[31m ${alert(3)}"
 OLD_REPLY = "The word is owl , because it rhymes with growl."
 NEW_REPLY = "The word is bowl , because it rhymes with growl!"
 PRICE = {"price": {"input": 2.0, "output": 10.0, "source": "2026-01-01"}}
-
-Open = Callable[..., Any]
 
 
 def mixed(folder: Path, model: str, seed: int) -> Path:
@@ -92,22 +90,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
 def pages(folders: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return the pages under test."""
     out = tmp_path_factory.mktemp("pages")
-    return {name: write_report(runs, out / name)[0] for name, runs in folders.items()}
+    with without_png():
+        return {name: write_report(runs, out / name)[0] for name, runs in folders.items()}
 
 
 @pytest.fixture
 def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
-    """Open a page at an address; at the end, check that it fetched nothing and ran no script from a reply."""
-
-    def go(name: str = "told", address: str = "") -> Any:
-        browser_page.goto("about:blank")
-        browser_page.goto(pages[name].as_uri() + address)
-        browser_page.wait_for_selector("[data-ready]", state="attached")
-        return browser_page
-
-    yield go
-    assert {url.split(":")[0] for url in browser_page.requests_seen} <= {"file", "about", "blob"}
-    assert browser_page.problems == []
+    """Open a page at an address."""
+    addresses = {name: path.as_uri() for name, path in pages.items()}
+    with visits(browser_page, *addresses.values()) as go:
+        yield lambda name="told", address="": go(addresses[name] + address)
 
 
 def counts_of(page: Any) -> dict[str, int]:
@@ -504,7 +496,8 @@ def test_twelve_thousand_items_of_two_runs(browser_page: Any, tmp_path: Path) ->
         return recorded(tmp_path / model, records)
 
     runs = [run("old", range(2_000, 3_800)), run("new", range(800, 2_600))]
-    path = write_report(runs, tmp_path / "out")[0]
+    with without_png():
+        path = write_report(runs, tmp_path / "out")[0]
     assert path.stat().st_size < 10_000_000
     browser_page.goto(path.as_uri())
     browser_page.wait_for_selector("[data-ready]", state="attached")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.core.errors import MissingExtra
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports.page import build as page_build
 from pytest_llmprops.reports.page.build import run_page
@@ -198,21 +198,6 @@ def test_what_is_kept_is_made_again(runs: Path, tmp_path: Path) -> None:
     assert content(site) == before
 
 
-def test_a_folder_with_other_files_is_refused(runs: Path, tmp_path: Path) -> None:
-    """A folder that is not a site is refused and does not change; so is a file."""
-    for n, foreign in enumerate(("index.html", "data/other.txt")):
-        path = tmp_path / str(n) / foreign
-        path.parent.mkdir(parents=True)
-        path.write_text("<p>mine</p>")
-        with pytest.raises(
-            UsageError, match="has other files; give a new folder, or one with an earlier site"
-        ):
-            write_site([runs], tmp_path / str(n))
-        assert list(content(tmp_path / str(n))) == [foreign]
-        with pytest.raises(UsageError, match="is not a folder"):
-            write_site([runs], path)
-
-
 def test_runs_that_do_not_count_are_listed_with_the_reason(tmp_path: Path) -> None:
     """Broken and incomplete records are listed with one line each, without paths, and are in no table."""
     folder = tmp_path / "runs"
@@ -310,15 +295,12 @@ def test_a_report_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
     assert not (tmp_path / "site" / "runs").exists()
 
 
-def test_no_runs_and_missing_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a record or a package, one line says what to do, and nothing is written."""
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match=r"no run record in .*empty; give folders with run records"):
-        write_site([tmp_path / "empty"], tmp_path / "site")
+def test_a_missing_package_is_named(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a package, one line says what to do, and nothing is written."""
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *more: None if name == "jinja2" else find_spec(name, *more)
     )
     with pytest.raises(MissingExtra, match=r"llmprops site needs the package 'jinja2': pip install .*report"):
-        write_site([tmp_path / "empty"], tmp_path / "site")
+        write_site([runs], tmp_path / "site")
     assert not (tmp_path / "site").exists()
