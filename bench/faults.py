@@ -703,7 +703,7 @@ def postgres_row(outage: float, way: str, workers: int) -> Row:
 FAST_BATCHES = """
 import os, pathlib
 from pytest_llmprops.engine.batch import batches
-batches.CHUNK, batches.LIST_DELAY, batches.QUIET_SECONDS = 1, 0.5, 0.2
+batches.CHUNK, batches.LIST_DELAY, batches.QUIET_SECONDS, batches.POLL_SECONDS = 1, 0.5, 0.2, 0.2
 pathlib.Path("pid").write_text(str(os.getpid()))
 """
 KEYS = {"OPENAI_API_KEY": "sk-test-000000", "ANTHROPIC_API_KEY": "sk-test-000000"}
@@ -866,13 +866,8 @@ def markdown(groups: Mapping[str, _Group]) -> str:
         held = sum(not trial.problems for trial in ran)
         repeats = f"{sum(t.repeats for t in ran):,} ({sum(t.allowed_repeats for t in ran):,})"
         counts = [sum(getattr(t, field) for t in ran) for field in ("paid_twice", "orphans", "hangs")]
-        cells = [
-            name,
-            f"{held} of {len(ran)}",
-            f"{sum(t.commands for t in ran):,}",
-            repeats,
-            *map(str, counts),
-        ]
+        commands = f"{sum(t.commands for t in ran):,}"
+        cells = [name, f"{held} of {len(ran)}", commands, repeats, *map(str, counts)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

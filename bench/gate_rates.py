@@ -113,18 +113,9 @@ def decisions(
 
 def rates(results: Iterator[GateResult]) -> tuple[float, float, float]:
     """Return the shares of decisions that pass and fail, and of those that call a part worse or better."""
-    passed, failed, called = zip(
-        *(
-            (
-                r.decision == "pass",
-                r.decision == "fail",
-                any(c.word in ("worse", "better") for c in r.changes),
-            )
-            for r in results
-        ),
-        strict=True,
-    )
-    return float(np.mean(passed)), float(np.mean(failed)), float(np.mean(called))
+    decided = [(r.decision, any(c.word in ("worse", "better") for c in r.changes)) for r in results]
+    passed, failed = (sum(decision == word for decision, _ in decided) for word in ("pass", "fail"))
+    return passed / len(decided), failed / len(decided), sum(called for _, called in decided) / len(decided)
 
 
 def main() -> None:

@@ -192,13 +192,7 @@ def _others() -> Iterator[Reader]:
     yield Reader(
         "eras chat",
         lambda reply: (read_segmentation(reply, sentence), read_sentiment(reply)),
-        (
-            "他 在 研究 生命 的 起源",
-            "```\n他/在/研究/生命/的/起源\n```",
-            "A",
-            "B. 负面",
-            "不是正面",
-        ),
+        ("他 在 研究 生命 的 起源", "```\n他/在/研究/生命/的/起源\n```", "A", "B. 负面", "不是正面"),
     )
     yield Reader(
         "htest letters",

@@ -28,6 +28,10 @@ from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.texts import one_line, terminal_line, visible
 from pytest_llmprops.models.spec import without_secrets
 from pytest_llmprops.records.gate import GateResult
+from pytest_llmprops.reports.compare import markdown, terminal_lines
+from pytest_llmprops.reports.gate import gate_lines, gate_markdown
+from pytest_llmprops.reports.tables import terminal_width
+from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs import compare as comparing
 from pytest_llmprops.runs import reader
 from pytest_llmprops.runs.catalog import find_run
@@ -90,9 +94,6 @@ class Run(reader.Run):
         )
 
     def __str__(self) -> str:
-        from pytest_llmprops.reports.tables import terminal_width
-        from pytest_llmprops.reports.terminal import summary_lines
-
         lines = summary_lines(self.facts, self.records, self.folder, self.notes, terminal_width())
         return "\n".join(lines).strip("\n")
 
@@ -111,14 +112,9 @@ class Comparison(comparing.Comparison):
         return visible(f"<Comparison {', '.join(pairs)}>")
 
     def __str__(self) -> str:
-        from pytest_llmprops.reports.compare import terminal_lines
-        from pytest_llmprops.reports.tables import terminal_width
-
         return "\n".join(terminal_lines(self, terminal_width()))
 
     def _repr_markdown_(self) -> str:
-        from pytest_llmprops.reports.compare import markdown
-
         return markdown(self)
 
 
@@ -135,14 +131,9 @@ class Decision(GateResult):
         return visible(f"<Decision {self.line}>")
 
     def __str__(self) -> str:
-        from pytest_llmprops.reports.gate import gate_lines
-        from pytest_llmprops.reports.tables import terminal_width
-
         return "\n".join(gate_lines(self, terminal_width()))
 
     def _repr_markdown_(self) -> str:
-        from pytest_llmprops.reports.gate import gate_markdown
-
         return gate_markdown(self)
 
 

@@ -25,11 +25,11 @@ for number in (signal.SIGINT, signal.SIGHUP):
 
 pytest_plugins = [
     "pytester",
+    "tests.support.servers",
     "tests.support.browser",
     "tests.support.commands",
     "tests.support.runs",
     "tests.support.installed",
-    "tests.support.servers",
     "tests.support.postgres",
     "tests.support.ray_cluster",
     "tests.support.batch_server",

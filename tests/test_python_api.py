@@ -42,7 +42,8 @@ from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs import reader
 from pytest_llmprops.runs.export import table
-from tests.support.recorded import verdicts, write_run
+from tests.support.recorded import verdicts
+from tests.support.records import recorded
 from tests.support.runs import ROOT, Runner
 
 GATE = '[[rule]]\nbenchmark = "sums"\nmax_drop = 0.1\n'
@@ -82,9 +83,9 @@ def test_run_is_measured_by_pytest(project: Runner, capsys: pytest.CaptureFixtur
         store=project.store,
         options=options,
     )
-    recorded = run.facts.options
-    assert (recorded["limit"], recorded["protocol"], recorded["seed"]) == (5, "paper", 3)
-    command = recorded["command"]
+    facts = run.facts.options
+    assert (facts["limit"], facts["protocol"], facts["seed"]) == (5, "paper", 3)
+    command = facts["command"]
     assert isinstance(command, list)
     assert command[command.index("-n") + 1] == "2"
     assert run.folder.parent == project.folder / "reports" / "runs"
@@ -97,7 +98,7 @@ def test_run_is_measured_by_pytest(project: Runner, capsys: pytest.CaptureFixtur
 def test_frames_are_the_tables_of_the_record(tmp_path: Path) -> None:
     """The frames of a run are those that `llmprops runs export` writes, and are made once."""
     pd = pytest.importorskip("pandas")
-    run = read_run(write_run(tmp_path / "run", verdicts("ccw")))
+    run = read_run(recorded(tmp_path / "run", verdicts("ccw")))
     for name, frame in (
         ("verdicts", run.verdicts), ("requests", run.requests), ("metrics", run.metrics), ("summary", run.summary)
     ):  # fmt: skip
@@ -108,7 +109,7 @@ def test_frames_are_the_tables_of_the_record(tmp_path: Path) -> None:
 
 def test_frames_without_pandas_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    run = read_run(write_run(tmp_path / "run", verdicts("c")))
+    run = read_run(recorded(tmp_path / "run", verdicts("c")))
     with pytest.raises(
         UsageError, match=r"^a table of runs needs .* pip install 'pytest-llmprops\[report\]'$"
     ):
@@ -179,7 +180,7 @@ def test_notebook_shows_tables_and_figures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = verdicts("cccwcw", model="<b>new</b>")
     rows[4:] = [replace(row, task="<i>subtract</i>") for row in rows[4:]]
-    html = read_run(write_run(tmp_path / "run", rows))._repr_html_()
+    html = read_run(recorded(tmp_path / "run", rows))._repr_html_()
     assert "<b>&lt;b&gt;new&lt;/b&gt;</b>: 6 verdicts, complete" in html
     assert len(re.findall("<tr>", html)) == 3
     assert "75.0%" in html
@@ -190,7 +191,7 @@ def test_notebook_shows_tables_and_figures(tmp_path: Path) -> None:
 
 def test_notebook_shows_tables_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    html = read_run(write_run(tmp_path / "run", verdicts("cccw")))._repr_html_()
+    html = read_run(recorded(tmp_path / "run", verdicts("cccw")))._repr_html_()
     assert "75.0%" in html
     assert "<img" not in html
 
@@ -200,7 +201,7 @@ def test_comparison_and_decision_are_those_of_the_commands(
 ) -> None:
     """`compare` and `decide` give what `llmprops compare` and `llmprops gate` print."""
     folders = [
-        write_run(tmp_path / name, verdicts(letters, model=name))
+        recorded(tmp_path / name, verdicts(letters, model=name))
         for name, letters in (("old", "c" * 40), ("new", "w" * 15 + "c" * 25))
     ]
     gate = tmp_path / "gate.toml"
@@ -224,7 +225,7 @@ def test_comparison_and_decision_are_those_of_the_commands(
 def test_gate_that_compares_needs_a_baseline(tmp_path: Path) -> None:
     gate = tmp_path / "gate.toml"
     gate.write_text(GATE, encoding="utf-8")
-    run = read_run(write_run(tmp_path / "run", verdicts("c" * 40)))
+    run = read_run(recorded(tmp_path / "run", verdicts("c" * 40)))
     with pytest.raises(UsageError, match=r"needs a baseline; give one with decide\(gate, run, baseline\)$"):
         decide(gate, run)
 

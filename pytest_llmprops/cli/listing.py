@@ -128,9 +128,7 @@ def _prices() -> int:
     """Print the prices that apply: those of ``LLMPROPS_PRICES``, and of the tables."""
     file = os.environ.get("LLMPROPS_PRICES")
     own = read_table(Path(file)) if file else ()
-    rows: list[tuple[str, ...]] = [
-        ("model", "USD per million input tokens", "cached input tokens", "output tokens", "prices")
-    ]
+    rows = [("model", "USD per million input tokens", "cached input tokens", "output tokens", "prices")]
     for name in dict.fromkeys([*own, *read_table(SHIPPED)]):
         known = price(name, {}, file)
         if known is not None:

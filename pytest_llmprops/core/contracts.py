@@ -245,16 +245,15 @@ def checked(benchmark: object, method: str, result: object, form: Form | None = 
     raise returned(benchmark, method, problem[4:] if problem.startswith(" is ") else f"a value that{problem}")
 
 
-def checked_verdict(benchmark: object, method: str, verdict: object, tasks: Collection[str] = ()) -> Verdict:
-    """Return a verdict that can be recorded and read again.
+def checked_verdict(benchmark: Benchmark, item: Item, verdict: object) -> Verdict:
+    """Return the verdict of ``evaluate`` on an item if it can be recorded and read again.
 
-    :param tasks: the tasks that the verdict may name.
     :raises ContractError: with the first problem.
     """
-    good: Verdict = checked(benchmark, method, verdict)
-    if good.task and good.task not in tasks:
+    good: Verdict = checked(benchmark, "evaluate", verdict)
+    if good.task and good.task not in (*benchmark.tasks_by_answer, item.task):
         problem = f"a Verdict whose task is {shown(good.task)}, which is not in tasks_by_answer of the class"
-        raise returned(benchmark, method, problem)
+        raise returned(benchmark, "evaluate", problem)
     return good
 
 
@@ -263,25 +262,21 @@ def checked_class(benchmark: type[Benchmark]) -> type[Benchmark]:
 
     :raises UsageError: with the first problem, in one line.
     """
-    problem = _class_problem(benchmark)
+    name: object = getattr(benchmark, "name", None)
+    if name is None:
+        problem = 'it has no name; add a line such as name = "sums" to the class'
+    elif not isinstance(name, str) or not _CLASS_NAME.match(name):
+        use = "use ASCII letters, digits, _ and -"
+        problem = f"the name {shown(name)} is not usable in options and files; {use}"
+    elif benchmark.load is Benchmark.load:
+        problem = "it does not define load(self, files)"
+    elif benchmark.evaluate is Benchmark.evaluate:
+        problem = "it does not define evaluate(self, item, context, ask, protocol)"
+    else:
+        problem = _attribute_problem(benchmark, _CLASS)
     if problem:
         raise UsageError(f"benchmark {benchmark.__name__}: {problem}")
     return benchmark
-
-
-def _class_problem(benchmark: type[Benchmark]) -> str:
-    name: object = getattr(benchmark, "name", None)
-    if name is None:
-        return 'it has no name; add a line such as name = "sums" to the class'
-    if not isinstance(name, str) or not _CLASS_NAME.match(name):
-        return (
-            f"the name {shown(name)} is not usable in options and files; use ASCII letters, digits, _ and -"
-        )
-    if benchmark.load is Benchmark.load:
-        return "it does not define load(self, files)"
-    if benchmark.evaluate is Benchmark.evaluate:
-        return "it does not define evaluate(self, item, context, ask, protocol)"
-    return _attribute_problem(benchmark, _CLASS)
 
 
 @contextmanager

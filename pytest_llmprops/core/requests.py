@@ -424,10 +424,6 @@ class Reply:
             return self.usage.reasoning_tokens
         return max(0, self.usage.completion_tokens - estimated_tokens(self.text))
 
-    def answering(self, key: str, *, stored: float, deviations: tuple[str, ...]) -> Reply:
-        """Return the reply as that to the request with this key."""
-        return replace(self, key=key, stored=stored, deviations=deviations)
-
     def to_text(self) -> str:
         """Return the fields that are stored, as JSON."""
         return _encoded(self.to_json())

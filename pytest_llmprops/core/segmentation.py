@@ -131,10 +131,7 @@ class SegmentationScore:
 
 
 def score(
-    gold: Sequence[Sequence[str]],
-    predicted: Sequence[Sequence[str]],
-    *,
-    known: Collection[str] | None = None,
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, known: Collection[str] | None = None
 ) -> SegmentationScore:
     """Compare a segmentation with a gold one, line by line.
 

@@ -79,7 +79,7 @@ T = TypeVar("T")
 class Engine:
     """Evaluates cases with its own broker, a connection to one, or no broker.
 
-    :param in_process: models that are called directly, without the broker.
+    :param in_process: models that are called directly, without the broker. :param calls: what each of their calls has.
     :param keeps_calls: outcomes have the calls with their prompts and replies, not only their keys.
     """
 
@@ -89,7 +89,8 @@ class Engine:
         config: BrokerConfig | None = None,
         socket: str | None = None,
         window: int,
-        in_process: InProcess | None = None,
+        in_process: Mapping[str, ModelSpec] | None = None,
+        calls: CallOptions | None = None,
         keeps_calls: bool = False,
     ) -> None:
         self._thread = LoopThread()
@@ -99,10 +100,9 @@ class Engine:
         else:
             # Without a model that is behind a broker, it only keeps why the run is stopped.
             self.broker = LocalBroker(config or BrokerConfig({}, cache="off"))
+        self.in_process = InProcess(in_process or {}, calls or CallOptions(), self.broker)
         #: sends a request to a model; await it only in work passed to :meth:`start`
-        self.ask: BrokerAsk = self.broker.ask
-        if in_process is not None:
-            in_process.broker, self.ask = self.broker, in_process.ask
+        self.ask: BrokerAsk = self.in_process.ask
         self._evaluator = Evaluator(
             self._thread.loop, self.broker, self.ask, window=window, keeps_calls=keeps_calls
         )
@@ -159,7 +159,7 @@ class Engine:
         with contextlib.suppress(TimeoutError):
             problems = self._thread.call(self._close(), CLOSE_SECONDS)
         self._thread.close()
-        return problems
+        return [*problems, *self.in_process.close()]
 
     async def _close(self) -> list[str]:
         await self._evaluator.close()

@@ -36,6 +36,8 @@ _LOOKS = (
 _SHOWN_START = 5
 #: a word that was cut
 _BEFORE_CUT = re.compile(r"[^\s…]+(?=…)")
+#: the start of an encoded character at the end of a cut word
+_CUT_ESCAPE = re.compile(r"%.?$")
 _FIELDS = tuple(field.name for field in fields(Reply) if field.name != "logprobs")
 _WITH_TEXTS = (str, list, tuple, dict)
 
@@ -53,6 +55,8 @@ class Secrets:
         long = {text for text in known if len(text) >= SHORTEST}
         self._in_messages = _Finder(long)
         self._in_replies = _Finder(text for text in long if not (text.isalpha() or text.isdigit()))
+        #: of which a message that was cut may end with the start
+        self._cut = _longest_first([*self._in_messages.forms, *map(str.lower, known - long)])
         words = "|".join(map(re.escape, _longest_first(known - long)))
         self._words = re.compile(rf"(?<!\w)(?:{words})(?!\w)") if words else None
 
@@ -107,8 +111,17 @@ class Secrets:
     def message(self, text: str) -> str:
         """Return a text for the user without secrets, also without the start of one that was cut (``…``)."""
         find = self._in_messages
-        text = _BEFORE_CUT.sub(lambda word: find.without_start(word[0]), find.masked(text))
+        text = _BEFORE_CUT.sub(lambda word: self._without_start(word[0]), find.masked(text))
         return text if self._words is None else self._words.sub(MASK, text)
+
+    def _without_start(self, word: str) -> str:
+        """Return ``word`` with ``MASK`` in place of the start of a secret at its end."""
+        for shown in (word, unquote(_CUT_ESCAPE.sub("", word))):
+            for form in self._cut:
+                for length in range(min(len(form), len(shown)), _SHOWN_START, -1):
+                    if shown.lower().endswith(form[:length]):
+                        return shown[:-length] + MASK
+        return word
 
 
 class _Finder:
@@ -142,15 +155,6 @@ class _Finder:
         if type(value) in (list, tuple):
             return type(value)(map(self.masked, value))
         return value
-
-    def without_start(self, word: str) -> str:
-        """Return ``word`` with ``MASK`` in place of the start of one of the texts at its end."""
-        lower = word.lower()
-        for form in self.forms:
-            for length in range(min(len(form), len(word)), _SHOWN_START, -1):
-                if lower.endswith(form[:length]):
-                    return word[:-length] + MASK
-        return word
 
 
 def _longest_first(texts: Iterable[str]) -> tuple[str, ...]:

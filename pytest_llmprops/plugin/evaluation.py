@@ -30,7 +30,6 @@ from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.records.messages import InProcessUse, WorkerSetup
 
 if TYPE_CHECKING:
-    from pytest_llmprops.engine.broker.in_process import InProcess
     from pytest_llmprops.engine.config import BrokerConfig
     from pytest_llmprops.engine.session import Engine
 
@@ -98,7 +97,6 @@ class Evaluation:
     def __init__(self, settings: RunOptions, cases: Cases, setup: WorkerSetup | None) -> None:
         self._settings, self._cases, self._setup = settings, cases, setup
         self._engine: Engine | None = None
-        self._in_process: InProcess | None = None
         self.in_process_labels: frozenset[str] = frozenset(setup.in_process if setup is not None else ())
         #: number of processes that evaluate cases; set in workers before the engine starts
         self.processes = 1
@@ -172,25 +170,19 @@ class Evaluation:
                 window = max(window, RAY_CASES // self.processes)
             socket = self._setup.socket if self._setup is not None else None
             config = self.broker_config() if self._setup is None and self.needs_broker else None
+            specs = self._cases.model_specs()
             try:
                 self._engine = Engine(
                     config=config,
                     socket=socket,
                     window=window,
-                    in_process=self._served_here(),
+                    in_process={k: v for k, v in specs.items() if k in self.in_process_labels},
+                    calls=self._settings.calls,
                     keeps_calls=self.keeps_calls,
                 )
             except LLMPropsError as error:
                 raise pytest.UsageError(str(error)) from None
         return self._engine
-
-    def _served_here(self) -> InProcess | None:
-        if self._in_process is None and self.in_process_labels:
-            from pytest_llmprops.engine.broker.in_process import InProcess
-
-            specs = {k: v for k, v in self._cases.model_specs().items() if k in self.in_process_labels}
-            self._in_process = InProcess(specs, self._settings.calls)
-        return self._in_process
 
     def broker_config(self) -> BrokerConfig:
         """Return the broker's configuration, from the session's options."""
@@ -316,15 +308,9 @@ class Evaluation:
 
     def in_process_use(self) -> dict[str, InProcessUse]:
         """Return the use of each model inside this process, by label."""
-        return self._in_process.use() if self._in_process is not None else {}
+        return self._engine.in_process.use() if self._engine is not None else {}
 
     def close(self) -> list[str]:
         """Cancel open work; safe to call twice. Return one line per model that could not be closed."""
-        problems = []
-        if self._engine is not None:
-            engine, self._engine = self._engine, None
-            problems += engine.close()
-        if self._in_process is not None:
-            served, self._in_process = self._in_process, None
-            problems += served.close()
-        return problems
+        engine, self._engine = self._engine, None
+        return [] if engine is None else engine.close()

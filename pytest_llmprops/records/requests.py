@@ -140,14 +140,13 @@ def record_of(
     if "text" in fields:
         fields["text"] = shorten(fields["text"])
     logprobs = None if reply.logprobs is None else tuple(reply.logprobs)
+    logged = LoggedReply(reply.text, reply.reasoning, reply.value, logprobs)
     return RequestRecord(
         key=reply.key,
         role=role,
         kind=kind,
         request=fields,
-        reply=LoggedReply(note=note)
-        if note
-        else LoggedReply(reply.text, reply.reasoning, reply.value, logprobs),
+        reply=LoggedReply(note=note) if note else logged,
         finish_reason=reply.finish_reason,
         served_model=reply.served_model,
         cached=reply.cached,

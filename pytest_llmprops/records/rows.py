@@ -10,16 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pytest_llmprops.core.field_types import (
-    Count,
-    Flag,
-    FreeObject,
-    Members,
-    Name,
-    Number,
-    Sample,
-    Text,
-)
+from pytest_llmprops.core.field_types import Count, Flag, FreeObject, Members, Name, Number, Sample, Text
 from pytest_llmprops.core.verdicts import Group, VerdictKey
 
 

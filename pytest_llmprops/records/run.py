@@ -181,9 +181,7 @@ class CallFacts(CallCounts):
         """Return the counts with this cost in USD, which is unknown if it has the price of estimated tokens."""
         is_estimate = bool(self.estimated and amount)
         return replace(
-            self,
-            cost_usd=None if is_estimate else amount,
-            estimated_usd=amount if is_estimate else None,
+            self, cost_usd=None if is_estimate else amount, estimated_usd=amount if is_estimate else None
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.texts import did_you_mean
@@ -36,6 +36,8 @@ BASELINES = Path("baselines")
 LONGEST_NAME = 200
 #: recent runs named in the message about an unknown run
 NEWEST = 5
+#: what distinguishes a file from any later one of its name, without reading it; the time of its change is first
+FileIdentity: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def _by_time(places: Iterable[Path]) -> dict[Path, FileIdentity]:
                 identity = file_identity(folder / RUN_JSON)
                 if identity is not None and not folder.name.startswith("."):
                     known[folder] = identity
-    return dict(sorted(known.items(), key=lambda entry: (-entry[1].mtime_ns, str(entry[0]))))
+    return dict(sorted(known.items(), key=lambda entry: (-entry[1][0], str(entry[0]))))
 
 
 def promote(
@@ -223,22 +225,13 @@ def _put(new: Path, target: Path) -> None:
     shutil.rmtree(old)
 
 
-class FileIdentity(NamedTuple):
-    """What distinguishes a file from any later one of the same name, without reading it."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-
-
 def file_identity(path: Path) -> FileIdentity | None:
     """Return the identity of a file; None if it is missing or not accessible."""
     try:
         status = path.lstat()
     except OSError:
         return None
-    return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return status.st_mtime_ns, status.st_dev, status.st_ino, status.st_size
 
 
 def record_identity(folder: Path) -> tuple[FileIdentity | None, ...]:

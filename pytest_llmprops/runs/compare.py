@@ -236,10 +236,8 @@ def _rows(items: Sequence[Item], *runs: RunMetadata) -> list[Row]:
         change = judged.get(member)
         if change is None and pairs:
             change = measured(score_pairs(pairs, is_weighted))
-        lost, gained = (
-            sum(p.candidate < p.baseline for p in pairs),
-            sum(p.candidate > p.baseline for p in pairs),
-        )
+        lost = sum(p.candidate < p.baseline for p in pairs)
+        gained = sum(p.candidate > p.baseline for p in pairs)
         faults = Counter(item.fault for item in parts[key])
         counts = (len(pairs), faults[ABSENT_HERE], faults[ABSENT_THERE], faults[IN_ERROR], lost, gained)
         rows.append(Row(member, key, *counts, change))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
@@ -29,10 +29,7 @@ T = TypeVar("T")
 MOST_ROWS = 10_000
 TABLES: tuple[Table, ...] = get_args(Table)
 #: columns of the longer tables, so that an empty table has them too
-VERDICTS = (
-    "run_id", "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status",
-    "score", "expected", "given", "reason", "evidence", "requests",
-)  # fmt: skip
+VERDICTS = ("run_id", *(field.name for field in fields(VerdictRecord) if field.name != "values"))
 REQUESTS = (
     "run_id", "key", "role", "kind", "request", "reply", "reasoning", "reply_value", "finish_reason", "served_model",
     "prompt_tokens", "completion_tokens", "reasoning_tokens", "cached", "seconds",
@@ -79,7 +76,7 @@ def tables(runs: Sequence[Run], name: Table = "verdicts") -> Iterator[pd.DataFra
         raise UsageError(f"two of the runs are called '{repeated}': their rows could not be distinguished")
     if name == "verdicts":
         records = [record for run in runs for record in run.records]
-        names = list(dict.fromkeys(name for record in records for name in _numbers(record)))
+        names = list(dict.fromkeys(name for record in records for name in record.values))
         pairs = ((run.run_id, record) for run in runs for record in run.records)
         return (_verdicts(pd, part, names) for part in _parts(pairs))
     if name == "requests":
@@ -113,10 +110,6 @@ def _facts(pd: Any, runs: Sequence[Run], name: Table) -> pd.DataFrame:
     return frame
 
 
-def _numbers(record: VerdictRecord) -> dict[str, float]:
-    return {name: value for name, value in record.values.items() if isinstance(value, int | float)}
-
-
 def _verdicts(pd: Any, pairs: Sequence[tuple[str, VerdictRecord]], names: Sequence[str]) -> pd.DataFrame:
     """Return the verdicts of ``pairs`` of a run's id and a record, with a column for each of ``names``."""
     rows = [_unicode({"run_id": run_id, **plain(record)}) for run_id, record in pairs]
@@ -126,8 +119,7 @@ def _verdicts(pd: Any, pairs: Sequence[tuple[str, VerdictRecord]], names: Sequen
     frame["evidence"] = pd.Series(texts, index=frame.index, dtype="string")
     frame["score"] = frame["score"].astype("float64")
     frame["requests"] = pd.Series([row["requests"] for row in rows], index=frame.index, dtype="object")
-    numbers = [_numbers(record) for _, record in pairs]
-    values = {f"value_{_unicode(n)}": [float(v.get(n, "nan")) for v in numbers] for n in names}
+    values = {f"value_{_unicode(n)}": [float(r.values.get(n, "nan")) for _, r in pairs] for n in names}
     return pd.concat([frame, pd.DataFrame(values, index=frame.index, dtype="float64")], axis=1)
 
 

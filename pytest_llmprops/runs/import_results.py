@@ -242,11 +242,8 @@ class _Reader:
         name = task.get("task") or self.file.stem
         scorer = self._chosen((n for _, row in samples for n in _object(row.get("scores"))), "scorer")
         for place, sample in samples:
-            score, asked, target = (
-                _member(sample, "scores", scorer),
-                sample.get("input"),
-                sample.get("target"),
-            )
+            score = _member(sample, "scores", scorer)
+            asked, target = sample.get("input"), sample.get("target")
             value = _member(score, "value")
             if isinstance(asked, list):
                 # Without the ids of messages, which are random.

@@ -238,6 +238,9 @@ def judged_runs(
     return judgement(pairs_of(pair_items(baseline, candidate, tasks_by_answer(*runs))), *runs)
 
 
+_RECORDED = ("word", "difference", "low", "high", "p", "pairs", "lost", "gained")
+
+
 def recorded_changes(changes: Mapping[Member, Change], *runs: RunMetadata) -> tuple[MemberChange, ...]:
     """Return the changes as ``run.json`` has them; of clusters, only those that are worse or better.
 
@@ -249,14 +252,7 @@ def recorded_changes(changes: Mapping[Member, Change], *runs: RunMetadata) -> tu
             title_of(member.benchmark, *runs) if member.benchmark else "",
             member.kind,
             member.name,
-            change.word,
-            change.difference,
-            change.low,
-            change.high,
-            change.p,
-            change.pairs,
-            change.lost,
-            change.gained,
+            *(getattr(change, name) for name in _RECORDED),
         )
         for member, change in changes.items()
         if change.is_clear or member.kind != "cluster"

@@ -12,7 +12,8 @@ import pytest
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker.request_log import RequestLog
 from tests.support.commands import one_error, output
-from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.recorded import verdict, verdicts
+from tests.support.records import recorded
 
 Capture = pytest.CaptureFixture[str]
 HOSTILE = "<script>alert(1)</script> `x` | **b** [a](http://evil.example) ![i](x) www.evil.example @me #1 \x1b[31m\x07"
@@ -27,7 +28,7 @@ def compared(capsys: Capture, *words: str) -> str:
 def two_runs(statuses: str, others: str, **changes: Any) -> None:
     """Write the runs ``a`` and ``b`` with these verdicts, and ``changes`` of the lines of both."""
     for name, letters in (("a", statuses), ("b", others)):
-        write_run(Path(name), verdicts(letters, **changes))
+        recorded(Path(name), verdicts(letters, **changes))
 
 
 def row(text: str, start: str) -> list[str]:
@@ -43,7 +44,7 @@ def test_accuracy_of_every_run(capsys: Capture) -> None:
     """
     for name, rows, k in (("a", verdicts("ccwe"), 1), ("b", verdicts("cwww", model="new"), 2)):
         protocol = {"name": "quick", "settings": {"k": k}, "seed": 0}
-        write_run(Path(name), rows, protocols={"sums": protocol})
+        recorded(Path(name), rows, protocols={"sums": protocol})
     text = compared(capsys, "a", "b")
     assert row(text, "task lang") == ["task", "lang", "source", "A old", "B new"]
     assert row(text, "add en") == [
@@ -75,15 +76,15 @@ def test_a_wide_table_fits_the_terminal(
 
 def test_which_models_are_compared(capsys: Capture) -> None:
     """Models with the same name of two runs, or two models of one run; items in no pair are said."""
-    write_run(Path("a"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
-    write_run(Path("b"), [*verdicts("cw", model="y"), *verdicts("cc", model="z")])
+    recorded(Path("a"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
+    recorded(Path("b"), [*verdicts("cw", model="y"), *verdicts("cc", model="z")])
     text = compared(capsys, "a", "b")
     assert [line for line in text.splitlines() if "→" in line] == ["B → C: y → y"]
     assert "not A (x), D (z)" in text
     assert "A → B: x → y" in compared(capsys, "a")
-    write_run(Path("c"), verdicts("cw"))
+    recorded(Path("c"), verdicts("cw"))
     assert "name another run" in one_error(capsys, "compare", "c")
-    write_run(Path("d"), verdicts("cw", benchmark="other"))
+    recorded(Path("d"), verdicts("cw", benchmark="other"))
     text = compared(capsys, "c", "d")
     assert "no item has an answer in both" in text
     assert "lost" not in text
@@ -92,7 +93,7 @@ def test_which_models_are_compared(capsys: Capture) -> None:
 def test_the_finding_is_the_judgement(capsys: Capture) -> None:
     """A significant drop is worse; another difference is not clear."""
     two_runs("c" * 30, "w" * 10 + "c" * 20)
-    write_run(Path("c"), verdicts("w" * 2 + "c" * 28))
+    recorded(Path("c"), verdicts("w" * 2 + "c" * 28))
     text = compared(capsys, "a", "b", "c")
     [drop, none] = [re.split(r"\s{2,}", x.strip()) for x in text.splitlines() if x.startswith("  sums  ")]
     head = row(text[: text.index("A → C")], "benchmark task")
@@ -107,11 +108,11 @@ def test_the_finding_is_the_judgement(capsys: Capture) -> None:
 
 def test_flipped_items_with_both_replies(capsys: Capture) -> None:
     """Lost and gained items are listed with the expected answer and the reply of each run."""
-    folder = write_run(Path("a"), [verdict("x", requests=["k"]), verdict("y", "wrong", given="5")])
+    folder = recorded(Path("a"), [verdict("x", requests=["k"]), verdict("y", "wrong", given="5")])
     log = RequestLog(folder)
     log.add("subject", Chat.user("2 + 2 ="), Reply("Two and two\nmake four.", key="k"))
     log.close()
-    write_run(Path("b"), [verdict("x", "refused", given="I cannot."), verdict("y", given="four")])
+    recorded(Path("b"), [verdict("x", "refused", given="I cannot."), verdict("y", given="four")])
     text = compared(capsys, "a", "b")
     lost, gained = text[text.index("lost, right") :].split("gained, right")
     assert [line.strip() for line in lost.splitlines()[1:4]] == [
@@ -139,8 +140,8 @@ def test_limit_of_listed_items(capsys: Capture) -> None:
 
 def test_markdown_has_tables_and_flipped_items(capsys: Capture) -> None:
     """--markdown writes the tables and flipped items to a file, in addition to the terminal output."""
-    write_run(Path("a"), verdicts("ccw"))
-    write_run(Path("b"), verdicts("cwc", model="new"))
+    recorded(Path("a"), verdicts("ccw"))
+    recorded(Path("b"), verdicts("cwc", model="new"))
     assert "A → B" in compared(capsys, "a", "b", "--markdown", "c.md")
     lines = Path("c.md").read_text(encoding="utf-8").splitlines()
     assert "| add | en | builtin | 3 | 66.7% (9.4 to 99.2) | 66.7% (9.4 to 99.2) |" in lines
@@ -151,8 +152,8 @@ def test_markdown_has_tables_and_flipped_items(capsys: Capture) -> None:
 
 def test_hostile_replies_stay_text(capsys: Capture) -> None:
     """Control characters in a reply are not printed, and its Markdown has neither HTML nor links."""
-    write_run(Path("a"), [verdict("x", given=HOSTILE, expected=HOSTILE, model=HOSTILE)])
-    write_run(Path("b"), [verdict("x", "wrong", given=HOSTILE, expected=HOSTILE)])
+    recorded(Path("a"), [verdict("x", given=HOSTILE, expected=HOSTILE, model=HOSTILE)])
+    recorded(Path("b"), [verdict("x", "wrong", given=HOSTILE, expected=HOSTILE)])
     for words in ((), ("--full",), ("--json",)):
         printed = compared(capsys, "a", "b", *words, "--markdown", "c.md")
         text = Path("c.md").read_text(encoding="utf-8")
@@ -167,8 +168,8 @@ def test_hostile_replies_stay_text(capsys: Capture) -> None:
 def test_json_has_every_flipped_item(capsys: Capture) -> None:
     """--json prints every flipped item in full, whatever --limit is, and only numbers that JSON allows."""
     long = "猫 " * 500
-    write_run(Path("a"), verdicts("c" * 25, given=long))
-    write_run(Path("b"), verdicts("w" * 25))
+    recorded(Path("a"), verdicts("c" * 25, given=long))
+    recorded(Path("b"), verdicts("w" * 25))
 
     def refuse(name: str) -> None:
         raise AssertionError(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import filter as matching
 from functools import cache
 from pathlib import Path
@@ -43,6 +43,8 @@ OPTIONS = {
     "dtails": ("--model", "fake:call?file=chooser.py", "--llm-limit", "1"),
 }  # fmt: skip
 CHOOSER = "from tests.support.dtails_runs import takes, with_rules\n\nreply = with_rules(takes(1))\n"
+#: entries whose runs have all that the entries of their paper name
+ALL_NAMES = {"htest": "htest/table-6", "dtails": "dtails/figure-2"}
 #: entry -> tasks of its run
 TASKS = {
     "oracle/section-5": {"linearity"},
@@ -55,6 +57,11 @@ TASKS = {
 }
 
 
+def without_plans(arguments: Sequence[str]) -> int:
+    """Run pytest, except for the plan before each run, which test_cli_papers.py checks."""
+    return 0 if arguments[-1] == "--llm-plan" else forked_pytest(arguments)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Work in an empty folder without published data."""
@@ -63,7 +70,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(folder)
         patch.delenv("LLMPROPS_DATA", raising=False)
         patch.setenv("COLUMNS", "1000")
-        patch.setattr(papers, "_pytest", forked_pytest)
+        patch.setattr(papers, "_pytest", without_plans)
         (folder / "chooser.py").write_text(CHOOSER, "utf-8")
         yield folder
 
@@ -153,12 +160,12 @@ def test_names_of_the_report_exist(
 ) -> None:
     """Each name in the column `report` is a table or a figure of a real report."""
     for table in (table for table in OTHERS if table.paper == paper):
-        if paper == "htest":
-            # Its runs differ in the number of examples only, which changes no names.
-            runs = measure("htest/table-6")[: 2 * len(table.command.split(" && "))]
-        else:
+        if paper == "eras":
             # The second command of Figure 5 needs sentiment data.
             runs = measure(first_with(table.command) if table.id != "eras/figure-5" else "eras/table-2")
+        else:
+            # The runs of a paper differ in settings that change no names.
+            runs = measure(ALL_NAMES[paper])[: 2 * len(table.command.split(" && "))]
         if table.id == "eras/figure-5":
             # Accuracies on sentiment data are measured by another command.
             write_reviews(tmp_path / "data/training/chnsenticorp/test.tsv", ("很好", 1), ("很差", 0))
@@ -170,8 +177,11 @@ def test_names_of_the_report_exist(
         assert all(parts.values()), (table.id, parts)
 
 
-def test_built_in_sentences_need_no_published_data(place: Path, capsys: Capture) -> None:
+def test_built_in_sentences_need_no_published_data(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     """An entry on the built-in hardware sentences runs without the authors' data; one on Re-DocRED does not."""
+    monkeypatch.setattr(papers, "_pytest", forked_pytest)
     assert (
         main(["papers", "oracle/section-5", "--model", "fake:echo", "--llm-plan", "-p", "no:cacheprovider"])
         == 0

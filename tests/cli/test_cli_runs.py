@@ -12,7 +12,8 @@ from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from tests.support.commands import one_error, output
-from tests.support.recorded import edit_run_json, verdict, verdicts, write_run
+from tests.support.recorded import edit_run_json, verdict, verdicts
+from tests.support.records import recorded
 from tests.support.runs import Runner
 
 RUNS = Path("reports") / "runs"
@@ -27,8 +28,8 @@ def lines_of(capsys: Capture, *words: object) -> list[str]:
 
 def test_list_has_one_row_per_run(capsys: Capture) -> None:
     """A row has name, start, models, benchmarks, items, accuracy, state and the gate's decision."""
-    write_run(RUNS / "one", verdicts("ccwe"), started="2026-01-02T03:04:05+00:00", gate={"decision": "fail"})
-    write_run(RUNS / "two", [*verdicts("cc"), *verdicts("cw", model="new")])
+    recorded(RUNS / "one", verdicts("ccwe"), started="2026-01-02T03:04:05+00:00", gate={"decision": "fail"})
+    recorded(RUNS / "two", [*verdicts("cc"), *verdicts("cw", model="new")])
     lines = lines_of(capsys, "list")
     heads = "run started (UTC) models benchmarks items accuracy state gate"
     assert lines[0].split() == heads.split()
@@ -46,7 +47,7 @@ def test_list_shows_the_state_of_each_run(capsys: Capture) -> None:
     assert main(["runs", "list"]) == 0
     printed = capsys.readouterr()
     assert (printed.out, "no runs under" in printed.err) == ("", True)
-    write_run(RUNS / "killed", verdicts("cw"))
+    recorded(RUNS / "killed", verdicts("cw"))
     unfinished: dict[str, object] = {
         "finished": None,
         "complete": False,
@@ -55,7 +56,7 @@ def test_list_shows_the_state_of_each_run(capsys: Capture) -> None:
         "expected": 0,
     }
     edit_run_json(RUNS / "killed", lambda facts: facts.update(unfinished))
-    write_run(RUNS / "newer", verdicts("c"), schema=3)
+    recorded(RUNS / "newer", verdicts("c"), schema=3)
     (RUNS / "writing").mkdir()
     record = RunRecord(RUNS / "writing", first_facts(RUNS / "writing"))
     record.add(verdict())
@@ -79,7 +80,7 @@ def test_list_fits_the_terminal(width: int, capsys: Capture, monkeypatch: pytest
     """If the table is too wide, each run has two lines with the same content."""
     monkeypatch.setenv("COLUMNS", str(width))
     name = "20261121T133918Z-some-model-with-a-name"
-    write_run(RUNS / name, verdicts("cw"), gate={"decision": "pass"})
+    recorded(RUNS / name, verdicts("cw"), gate={"decision": "pass"})
     lines = lines_of(capsys, "list")
     assert max(map(len, lines)) <= max(width, 75)
     text = " ".join(lines)
@@ -105,7 +106,7 @@ def test_show_prints_the_summary_of_the_run(run: Runner, capsys: Capture) -> Non
 
 def test_show_names_what_affected_the_run(capsys: Capture) -> None:
     """Deviations, commit, data files, the gate's line and the origin of a baseline are shown."""
-    write_run(
+    recorded(
         RUNS / "r",
         verdicts("c"),
         deviations={"old": ["no temperature"]},
@@ -128,7 +129,7 @@ def test_show_names_what_affected_the_run(capsys: Capture) -> None:
 
 def test_show_json(capsys: Capture) -> None:
     """--json prints run.json with a summary computed from the verdicts; notes go to standard error."""
-    write_run(RUNS / "r", verdicts("cw"), summary=[])
+    recorded(RUNS / "r", verdicts("cw"), summary=[])
     assert main(["runs", "show", "r", "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) == plain(read_run(RUNS / "r").facts)
@@ -139,7 +140,7 @@ def test_show_json(capsys: Capture) -> None:
 def test_no_control_character_reaches_the_terminal(capsys: Capture) -> None:
     bad = "\x1b[2J\x07\x9b31m\u202e"
     rows = [verdict("x", "wrong", given=bad, reason=bad, model=f"m{bad}", task=f"t{bad}")]
-    write_run(
+    recorded(
         RUNS / "r", rows, notes=[bad], deviations={f"m{bad}": [bad]}, gate={"decision": "fail", "line": bad}
     )
     for words in (("list",), ("show", "r"), ("show", "r", "--json")):
@@ -154,8 +155,8 @@ def test_export_to_parquet_and_csv(capsys: Capture) -> None:
     """
     import pandas as pd
 
-    write_run(RUNS / "one", verdicts("cw", values={"a": 1.0}))
-    write_run(RUNS / "two", verdicts("e"), complete=False, expected=5)
+    recorded(RUNS / "one", verdicts("cw", values={"a": 1.0}))
+    recorded(RUNS / "two", verdicts("e"), complete=False, expected=5)
     files = ("--parquet", "t.parquet", "--csv", "t.csv")
     assert lines_of(capsys, "export", "one", "--csv", "t.csv", "--table", "summary") == ["t.csv"]
     assert list(pd.read_csv("t.csv")["items"]) == [2]
@@ -174,12 +175,12 @@ def test_promoted_run_has_its_name(capsys: Capture) -> None:
 
     --without-replies leaves out requests.jsonl; an incomplete run needs --allow-incomplete.
     """
-    write_run(RUNS / "one", verdicts("cw"))
+    recorded(RUNS / "one", verdicts("cw"))
     assert lines_of(capsys, "promote", "one", "base") == [str(Path("baselines") / "base")]
     assert any("baselines/base" in line for line in lines_of(capsys, "list"))
     assert lines_of(capsys, "show", "base")[0] == "one (complete)"
     assert "--replace" in one_error(capsys, "runs", "promote", "one", "base")
-    write_run(RUNS / "two", verdicts("c"), complete=False, requests=[{"key": "k", "request": {}}])
+    recorded(RUNS / "two", verdicts("c"), complete=False, requests=[{"key": "k", "request": {}}])
     assert "--allow-incomplete" in one_error(capsys, "runs", "promote", "two", "base", "--replace")
     lines_of(capsys, "promote", "two", "base", "--replace", "--allow-incomplete", "--without-replies")
     assert lines_of(capsys, "show", "base")[0] == "two (incomplete)"
@@ -188,7 +189,7 @@ def test_promoted_run_has_its_name(capsys: Capture) -> None:
 
 def test_commands_refuse_in_one_line(capsys: Capture) -> None:
     """A run, name or path that cannot be used gives one line without control characters, and leaves no folder."""
-    write_run(RUNS / "one", verdicts("c"))
+    recorded(RUNS / "one", verdicts("c"))
     Path("baselines").mkdir()
     Path("baselines", "link").symlink_to("nowhere")
     for words, message in (

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,8 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.runs.catalog import promote
 from tests.support import records
 from tests.support.commands import one_error, output
-from tests.support.recorded import verdicts, write_run
+from tests.support.recorded import verdicts
+from tests.support.records import recorded
 from tests.support.runs import ROOT
 
 Capture = pytest.CaptureFixture[str]
@@ -22,10 +24,10 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def _here(working_folder: Path) -> None:
     """Work in a folder with four runs of 200 sums and a gate file."""
-    write_run(Path("reports/runs/before"), verdicts("c" * 190 + "w" * 10))
-    write_run(Path("reports/runs/better"), verdicts("c" * 200, model="new"))
-    write_run(Path("reports/runs/worse"), verdicts("c" * 150 + "w" * 50, model="new"))
-    write_run(Path("reports/runs/alike"), verdicts("c" * 185 + "w" * 5 + "c" * 5 + "w" * 5, model="new"))
+    recorded(Path("reports/runs/before"), verdicts("c" * 190 + "w" * 10))
+    recorded(Path("reports/runs/better"), verdicts("c" * 200, model="new"))
+    recorded(Path("reports/runs/worse"), verdicts("c" * 150 + "w" * 50, model="new"))
+    recorded(Path("reports/runs/alike"), verdicts("c" * 185 + "w" * 5 + "c" * 5 + "w" * 5, model="new"))
     Path("gate.toml").write_text("[[rule]]\nbenchmark = 'sums'\nmax_drop = 0.03\n")
 
 
@@ -80,7 +82,7 @@ def test_markdown_collapses_what_did_not_change(tmp_path: Path) -> None:
     for name, right in (("old", 120), ("new", 80)):
         numbers = {"kept": 60, "lost": right}
         made = (records.verdicts(task, n, 120 - n, model=name) for task, n in numbers.items())
-        records.recorded(tmp_path / name, [record for task in made for record in task])
+        recorded(tmp_path / name, [record for task in made for record in task])
     rules = (f'[[rule]]\ntask = "{task}"\nmax_drop = 0.2\n' for task in ("kept", "lost"))
     (tmp_path / "gate.toml").write_text("".join(rules))
     words = "new --baseline old --gate gate.toml --markdown d.md"
@@ -107,10 +109,10 @@ def test_error_is_one_line(capsys: Capture) -> None:
         assert message in one_error(capsys, "gate", *words.split())
 
 
-def upgraded(folder: Path, **facts: object) -> tuple[str, str]:
+def upgraded(folder: Path, **facts: Any) -> tuple[str, str]:
     """Write a baseline and a better candidate, which has more ``facts``; return their folders."""
-    old = write_run(folder / "current", verdicts("w" * 40 + "c" * 60, model="old"))
-    new = write_run(folder / "candidate", verdicts("w" * 10 + "c" * 90, model="new"), **facts)
+    old = recorded(folder / "current", verdicts("w" * 40 + "c" * 60, model="old"))
+    new = recorded(folder / "candidate", verdicts("w" * 10 + "c" * 90, model="new"), **facts)
     return str(old), str(new)
 
 

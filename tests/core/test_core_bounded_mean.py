@@ -10,12 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
-from pytest_llmprops.statistics.bounded_mean import (
-    TAIL,
-    ClusterSample,
-    mean_p_value,
-    times_to_settle,
-)
+from pytest_llmprops.statistics.bounded_mean import TAIL, ClusterSample, mean_p_value, times_to_settle
 
 
 def singles(scores: list[float]) -> ClusterSample:

@@ -82,10 +82,7 @@ LISTS = [
     ("- WAIT\n- PENDING", ["WAIT", "PENDING"]),
     ("**Entities:**\n\n1. Huy\n   - a city\n2. Ghent", ["Huy", "Ghent"]),
     ("<city>Huy</city>, <city>Ghent</city>", ["city: Huy", "city: Ghent"]),
-    (
-        '[{"kind": "song", "name": "Sorry"}, {"kind": "city", "name": "Huy"}]',
-        ["song: Sorry", "city: Huy"],
-    ),
+    ('[{"kind": "song", "name": "Sorry"}, {"kind": "city", "name": "Huy"}]', ["song: Sorry", "city: Huy"]),
     ("1. Huy\n\nNot entities:\n- went\n\nExplanation:\n1. It is a city.", ["Huy"]),
     ("1. Huy\n\nSentence: A dog.\n1. dog", ["Huy"]),
     ("Entities: Huy, Ghent and Bruges", ["Huy", "Ghent", "Bruges"]),

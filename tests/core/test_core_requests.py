@@ -1,4 +1,4 @@
-"""Requests: their plain form, the key under which their replies are stored, and their lines in records."""
+"""Requests: their plain form, the key of their replies, and their lines in records; messages of workers."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ from pytest_llmprops.core.requests import (
 )
 from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.records.files import from_plain, line, plain
+from pytest_llmprops.records.files import from_plain, from_text, line, plain, text
+from pytest_llmprops.records.messages import CaseReport, GroupLines
 from pytest_llmprops.records.requests import LoggedReply, RequestRecord, record_of
+from pytest_llmprops.records.rows import SearchRecord
 
 IDENTITY = {"backend": "b", "name": "m", "revision": "r"}
 
@@ -220,10 +222,7 @@ WRONG_LINES: list[tuple[dict[str, Any], str]] = [
     ({"request": {"messages": [["user", {"prefix": "x", "rest": ""}]]}}, "no earlier line defines"),
     ({"request": {"messages": 7}}, "'request' whose messages or text"),
     ({"request": {"messages": [["user"]]}}, "'request' whose messages or text"),
-    (
-        {"request": {"messages": [["user", {"prefix": [], "rest": ""}]]}},
-        "'request' whose messages or text",
-    ),
+    ({"request": {"messages": [["user", {"prefix": [], "rest": ""}]]}}, "'request' whose messages or text"),
     ({"request": {"text": 7}}, "'request' whose messages or text"),
 ]
 
@@ -233,6 +232,34 @@ def test_wrong_lines() -> None:
     for change, message in WRONG_LINES:
         with pytest.raises(ValueError, match=message):
             from_plain(RequestRecord, plain(CHAT) | change).in_full({})
+
+
+# Messages between workers and their controller
+
+
+VERDICT = VerdictRecord(
+    "gpt", "sums", "add", "en", "own", "sums/1", "sums/1", "wrong", 0.0, "2", "3", "expected '2'",
+    {"n": 1.0}, ("k1",), evidence={"text": "1 + 1"},
+)  # fmt: skip
+SEARCH = SearchRecord("gpt", "sums", "add", "en", "own", "sums/1", 3, 4, 2, False, {"why": "1 + 1"}, "")
+
+
+def test_case_reports_survive_json() -> None:
+    """A report is unchanged by a round trip through JSON."""
+    for message in (
+        CaseReport(VERDICT, by_model=True),
+        CaseReport(group=GroupLines("wrong", {"wrong": 1}, "{}\n")),
+        CaseReport(search=SEARCH),
+    ):
+        assert from_text(CaseReport, text(message)) == message
+
+
+def test_the_status_and_the_group_of_a_report() -> None:
+    """A report has the status of its verdict or group, none of a search."""
+    assert CaseReport(VERDICT).status == "wrong"
+    assert CaseReport(search=SEARCH).status is None
+    message = CaseReport(group=GroupLines("error", {"wrong": 1}, "{}\n"))
+    assert message.status == "error"
 
 
 # Strict JSON

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -17,6 +16,7 @@ import pytest
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import DataFolder, ManifestEntry
 from pytest_llmprops.data.pull import BASE_URL, pull
+from tests.support.servers import JsonHandler, listening
 
 COMMIT = "c0ffee" + "0" * 34
 
@@ -33,7 +33,7 @@ class Upstream:
         self.requests: Counter[str] = Counter()
         upstream = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(JsonHandler):
             def do_GET(self) -> None:
                 path = self.path
                 upstream.requests[path] += 1
@@ -57,13 +57,10 @@ class Upstream:
                     body = body[: len(body) // 2]
                 self.wfile.write(body)
 
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.base_url = f"http://127.0.0.1:{self.server.server_port}/{{repository}}/{{commit}}/{{path}}"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
-        self.thread.start()
+        stack = ExitStack()
+        port = stack.enter_context(listening(Handler))
+        self.close = stack.close
+        self.base_url = f"http://127.0.0.1:{port}/{{repository}}/{{commit}}/{{path}}"
 
     def add(self, file: str, content: bytes, upstream_path: str | None = None) -> ManifestEntry:
         """Serve a file, and return the manifest's row for it."""
@@ -81,12 +78,6 @@ class Upstream:
 
     def address(self, path: str) -> str:
         return f"/owner/name/{COMMIT}/{path}".replace(" ", "%20")
-
-    def close(self) -> None:
-        if self.thread.is_alive():
-            self.server.shutdown()
-            self.server.server_close()
-            self.thread.join()
 
 
 @pytest.fixture

@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.data.sheet_files import (
-    escaped,
-    read_table,
-    sheet_text,
-    unescaped,
-    write_new,
-)
+from pytest_llmprops.data.sheet_files import escaped, read_table, sheet_text, unescaped, write_new
 from pytest_llmprops.data.whole_files import write_text
 
 COLUMNS = ("question", "sentence", "choice")

@@ -96,15 +96,6 @@ def test_refresh_sends_each_request_once(make_broker: MakeBroker) -> None:
     assert ask_all(make_broker(model), ["a"]).texts == ["2"]
 
 
-def test_off_neither_reads_nor_writes(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """With the store off every run sends its requests and creates no file."""
-    model = FakeModel(lambda chat: "x")
-    for _ in range(2):
-        ask_all(make_broker(model, cache="off"), ["a"])
-    assert len(model.requests) == 2
-    assert not (tmp_path / "replies.sqlite").exists()
-
-
 def test_only_replays_and_names_what_is_missing(make_broker: MakeBroker) -> None:
     """``only`` serves stored replies, makes no call, and stops at the first missing request with its text."""
     model = FakeModel(lambda chat: "x")
@@ -176,8 +167,8 @@ def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: P
     assert sum(line["cached"] for line in lines) == 1
 
 
-def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
-    """With the store off, a request repeated within a run is not sent again; it counts as joined."""
+def test_off_remembers_within_a_run(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """With the store off, a request repeated within a run is not sent again; it counts as joined. No file is made."""
     model = FakeModel(lambda chat: str(len(model.requests)))
     broker = make_broker(model, cache="off")
     replies = one_by_one(broker, ["a", "b", "a", "a"])
@@ -187,6 +178,7 @@ def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
     assert not any(r.cached for r in replies)
     assert len({r.key for r in replies}) == 2
     assert counters.oldest_seconds == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_off_forgets_the_oldest(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Reply, Segment
 from pytest_llmprops.engine.broker.in_process import InProcess
+from pytest_llmprops.engine.broker.local import LocalBroker
+from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import CallOptions
 from tests.support.engine_models import kinds
@@ -53,10 +55,16 @@ def cutter(monkeypatch: pytest.MonkeyPatch) -> Cutter:
     return model
 
 
+def session_of(name: str) -> InProcess:
+    """Return a session with a model as ``m``."""
+    broker = LocalBroker(BrokerConfig({}, cache="off"))
+    return InProcess({"m": registry.parse_spec(name)}, CallOptions(), broker)
+
+
 @pytest.fixture
 def here(cutter: Cutter) -> InProcess:
     """Return a session with that model as ``m``."""
-    return InProcess({"m": registry.parse_spec("cutter")}, CallOptions())
+    return session_of("cutter")
 
 
 def asked(session: InProcess, *texts: str) -> list[Any]:
@@ -103,8 +111,7 @@ def test_a_model_that_cannot_be_made_stops_all(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(registry, "registered", {})
     registry.register_model("broken", broken, kinds=["segment"])
-    session = InProcess({"m": registry.parse_spec("broken")}, CallOptions())
-    [reason] = {str(result) for result in asked(session, "a", "b")}
+    [reason] = {str(result) for result in asked(session_of("broken"), "a", "b")}
     assert reason.startswith("m: OSError: no file (test_engine_in_process.py, line")
 
 

@@ -203,17 +203,6 @@ def test_a_reply_that_cannot_be_sent_is_an_error_of_its_request(
     assert served(path, make_broker(model, cache="off", retries=0), work) == "fine"
 
 
-def test_an_unknown_operation_is_an_error_of_that_message(make_broker: MakeBroker, path: str) -> None:
-    """A message that the broker does not know gets an error, and the connection stays usable."""
-
-    async def work(one: RemoteBroker, two: RemoteBroker) -> str:
-        with pytest.raises(BackendError, match="unknown operation 'dance'"):
-            await one.send({"op": "dance"})
-        return (await ask(one, "q")).text
-
-    assert served(path, make_broker(FakeModel(["x"])), work) == "x"
-
-
 def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> None:
     """The broker process listens on a socket that only its owner may use, and leaves no files behind."""
     process = BrokerProcess(

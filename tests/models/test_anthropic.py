@@ -13,6 +13,7 @@ from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.models.api.anthropic import AnthropicModel
 from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.secrets import Secrets
 from tests.support.backends import called, error, fatal, make, refuse
 from tests.support.message_batches import MessageBatchServer
 
@@ -50,10 +51,9 @@ def ask(
     return send
 
 
-def message(*texts: str, reason: str = "end_turn", thinking: bool = False, **usage: int) -> dict[str, Any]:
+def message(*texts: str, reason: str = "end_turn", **usage: int) -> dict[str, Any]:
     """Return an answer."""
-    blocks = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}] if thinking else []
-    blocks += [{"type": "text", "text": text} for text in texts]
+    blocks = [{"type": "text", "text": text} for text in texts]
     counted = {"input_tokens": 12, "output_tokens": 3, **usage}
     return {
         "type": "message",
@@ -104,14 +104,6 @@ def test_what_the_api_lacks_is_a_deviation(ask: Any) -> None:
     )
 
 
-def test_thoughts_are_not_the_answer(ask: Any) -> None:
-    """A model that thinks up to the limit has no answer; the blocks of its thoughts are kept apart."""
-    spent, _, _ = ask(HELLO, (200, message(reason="max_tokens", thinking=True)))
-    assert (spent.text, spent.finish_reason) == ("", "length")
-    reply, _, _ = ask(HELLO, (200, message("Hi", thinking=True)))
-    assert (reply.text, reply.reasoning) == ("Hi", "Hm.")
-
-
 @pytest.mark.parametrize(
     ("reason", "finish"),
     [
@@ -143,7 +135,7 @@ def test_errors(
 ) -> None:
     """Each error says what to do, and shows no key."""
     request = Chat.user("Hello", max_tokens=9, extra=(("top_k", 5),))
-    result = error(ask(request, (status, refusal(kind, text)))[0], expected)
+    result = Secrets.of_run({}, ()).error(error(ask(request, (status, refusal(kind, text)))[0], expected))
     assert KEY not in result.message
     assert (result.fatal, result.transient) == (is_fatal, is_transient)
 

@@ -67,7 +67,7 @@ def test_messages_are_one_short_line_without_secrets(monkeypatch: pytest.MonkeyP
         "http://me:pw@host/v1?api_key=qwertz1 \x1b[31mred\x1b[0m\x00\u202e " + "x" * 400
     )
     secrets = Secrets.of_run({}, [])
-    line = errors.clean(text, secrets)
+    line = errors.clean(text)
     assert len(line) == 300
     # As the broker does.
     line = secrets.error(BackendError(line)).message
@@ -146,20 +146,6 @@ def test_a_late_failure_is_not_reported(caplog: pytest.LogCaptureFixture) -> Non
 
     asked(post, 0.1)
     assert not caplog.records
-
-
-@pytest.mark.parametrize("name", ["temperature"])
-def test_only_one_value_is_a_refused_parameter(name: str) -> None:
-    """Kimi allows one value of a parameter, which it names (reports: VideoAdGuard 34, gemini-cli-pro 30)."""
-    body = {
-        "error": {
-            "message": f"invalid {name}: only 0.95 is allowed for this model",
-            "type": "invalid_request_error",
-        }
-    }
-    assert errors.refused_parameter(400, body, ["stop", name, "temperature"]) == name
-    several = {"error": {"message": "invalid n: only 1 is allowed for this model"}}
-    assert errors.refused_parameter(400, several, ["temperature"]) is None
 
 
 @pytest.mark.parametrize(

@@ -376,29 +376,6 @@ def test_options_that_cannot_be_scored(base_folder: Path) -> None:
     assert "the model takes 256" in third.message
 
 
-def test_the_batch_is_chosen_by_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that does not fit is halved until it fits, and later batches begin with that size."""
-    import torch
-
-    chat_model = make(f"hf:{folder}?batch=16&device=cpu")
-    alone = texts(chat_model.chat([*asked(), *asked(max_tokens=5)]))
-    sizes: list[int] = []
-    generate = HfChatModel.generate
-
-    def limited(self: Any, rows: list[Any]) -> None:
-        sizes.append(len(rows))
-        if len(rows) > 3:
-            raise torch.OutOfMemoryError("no memory")
-        generate(self, rows)
-
-    monkeypatch.setattr(HfChatModel, "generate", limited)
-    assert texts(chat_model.chat([*asked(), *asked(max_tokens=5)])) == alone
-    assert sizes == [12, 6, 3, 3, 3, 3]
-    sizes.clear()
-    texts(chat_model.chat(asked()))
-    assert sizes == [3, 3]
-
-
 def save_adapter(base: Path, folder: Path) -> list[str]:
     """Save an adapter with random weights; return the replies of peft's own network to the questions."""
     import peft

@@ -20,6 +20,7 @@ from pytest_llmprops.models.api.http import LARGEST_ANSWER, LARGEST_COMPRESSED
 from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel
 from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.models.secrets import Secrets
 from pytest_llmprops.models.spec import normalised_url
 from tests.support.backends import called, error, fatal, reply
 from tests.support.networks import clear_network
@@ -148,7 +149,7 @@ def test_missing_key_is_one_line() -> None:
 def test_refused_key_is_never_shown(stub: RunningStub, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     """The message has neither a key that the server repeats, nor one that cannot be sent."""
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    got = fatal(one("m", stub.url))
+    got = Secrets.of_run({}, ()).error(fatal(one("m", stub.url)))
     assert got.kind == ("forbidden" if key == "forbidden" else "key")
     assert "wrong" not in str(got)
 
@@ -211,16 +212,6 @@ def test_identity_and_pinning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert openai_model("m", None).identity["base_url"] == "http://other/v1"
     assert openai_model("gpt-4o-2024-05-13", None).pinned
     assert not openai_model("gpt-4o", None).pinned
-
-
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [({"error": {"message": "slow down", "code": 429}}, "status 429"), ({"choices": []}, "response")],
-)
-def test_error_inside_a_200_is_an_error(body: dict[str, Any], kind: str) -> None:
-    """A proxy's error with status 200 is classified by the code in its body."""
-    got = error(Server([whole(json.dumps(body).encode())]).run(call))
-    assert (got.kind, got.transient) == (kind, True)
 
 
 def completion(text: str) -> bytes:

@@ -55,10 +55,9 @@ def asked(stub: RunningStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return ask
 
 
-@pytest.mark.parametrize("temperature", [0.0])
-def test_one_call_with_n(asked: Asked, stub: RunningStub, temperature: float | None) -> None:
+def test_one_call_with_n(asked: Asked, stub: RunningStub) -> None:
     """Eleven samples are one call with ``n`` and get one choice each; there is no note."""
-    results, broker = asked("m", temperature=temperature)
+    results, broker = asked("m", temperature=0.0)
     assert texts(results) == [str(k) for k in range(11)]
     assert (stub.stats()["requests"], broker.counters.sent) == (1, 1)
     assert broker.notes() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -87,12 +87,16 @@ def test_tokens_with_a_secret_are_left_out(logprobs: list[tuple[str, list[str]]]
     assert SECRETS.reply(plain) is plain
 
 
-def test_start_of_a_secret_at_a_cut_is_hidden() -> None:
+@pytest.mark.parametrize("spelling", [KEY, quote(KEY, safe=""), "short-1"])
+def test_start_of_a_secret_at_a_cut_is_hidden(spelling: str) -> None:
     """A message may have been cut inside of a secret; a few characters of it are shown at most."""
-    for length in range(len(KEY)):
-        shown = SECRETS.message(f"wrong key {KEY[:length]}…; set another one")
-        assert len(shown.partition("…")[0].removeprefix("wrong key ")) <= 5
+    secrets = Secrets([KEY, "short-1"])
+    for length in range(len(spelling)):
+        shown = secrets.message(f"wrong key {spelling[:length]}…; set another one")
+        assert len(unquote(shown.partition("…")[0]).removeprefix("wrong key ")) <= 5 + 2 * ("%" in spelling)
         assert shown.endswith("…; set another one")
+    kept = "see http://host/a%20long%20path%2…"
+    assert secrets.message(kept) == kept
 
 
 @pytest.mark.parametrize("key", ["x", "none", "k.y"])

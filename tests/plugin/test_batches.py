@@ -15,19 +15,19 @@ from tests.support.runs import ROOT, Finished, Runner
 
 Start = Callable[..., BatchServer]
 KEY = {"OPENAI_API_KEY": "sk-test-000000"}
-#: writes the number of the process that sends the requests, which the server kills; stores each reply at once, and
-#: soon gives up a batch that the provider does not list
+#: writes the number of the process that sends the requests, which the server kills; stores each reply at once, submits
+#: sooner, and soon gives up a batch that the provider does not list
 PREPARED = """
 import os, pathlib
 from pytest_llmprops.engine.batch import batches
-batches.CHUNK, batches.LIST_DELAY = 1, 0.5
+batches.CHUNK, batches.LIST_DELAY, batches.QUIET_SECONDS = 1, 0.5, 0.1
 pathlib.Path("pid").write_text(str(os.getpid()))
 """
 #: submits soon; a file that registers a model is imported in the broker's process, too
 QUICK = """
 from pytest_llmprops import register_model
 from pytest_llmprops.engine.batch import batches
-batches.QUIET_SECONDS = 0.5
+batches.QUIET_SECONDS = batches.POLL_SECONDS = 0.5
 register_model("unused", lambda spec, options: None)
 """
 GATE = '[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.2\nmin_items = 5\n'
@@ -129,7 +129,7 @@ def test_a_gate_uses_the_replies_of_its_own_run(run: Runner, start_batch_server:
 
 def test_a_killed_worker_costs_no_line(run: Runner, start_batch_server: Start) -> None:
     """After a worker is killed, another one measures its items with the batches that are open."""
-    server = start_batch_server(polls=6)
+    server = start_batch_server(polls=4)
     run.sums(12)
     run.write("conftest.py", KILLED)
     done = batch(run, server, "-n", "2")

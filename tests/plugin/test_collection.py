@@ -187,7 +187,7 @@ def test_size_of_an_own_benchmark_is_recorded(run: Runner) -> None:
     run.sums()
     sizes = 'name = "sums"\n    sizes = {"small": {"add": 4}, "standard": {"add": 7}}'
     run.change("test_sums.py", 'name = "sums"', sizes)
-    of_size = ("--model", run.adder, "-n", "2", "--llm-size")
+    of_size = ("--model", run.adder, "--llm-size")
     small, standard, full = (run(*of_size, size) for size in ("small", "standard", "full"))
     assert set(small.verdicts) < set(standard.verdicts) < set(full.verdicts)
     assert [len(done.verdicts) for done in (small, standard, full)] == [4, 7, 12]

@@ -274,7 +274,7 @@ def test_a_plan_has_the_thoughts_of_the_first_call(project: Runner) -> None:
         stated = [float(re.findall(r"about ([\d.]+) USD", plan)[0]) for plan in plans]
         assert stated == [pytest.approx(without, abs=0.01), pytest.approx(without + thoughts, abs=0.02)]
         assert plans[1].endswith(f"with the thoughts of m (about {THOUGHT} tokens before each reply)")
-        off = ("--llm-cache", "off", "-n", "2")
+        off = ("--llm-cache", "off")
         calls = server.bill.calls
         refused = project(*server.model(), *off, "--llm-max-cost", "1", env=ENV)
         assert "refused to start: the plan costs about 2.49" in refused.output, refused.output

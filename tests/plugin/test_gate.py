@@ -343,7 +343,7 @@ def test_a_baseline_that_no_gate_can_use_is_refused(run: Runner, facts: dict[str
 def test_replies_of_the_baseline_are_not_judged(run: Runner) -> None:
     """A candidate whose replies are all stored ones of its baseline was not measured; one that is asked again was."""
     run.sums(ITEMS)
-    same = ("--model", model(run, SOME), "-n", "2")
+    same = ("--model", model(run, SOME))
     before = run(*same)
     gated = ("--llm-gate", str(gate(run, max_drop=0.3)), "--llm-baseline", str(before.folder))
     calls(run)
@@ -391,7 +391,7 @@ def test_gate_asks_again_for_replies_older_than_a_day(run: Runner) -> None:
         "register_model('drifting', make)\n",
     )
     gated = ("--llm-gate", str(gate(run, max_errors=0.5)))
-    args = ("--model", "drifting", "-n", "2")
+    args = ("--model", "drifting")
     assert run(*args).run["calls"]["sent"] == 35
     make_older(run.store, hours=23)
     assert run(*args, *gated).run["calls"]["sent"] == 0

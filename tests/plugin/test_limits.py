@@ -31,9 +31,9 @@ def _sums(run: Runner) -> None:
 
 
 def test_a_rate_limit_costs_no_verdict(run: Runner, start_stub: Stub) -> None:
-    """A limit of 20 calls in 2 s is found: all verdicts, no retry, and one line that names the limit."""
+    """A limit of 20 calls in a second is found: all verdicts, no retry, and one line that names the limit."""
     _sums(run)
-    stub = start_stub(delay=0.02, answer="sum", limit="20:2")
+    stub = start_stub(delay=0.02, answer="sum", limit="20:1")
     done = run(*_options(stub.url, "2", "--llm-max-calls", str(ITEMS + 2)))
     assert done.code == 0, done.output
     assert _all_right(done)
@@ -46,14 +46,14 @@ def test_a_rate_limit_costs_no_verdict(run: Runner, start_stub: Stub) -> None:
 
 
 def test_a_server_that_restarts_costs_no_verdict(run: Runner) -> None:
-    """Connections are refused for three seconds; the run waits, and all verdicts are right."""
+    """Connections are refused for two seconds; the run waits, and all verdicts are right."""
     _sums(run)
     port = free_port()
     with running_stub(port=port, delay=0.1, answer="sum") as first:
         started = run.start(*_options(first.url, "2", "--llm-concurrency", "8"))
         until(lambda: first.stats()["answered"] >= 20)
         os.kill(first.pid, signal.SIGKILL)
-    time.sleep(3)
+    time.sleep(2)
     with running_stub(port=port, delay=0.01, answer="sum"):
         done = started.end()
     assert done.code == 0, done.output
@@ -61,19 +61,17 @@ def test_a_server_that_restarts_costs_no_verdict(run: Runner) -> None:
     assert "stub: the server did not answer for" in done.output
 
 
-def test_a_server_that_falls_silent_ends_a_run_that_can_be_resumed(
-    run: Runner, start_stub: Stub, workers: str
-) -> None:
+def test_a_server_that_falls_silent_ends_a_run_that_can_be_resumed(run: Runner, start_stub: Stub) -> None:
     """A server that accepts calls and never answers ends the run soon; the resumed run has all verdicts."""
     _sums(run)
     stub = start_stub(delay=0.1, answer="sum")
-    options = _options(stub.url, workers, "--llm-concurrency", "8", "--llm-timeout", "3")
+    options = _options(stub.url, "2", "--llm-concurrency", "8", "--llm-timeout", "2")
     started = run.start(*options)
     until(lambda: stub.stats()["answered"] >= 20)
     os.kill(stub.pid, signal.SIGSTOP)
     silent = time.monotonic()
     stopped = started.end()
-    assert "has not answered for 3 s (--llm-timeout)" in stopped.output
+    assert "has not answered for 2 s (--llm-timeout)" in stopped.output
     # Twice the timeout, and the end of the process.
     assert time.monotonic() - silent < 30
     assert 0 < len(stopped.verdicts) < ITEMS

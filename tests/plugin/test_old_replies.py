@@ -39,10 +39,10 @@ def test_old_replies_of_an_unpinned_model_are_in_the_headline(
     A name with a date is one exact model, whose replies do not age.
     """
     for name in ("mine", "mine", "mine-2024-05-13"):
-        assert AGE not in headline(measure("-n", "2", name=name))
+        assert AGE not in headline(measure(name=name))
     make_older(run.store, hours=72)
     for options in ((), ("--llm-cache", "only")):
-        done = measure("-n", "2", *options)
+        done = measure(*options)
         assert headline(done).endswith(f" · {AGE}3")
         assert done.run["models"]["mine"]["old_replies"]["older_than_a_day"] == 3
     pinned = measure(name="mine-2024-05-13")

@@ -87,7 +87,7 @@ def test_more_repeats_ask_only_for_the_missing_samples(run: Runner) -> None:
     assert "the plan needs 18 calls" in refused.output
     sent = []
     for repeats in ("1", "3", "2"):
-        done = run("--model", model, "--llm-repeats", repeats, "-n", "2")
+        done = run("--model", model, "--llm-repeats", repeats)
         sent.append(done.run["calls"]["sent"])
         assert len(lines(done)) == 6 * int(repeats)
     assert sent == [6, 12, 0]

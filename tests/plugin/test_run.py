@@ -164,16 +164,16 @@ def test_live_line_on_a_terminal(run: Runner) -> None:
 
     Under CI, with -v and in a file, there is no live line.
     """
-    run.sums(28)
-    args = ("--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4", "-n", "2", "--llm-cache", "off")
-    shown = on_terminal(run, *args)
-    lines = [line for line in shown.split("\r") if "llmprops:" in line and "/28 cases" in line]
+    run.sums(20)
+    args = ("--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4", "--llm-cache", "off")
+    shown = on_terminal(run, *args, "-n", "2")
+    lines = [line for line in shown.split("\r") if "llmprops:" in line and "/20 cases" in line]
     assert len(lines) >= 3
     assert "calls/s" in lines[-1]
     assert "4 in flight" in "".join(lines)
     assert "correct" in lines[-1]
     assert all("\n" not in line.strip("\n") for line in lines[:-1])
-    assert shown.index("run record:") > shown.rindex("/28 cases")
+    assert shown.index("run record:") > shown.rindex("/20 cases")
     run.sums(8)
     for quiet in (
         on_terminal(run, *args, env={"CI": "true"}),

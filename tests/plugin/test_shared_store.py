@@ -51,9 +51,17 @@ def test_two_runs_at_once_share_a_store(run: Runner, start_stub: Start, shared: 
     assert stub.stats()["answered"] == sent
 
 
-@pytest.fixture
+#: soon tries a lost server again, and does not wait for one at the end
+IMPATIENT = """
+from pytest_llmprops.engine.broker import reply_cache
+from pytest_llmprops.engine.store import postgres
+postgres.RECONNECT_WAITS, reply_cache.CLOSE_SECONDS = (0.1, 0.3), 1.0
+"""
+
+
+@pytest.fixture(scope="module")
 def server(start_postgres: Callable[[], PostgresServer]) -> PostgresServer:
-    """Return a server that a test ends."""
+    """Return a server that a test ends and starts again."""
     return start_postgres()
 
 
@@ -61,28 +69,28 @@ def test_a_server_that_comes_back_in_time_changes_nothing(
     run: Runner, start_stub: Start, server: PostgresServer
 ) -> None:
     """A run waits for a server that restarts, and then goes on with it."""
-    run.sums(200)
-    stub = start_stub(delay=0.05)
+    run.sums(120)
+    run.write("conftest.py", IMPATIENT)
+    stub, url = start_stub(delay=0.05), server.url(server.new_database())
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run, *options(stub, server.url(), "--llm-concurrency", "8"))
+        running = pool.submit(run, *options(stub, url, "--llm-concurrency", "8"))
         until(lambda: stub.stats()["answered"] >= 40)
         server.kill()
-        time.sleep(6)
-        assert stub.stats()["answered"] < 200
+        time.sleep(2)
+        assert stub.stats()["answered"] < 120
         server.start()
         done = running.result(60)
-    assert (done.run["complete"], len(done.verdicts)) == (True, 200)
-    assert stub.stats()["requests"] == 200
-    assert run(*options(stub, server.url())).run["calls"]["cache_hits"] == 200
+    assert (done.run["complete"], len(done.verdicts)) == (True, 120)
+    assert stub.stats()["requests"] == 120
+    assert run(*options(stub, url)).run["calls"]["cache_hits"] == 120
 
 
 def test_a_server_that_stays_away_stops_the_run(
     run: Runner, start_stub: Start, server: PostgresServer
 ) -> None:
     """After ``--llm-timeout``, the run stops with one line; the run that resumes it repeats the calls in flight."""
-    run.sums(300)
-    url = server.url()
-    stub = start_stub(delay=0.1)
+    run.sums(120)
+    stub, url = start_stub(delay=0.1), server.url(server.new_database())
     arguments = options(stub, url, "--llm-concurrency", "8", "--llm-timeout", "1", "-n", "2")
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run, *arguments)
@@ -93,10 +101,10 @@ def test_a_server_that_stays_away_stops_the_run(
     assert "Traceback" not in stopped.output
     assert f"reply store {url}: " in stopped.run["stopped"]
     assert "llmprops run --resume RUN resumes the run" in stopped.run["stopped"]
-    assert stub.stats()["answered"] < 300
+    assert stub.stats()["answered"] < 120
     server.start()
     done = run(*arguments, "--llm-run", str(stopped.folder), "--llm-resume")
-    assert len(stopped.verdicts) == 300, done.output
+    assert len(stopped.verdicts) == 120, done.output
     stats = stub.stats()
     assert stats["requests"] - stats["distinct"] <= 8
 
@@ -105,13 +113,14 @@ def test_an_interrupted_run_does_not_wait_for_its_server(
     run: Runner, start_stub: Start, server: PostgresServer
 ) -> None:
     """Ctrl-C ends the run although its server is lost; the run that resumes it repeats the calls in flight."""
-    run.sums(200)
-    stub = start_stub(delay=0.1)
-    arguments = options(stub, server.url(), "--llm-concurrency", "8")
+    run.sums(120)
+    run.write("conftest.py", IMPATIENT)
+    stub, url = start_stub(delay=0.1), server.url(server.new_database())
+    arguments = options(stub, url, "--llm-concurrency", "8")
     started = run.start(*arguments)
     until(lambda: stub.stats()["answered"] >= 40)
     server.kill()
-    time.sleep(1)
+    time.sleep(0.5)
     begun = time.monotonic()
     started.send(signal.SIGINT)
     stopped = started.end(30)
@@ -119,7 +128,7 @@ def test_an_interrupted_run_does_not_wait_for_its_server(
     assert (stopped.code, stopped.run["complete"]) == (2, False)
     server.start()
     run(*arguments, "--llm-run", str(stopped.folder), "--llm-resume")
-    assert len(stopped.verdicts) == 200
+    assert len(stopped.verdicts) == 120
     stats = stub.stats()
     assert stats["requests"] - stats["distinct"] <= 8
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -157,6 +160,27 @@ def test_tabs_have_categories_environment_summary_and_gate(page: Page, report: R
     assert "<img src=x onerror=alert(2)>" in text
     page.get_by_test_id("nav-tab-globalAttachments").click()
     assert "wrong sums/0003" in attachment(page, "run summary")
+
+
+def test_a_browser_that_pauses_after_allures_script_shows_the_report(
+    browser_page: Page, report: Report
+) -> None:
+    """The report waits for its data, which the script after Allure's defines."""
+    text = Path(unquote(urlsplit(report.url).path)).read_text(encoding="utf-8")
+    assert "<script async>" in text
+
+    def respond(route: Any) -> None:
+        if is_script := route.request.url.endswith("slow.js"):
+            time.sleep(0.3)
+        body = (
+            ""
+            if is_script
+            else text.replace("<script async>", "<script src=slow.js></script><script async>", 1)
+        )
+        route.fulfill(body=body, content_type="text/javascript" if is_script else "text/html")
+
+    browser_page.route("http://report/**", respond)
+    Report("http://report/").open(browser_page)
 
 
 def test_no_section_contacts_another_host(page: Page, browser_page: Page, report: Report) -> None:

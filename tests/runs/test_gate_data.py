@@ -16,7 +16,8 @@ from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.runs.summary import metric_rows
 from tests.support.gated_runs import gate, gate_lines, model, recorded_gate
 from tests.support.gates import check_of, gate_of, judged
-from tests.support.recorded import edit_run_json, verdicts, write_run
+from tests.support.recorded import edit_run_json, verdicts
+from tests.support.records import recorded
 from tests.support.runs import Runner
 
 #: 1,000 items, of which the baseline answers 900 correctly
@@ -102,7 +103,7 @@ def homophones_run(tmp_path: Path) -> Path:
     rows = verdicts("cw" * 20, benchmark="homophones", task="asked", values={"function_word": 0.0})
     metrics, _ = metric_rows(rows, {"homophones": find_benchmark("homophones")})
     assert {row.value for row in metrics if row.name == "accuracy"} == {0.5}
-    return write_run(tmp_path / "run", rows, metrics=metrics)
+    return recorded(tmp_path / "run", rows, metrics=metrics)
 
 
 def edit(folder: Path, **values: Any) -> None:
@@ -144,7 +145,7 @@ def test_metrics_of_an_unknown_benchmark_are_those_of_run_json(
     place = {"model": "old", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin"}
     row = {**place, "group": "", "name": "rate", "value": 0.95, "n": 40, "ci_low": None, "ci_high": None,
            "direction": "higher"}  # fmt: skip
-    folder = write_run(tmp_path / "run", verdicts("c" * 40), metrics=[row])
+    folder = recorded(tmp_path / "run", verdicts("c" * 40), metrics=[row])
     assert decided(folder, capsys, "sums", "rate")["decision"] == "pass"
     main(["gate", str(folder), "--gate", str(tmp_path / "gate.toml")])
     assert "note: metrics of sums could not be computed again" in capsys.readouterr().out

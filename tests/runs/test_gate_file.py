@@ -80,10 +80,7 @@ WRONG = [
         "each = 'model': must be one of task, language, cluster",
     ),
     ("[[rule]]\ntask = ''\nmax_drop = 0", "task = '': must be a text"),
-    (
-        "[[rule]]\nname = 'a'\nmax_drop = 0\n[[rule]]\nname = 'a'\nmax_drop = 0",
-        "two rules are called 'a'",
-    ),
+    ("[[rule]]\nname = 'a'\nmax_drop = 0\n[[rule]]\nname = 'a'\nmax_drop = 0", "two rules are called 'a'"),
     ("[[rule]]\nmin = 0.5", 'need metric = "NAME"'),
     ("[[rule]]\nmetric = 'm'\nmin_accuracy = 0.5", "takes min or max, and nothing else"),
     ("[[rule]]\nmetric = 'm'", "requires nothing"),

@@ -17,7 +17,8 @@ from pytest_llmprops.statistics.judgement import judge
 from pytest_llmprops.statistics.paired import Pairs
 from tests.support.commands import one_error
 from tests.support.gates import facts_of, gate_of, in_clusters, judged, repeated
-from tests.support.recorded import verdicts, write_run
+from tests.support.recorded import verdicts
+from tests.support.records import recorded
 
 Capture = pytest.CaptureFixture[str]
 FACTS = facts_of("old")
@@ -166,10 +167,9 @@ def test_plan_prints_rates_and_calls(
         replace(r, task="add" if n < 200 else "few", requests=("k",))
         for n, r in enumerate(verdicts("c" * 240))
     ]
-    write_run(Path("base"), records, calls={"requests": 480, "cost_usd": 3.0})
+    recorded(Path("base"), records, calls={"requests": 480, "cost_usd": 3.0})
     Path("gate.toml").write_text(
-        "[[rule]]\ntask = 'add'\nmax_drop = 0.1\n[[rule]]\ntask = 'few'\nmax_drop = 0.02\n",
-        encoding="utf-8",
+        "[[rule]]\ntask = 'add'\nmax_drop = 0.1\n[[rule]]\ntask = 'few'\nmax_drop = 0.02\n", encoding="utf-8"
     )
     assert main(["gate", "--plan", "gate.toml", "--baseline", "base"]) == 0
     text = " ".join(capsys.readouterr().out.split())

@@ -22,8 +22,9 @@ from pytest_llmprops.runs.import_results import import_results
 from pytest_llmprops.runs.pairs import ABSENT_HERE, ABSENT_THERE, pair_items, pairs_of
 from pytest_llmprops.runs.reader import Run, read_run
 from tests.support.commands import one_error, output
-from tests.support.recorded import published_run, write_run
+from tests.support.recorded import published_run
 from tests.support.recorded import verdicts as sums
+from tests.support.records import recorded
 from tests.support.runs import ROOT
 
 Capture = pytest.CaptureFixture[str]
@@ -339,7 +340,7 @@ def test_what_is_not_said_is_a_caveat(capsys: Capture) -> None:
         f"{name}: imported from a file that does not say, so not compared: data, protocol, seed"
         for name in "ab"
     ]
-    ours = read_run(write_run(Path("ours"), sums("cw"))).facts
+    ours = read_run(recorded(Path("ours"), sums("cw"))).facts
     assert comparable_groups([*runs, ours], "sums") == [0, 0, 1]
     assert differences(ours, runs[0], ["sums"]) == []
 

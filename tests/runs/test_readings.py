@@ -146,12 +146,8 @@ def test_an_old_mark_without_a_status_turns_the_verdict() -> None:
 def test_the_interval_has_its_coverage() -> None:
     """The interval of a marked sample contains the accuracy of a complete reading in about 95% of runs."""
     chosen = random.Random(1)
-    rules = [
-        ("correct", "a", 250, 0.03),
-        ("wrong", "a", 100, 0.05),
-        ("correct", "b", 40, 0.3),
-        ("unparsed", "c", 60, 0.5),
-    ]
+    rules = [("correct", "a", 250, 0.03), ("wrong", "a", 100, 0.05), ("correct", "b", 40, 0.3),
+             ("unparsed", "c", 60, 0.5)]  # fmt: skip
     covered = trials = 0
     for trial in range(100):
         records, truth = [], {}
@@ -197,12 +193,8 @@ def test_rules_that_differ_are_a_warning() -> None:
     records = [read(n, "correct", "statement", float(n >= 6)) for n in range(100)]
     [line] = reading_remarks(HTest(), records)
     assert line.startswith("the rules of quick and paper read 6.0% of the replies differently (6 of 100)")
-    assert (
-        reading_remarks(
-            HTest(), [replace(r, values={"read_alike": float(n >= 5)}) for n, r in enumerate(records)]
-        )
-        == []
-    )
+    fewer = [replace(r, values={"read_alike": float(n >= 5)}) for n, r in enumerate(records)]
+    assert reading_remarks(HTest(), fewer) == []
 
 
 def test_equal_answers_are_a_warning() -> None:

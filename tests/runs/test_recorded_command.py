@@ -63,22 +63,11 @@ def test_own_command_is_repeated() -> None:
 
 
 LEFT_OUT = [
-    ["-p", "evil"],
-    ["-c", "evil.ini"],
-    ["-o", "addopts=-p evil"],
-    ["-o", "llm_store=/evil"],
-    ["--llm-rpm=1"],
-    ["--rootdir", "/tmp"],
-    ["@arguments.txt"],
-    ["--junitxml", "suites/test_one.xml"],
-    ["--alluredir", "reports/allure"],
-    ["--basetemp", "suites"],
-    ["--tb", "x;y"],
-    ["-n", "100000"],
-    ["--llm-unknown", "x"],
-    ["--pdbcls", "evil:Evil"],
+    ["-p", "evil"], ["-c", "evil.ini"], ["-o", "addopts=-p evil"], ["-o", "llm_store=/evil"], ["--llm-rpm=1"],
+    ["--rootdir", "/tmp"], ["@arguments.txt"], ["--junitxml", "suites/test_one.xml"], ["--alluredir", "reports/allure"],
+    ["--basetemp", "suites"], ["--tb", "x;y"], ["-n", "100000"], ["--llm-unknown", "x"], ["--pdbcls", "evil:Evil"],
     ["-W", "error::evil.Evil"],
-]
+]  # fmt: skip
 
 
 @pytest.mark.usefixtures("project")

@@ -13,7 +13,8 @@ from pytest_llmprops.runs import catalog
 from pytest_llmprops.runs.catalog import RunIndex, find_run, list_runs, promote, record_identity, run_folders
 from pytest_llmprops.runs.reader import read_facts, read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
-from tests.support.recorded import edit_run_json, verdicts, write_run
+from tests.support.recorded import edit_run_json, verdicts
+from tests.support.records import recorded
 
 
 def runs_folder(root: Path) -> Path:
@@ -22,7 +23,7 @@ def runs_folder(root: Path) -> Path:
 
 def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder, its run.json, a run's name and a baseline's name resolve to the run's folder."""
-    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
+    run = recorded(runs_folder(tmp_path) / "mine", verdicts("c"))
     baseline = promote(run, "base", tmp_path)
     assert find_run(str(run)) == run
     assert find_run(str(run / "run.json")) == run
@@ -35,8 +36,8 @@ def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("place", ["reports/runs", "baselines"])
 def test_a_folder_does_not_hide_a_name(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain name is that of a run or of a baseline, even if the current folder has a run folder of that name."""
-    named = write_run(tmp_path / place / "mine", verdicts("c"))
-    local = write_run(tmp_path / "mine", verdicts("w"))
+    named = recorded(tmp_path / place / "mine", verdicts("c"))
+    local = recorded(tmp_path / "mine", verdicts("w"))
     monkeypatch.chdir(tmp_path)
     assert find_run("mine").resolve() == named
     for path in ("./mine", "mine/", "mine/run.json", str(local)):
@@ -45,8 +46,8 @@ def test_a_folder_does_not_hide_a_name(place: str, tmp_path: Path, monkeypatch: 
 
 def test_a_name_of_two_runs_is_refused(tmp_path: Path) -> None:
     """If a run and a baseline have the same name, the message has both folders, one of which must be given."""
-    write_run(tmp_path / "baselines" / "mine", verdicts("c"))
-    write_run(runs_folder(tmp_path) / "mine", verdicts("w"))
+    recorded(tmp_path / "baselines" / "mine", verdicts("c"))
+    recorded(runs_folder(tmp_path) / "mine", verdicts("w"))
     with pytest.raises(UsageError, match=r"of a run and of a baseline; .*runs/mine or .*baselines/mine"):
         find_run("mine", tmp_path)
 
@@ -54,7 +55,7 @@ def test_a_name_of_two_runs_is_refused(tmp_path: Path) -> None:
 def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
     """The message contains the requested name and at most five of the newest runs."""
     for n in range(7):
-        write_run(runs_folder(tmp_path) / f"run{n}", verdicts("c"))
+        recorded(runs_folder(tmp_path) / f"run{n}", verdicts("c"))
     with pytest.raises(UsageError) as caught:
         find_run("other", tmp_path)
     text = str(caught.value)
@@ -79,9 +80,9 @@ def test_nothing_recorded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_all_runs_newest_first(tmp_path: Path) -> None:
     """Runs and baselines are listed newest first by start time, with state and facts; unreadable ones are last."""
     for day, name in enumerate(("b", "c", "a"), 1):
-        write_run(runs_folder(tmp_path) / name, verdicts("cw"), started=f"2026-01-0{day}T00:00:00+00:00")
-    write_run(tmp_path / "baselines" / "old", verdicts("c"), started="2025-01-01T00:00:00+00:00")
-    write_run(runs_folder(tmp_path) / "later", verdicts("c"), schema=9)
+        recorded(runs_folder(tmp_path) / name, verdicts("cw"), started=f"2026-01-0{day}T00:00:00+00:00")
+    recorded(tmp_path / "baselines" / "old", verdicts("c"), started="2025-01-01T00:00:00+00:00")
+    recorded(runs_folder(tmp_path) / "later", verdicts("c"), schema=9)
     listing = list_runs(tmp_path)
     assert [run.folder.name for run in listing] == ["a", "c", "b", "old", "later"]
     assert [run.state for run in listing] == ["complete"] * 4 + ["unreadable"]
@@ -91,7 +92,7 @@ def test_all_runs_newest_first(tmp_path: Path) -> None:
 
 def test_promoted_run_is_a_complete_copy(tmp_path: Path) -> None:
     """The baseline reads like the run, keeps its run_id, and records its source and date."""
-    run = write_run(runs_folder(tmp_path) / "mine", verdicts("cwe"), requests=[{"key": "k", "request": {}}])
+    run = recorded(runs_folder(tmp_path) / "mine", verdicts("cwe"), requests=[{"key": "k", "request": {}}])
     target = promote(run, "base", tmp_path)
     assert target == tmp_path / "baselines" / "base"
     assert sorted(p.name for p in target.iterdir()) == ["requests.jsonl", "run.json", "verdicts.jsonl"]
@@ -114,8 +115,8 @@ def test_a_failed_replacement_leaves_the_old_baseline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the copy cannot be moved into place, the old baseline is unchanged."""
-    one = write_run(runs_folder(tmp_path) / "one", verdicts("c"))
-    two = write_run(runs_folder(tmp_path) / "two", verdicts("w"))
+    one = recorded(runs_folder(tmp_path) / "one", verdicts("c"))
+    two = recorded(runs_folder(tmp_path) / "two", verdicts("w"))
     target = promote(one, "base", tmp_path)
     rename = Path.rename
 
@@ -131,32 +132,19 @@ def test_a_failed_replacement_leaves_the_old_baseline(
     assert [p.name for p in target.parent.iterdir()] == ["base"]
 
 
-NAMES = ["", "..", "a/b", "a\nb", "mine"]
-
-
 def test_names_that_are_refused(tmp_path: Path) -> None:
-    """A path, a hidden name, control characters and a run's name are not valid baseline names."""
-    for name in NAMES:
-        run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
-        with pytest.raises(UsageError):
-            promote(run, name, tmp_path)
-        assert not list(tmp_path.glob("baselines/**/run.json"))
-
-
-def test_a_folder_that_holds_no_run_is_not_replaced(tmp_path: Path) -> None:
-    """A folder under baselines that contains no run is never replaced."""
-    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
-    (tmp_path / "baselines" / "notes").mkdir(parents=True)
-    with pytest.raises(UsageError, match="has no run"):
-        promote(run, "notes", tmp_path, replace=True)
-
-
-def test_a_baseline_is_not_replaced_by_itself(tmp_path: Path) -> None:
-    """Promoting a baseline to its own name is refused, since replacing it would delete the source."""
-    run = write_run(runs_folder(tmp_path) / "mine", verdicts("c"))
+    """A path, a hidden name, control characters, and names of a run, of the baseline itself and of other folders."""
+    run = recorded(runs_folder(tmp_path) / "mine", verdicts("c"))
     target = promote(run, "base", tmp_path)
-    with pytest.raises(UsageError, match="already"):
-        promote(target, "base", tmp_path, replace=True)
+    (tmp_path / "baselines" / "notes").mkdir()
+    for name, said in (
+        *((name, "baseline") for name in ("", "..", "a/b", "a\nb", "mine")),
+        ("notes", "has no run"),
+        ("base", "already"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            promote(target, name, tmp_path, replace=True)
+    assert [path.parent.name for path in tmp_path.glob("baselines/**/run.json")] == ["base"]
     assert read_run(target).run_id == "mine"
 
 
@@ -197,7 +185,7 @@ def test_only_changed_runs_are_read_again(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(catalog, "read_facts", reading)
     for name in ("one", "two"):
-        write_run(tmp_path / name, verdicts("ccw"))
+        recorded(tmp_path / name, verdicts("ccw"))
     runs = RunIndex([tmp_path])
     assert sorted(run.folder.name for run in runs.refresh()[0]) == ["one", "two"]
     runs.refresh()
@@ -213,7 +201,7 @@ def test_missing_and_later_folders(tmp_path: Path) -> None:
     """A place that does not exist has no runs; its first run is listed when it is there."""
     runs = RunIndex([tmp_path / "later", tmp_path])
     assert runs.refresh() == ([], True)
-    write_run(tmp_path / "later" / "run", verdicts("c"))
+    recorded(tmp_path / "later" / "run", verdicts("c"))
     assert [run.state for run in runs.refresh()[0]] == ["complete"]
 
 
@@ -230,18 +218,18 @@ def test_the_state_of_a_run_that_goes_on_and_is_killed(tmp_path: Path) -> None:
 
 def test_many_runs_are_listed_bit_by_bit(tmp_path: Path) -> None:
     """Without time, nothing new is read, but what is known is listed."""
-    write_run(tmp_path / "one", verdicts("c"))
+    recorded(tmp_path / "one", verdicts("c"))
     runs = RunIndex([tmp_path])
     assert runs.refresh(0) == ([], False)
     assert runs.refresh()[1]
-    write_run(tmp_path / "two", verdicts("c"))
+    recorded(tmp_path / "two", verdicts("c"))
     listed, is_complete = runs.refresh(0)
     assert ([run.folder.name for run in listed], is_complete) == (["one"], False)
 
 
 def test_the_identity_of_a_record_changes_with_its_files(tmp_path: Path) -> None:
     """A report is built again if one of the files that it reads changed, not for a review mark."""
-    run = write_run(tmp_path / "run", verdicts("c"))
+    run = recorded(tmp_path / "run", verdicts("c"))
     before = record_identity(run)
     (run / "review.jsonl").write_text("{}\n")
     assert record_identity(run) == before

@@ -23,11 +23,12 @@ from pytest_llmprops.runs.summary import summary_rows
 from pytest_llmprops.statistics.judgement import judge
 from pytest_llmprops.statistics.paired import Pairs
 from tests.support.gates import gate_of, judged
-from tests.support.recorded import published_run, verdict, verdicts, write_run
+from tests.support.recorded import published_run, verdict, verdicts
+from tests.support.records import recorded
 
 
 def run_of(folder: Path, statuses: str, model: str = "m", **facts: Any) -> Run:
-    return read_run(write_run(folder, verdicts(statuses, model=model), **facts))
+    return read_run(recorded(folder, verdicts(statuses, model=model), **facts))
 
 
 def key(item: str) -> ItemPlace:
@@ -95,7 +96,7 @@ def test_changes_are_in_the_order_of_the_suites(tmp_path: Path) -> None:
     """The order in which workers ended the cases does not matter; run.json has the order of the suites."""
     rows = [verdict(id="a", task="add"), verdict(id="b", task="multiply")]
     for name in ("old", "new"):
-        write_run(tmp_path / name, rows[::-1], summary=summary_rows(rows))
+        recorded(tmp_path / name, rows[::-1], summary=summary_rows(rows))
     [contrast] = compare([read_run(tmp_path / name) for name in ("old", "new")]).contrasts
     assert [change.task_key.task for change in contrast.changes if change.task_key] == ["add", "multiply"]
 
@@ -120,9 +121,7 @@ def test_a_flip_of_repeats_shows_the_samples_that_differ(tmp_path: Path) -> None
     """A flip of a repeated item shows one correct and one wrong sample, with the share of correct samples."""
     old = [replace(r, given=f"old {r.sample}") for r in samples("ewcc")]
     new = [replace(r, given=f"new {r.sample}") for r in samples("ecww")]
-    [contrast] = compare(
-        [read_run(write_run(tmp_path / n, r)) for n, r in (("a", old), ("b", new))]
-    ).contrasts
+    [contrast] = compare([read_run(recorded(tmp_path / n, r)) for n, r in (("a", old), ("b", new))]).contrasts
     [lost] = contrast.lost
     assert (lost.baseline.reply, lost.candidate.reply) == ("old 2", "new 2")
     assert (lost.baseline.score, lost.candidate.score) == (2 / 3, 1 / 3)
@@ -140,7 +139,7 @@ def test_which_runs_are_compared(tmp_path: Path) -> None:
 def models(tmp_path: Path, *groups: str) -> list[Run]:
     """Return runs with one model per letter."""
     return [
-        read_run(write_run(tmp_path / f"r{n}", [row for m in group for row in verdicts("cw", model=m)]))
+        read_run(recorded(tmp_path / f"r{n}", [row for m in group for row in verdicts("cw", model=m)]))
         for n, group in enumerate(groups)
     ]
 
@@ -223,7 +222,7 @@ def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
     """A benchmark that is not installed is paired, gated and shown according to its record."""
     records = [pairs("y" * 40, "c" * 40), pairs("n" * 40, "w" * 40, model="new")]
     old, new = map(elsewhere, records)
-    runs = [read_run(write_run(tmp_path / name, rows, **FACTS)) for name, rows in (("a", old), ("b", new))]
+    runs = [read_run(recorded(tmp_path / name, rows, **FACTS)) for name, rows in (("a", old), ("b", new))]
     [contrast] = compare(runs).contrasts
     assert [(c.pairs, c.lost) for c in contrast.changes] == [(40, 40)]
     measured = Measured("elsewhere", series_of(runs))

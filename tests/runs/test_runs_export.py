@@ -17,7 +17,8 @@ from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs.export import TABLES, Table, table, tables, write_csv, write_parquet
 from pytest_llmprops.runs.reader import Run, read_run
 from tests.runs.test_runs_searches import row
-from tests.support.recorded import verdict, write_run
+from tests.support.recorded import verdict
+from tests.support.records import recorded
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def two(tmp_path: Path) -> list[Run]:
         verdict("1", values={"a": 1.0}, requests=["k"]),
         verdict("2", "wrong", values={"a": 2, "b": 0.5}),
     ]
-    write_run(tmp_path / "first", first)
+    recorded(tmp_path / "first", first)
     log = RequestLog(tmp_path / "first")
     log.add(
         "subject",
@@ -35,7 +36,7 @@ def two(tmp_path: Path) -> list[Run]:
         Reply('four, "4"\n', reasoning="2 + 2", usage=Usage(3, 2, 1), key="k"),
     )
     log.close()
-    write_run(tmp_path / "second", [verdict("1", "error")])
+    recorded(tmp_path / "second", [verdict("1", "error")])
     return [read_run(tmp_path / name) for name in ("first", "second")]
 
 
@@ -84,7 +85,7 @@ def test_empty_tables_keep_their_types(name: Table, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    run = read_run(write_run(tmp_path / "r", []))
+    run = read_run(recorded(tmp_path / "r", []))
     write_parquet(tables([run], name), tmp_path / "t.parquet")
     schema = pq.read_schema(tmp_path / "t.parquet")
     if name == "verdicts":
@@ -98,7 +99,7 @@ def test_csv_has_no_formulas(begin: str, tmp_path: Path) -> None:
     text = f"{begin}HYPERLINK(1)"
     names: dict[str, Any] = dict.fromkeys(("model", "id", "task", "expected", "given", "reason"), text)
     record = verdict(**names, values={text: -1.0}, requests=["k"], evidence={"a": 1})
-    folder = write_run(tmp_path / "run", [record])
+    folder = recorded(tmp_path / "run", [record])
     log = RequestLog(folder)
     log.add("subject", Chat.user(text), Reply(text, reasoning=text, served_model=text, key="k"))
     log.close()
@@ -126,7 +127,7 @@ def test_half_surrogates_are_exported(name: Table, tmp_path: Path) -> None:
     """Free JSON can have half a surrogate pair, which no file in UTF-8 can have; it becomes a question mark."""
     half = "x\ud83d"
     record = verdict(evidence={"a": [half]})
-    folder = write_run(tmp_path / "run", [verdict()], metrics=[], remarks=[])
+    folder = recorded(tmp_path / "run", [verdict()], metrics=[], remarks=[])
     (folder / "verdicts.jsonl").write_text(json.dumps(plain(record)) + "\n")
     request = {"key": "k", "request": {"text": half}, "reply": {"value": [half]}}
     (folder / "requests.jsonl").write_text(json.dumps(request) + "\n")

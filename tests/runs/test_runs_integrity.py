@@ -21,9 +21,10 @@ from pytest_llmprops.runs.integrity import file_hashes
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
-from tests.support.recorded import edit_run_json, verdict, verdicts, write_run
-from tests.support.records import as_schema_1, exchange
+from tests.support.recorded import edit_run_json, verdict, verdicts
+from tests.support.records import as_schema_1, exchange, recorded
 
+Capture = pytest.CaptureFixture[str]
 Edit = Callable[[dict[str, Any]], object]
 GATE = "[[rule]]\nbenchmark = 'sums'\nmax_drop = 0.2\nmin_accuracy = 0.5\nmax_errors = 1.0\n"
 
@@ -32,12 +33,12 @@ GATE = "[[rule]]\nbenchmark = 'sums'\nmax_drop = 0.2\nmin_accuracy = 0.5\nmax_er
 def run(tmp_path: Path) -> Path:
     """A run of 60 sums, 54 of them correct, with two requests."""
     requests = [exchange(key, f"{key} + 1", "4") for key in "ab"]
-    return write_run(tmp_path / "run", verdicts("c" * 54 + "w" * 6, model="new"), requests=requests)
+    return recorded(tmp_path / "run", verdicts("c" * 54 + "w" * 6, model="new"), requests=requests)
 
 
 @pytest.fixture
 def baseline(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "baseline", verdicts("c" * 54 + "w" * 6))
+    return recorded(tmp_path / "baseline", verdicts("c" * 54 + "w" * 6))
 
 
 def write_lines(folder: Path, records: list[VerdictRecord], *, seal: bool = False) -> None:
@@ -51,7 +52,7 @@ def write_lines(folder: Path, records: list[VerdictRecord], *, seal: bool = Fals
         edit_run_json(folder, lambda facts: facts.update(files=file_hashes(folder)), seal=True)
 
 
-def decision(run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+def decision(run: Path, baseline: Path, capsys: Capture) -> tuple[int, dict[str, Any]]:
     """Return the exit status of ``llmprops gate`` and the decision as JSON."""
     (run.parent / "gate.toml").write_text(GATE)
     words = ["gate", str(run), "--baseline", str(baseline), "--gate", str(run.parent / "gate.toml")]
@@ -75,7 +76,7 @@ def test_run_json_has_the_hashes_of_the_files(run: Path) -> None:
 def test_texts_that_cannot_be_encoded_do_not_break_the_hash(tmp_path: Path) -> None:
     """A lone surrogate is written as a question mark, and the hashes are those of what is written."""
     rows = [verdict(given="\ud800")]
-    folder = write_run(tmp_path / "r", rows, options={"note": "\udcff", "params": {"n": 1}})
+    folder = recorded(tmp_path / "r", rows, options={"note": "\udcff", "params": {"n": 1}})
     assert read_run(folder).problems == ()
 
 
@@ -128,7 +129,7 @@ def _drop_file(name: str) -> Edit:
     ],
 )
 def test_run_json_that_contradicts_the_verdicts_is_invalid(
-    edit: Edit, reason: str, run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
+    edit: Edit, reason: str, run: Path, baseline: Path, capsys: Capture
 ) -> None:
     """Each is one reason of an invalid decision, with exit code 7, also if the hash of run.json was adjusted."""
     edit_run_json(run, edit, seal=True)
@@ -151,7 +152,7 @@ def test_run_json_that_contradicts_the_verdicts_is_invalid(
     ],
 )
 def test_every_other_edit_of_run_json_is_invalid(
-    edit: Edit, run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
+    edit: Edit, run: Path, baseline: Path, capsys: Capture
 ) -> None:
     """What cannot be computed from the verdicts is protected by the hash of run.json."""
     for folder, what in ((run, "this run"), (baseline, "baseline baseline")):
@@ -164,9 +165,7 @@ def test_every_other_edit_of_run_json_is_invalid(
     assert decision(run, baseline, capsys)[0] == 0
 
 
-def test_reformatted_run_json_is_not_changed(
-    run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reformatted_run_json_is_not_changed(run: Path, baseline: Path, capsys: Capture) -> None:
     """The hash is of the content: other spaces, escapes and another order of the keys do not matter."""
     facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
     (run / "run.json").write_text(json.dumps(dict(reversed(facts.items())), indent=4))
@@ -193,46 +192,40 @@ def _foreign(rows: list[VerdictRecord]) -> list[VerdictRecord]:
         ),
     ],
 )
-@pytest.mark.parametrize(("seal", "whose"), [(False, "this run"), (True, "baseline baseline")])
 def test_changed_verdicts_are_invalid(
     edit: Callable[[list[VerdictRecord]], list[VerdictRecord]],
     reason: str,
-    seal: bool,
-    whose: str,
     run: Path,
     baseline: Path,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
 ) -> None:
     """Verdicts that contradict run.json are invalid in either run, even if all hashes were computed again."""
-    folder = run if whose == "this run" else baseline
-    write_lines(folder, edit(list(read_run(folder).records)), seal=seal)
-    status, result = decision(run, baseline, capsys)
-    assert (status, result["decision"]) == (7, "invalid")
-    assert result["reasons"][0].startswith(f"{whose}: {reason}")
-    hashed = [
-        r for r in result["reasons"] if r.startswith(f"{whose}: verdicts.jsonl was changed after the run")
-    ]
-    assert len(hashed) == (not seal)
-    assert result["line"].startswith(f"INVALID: {whose}: {reason}")
+    rows = list(read_run(baseline).records)
+    for seal, folder, whose in ((True, baseline, "baseline baseline"), (False, run, "this run")):
+        write_lines(folder, edit(list(read_run(folder).records)), seal=seal)
+        status, result = decision(run, baseline, capsys)
+        assert (status, result["decision"]) == (7, "invalid")
+        assert result["line"].startswith(f"INVALID: {whose}: {reason}")
+        hashed = [
+            r for r in result["reasons"] if r.startswith(f"{whose}: verdicts.jsonl was changed after the run")
+        ]
+        assert len(hashed) == (not seal)
+        write_lines(baseline, rows, seal=True)
 
 
-def test_a_missing_sample_is_invalid(
-    tmp_path: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_sample_is_invalid(tmp_path: Path, baseline: Path, capsys: Capture) -> None:
     """A failed sample cannot be left out: every item has the same number of samples."""
     samples = [replace(r, sample=s) for r in verdicts("c" * 60, model="new") for s in range(3)]
     kept = [r for r in samples if (r.id, r.sample) != ("sums/0003", 1)]
     for rows, valid in ((samples, True), (kept, False)):
-        folder = write_run(tmp_path / f"run{valid}", rows)
+        folder = recorded(tmp_path / f"run{valid}", rows)
         _, result = decision(folder, baseline, capsys)
         named = [r for r in result["reasons"] if "fewer than 3 samples of 1 items (sums/0003)" in r]
         assert (result["decision"], len(named)) == (("pass", 0) if valid else ("invalid", 1))
 
 
 @pytest.mark.parametrize("name", ["requests.jsonl", "verdicts.jsonl"])
-def test_changed_or_missing_files_are_invalid(
-    name: str, run: Path, baseline: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_changed_or_missing_files_are_invalid(name: str, run: Path, baseline: Path, capsys: Capture) -> None:
     """Another space in a line is enough; a missing file of requests is named."""
     path = run / name
     path.write_bytes(path.read_bytes().replace(b'":', b'" :', 1))
@@ -281,13 +274,13 @@ def test_inconsistent_run_is_not_promoted(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("statuses", ["", "eee"])
 def test_a_run_without_answers_is_not_promoted(statuses: str, tmp_path: Path) -> None:
     """Nothing could be compared with it."""
-    write_run(tmp_path / "run", verdicts(statuses))
+    recorded(tmp_path / "run", verdicts(statuses))
     with pytest.raises(DataError, match="has no answer to compare with"):
         promote(tmp_path / "run", "base", tmp_path)
 
 
 def test_promoted_run_of_schema_1_gets_hashes(
-    run: Path, baseline: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, baseline: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     """A record of schema 1 has no hashes. Its promoted copy has, and each gate says since when."""
     as_schema_1(baseline)
@@ -323,9 +316,7 @@ def test_promotion_of_schema_1_does_not_hide_changes(run: Path, tmp_path: Path) 
         promote(run, "base", tmp_path)
 
 
-def test_killed_run_is_promoted_without_hashes(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_killed_run_is_promoted_without_hashes(run: Path, tmp_path: Path, capsys: Capture) -> None:
     """With --allow-incomplete, a killed run can be kept for comparisons; no gate accepts it."""
     gone = ("files", "content_sha256", "summary", "finished")
     edit_run_json(run, lambda facts: (facts.update(complete=False), [facts.pop(name) for name in gone]))

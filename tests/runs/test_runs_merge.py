@@ -29,7 +29,7 @@ from tests.support.runs import ROOT, Finished, Runner
 
 GATE = "[[rule]]\nbenchmark = 'eras'\nmin_accuracy = 0.3\nmax_drop = 0.2\n"
 OPTIONS = (
-    "--model", "fake:random", "--llm-limit", "4", "-k", "htest/rhyme or eras",
+    "--model", "fake:random", "--llm-limit", "2", "-k", "htest/rhyme or eras",
 )  # fmt: skip
 
 
@@ -90,16 +90,8 @@ def test_merged_shards_are_the_whole_run(parts: tuple[Finished, list[Finished], 
     of_item = {record.key: (record.status, record.values) for record in one.records}
     assert {record.key: (record.status, record.values) for record in other.records} == of_item
     for name in (
-        "summary",
-        "metrics",
-        "remarks",
-        "protocols",
-        "data",
-        "expected",
-        "selection",
-        "not_served",
-        "complete",
-    ):
+        "summary", "metrics", "remarks", "protocols", "data", "expected", "selection", "not_served", "complete",
+    ):  # fmt: skip
         assert getattr(other.facts, name) == getattr(one.facts, name), name
     assert other.facts.calls.requests == one.facts.calls.requests
     assert {record.key for record in read_requests(out).values()} == {*read_requests(whole.folder)}

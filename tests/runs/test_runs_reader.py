@@ -24,8 +24,8 @@ from pytest_llmprops.runs.summary import summary_rows
 from tests.runs.test_readings import MARK
 from tests.runs.test_runs_searches import FOUND
 from tests.runs.test_runs_searches import row as search_row
-from tests.support.recorded import edit_run_json, verdict, verdicts, write_run
-from tests.support.records import exchange
+from tests.support.recorded import edit_run_json, verdict, verdicts
+from tests.support.records import exchange, recorded
 
 
 def set_line(folder: Path, number: int, line: str) -> None:
@@ -49,7 +49,7 @@ def one_line(caught: pytest.ExceptionInfo[DataError]) -> str:
 def test_complete_run_is_read_back_as_written(tmp_path: Path) -> None:
     """Facts and records read back as written, without notes."""
     records = verdicts("cwrue")
-    run = read_run(write_run(tmp_path / "r", records, deviations={"old": ["no temperature"]}))
+    run = read_run(recorded(tmp_path / "r", records, deviations={"old": ["no temperature"]}))
     assert run.records == tuple(records)
     assert (run.run_id, run.models, run.state, run.notes) == ("r", ["old"], "complete", ())
     assert counts(run) == [(5, 1, 1, 1, 0.25)]
@@ -59,14 +59,14 @@ def test_complete_run_is_read_back_as_written(tmp_path: Path) -> None:
 def test_separators_within_a_text_do_not_end_a_line(tmp_path: Path) -> None:
     """Unicode line and paragraph separators and control characters in a reply do not end the record."""
     special = "\u2028\u2029\x85\x0b\x0c\x1c\r\n\x00"
-    run = read_run(write_run(tmp_path, [verdict(given=special), verdict("0002")]))
+    run = read_run(recorded(tmp_path, [verdict(given=special), verdict("0002")]))
     assert [r.given for r in run.records] == [special, "4"]
 
 
 def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
     """If a case has two lines, the last is kept and counted; each sample is a separate case."""
     rows = [verdict(status="wrong"), verdict(sample=1), verdict(status="correct"), verdict("0002")]
-    run = read_run(write_run(tmp_path, rows))
+    run = read_run(recorded(tmp_path, rows))
     assert [(r.id, r.sample, r.status) for r in run.records] == [
         ("sums/0001", 0, "correct"),
         ("sums/0001", 1, "correct"),
@@ -80,7 +80,7 @@ def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
 def test_a_record_of_schema_1_has_no_evidence(tmp_path: Path) -> None:
     """Lines of schema 1 lack ``evidence``: it reads back as empty, and the other fields are unchanged."""
     rows = verdicts("cw", evidence={"rules": [{"name": "a", "right": True}]})
-    folder = write_run(tmp_path, rows)
+    folder = recorded(tmp_path, rows)
     assert read_run(folder).records == tuple(rows)
     edit_run_json(folder, lambda facts: facts.update(schema=1))
     for number, row in enumerate(rows, 1):
@@ -103,7 +103,7 @@ def test_no_run_json(tmp_path: Path) -> None:
 
 def test_newer_schema(tmp_path: Path) -> None:
     """For a record of a newer version, the error names both schemas and what to do."""
-    folder = write_run(tmp_path / "r", verdicts("c"))
+    folder = recorded(tmp_path / "r", verdicts("c"))
     edit_run_json(folder, lambda facts: facts.update(schema=3))
     with pytest.raises(DataError) as caught:
         read_run(folder)
@@ -146,7 +146,7 @@ def test_facts_of_the_wrong_kind(
     edit: Callable[[dict[str, Any]], object], named: str, tmp_path: Path
 ) -> None:
     """A fact of the wrong type is named in the error, and no table is built from it."""
-    folder = write_run(tmp_path, verdicts("cw"))
+    folder = recorded(tmp_path, verdicts("cw"))
     edit_run_json(folder, edit)
     with pytest.raises(DataError) as caught:
         read_run(folder)
@@ -193,7 +193,7 @@ def test_a_damaged_line_is_named(name: str, change: str | dict[str, Any], said: 
     if not isinstance(line, str):
         line, last = json.dumps({k: v for k, v in {**good, **line}.items() if v is not MISSING}), 3
     for number in range(2, last + 1):
-        folder = write_run(tmp_path / str(number), verdicts("cwc"))
+        folder = recorded(tmp_path / str(number), verdicts("cwc"))
         lines = [json.dumps(good)] * 3
         lines[number - 1] = line
         (folder / name).write_text("\n".join(lines) + "\n")
@@ -206,7 +206,7 @@ def test_a_damaged_line_is_named(name: str, change: str | dict[str, Any], said: 
 
 def test_lines_and_rows_without_samples_are_of_one_repeat(tmp_path: Path) -> None:
     """A record from before there were repeats: every line is sample 0, and every row has one sample per item."""
-    folder = write_run(tmp_path, verdicts("cwe"))
+    folder = recorded(tmp_path, verdicts("cwe"))
     path = folder / "verdicts.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps({k: v for k, v in r.items() if k != "sample"}) + "\n" for r in lines))
@@ -229,7 +229,7 @@ def test_rows_of_repeats_count_samples_and_average_items(tmp_path: Path) -> None
     answers = {"0001": "cccw", "0002": "ewwe"}
     letters: dict[str, RecordStatus] = {"c": "correct", "w": "wrong", "e": "error"}
     rows = [verdict(i, letters[c], sample=n) for i, text in answers.items() for n, c in enumerate(text)]
-    [row] = read_run(write_run(tmp_path, rows)).facts.summary
+    [row] = read_run(recorded(tmp_path, rows)).facts.summary
     assert (row.items, row.samples, row.answered, row.has_repeats) == (2, 8, 2, True)
     assert (row.correct, row.wrong, row.errors, row.accuracy) == (3, 3, 2, 0.375)
     assert row.ci_high is not None
@@ -239,7 +239,7 @@ def test_rows_of_repeats_count_samples_and_average_items(tmp_path: Path) -> None
 
 def test_lost_verdicts(tmp_path: Path) -> None:
     """A finished run without its verdicts file is refused, since its table cannot be checked."""
-    folder = write_run(tmp_path, verdicts("cw"))
+    folder = recorded(tmp_path, verdicts("cw"))
     (folder / "verdicts.jsonl").unlink()
     with pytest.raises(DataError, match=r"verdicts\.jsonl: is missing"):
         read_run(folder)
@@ -248,7 +248,7 @@ def test_lost_verdicts(tmp_path: Path) -> None:
 def test_every_cut_of_an_unfinished_run_gives_its_whole_lines(tmp_path: Path) -> None:
     """Wherever the file of a killed run ends, exactly the complete verdicts before are read and counted."""
     records = verdicts("cwce", given="猫")
-    folder = write_run(tmp_path, records, complete=False, summary=[])
+    folder = recorded(tmp_path, records, complete=False, summary=[])
     edit_run_json(folder, lambda facts: facts.update(finished=None))
     raw = (folder / "verdicts.jsonl").read_bytes()
     for cut in range(0, len(raw) + 1, 7):
@@ -266,7 +266,7 @@ def test_every_cut_of_an_unfinished_run_gives_its_whole_lines(tmp_path: Path) ->
 
 def test_cut_record_of_a_complete_run_is_incomplete(tmp_path: Path) -> None:
     """A complete run that lost verdicts is counted on the remaining ones and becomes incomplete."""
-    folder = write_run(tmp_path, verdicts("ccww"))
+    folder = recorded(tmp_path, verdicts("ccww"))
     path = folder / "verdicts.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
     run = read_run(folder)
@@ -278,7 +278,7 @@ def test_cut_record_of_a_complete_run_is_incomplete(tmp_path: Path) -> None:
 
 def test_disagreement_is_settled_by_the_verdicts(tmp_path: Path) -> None:
     """If verdicts and summary disagree, the table follows the verdicts and a note says so."""
-    folder = write_run(tmp_path, verdicts("cww"))
+    folder = recorded(tmp_path, verdicts("cww"))
     set_line(folder, 2, json.dumps(plain(verdicts("cc")[1])))
     run = read_run(folder)
     assert counts(run) == [(3, 2, 1, 0, 2 / 3)]
@@ -288,7 +288,7 @@ def test_disagreement_is_settled_by_the_verdicts(tmp_path: Path) -> None:
 def test_missing_summary_and_metrics_are_computed(tmp_path: Path) -> None:
     """For a run.json without tables, the reader computes the tables that the run would have written."""
     rows = verdicts("cw", benchmark="homophones", task="asked", values={"function_word": 0.0})
-    folder = write_run(tmp_path, rows, summary=[], metrics=[])
+    folder = recorded(tmp_path, rows, summary=[], metrics=[])
     run = read_run(folder)
     assert run.facts.summary == summary_rows(rows)
     [row] = [r for r in run.facts.metrics if r.group == "content_words"]
@@ -303,7 +303,7 @@ def test_metrics_of_a_stopped_run_are_kept(tmp_path: Path) -> None:
         "group": "", "name": "carry_rate", "value": 0.5, "n": 2, "ci_low": None, "ci_high": None,
         "direction": "none",
     }  # fmt: skip
-    run = read_run(write_run(tmp_path, verdicts("cw"), complete=False, expected=9, metrics=[metric]))
+    run = read_run(recorded(tmp_path, verdicts("cw"), complete=False, expected=9, metrics=[metric]))
     assert run.facts.metrics == (from_plain(MetricRow, metric),)
     assert run.notes == ("incomplete: 2 of 9 cases have a verdict",)
 

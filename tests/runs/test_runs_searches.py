@@ -18,7 +18,8 @@ from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.export import table, write_csv, write_parquet
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, search_counts
-from tests.support.recorded import edit_run_json, verdicts, write_run
+from tests.support.recorded import edit_run_json, verdicts
+from tests.support.records import recorded
 
 FOUND = {
     "why": '2 of 6 entities replaced (x: "Lisbon"; y: "Globex"); culprit: "Lisbon" (weak, multi-form)',
@@ -62,8 +63,8 @@ def searched(folder: Path, *rows: dict[str, Any], counted: bool = True) -> Path:
     if rows:
         (folder / "searches.jsonl").write_bytes(b"".join(map(line, searches)))
     latest = {search.key: search for search in searches}.values()
-    facts = {"searches": search_counts(latest)} if counted and rows else {}
-    return write_run(folder, verdicts("cw", benchmark="oracle", task="linearity"), **facts)
+    facts: dict[str, Any] = {"searches": search_counts(latest)} if counted and rows else {}
+    return recorded(folder, verdicts("cw", benchmark="oracle", task="linearity"), **facts)
 
 
 def shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:

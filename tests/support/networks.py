@@ -8,13 +8,14 @@ import select
 import socket
 import socketserver
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
 import trustme
+
+from tests.support.servers import listening
 
 #: what clients read from the environment
 VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -65,7 +66,7 @@ def answering(
                         if head == "not HTTP":
                             return
 
-    with _running(Handler) as made.port:
+    with listening(Handler) as made.port:
         yield made
 
 
@@ -83,24 +84,6 @@ def _head(lines: object) -> str:
         size = int(value) if name.lower() == "content-length" else size
     lines.read(size)  # type: ignore[attr-defined]
     return head
-
-
-class _Threads(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
-    def handle_error(self, *args: object) -> None: ...
-
-
-@contextmanager
-def _running(handler: type[socketserver.BaseRequestHandler]) -> Iterator[int]:
-    with _Threads(("127.0.0.1", 0), handler) as server:
-        # Twice a second, by default, the server sees that it shall end.
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
 
 
 @contextmanager
@@ -134,7 +117,7 @@ def connecting_proxy(target: int, *, user: str = "", refused: str = "") -> Itera
                             return
                         other[end].sendall(data)
 
-    with _running(Handler) as made.port:
+    with listening(Handler) as made.port:
         yield made
 
 

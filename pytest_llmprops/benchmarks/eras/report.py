@@ -41,8 +41,7 @@ def section(measured: Measured) -> Section:
     blocks: list[Block] = [
         Note(f"{s.label}: {visible(row.text)}.", "warn" if row.warning else "plain")
         for s in measured.series
-        for row in s.run.facts.remarks
-        if (row.model, row.benchmark) == (s.model, measured.benchmark)
+        for row in measured.remarks(s)
     ]
     explicit, implicit = (
         [place for place in measured.places if place[0] == task] for task in (EXPLICIT, IMPLICIT)

@@ -70,10 +70,9 @@ def _remarks(measured: Measured) -> list[Block]:
     """Return the remarks of the runs, with their models if not all models have the remark."""
     remarks: dict[str, list[str]] = {}
     for s in measured.series:
-        for row in s.run.facts.remarks:
+        for row in measured.remarks(s):
             # OUTCOMES says what a rejected answer is.
-            is_own = (row.model, row.benchmark) == (s.model, measured.benchmark)
-            if is_own and "a rejected answer" not in row.text:
+            if "a rejected answer" not in row.text:
                 remarks.setdefault(visible(row.text), []).append(s.label)
     all_labels = [s.label for s in measured.series]
     return [

@@ -25,10 +25,8 @@ from pytest_llmprops.records.messages import OpenBatches
 MOST_CASES = 50_000
 #: seconds without a request or a reply after which requests are submitted, as no case seems able to go on
 QUIET_SECONDS = 10.0
-#: seconds before the second look at the open batches; each further wait is longer by a factor, up to the longest
-FIRST_POLL = 0.1
-LONGEST_POLL = 60.0
-_FACTOR = 1.6
+#: seconds between two looks at the open batches, besides those without a request or a reply
+POLL_SECONDS = 20.0
 #: seconds without an answer of the provider after which a run that waits ends
 LONGEST_OUTAGE = 1800.0
 #: how often a request is run without a usable result before it is an error
@@ -113,24 +111,21 @@ class Batches:
             self._calls.stop(f"batches: {type(error).__name__}: {one_line(str(error), 200)}")
 
     async def _work(self) -> None:
-        seconds, end = FIRST_POLL, None
+        end: float | None = None
         while self._calls.stopped is None:
             await self._all_wait()
             if await self._submit() or await self._poll():
-                seconds = FIRST_POLL
                 continue
-            wait = seconds
+            now, wait = time.monotonic(), POLL_SECONDS
             if self._config.batch_wait is not None:
-                now = time.monotonic()
                 end = now + self._config.batch_wait if end is None else end
                 # Not while it is unknown if a killed run has created a batch.
                 if now >= end and not self._missing:
                     self._is_unfinished = True
                     text = f"{described(self.progress())}; run the same command again to continue"
                     raise self._calls.stop(text)
-                wait = min(wait, max(end - now, FIRST_POLL))
+                wait = min(wait, max(end - now, LIST_DELAY))
             await self._calls.pause(wait)
-            seconds = min(LONGEST_POLL, seconds * _FACTOR)
 
     async def _all_wait(self) -> None:
         """Wait until there are requests, and neither a request nor a reply has come for a moment."""

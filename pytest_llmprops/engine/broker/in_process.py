@@ -44,16 +44,15 @@ class InProcessModel:
 class InProcess:
     """The models of a session that are served in this process; each is loaded at its first request.
 
-    :param specs: specifications by label.
+    :param specs: specifications by label. :param broker: answers for all other labels.
     """
 
-    def __init__(self, specs: Mapping[str, ModelSpec], options: CallOptions) -> None:
-        self._specs = dict(specs)
-        self._options = options
+    def __init__(
+        self, specs: Mapping[str, ModelSpec], options: CallOptions, broker: LocalBroker | RemoteBroker
+    ) -> None:
+        self._specs, self._options, self._broker = specs, options, broker
         self._served: dict[str, InProcessModel] = {}
         self._queues: dict[str, Send] = {}
-        #: answers for all other labels
-        self.broker: LocalBroker | RemoteBroker | None = None
         #: why no request can succeed: a model cannot be loaded
         self.stopped: str | None = None
 
@@ -80,8 +79,7 @@ class InProcess:
         :raises RunStopped: if the model cannot be loaded.
         """
         if label not in self._specs:
-            assert self.broker is not None
-            return await self.broker.ask(label, role, request)
+            return await self._broker.ask(label, role, request)
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         if label not in self._served:

@@ -280,7 +280,8 @@ class LocalBroker:
             reply = self._secrets.reply(reply)
         # The deviations of a batch are from the time at which it was written.
         deviations = reply.deviations if reply.via else served.forced()
-        reply = reply.answering(key, stored=reply.stored or self._now(), deviations=deviations)
+        stored = reply.stored or self._now()
+        reply = dataclasses.replace(reply, key=key, stored=stored, deviations=deviations)
         self.counters.answered += 1
         self._pay(served, reply)
         reason = served.breaker.success(empty=_is_empty(reply))

@@ -337,7 +337,7 @@ class BatchQueue:
         """Remove and return the next requests for one of ``free`` workers, which share those that wait."""
         most = min(self._max_batch, -(-len(self._waiting) // free))
         if worker.position is None:
-            # Places that start together start apart.
+            # Workers that begin together begin at positions far apart.
             start = len(self._waiting) * self._workers.index(worker) // len(self._workers)
             start = min(start, len(self._waiting) - most)
         else:

@@ -262,8 +262,7 @@ async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
             raise returned(
                 benchmark, "evaluate", f"{type_name(work)} without async; write 'async def evaluate'"
             )
-        tasks = (*benchmark.tasks_by_answer, case.item.task)
-        verdict = checked_verdict(benchmark, "evaluate", await work, tasks)
+        verdict = checked_verdict(benchmark, case.item, await work)
         if ask.is_filtered and not benchmark.judges_filtered and verdict.status in ("wrong", "unparsed"):
             verdict = replace(
                 verdict, status="refused", score=0.0, reason="a content filter withheld the reply"
@@ -275,7 +274,7 @@ async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
     except BaseException as fault:
         if is_cancellation(fault):
             raise
-        return Outcome(case, fault=as_exception(benchmark, "evaluate", fault), calls=ask.calls)
+        return Outcome(case, fault=_as_exception(benchmark, fault), calls=ask.calls)
     finally:
         ask.is_over = True
     if ask.longest > LONGEST_REPLY:
@@ -284,10 +283,10 @@ async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
     return Outcome(case, verdict, calls=ask.calls)
 
 
-def as_exception(benchmark: Benchmark, method: str, fault: BaseException) -> Exception:
+def _as_exception(benchmark: Benchmark, fault: BaseException) -> Exception:
     """Return a fault that pytest takes neither for the end of the process nor for a skipped test."""
     is_control = type(fault).__module__.partition(".")[0] in ("_pytest", "unittest")
-    return fault if isinstance(fault, Exception) and not is_control else raised(benchmark, method, fault)
+    return fault if isinstance(fault, Exception) and not is_control else raised(benchmark, "evaluate", fault)
 
 
 class CaseBroker(typing.Protocol):
@@ -373,7 +372,7 @@ class Evaluator:
                     raise
                 # The benchmark cancelled this task, or a task of its own raised GeneratorExit: Python then closes the
                 # coroutines that await it.
-                exception = as_exception(case.benchmark, "evaluate", fault)
+                exception = _as_exception(case.benchmark, fault)
                 self._finish(self._counted(Outcome(case, fault=exception)))
                 if isinstance(fault, asyncio.CancelledError):
                     self._tasks.append(self._loop.create_task(self._work()))

@@ -154,7 +154,6 @@ class Cluster:
         # Linux ends the processes of a cluster with the thread that started them, so one thread lives until the end.
         self._thread = DaemonThread("llmprops-ray")
         self._ray: Any = None
-        self._is_own_connection = False
         #: where the cluster is, for the summary
         self.where = ""
 
@@ -171,10 +170,7 @@ class Cluster:
         os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
         ray = importlib.import_module("ray")
         try:
-            if not ray.is_initialized():
-                self.where = self._connect(ray)
-                self._is_own_connection = True
-            self._ray = ray
+            self.where, self._ray = self._connect(ray), ray
         except Exception as error:
             raise UsageError(
                 f"--llm-engine {self._address}: the Ray cluster cannot be used: {reason(error)}"
@@ -218,7 +214,7 @@ class Cluster:
 
     def close(self) -> None:
         """Disconnect, and end a cluster that this run started."""
-        if self._is_own_connection:
+        if self._ray is not None:
             self._ray.shutdown()
 
 

@@ -112,7 +112,7 @@ class BatchApi:
             raise
         except Exception as error:
             calls = self._calls
-            raise errors.from_exception(error, url=calls.url, model=calls.name, hidden=calls.hidden) from None
+            raise errors.from_exception(error, url=calls.url, model=calls.name) from None
 
     async def _lines(self, opened: Any) -> AsyncIterator[str]:
         """Yield the lines of a response that an SDK streams, without holding it in memory.
@@ -151,7 +151,7 @@ class BatchApi:
         if errors.is_filtered(status, body):
             return None
         calls = self._calls
-        return errors.from_status(status, {}, body, url=calls.url, model=calls.name, hidden=calls.hidden)
+        return errors.from_status(status, {}, body, url=calls.url, model=calls.name)
 
     @property
     def price(self) -> Price | None:

@@ -24,7 +24,6 @@ from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
 from pytest_llmprops.models.api.usage import usage_of
 from pytest_llmprops.models.base import CallOptions, Result, import_sdk
-from pytest_llmprops.models.secrets import Secrets
 from pytest_llmprops.models.spec import ModelSpec, normalised_url
 
 #: the end of a name that is one exact model, such as ``gpt-4o-2024-05-13``
@@ -80,8 +79,6 @@ class ApiModel:
         if options.header_hashes:
             self.identity = {**self.identity, "headers": options.header_hashes}
         self.pinned = bool(_DATED.search(spec.name))
-        #: what no message may show
-        self.hidden: Secrets | None = None
         #: None if the price is unknown
         self.price: Price | None = None
         self._notes: list[str] = []
@@ -104,9 +101,7 @@ class ApiModel:
         """Do nothing: connections can only be closed in a coroutine, ``aclose``."""
 
     def _prepare(self) -> None:
-        """Set the price, and what no message may show."""
-        addresses = (self._options.base_url, self._spec.params.get("base_url"))
-        self.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
+        """Set the price."""
         self.price = price(self._spec.name, self._spec.params, self._options.prices)
 
     async def replies(self, request: Any, count: int) -> list[Reply] | BackendError:
@@ -138,7 +133,7 @@ class ApiModel:
                     return []
                 if errors.is_filtered(status, said):
                     return [Reply(finish_reason="content_filter", cost_usd=0.0)] * count
-                failure = errors.from_exception(error, url=self.url, model=self.name, hidden=self.hidden)
+                failure = errors.from_exception(error, url=self.url, model=self.name)
                 if refused in dict(request.extra):
                     text = errors.clean(f"the API refuses --llm-param {refused}: {failure}")
                     return BackendError(text, kind="request", fatal=True)
@@ -146,17 +141,17 @@ class ApiModel:
             if isinstance(answer, BackendError):
                 return answer
             seconds = time.perf_counter() - started
-            if self._cut is not None:
-                self._look_for_cut(body.get("messages", ()), usage_of(answer).prompt_tokens)
-            return self.read(answer, count, self.price, seconds, body)
+            prompt = _prompt(body)
+            self._look_for_cut(prompt, usage_of(answer).prompt_tokens)
+            limits = [body[name] for name in (OLD_LIMIT, NEW_LIMIT) if isinstance(body.get(name), int)]
+            return self.read(answer, count, self.price, seconds, min(limits, default=None), prompt)
 
-    def _look_for_cut(self, messages: Sequence[Mapping[str, Any]], counted: int) -> None:
+    def _look_for_cut(self, prompt: str, counted: int) -> None:
         """Add a note if the server counted too few tokens in several prompts: Ollama cuts long ones silently."""
-        text = _prompt({"messages": messages})
-        estimate = len(text) / CHARACTERS_PER_TOKEN
+        estimate = len(prompt) / CHARACTERS_PER_TOKEN
         if self._cut is None or not 0 < counted < estimate / 3:
             return
-        self._cut.add(hash(text))
+        self._cut.add(hash(prompt))
         if len(self._cut) >= MANY_CUT:
             self._cut = None
             self._notes.append(
@@ -198,7 +193,7 @@ class ApiModel:
         status, inner = failure
         if errors.is_filtered(status, inner):
             return {"choices": [{"finish_reason": "content_filter"}], **answer_id}
-        return errors.from_status(status, headers, inner, url=self.url, model=self.name, hidden=self.hidden)
+        return errors.from_status(status, headers, inner, url=self.url, model=self.name)
 
     def read(
         self,
@@ -206,20 +201,14 @@ class ApiModel:
         count: int,
         price: Price | None,
         seconds: float,
-        body: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        prompt: str | None = None,
     ) -> list[Reply] | BackendError:
-        """Return the replies in an answer (see :func:`chat_replies`).
-
-        :param body: what was sent, if it is known.
-        """
+        """Return the replies in an answer (see :func:`chat_replies`)."""
         for reason in unknown_reasons(answer):
             note = f"the finish_reason '{reason}' is unknown; replies with it are taken as complete"
             if note not in self._notes:
                 self._notes.append(note)
-        limits = (
-            [body[name] for name in (OLD_LIMIT, NEW_LIMIT) if isinstance(body.get(name), int)] if body else []
-        )
-        limit, prompt = min(limits, default=None), None if body is None else _prompt(body)
         return chat_replies(answer, count, price, seconds, self.url, self.name, limit, prompt)
 
     async def _in_time(
@@ -426,7 +415,7 @@ class SdkModel(ApiModel):
                 url: SdkClient(sdk, url, key or "none", self._options, self.path) for url in self._urls
             }
         except Exception as error:
-            return errors.from_opening(error, self.hidden)
+            return errors.from_opening(error)
         self.client, self._sdk = ServerPool(clients), clients[self._urls[0]].sdk
         return None
 

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Completion, Likelihood, Reply, Usage
 from pytest_llmprops.models.api import openai
 from pytest_llmprops.models.api.client import SdkModel
-from pytest_llmprops.models.api.deviations import Deviations
+from pytest_llmprops.models.api.deviations import Deviations, add_settings
 from pytest_llmprops.models.base import AS_TEXT, CallOptions, Result, scored
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.sampling import common_prefix
@@ -33,32 +33,6 @@ class _Echo:
 
     texts: tuple[str, ...]
     extra: tuple[tuple[str, Any], ...] = ()
-
-
-def _body(model: str, request: Any) -> dict[str, Any]:
-    """Return the JSON body of a request, before any deviation."""
-    if isinstance(request, _Echo):
-        prompts = list(request.texts)
-        return {
-            "model": model,
-            "prompt": prompts,
-            "echo": True,
-            "logprobs": 1,
-            "max_tokens": 1,
-            "temperature": 0.0,
-        }
-    body: dict[str, Any] = {"model": model, "prompt": request.text}
-    if request.temperature is not None:
-        body["temperature"] = request.temperature
-    if request.max_tokens is not None:
-        body["max_tokens"] = request.max_tokens
-    if request.stop:
-        body["stop"] = list(request.stop)
-    for name, value in request.extra:
-        if name in _FIXED:
-            raise UsageError(f"--llm-param {name}: this is set by the plugin")
-        body[name] = value
-    return body
 
 
 def _as_chat(answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -109,7 +83,10 @@ class CompletionsModel(SdkModel):
 
     def body(self, request: Any, count: int) -> dict[str, Any]:
         """Return the body of a call, before any deviation."""
-        return _body(self.name, request)
+        if isinstance(request, _Echo):
+            settings = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0.0}
+            return {"model": self.name, "prompt": list(request.texts), **settings}
+        return add_settings({"model": self.name, "prompt": request.text}, request, _FIXED)
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         content, headers = await self.client.post(body)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.requests import Chat, Message, without_system
+from pytest_llmprops.core.requests import Chat, Completion, Message, without_system
 
 #: the names of the token limit
 OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
@@ -43,22 +43,33 @@ def chat_body(model: str, request: Chat, count: int = 1) -> dict[str, Any]:
     }
     if count > 1:
         body["n"] = count
+    if request.response_format:
+        body["response_format"] = {"type": request.response_format}
+    if request.logprobs:
+        body["logprobs"] = True
+        body["top_logprobs"] = request.logprobs
+    add_settings(body, request, FIXED)
+    if NEW_LIMIT in body:
+        # That of --llm-param replaces the benchmark's.
+        body.pop(OLD_LIMIT, None)
+    return body
+
+
+def add_settings(body: dict[str, Any], request: Chat | Completion, fixed: Sequence[str]) -> dict[str, Any]:
+    """Add temperature, token limit, stop texts and ``--llm-param`` to a body; return it.
+
+    :param fixed: parameters that only the plugin sets.
+    :raises UsageError: if ``--llm-param`` names one of them.
+    """
     if request.temperature is not None:
         body["temperature"] = request.temperature
     if request.max_tokens is not None:
         body[OLD_LIMIT] = request.max_tokens
     if request.stop:
         body["stop"] = list(request.stop)
-    if request.response_format:
-        body["response_format"] = {"type": request.response_format}
-    if request.logprobs:
-        body["logprobs"] = True
-        body["top_logprobs"] = request.logprobs
     for name, value in request.extra:
-        if name in FIXED:
+        if name in fixed:
             raise UsageError(f"--llm-param {name}: this is set by the plugin")
-        if name in (OLD_LIMIT, NEW_LIMIT):
-            body.pop(OLD_LIMIT, None)
         body[name] = value
     return body
 

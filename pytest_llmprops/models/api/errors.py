@@ -1,7 +1,7 @@
 """Turn the failure of a network call into a :class:`BackendError`, in the same way for every SDK.
 
 The functions take a status, headers and a body, or an exception with these attributes. No SDK is imported. Messages
-from servers become one short line: control characters are escaped and keys are removed.
+from servers become one short line: control characters are escaped. The broker removes secrets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pytest_llmprops.models.api.connections import (
     redirect_target,
 )
 from pytest_llmprops.models.api.rate_hints import seconds_to_wait
-from pytest_llmprops.models.secrets import Secrets
 
 LONGEST_MESSAGE = 300
 _NO_MODEL = re.compile(
@@ -104,12 +103,9 @@ _TRANSIENT = (408, 409, 425, 429, 498)
 _TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
 
 
-def clean(text: str, hidden: Secrets | None = None) -> str:
-    """Return ``text`` as one line of at most 300 characters (:func:`one_line`).
-
-    :param hidden: is replaced before a long text is cut. The broker cleans all messages, also those that are not here.
-    """
-    return one_line((hidden.message(text) if hidden else text)[: 20 * LONGEST_MESSAGE], LONGEST_MESSAGE)
+def clean(text: str) -> str:
+    """Return ``text`` as one line of at most 300 characters (:func:`one_line`), which may still show a secret."""
+    return one_line(text[: 20 * LONGEST_MESSAGE], LONGEST_MESSAGE)
 
 
 def request_id(headers: Mapping[str, str]) -> str:
@@ -226,15 +222,12 @@ def in_answer(answer: Mapping[str, Any]) -> tuple[int, Any] | None:
     return None
 
 
-def from_status(
-    status: int, headers: Mapping[str, str], body: Any, *, url: str, model: str, hidden: Secrets | None = None
-) -> BackendError:
+def from_status(status: int, headers: Mapping[str, str], body: Any, *, url: str, model: str) -> BackendError:
     """Return the error for an HTTP answer.
 
     :param headers: with lower-case names.
     :param body: the parsed JSON, or the text if it is not JSON.
     :param url: the base URL, for the message.
-    :param hidden: texts that must not be shown.
     """
     message, code, kind, _ = _details(body)
     is_page = isinstance(body, str) and is_html(headers, body)
@@ -246,7 +239,7 @@ def from_status(
     detail = f": {message}" if message else ""
 
     def error(text: str, kind: str, *, fatal: bool = True, **fields: Any) -> BackendError:
-        shown = marked(clean(text + detail, hidden), request_id(headers))
+        shown = marked(clean(text + detail), request_id(headers))
         return BackendError(shown, kind=kind, fatal=fatal, **fields)
 
     refused = f"the API refuses the request (status {status})"
@@ -262,7 +255,7 @@ def from_status(
         target = redirect_target(headers.get("location", ""))
         fix = "correct the base URL, or log in to the gateway"
         text = f"{url} redirected to {target} (status {status}), which is not followed; {fix}"
-        return BackendError(clean(text, hidden), kind="url", fatal=True)
+        return BackendError(clean(text), kind="url", fatal=True)
     if status == 407:
         return error(proxy_problem(status, url).message, "key")
     if status in (495, 496) or (status in (400, 403) and _WANTS_CERTIFICATE.search(message)):
@@ -284,7 +277,7 @@ def from_status(
         text = "the prompt is too long for the server, or a proxy in front of it (status 413)"
         return error(f"{text}; raise its limit (nginx: client_max_body_size)", "status 413", fatal=False)
     if is_page:
-        return not_json(url, body, headers, hidden, f"status {status}{detail}")
+        return not_json(url, body, headers, f"status {status}{detail}")
     if status in (400, 404) and _NO_CHAT.search(message):
         text = f"'{model}' is a base model without a chat format; measure it as completions:{model}"
         return error(text, "model")
@@ -309,9 +302,7 @@ def from_status(
     return error(refused, "request", fatal=False)
 
 
-def not_json(
-    url: str, body: str, headers: Mapping[str, str], hidden: Secrets | None = None, problem: str = ""
-) -> BackendError:
+def not_json(url: str, body: str, headers: Mapping[str, str], problem: str = "") -> BackendError:
     """Return the error for an answer that is not JSON, as from a server that is not an API.
 
     :param problem: what the server says; default: the title of its page.
@@ -325,13 +316,13 @@ def not_json(
     problem = problem or _title(body)
     shown = f" ({problem})" if problem else ""
     text = f"{url} returned {content} instead of JSON{shown}; check the base URL, which usually ends in /v1"
-    return BackendError(marked(clean(text, hidden), known), kind="url", fatal=True)
+    return BackendError(marked(clean(text), known), kind="url", fatal=True)
 
 
-def from_opening(error: Exception, hidden: Secrets | None = None) -> BackendError:
+def from_opening(error: Exception) -> BackendError:
     """Return the error for an exception of an SDK's client while it is created: it reads its environment variables."""
     text = environment_problem(error) or str(error)
-    return BackendError(clean(text, hidden), kind="request", fatal=True)
+    return BackendError(clean(text), kind="request", fatal=True)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -354,12 +345,12 @@ def error_body(error: Exception) -> Any:
     return getattr(error, "body", None) or getattr(error, "message", None) or str(error)
 
 
-def from_exception(error: Exception, *, url: str, model: str, hidden: Secrets | None = None) -> BackendError:
+def from_exception(error: Exception, *, url: str, model: str) -> BackendError:
     """Return the error for an SDK's exception, which has the attributes of those of OpenAI's SDK."""
     own = next((cause for cause in _chain(error) if isinstance(cause, BackendError)), None)
     if own is not None:
         # Of a body or redirect that was refused, which an SDK wraps as a lost connection.
-        return _cleaned(own, hidden)
+        return _cleaned(own)
     response = getattr(error, "response", None)
     status = status_of(error)
     names = {cls.__name__ for cls in type(error).__mro__}
@@ -368,26 +359,26 @@ def from_exception(error: Exception, *, url: str, model: str, hidden: Secrets | 
     package = next((cause.name for cause in _chain(error) if isinstance(cause, ModuleNotFoundError)), None)
     if package:
         text = f"{model} needs the package '{package.partition('.')[0]}', which is not installed: pip install {package}"
-        return BackendError(clean(text, hidden), kind="package", fatal=True)
+        return BackendError(clean(text), kind="package", fatal=True)
     # The SDK passes on the exceptions of aiohttp that its client does not map.
     if names & {"APIConnectionError", "ClientError"} or isinstance(error, OSError) or _is_wrapped(error):
-        return _cleaned(problem_of(list(_chain(error)), url), hidden)
+        return _cleaned(problem_of(list(_chain(error)), url))
     if status:
         # litellm builds an artificial response and keeps the server's headers in another attribute.
         raw = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
         headers = {str(k).lower(): str(v) for k, v in dict(raw).items()}
         body = error_body(error)
         if "litellm" in type(error).__module__ and not isinstance(body, Mapping):
-            known = _from_litellm(str(body), url, model, hidden)
+            known = _from_litellm(str(body), url, model)
             if known is not None:
                 return known
-        return from_status(status, headers, body, url=url, model=model, hidden=hidden)
-    return BackendError(clean(f"{type(error).__name__}: {error}", hidden), kind="backend")
+        return from_status(status, headers, body, url=url, model=model)
+    return BackendError(clean(f"{type(error).__name__}: {error}"), kind="backend")
 
 
-def _from_litellm(message: str, url: str, model: str, hidden: Secrets | None) -> BackendError | None:
+def _from_litellm(message: str, url: str, model: str) -> BackendError | None:
     """Return the error for those messages of litellm that come with a misleading status; otherwise None."""
-    text = clean(message, hidden)
+    text = clean(message)
     if "Missing credentials" in message or ("Missing" in message and "API Key" in message):
         return BackendError(text, kind="key", fatal=True)
     if "LLM Provider NOT provided" in message:
@@ -417,6 +408,6 @@ def _is_lost(error: Exception) -> bool:
     return any(cls.__name__ == "ClientConnectionError" for cause in causes for cls in type(cause).__mro__)
 
 
-def _cleaned(error: BackendError, hidden: Secrets | None) -> BackendError:
-    text = clean(error.message, hidden)
+def _cleaned(error: BackendError) -> BackendError:
+    text = clean(error.message)
     return BackendError(text, kind=error.kind, transient=error.transient, fatal=error.fatal)

@@ -102,7 +102,7 @@ class OpenAIBatches(BatchApi):
         if code in _NOT_RUN:
             return NOT_RUN
         message = str(error.get("message") or "") if isinstance(error, Mapping) else ""
-        text = errors.clean(f"the batch has no answer to this request: {code} {message}", self._calls.hidden)
+        text = errors.clean(f"the batch has no answer to this request: {code} {message}")
         return BackendError(text, kind="batch", transient=True)
 
     def _state(self, batch: Any) -> BatchState:
@@ -125,7 +125,7 @@ class OpenAIBatches(BatchApi):
             int(_number(counts, "completed") + _number(counts, "failed")),
             _number(batch, "expires_at"),
             " ".join(filter(None, codes)),
-            errors.clean("; ".join(filter(None, texts)), self._calls.hidden),
+            errors.clean("; ".join(filter(None, texts))),
         )
 
 

@@ -45,6 +45,9 @@ _AT_TOP = """<script>{
   }
   addEventListener("scroll", ({ target }) => { if (!acted && target.scrollTop) target.scrollTop = 0; }, true);
 }</script>"""
+#: Allure's script starts before the script that defines its data. If a busy browser pauses between the two, it asks for
+#: files, which a report in one file does not have, and stays empty. With this object, it waits for the data.
+_DATA = "<script>window.allureReportDataReady = false; window.allureReportData = {};</script>"
 _FOREIGN = re.compile(r"(?:src|href|action|data)\s*=\s*[\"']?((?:https?:)?//[^\"'\s>]+)", re.I)
 _TRACKERS = re.compile(r"googletagmanager|google-analytics|mc\.yandex")
 _HEAD = re.compile(r"<head[^>]*>", re.I)
@@ -186,7 +189,7 @@ def build(results: Path, out: Path, history: Path | None, *, allure: str) -> lis
             lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
             raise UsageError(f"allure generate failed: {lines[-1]}")
         text = with_accuracy(without_requests(page.read_text(encoding="utf-8")), known["accuracy"])
-        text = text.replace('<div id="app">', f'{_AT_TOP}\n    <div id="app">', 1)
+        text = text.replace('<div id="app">', f'{_AT_TOP}\n    {_DATA}\n    <div id="app">', 1)
         page.write_text(folded(text), encoding="utf-8")
         page.replace(out)
     return [f"{known['earlier']} results of earlier runs are shown too"] if known["earlier"] else []

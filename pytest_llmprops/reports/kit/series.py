@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_llmprops.core.items import Placed, TaskKey, grouped, task_key_of
 from pytest_llmprops.core.metrics import MetricRow, Place, items_of, samples_of
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.records.rows import SearchRecord, SummaryRow
+from pytest_llmprops.records.rows import Remark, SearchRecord, SummaryRow
 from pytest_llmprops.records.run import ProtocolMetadata
 from pytest_llmprops.reports.kit.blocks import file_names, visible
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
@@ -25,6 +25,9 @@ from pytest_llmprops.statistics.intervals import Interval, mean_interval
 
 if TYPE_CHECKING:
     from pytest_llmprops.statistics.judgement import Change
+
+#: a row of a record that names its model and benchmark
+R = TypeVar("R", MetricRow, Remark, SearchRecord, SummaryRow)
 
 
 @dataclass(frozen=True)
@@ -185,12 +188,17 @@ class Measured:
 
     def searches(self, series: Series) -> list[SearchRecord]:
         """Return the searches for counterexamples of a series, one per item."""
-        records = series.run.searches
-        return [r for r in records if (r.model, r.benchmark) == (series.model, self.benchmark)]
+        return self._own(series, series.run.searches)
 
     def rows(self, series: Series) -> list[SummaryRow]:
         """Return the rows of ``summary`` of a series."""
-        rows = series.run.facts.summary
+        return self._own(series, series.run.facts.summary)
+
+    def remarks(self, series: Series) -> list[Remark]:
+        """Return the remarks on a series."""
+        return self._own(series, series.run.facts.remarks)
+
+    def _own(self, series: Series, rows: Iterable[R]) -> list[R]:
         return [r for r in rows if (r.model, r.benchmark) == (series.model, self.benchmark)]
 
     def row(self, series: Series, place: Place) -> SummaryRow | None:
@@ -204,15 +212,12 @@ class Measured:
 
     def metric(self, series: Series, name: str, place: Place, group: str = "") -> MetricRow | None:
         """Return the row of a metric; None if the series has none."""
-        for row in self.metrics(series):
-            if (row.name, row.group, place_of(row)) == (name, group, place):
-                return row
-        return None
+        wanted = (name, group, place)
+        return next((r for r in self.metrics(series) if (r.name, r.group, place_of(r)) == wanted), None)
 
     def metrics(self, series: Series) -> list[MetricRow]:
         """Return the rows of ``metrics`` of a series."""
-        rows = series.run.facts.metrics
-        return [r for r in rows if (r.model, r.benchmark) == (series.model, self.benchmark)]
+        return self._own(series, series.run.facts.metrics)
 
     def records(self, series: Series, tasks: Iterable[str] | None = None) -> list[VerdictRecord]:
         """Return the verdict records of a series, of all tasks or of the given ones: one per sample of an item."""

@@ -140,9 +140,7 @@ def unranked(measured: Measured) -> str:
     words = {measured.facts.unranked.get(task) for task, _, _ in measured.places} - {None}
     found = []
     for s in measured.series if words else ():
-        remarks = (
-            r.text for r in s.run.facts.remarks if (r.model, r.benchmark) == (s.model, measured.benchmark)
-        )
+        remarks = (r.text for r in measured.remarks(s))
         text = next((text for text in remarks if text.partition(":")[0] in words), "no conclusion")
         found.append(f"{s.starred}: {visible(text)}")
     return "; ".join(found)

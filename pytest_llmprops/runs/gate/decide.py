@@ -29,13 +29,7 @@ from pytest_llmprops.runs.comparable import caveats, differences, remarks_on_bas
 from pytest_llmprops.runs.gate import checks as gate_checks
 from pytest_llmprops.runs.gate.comparable import unfit_baseline, why_not_comparable
 from pytest_llmprops.runs.gate.data import RuleData, Terms
-from pytest_llmprops.runs.gate.file import (
-    Gate,
-    Rule,
-    misplaced_rules,
-    on_headline_tasks,
-    unbounded_rules,
-)
+from pytest_llmprops.runs.gate.file import Gate, Rule, misplaced_rules, on_headline_tasks, unbounded_rules
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes, is_equal, shown_value
 from pytest_llmprops.runs.pairs import Item, headline_members, pair_items, pairs_of, recorded_changes
 from pytest_llmprops.runs.reader import Run, computed_metrics
@@ -68,9 +62,14 @@ def confirmed(result: RuleResult, worst: RuleResult, unanswered: Sequence[str]) 
     return replace(result, checks=checks, verdict=verdict)
 
 
-def fitness(data: RuleData) -> list[Check]:
-    """Check ``min_items`` and ``max_errors``: whether there are enough answers to judge."""
+def fitness(data: RuleData, nothing: str) -> list[Check]:
+    """Check ``min_items`` and ``max_errors``: whether there are enough answers to judge.
+
+    :param nothing: why the rule has no items, if it has none.
+    """
     rule, checks = data.rule, []
+    if data.is_empty:
+        return [Check("items", "items to judge", "none", "invalid", nothing)]
     n, what = data.judged, "pairs" if rule.paired else "answered items"
     if n < rule.min_items:
         reason = f"{n} {what} are fewer than min_items = {rule.min_items}"
@@ -238,15 +237,7 @@ def _results(
 
     :param nothing: why rules have no items. :param known: the changes of all members of the two runs.
     """
-    all_checks = [
-        (
-            data,
-            [Check("items", "items to judge", "none", "invalid", nothing[data.rule.name])]
-            if data.is_empty
-            else fitness(data),
-        )
-        for data in rules
-    ]
+    all_checks = [(data, fitness(data, nothing.get(data.rule.name, ""))) for data in rules]
     fit = [pair for pair in all_checks if all(check.verdict != "invalid" for check in pair[1])]
     changes = _changes([data for data, _ in fit], known)
     for data, checks in fit:

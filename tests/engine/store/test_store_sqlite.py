@@ -63,21 +63,6 @@ def test_the_file_is_private_from_its_first_byte(path: Path) -> None:
     assert modes == {path.name + suffix: 0o600 for suffix in ("", "-wal", "-shm")}
 
 
-def test_several_runs_share_one_file(store: SQLiteStore, path: Path) -> None:
-    """Two connections write in turn and read each other's replies, in WAL mode."""
-    other = SQLiteStore(path)
-    for number in range(20):
-        put((store, other)[number % 2], f"k{number}", Reply(str(number), stored=1.0))
-    for connection in (store, other):
-        texts = [r.text for n in range(20) if (r := get(connection, f"k{n}"))]
-        assert texts == [str(n) for n in range(20)]
-        assert connection.notes == []
-    other.close()
-    with sqlite3.connect(path) as raw:
-        assert raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    raw.close()
-
-
 def test_a_damaged_store_is_moved_aside(path: Path) -> None:
     """A damaged file is moved aside unchanged and reported in one line, and a new store is created."""
     path.parent.mkdir()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.numbers import with_interval
-from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.kit.blocks import Figure
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.site.changes import Step, headline, steps_of
@@ -178,16 +176,6 @@ def said(folder: Path) -> str:
     return headline(steps(folder), [run for run in contents(folder)[0] if not run.problem])
 
 
-def with_lost(records: list[VerdictRecord], lost: int) -> list[VerdictRecord]:
-    """Return the records with the first correct answers wrong."""
-    changed = []
-    for r in records:
-        is_lost = lost > 0 and r.status == "correct" and r.task == "asked"
-        lost -= is_lost
-        changed.append(replace(r, status="wrong", score=0.0) if is_lost else r)
-    return changed
-
-
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """Return a folder for runs."""
@@ -197,8 +185,8 @@ def runs(tmp_path: Path) -> Path:
 def test_a_planted_change_is_the_headline(runs: Path) -> None:
     """A change of one model between two runs is the only one found, and the headline with its day."""
     for n in range(4):
-        records = answers("model", 0.9, 1, items=300)
-        record(runs / f"model-{n}", 40 * n, with_lost(records, 30) if n >= 2 else records)
+        lost = 30 if n >= 2 else 0
+        record(runs / f"model-{n}", 40 * n, answers("model", 0.9, 1, items=300, lost=lost))
         record(runs / f"same-{n}", n, answers("same", 0.8, 2, items=300))
     found = steps(runs)
     assert len(found) == 6
@@ -215,7 +203,7 @@ def test_the_headline_is_the_largest_drop_that_lasts(runs: Path) -> None:
         record(runs / f"model-{n}", n, records)
     assert said(runs).startswith("model gained ")
     record(runs / "other-0", 3, answers("other", 0.9, 3, items=200))
-    record(runs / "other-1", 4, with_lost(answers("other", 0.9, 3, items=200), 13))
+    record(runs / "other-1", 4, answers("other", 0.9, 3, items=200, lost=13))
     assert said(runs) == "other dropped 6.5 points on Homophones on 5 January"
     record(runs / "later", 5, answers("later", 0.9, 3), started="2027-01-01T00:00:00+00:00")
     assert said(runs) == "other dropped 6.5 points on Homophones on 5 January 2026"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.records.run import ModelMetadata
+from pytest_llmprops.reports.site import live
 from pytest_llmprops.reports.site.app import Server
 from pytest_llmprops.reports.site.pages import id_of
 from pytest_llmprops.runs.reader import read_run
@@ -27,6 +27,14 @@ from tests.support.view_server import viewed
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\u202egnp.exe \x1b[2J"
 Open = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _frequent_steps() -> Iterator[None]:
+    """Let the server read on after a fraction of its second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live, "STEP_EVERY_SECONDS", 0.1)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -171,15 +179,14 @@ def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: 
 
 def test_a_real_run_is_followed_to_its_end(browser_page: Any, run: Runner) -> None:
     """pytest in another process, with a model that takes its time: the page follows it, then opens its report."""
-    run.sums(40)
-    folder = run.folder / "reports" / "runs" / "first"
-    model = f"{run.adder}&delay=0.4&price_in=1000&price_out=1000"
-    command = run.command("-q", "--model", model, "--llm-concurrency", "4", folder=folder)
-    with viewed(folder.parent) as server:
+    run.sums(20)
+    folder = run.next_folder()
+    model = f"{run.adder}&delay=0.3&price_in=1000&price_out=1000"
+    with viewed(run.folder) as server, open(os.devnull, "r+") as null:
         page = browser_page
         page.goto(server.address)
-        process = subprocess.Popen(
-            [sys.executable, *command[1:]], cwd=run.folder, env=run.environment(), stdout=subprocess.DEVNULL
+        process = run.start_with(
+            [null.fileno()] * 3, "-q", "--model", model, "--llm-concurrency", "4", folder=folder
         )
         seen = set()
         page.locator(".run-card").wait_for()
@@ -188,15 +195,15 @@ def test_a_real_run_is_followed_to_its_end(browser_page: Any, run: Runner) -> No
             seen.add(text.split()[0])
             time.sleep(0.1)
         page.locator(".run-card.complete").wait_for()
-        page.locator("#runs tr", has_text="first").wait_for(timeout=60_000)
+        page.locator("#runs tr", has_text=folder.name).wait_for(timeout=60_000)
         assert len(seen) >= 3, seen
         figures = page.locator(".run-card .facts").inner_text()
-        assert re.sub(r"\s+", " ", figures).startswith("Correct 32 Wrong 8 Errors 0 Cost"), figures
+        assert re.sub(r"\s+", " ", figures).startswith("Correct 16 Wrong 4 Errors 0 Cost"), figures
         assert "unknown" not in figures
         # Following changed nothing: the record is consistent, with all cases.
-        assert (process.returncode, read_run(folder).problems) == (1, ())
+        assert (process.poll(), read_run(folder).problems) == (1, ())
         assert not (folder / REVIEWS).exists()
         page.get_by_role("link", name="Open the report").click()
         page.wait_for_selector("[data-ready=items]", state="attached", timeout=60_000)
-        assert page.locator("#count").inner_text() == "40 of 40 items"
+        assert page.locator("#count").inner_text() == "20 of 20 items"
         assert page.problems == []
