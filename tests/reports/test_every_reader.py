@@ -10,9 +10,9 @@ from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports import tables
 from pytest_llmprops.reports.allure import run as allure_run
 from pytest_llmprops.reports.compare import terminal_lines
-from pytest_llmprops.reports.kit.blocks import Fold, Note, Table
+from pytest_llmprops.reports.kit.blocks import Note, Table
 from pytest_llmprops.reports.kit.series import Measured, accuracy, series_of
-from pytest_llmprops.reports.page.build import run_page
+from pytest_llmprops.reports.page.build import run_page, unfolded
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.site.build import write_site
 from pytest_llmprops.reports.tables import COLUMNS, Column
@@ -69,7 +69,7 @@ def test_the_page_counts_items_and_samples(run: Run) -> None:
     """The table of results has both numbers, every sample has a row, and a note explains the accuracy."""
     report = report_on([run], {})
     section = report.sections[0]
-    blocks = [x for b in section.blocks for x in (b.blocks if isinstance(b, Fold) else (b,))]
+    blocks = list(unfolded(section.blocks))
     [results] = [b for b in blocks if isinstance(b, Table) and b.title == "Results"]
     names = [name for name, _ in results.columns]
     cells = dict(zip(names, (cell.text for cell in results.rows[0]), strict=True))

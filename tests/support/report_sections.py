@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Section, Table
-from pytest_llmprops.reports.kit.figures import draw
+from pytest_llmprops.reports.kit.blocks import Block, Figure, Note, Report, Section, Table
+from pytest_llmprops.reports.kit.figures import draw_svg
+from pytest_llmprops.reports.page.build import unfolded
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.page.html import to_html
 from pytest_llmprops.runs.reader import read_run
@@ -26,11 +27,7 @@ class Shown:
 
     def every(self, kind: type[Block]) -> list[Any]:
         """All blocks of one kind, including folded ones."""
-
-        def blocks(some: Sequence[Block]) -> list[Block]:
-            return [x for b in some for x in ([b, *blocks(b.blocks)] if isinstance(b, Fold) else [b])]
-
-        return [b for b in blocks(self.section.blocks) if isinstance(b, kind)]
+        return [b for b in unfolded(self.section.blocks) if isinstance(b, kind)]
 
     def table(self, title: str) -> list[dict[str, str]]:
         """The rows of a table as heading -> text."""
@@ -45,7 +42,7 @@ class Shown:
     @property
     def html(self) -> str:
         """The page."""
-        return to_html(self.report, {f.name: draw(f.draw)[0] for f in self.every(Figure)}).decode("utf-8")
+        return to_html(self.report, {f.name: draw_svg(f.draw) for f in self.every(Figure)}).decode("utf-8")
 
     @property
     def titles(self) -> set[str]:

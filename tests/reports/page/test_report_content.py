@@ -15,8 +15,9 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
 from pytest_llmprops.records.files import plain
-from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Section, Table
+from pytest_llmprops.reports.kit.blocks import Figure, Note, Report, Section, Table
 from pytest_llmprops.reports.kit.series import Measured, series_of
+from pytest_llmprops.reports.page.build import unfolded
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.page.items import command_again
 from pytest_llmprops.runs.reader import read_run
@@ -34,18 +35,9 @@ def report(*folders: Path) -> Report:
     return report_on(runs, {id(run): read_requests(run.folder) for run in runs})
 
 
-def blocks(section: Section) -> list[Block]:
-    """Return all blocks of a section, including folded ones."""
-
-    def walk(nested: tuple[Block, ...]) -> list[Block]:
-        return [x for b in nested for x in ([b, *walk(b.blocks)] if isinstance(b, Fold) else [b])]
-
-    return walk(section.blocks)
-
-
 def table_block(section: Section, title: str) -> Table:
     """Return a table."""
-    return next(b for b in blocks(section) if isinstance(b, Table) and b.title == title)
+    return next(b for b in unfolded(section.blocks) if isinstance(b, Table) and b.title == title)
 
 
 def table(section: Section, title: str) -> list[list[str]]:
@@ -124,7 +116,7 @@ def test_letter_geometry_is_plotted_with_the_papers_models(tmp_path: Path) -> No
     # As in Figure 5, a line of least squares goes through all points, from the lowest to the highest accuracy.
     xs, ys = ([float(row[column].split("%")[0]) / 100 for row in rows] for column in (1, 2))
     slope, start = np.polyfit(xs, ys, 1)
-    [figure] = [b for b in blocks(shown) if isinstance(b, Figure) and b.name == "htest-geometry"]
+    [figure] = [b for b in unfolded(shown.blocks) if isinstance(b, Figure) and b.name == "htest-geometry"]
     lines = [line.get_xydata() for line in figure.draw().axes[0].lines]
     ends = [(x, start + slope * x) for x in (min(xs), max(xs))]
     assert any(line.shape == (2, 2) and np.allclose(line, ends, atol=1e-3) for line in lines)
@@ -178,7 +170,7 @@ def test_custom_benchmark_has_a_section(tmp_path: Path) -> None:
         {},
         {},
     ]
-    said = " ".join(b.text for b in blocks(section) if isinstance(b, Note))
+    said = " ".join(b.text for b in unfolded(section.blocks) if isinstance(b, Note))
     assert "Protocol paper: digits 3." in said
     assert "base ten" in said
 
@@ -250,7 +242,9 @@ def test_differing_runs_are_named_as_such(tmp_path: Path) -> None:
     assert any("k 4 → 14" in line for line in both.warnings)
     assert not any("differ" in line for line in one.warnings)
     # A single setting has no line over k to draw.
-    figures = [{b.name for b in blocks(shown.sections[0]) if isinstance(b, Figure)} for shown in (both, one)]
+    figures = [
+        {b.name for b in unfolded(shown.sections[0].blocks) if isinstance(b, Figure)} for shown in (both, one)
+    ]
     assert figures[0] - figures[1] == {"htest-grid"}
 
 
