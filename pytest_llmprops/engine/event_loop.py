@@ -9,21 +9,9 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-# Which exceptions interrupt the code that calls a model or a benchmark, and which are mistakes of theirs.
-
-
-def is_interruption(fault: BaseException) -> bool:
-    """Return True if an exception comes from outside: Ctrl-C, or the cancellation of the task that runs.
-
-    Signals reach the main thread only, so KeyboardInterrupt in another thread was raised by the code that was called.
-    """
-    if isinstance(fault, KeyboardInterrupt):
-        return threading.current_thread() is threading.main_thread()
-    return is_cancellation(fault)
-
 
 def is_cancellation(fault: BaseException) -> bool:
-    """Return True if an exception is the cancellation of the task that runs."""
+    """Return True if an exception is the cancellation of the task that runs, not raised by the code that it calls."""
     if not isinstance(fault, asyncio.CancelledError):
         return False
     try:

@@ -23,11 +23,11 @@ from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
 
-# Requests to one model outside pytest, for commands: with the reply store, limits and retries.
-
 
 class OneModel:
-    """An :class:`~pytest_llmprops.core.benchmark.Ask` for one model, inside ``async with``.
+    """An :class:`~pytest_llmprops.core.benchmark.Ask` for one model of a command, inside ``async with``.
+
+    Its requests have the reply store, limits and retries of a run.
 
     :param store: file or URL of the reply store; default: the user's file.
     """

@@ -54,7 +54,7 @@ _FIXED_DATE = "{%- macro strftime_now(format) -%}26 Jul 2024{%- endmacro -%}"
 class Answer:
     """What the server streamed.
 
-    :param evaluated: the tokens of the prompt that were not in the cache.
+    :param cached: the tokens of the prompt that were in the cache.
     """
 
     text: str = ""
@@ -63,10 +63,6 @@ class Answer:
     cached: int = 0
     tokens: int = 0
     logprobs: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def evaluated(self) -> int:
-        return self.prompt_tokens - self.cached
 
     def add(self, chunk: Mapping[str, Any]) -> None:
         """Add one chunk of the stream."""
@@ -209,8 +205,6 @@ class LlamaCppModel:
             "n_ctx": n_ctx,
             "seed": seed,
         }
-        #: prompt tokens evaluated so far; the others were in the kept prefix
-        self.evaluated = 0
         self._server: LlamaServer | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -220,11 +214,6 @@ class LlamaCppModel:
     def chat(self, requests: Sequence[Chat]) -> Sequence[Result]:
         """Return one result per request, in order."""
         return [self._one(request) for request in requests]
-
-    def forget(self) -> None:
-        """Drop the cached prompt; the next prompt is evaluated from its start."""
-        with self._lock:
-            self._last, self._last_tokens = (), 0
 
     def deviations(self) -> Sequence[str]:
         return ()
@@ -293,7 +282,7 @@ class LlamaCppModel:
         answer = self._send(server, messages, body)
         if answer.cached > before:
             answer = self._send(server, messages, body, reuse=False)
-        if answer.evaluated % STEP == 1:
+        if (answer.prompt_tokens - answer.cached) % STEP == 1:
             # The last step had one token. After a similar prompt, only the end is evaluated, in one longer step.
             self._send(server, _cut(messages), _ONE_TOKEN)
             answer = self._send(server, messages, body)
@@ -316,7 +305,6 @@ class LlamaCppModel:
         except BackendError as error:
             raise BackendError(f"{self._name}: {error.message}", kind=error.kind) from None
         self._last, self._last_tokens = messages, answer.prompt_tokens
-        self.evaluated += answer.evaluated
         return answer
 
     def _repair_first(self, server: LlamaServer, request: Chat, answer: Answer) -> None:

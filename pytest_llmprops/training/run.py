@@ -306,6 +306,31 @@ def measure_suite(benchmark: str, spec: str, run: Path, arguments: Sequence[str]
         raise LLMPropsError(f"{run}: pytest ended with status {done.returncode}: {line.strip()[:300]}")
 
 
+def train_and_measure(
+    out: Path,
+    place: str,
+    benchmark: str,
+    arguments: Sequence[str],
+    *,
+    train: Callable[[Path], None] | None = None,
+    spec: Callable[[Path], str],
+) -> Path:
+    """Train a model into ``out``/models/``place``, measure it, and return its run, unless an earlier command did.
+
+    :param train: writes the model into a folder; None for a model as it is.
+    :param spec: function from that folder to the model's specification.
+    """
+    model, run = out / "models" / place, out / "runs" / place
+    if not is_measured(run):
+        if train is not None:
+            print(f"{place}: training")
+            train(model)
+            free_memory()
+        print(f"{place}: measuring")
+        measure_suite(benchmark, spec(model.resolve()), run, arguments)
+    return run
+
+
 def free_memory() -> None:
     """Free the weights of a training that has ended, also those on a GPU, for the process that measures the model."""
     gc.collect()

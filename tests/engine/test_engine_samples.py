@@ -246,7 +246,8 @@ def test_closing_drops_open_sets(make_broker: MakeBroker, monkeypatch: pytest.Mo
         others = asyncio.all_tasks()
         broker = make_broker(model)
         asking = [asyncio.ensure_future(broker.ask("m", "subject", r)) for r in eleven()]
-        await asyncio.sleep(0.05)
+        while not model.calls:  # noqa: ASYNC110 - the model is a plain list of calls
+            await asyncio.sleep(0.01)
         monkeypatch.setattr(queues, "TOGETHER_SECONDS", 30)
         asking += [asyncio.ensure_future(broker.ask("m", "subject", r)) for r in eleven("late")]
         await asyncio.sleep(0.05)

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Completion, Likelihood, Reply
-from pytest_llmprops.models.api.completions import BACKEND, CompletionsModel
-from pytest_llmprops.models.base import CallOptions, kinds_of
+from pytest_llmprops.core.requests import Completion, Likelihood
+from pytest_llmprops.models.api.completions import BACKEND
+from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.registry import parse_spec
-from tests.support.backends import called
+from tests.support.backends import called, error, fatal, make, refuse, reply
 from tests.support.completions_server import CompletionsServer, completions_server
 from tests.support.networks import clear_network
 
@@ -25,54 +24,44 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     clear_network(monkeypatch)
 
 
-def base_model(server: CompletionsServer) -> CompletionsModel:
-    """Return the model ``completions:base`` at the server."""
-    model = BACKEND.factory(parse_spec("completions:base"), CallOptions(server.url))
-    assert isinstance(model, CompletionsModel)
-    return model
-
-
 def result_of(server: CompletionsServer, request: Completion | Likelihood) -> Any:
     """Return the result of one call."""
-    return called(base_model(server), request)[0]
+    return called(make("completions:base", base_url=server.url), request)[0]
 
 
 def test_a_text_is_continued() -> None:
     """The body has the text and the parameters, and the reply is the continuation."""
     with completions_server() as server:
         request = Completion("Once", 0.0, max_tokens=4, stop=("\n",), extra=(("top_p", 0.5),))
-        reply = result_of(server, request)
+        got = reply(result_of(server, request))
     assert server.bodies == [
         {"model": "base", "prompt": "Once", "temperature": 0.0, "max_tokens": 4, "stop": ["\n"], "top_p": 0.5}
     ]
-    assert isinstance(reply, Reply)
-    assert (reply.text, reply.finish_reason, reply.usage.prompt_tokens) == (" ok", "length", 2)
+    assert (got.text, got.finish_reason, got.usage.prompt_tokens) == (" ok", "length", 2)
 
 
 @pytest.mark.parametrize("mode", ["vllm", "no-usage", "reversed"])
 def test_options_are_scored(mode: str) -> None:
     """One call scores all options, whatever the server lists after the prompt."""
     with completions_server(mode) as server:
-        reply = result_of(server, Likelihood(TEXT, OPTIONS))
-    assert isinstance(reply, Reply), reply
+        got = reply(result_of(server, Likelihood(TEXT, OPTIONS)))
     [body] = server.bodies
     assert body["prompt"] == [TEXT, *(TEXT + option for option in OPTIONS)]
     assert (body["echo"], body["logprobs"], body["max_tokens"]) == (True, 1, 1)
     expected = [server.log_likelihood(TEXT, option) for option in OPTIONS]
-    assert [option["logprob"] for option in reply.value["options"]] == pytest.approx(expected)
-    assert [option["tokens"] for option in reply.value["options"]] == [1, 1, 3]
-    assert reply.text == ""
+    assert [option["logprob"] for option in got.value["options"]] == pytest.approx(expected)
+    assert [option["tokens"] for option in got.value["options"]] == [1, 1, 3]
+    assert got.text == ""
 
 
 def test_an_option_that_changes_a_token_of_the_text() -> None:
     """Where a token spans the border, the option has the difference of the two texts."""
     with completions_server() as server:
-        reply = result_of(server, Likelihood("the str", ("ong", "")))
-        assert isinstance(reply, BackendError)
-        reply = result_of(server, Likelihood("the str", ("ong", "ange one")))
+        error(result_of(server, Likelihood("the str", ("ong", ""))))
+        got = reply(result_of(server, Likelihood("the str", ("ong", "ange one"))))
     assert server.tokens("the strong") == ["<s>", "the", " strong"]
     expected = [server.log_likelihood("the str", option) for option in ("ong", "ange one")]
-    assert [option["logprob"] for option in reply.value["options"]] == pytest.approx(expected)
+    assert [option["logprob"] for option in got.value["options"]] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -89,31 +78,24 @@ def test_an_option_that_changes_a_token_of_the_text() -> None:
 def test_a_server_that_scores_no_prompts(mode: str, words: str) -> None:
     """A server without log probabilities of the prompt is an error with one line; no option is chosen for it."""
     with completions_server(mode) as server:
-        error = result_of(server, Likelihood(TEXT, OPTIONS))
-    assert isinstance(error, BackendError), error
-    assert words in error.message
-    assert "\n" not in error.message
+        error(result_of(server, Likelihood(TEXT, OPTIONS)), words)
 
 
 def test_identity_and_specification() -> None:
     """The identity differs from that of a chat model; a base model is marked by a deviation."""
     with completions_server() as server:
-        model = base_model(server)
+        model = make("completions:base", base_url=server.url)
         assert (
             kinds_of(model) == BACKEND.kinds(parse_spec("completions:base")) == {"completion", "likelihood"}
         )
         assert model.identity == {"backend": "completions", "name": "base", "base_url": server.url}
     assert any("base model" in text for text in model.deviations())
-    with pytest.raises(UsageError, match="'n' is not a parameter of completions"):
-        BACKEND.factory(parse_spec("completions:base?n=off"), CallOptions())
-    with pytest.raises(UsageError, match="it takes price_in, price_out"):
-        BACKEND.factory(parse_spec("completions:base?kind=chat"), CallOptions())
+    refuse("completions:base?n=off", "'n' is not a parameter of completions")
+    refuse("completions:base?kind=chat", "it takes price_in, price_out")
 
 
 def test_parameters_that_the_plugin_sets() -> None:
     """--llm-param may not replace the prompt."""
     with completions_server() as server:
-        error = result_of(server, Completion("Once", extra=(("echo", True),)))
-    assert isinstance(error, BackendError)
-    assert error.message == "--llm-param echo: this is set by the plugin"
-    assert error.fatal
+        refused = fatal(result_of(server, Completion("Once", extra=(("echo", True),))))
+    assert refused.message == "--llm-param echo: this is set by the plugin"

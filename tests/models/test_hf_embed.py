@@ -6,6 +6,7 @@ import importlib.util
 import json
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ def model(folder: Path) -> Iterator[Any]:
     encoder.close()
 
 
+@cache
 def states(folder: Path, text: str, layer: int = -1) -> np.ndarray[Any, Any]:
     """Return the library's hidden states of one text alone, without its special first and last token."""
     import torch

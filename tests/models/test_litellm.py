@@ -12,10 +12,7 @@ import pytest
 from bench.stub_server import RunningStub, running_stub
 from fixtures.apis import Answer, Call, completion, litellm_budget, litellm_model_budget, serving
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.models.api.litellm import BACKEND, LiteLLMModel
-from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.registry import parse_spec
-from tests.support.backends import called, error, fatal, needs, printed, refuse, reply, sampled
+from tests.support.backends import called, error, fatal, make, needs, printed, refuse, reply, sampled
 from tests.support.runs import ROOT
 
 pytestmark = needs("litellm", extra="litellm")
@@ -36,13 +33,6 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
 
 
-def litellm_model(name: str, url: str | None = None, timeout: float = 10.0) -> LiteLLMModel:
-    """Return the model ``litellm:name``."""
-    model = BACKEND.factory(parse_spec(f"litellm:{name}"), CallOptions(url, timeout))
-    assert isinstance(model, LiteLLMModel)
-    return model
-
-
 def test_import_uses_no_network_and_no_dotenv(tmp_path: Path) -> None:
     """litellm is loaded with all sockets blocked, reads no ``.env`` and prints nothing."""
     (tmp_path / ".env").write_text("LLMPROPS_TEST_SECRET=1\n")
@@ -61,7 +51,7 @@ def test_import_uses_no_network_and_no_dotenv(tmp_path: Path) -> None:
 def test_reply_of_a_known_model_has_its_price() -> None:
     """litellm's table gives the cost of a call; the reply is from litellm's own mock."""
     chat = Chat.user("question", extra=(("mock_response", "A"),))
-    got = reply(called(litellm_model("openai/gpt-4o"), chat)[0])
+    got = reply(called(make("litellm:openai/gpt-4o"), chat)[0])
     assert (got.text, got.finish_reason) == ("A", "stop")
     assert got.cost_usd is not None
     assert 0 < got.cost_usd < 0.01
@@ -69,7 +59,7 @@ def test_reply_of_a_known_model_has_its_price() -> None:
 
 def test_reply_of_a_server(stub: RunningStub) -> None:
     """Text, usage, served model and log probabilities are read as with OpenAI's SDK."""
-    got = reply(called(litellm_model("openai/m", stub.url), Chat.user("q", logprobs=2))[0])
+    got = reply(called(make("litellm:openai/m", base_url=stub.url), Chat.user("q", logprobs=2))[0])
     assert got.text in ("A", "B")
     assert (got.served_model, got.usage.completion_tokens) == ("m-0001", 1)
     assert got.logprobs is not None
@@ -88,7 +78,7 @@ def test_reply_of_a_server(stub: RunningStub) -> None:
 )
 def test_errors_are_classified(stub: RunningStub, name: str, kind: str, fatal: bool, transient: bool) -> None:
     """Failures become the same values as with OpenAI's SDK, in one clean line."""
-    got = error(called(litellm_model(f"openai/{name}", stub.url), Chat.user(name))[0])
+    got = error(called(make(f"litellm:openai/{name}", base_url=stub.url), Chat.user(name))[0])
     assert (got.kind, got.fatal, got.transient) == (kind, fatal, transient)
     assert str(got).isprintable()
     assert len(str(got)) <= 300
@@ -100,7 +90,7 @@ def test_errors_are_classified(stub: RunningStub, name: str, kind: str, fatal: b
 def test_error_begins_with_its_cause(respond: Callable[[Call], Answer]) -> None:
     """litellm's names of exceptions are left out before a long message is cut."""
     with serving(respond) as url:
-        got = error(called(litellm_model("openai/m", f"{url}/v1"), ASKED)[0])
+        got = error(called(make("litellm:openai/m", base_url=f"{url}/v1"), ASKED)[0])
     assert (got.kind, got.fatal) == ("quota", True)
     assert re.match(r"the account's quota is used up: (Budget has been|LiteLLM User: )", got.message)
 
@@ -113,13 +103,15 @@ def test_id_of_a_call_is_kept() -> None:
             return 200, {name: "req_1"}, completion(call)[2]
 
         with serving(respond) as url:
-            assert reply(called(litellm_model("openai/m", f"{url}/v1"), ASKED)[0]).request_id == "req_1"
+            assert (
+                reply(called(make("litellm:openai/m", base_url=f"{url}/v1"), ASKED)[0]).request_id == "req_1"
+            )
 
 
 def test_samples_of_a_prompt_are_one_call(stub: RunningStub) -> None:
     """Five samples are one request to the server, and share its usage."""
     stub.reset()
-    model = litellm_model("openai/m", stub.url)
+    model = make("litellm:openai/m", base_url=stub.url)
     got = sampled(model, 5)
     assert (len(got), stub.stats()["requests"]) == (5, 1)
     assert sum(r.usage.completion_tokens for r in got) == 5
@@ -129,36 +121,38 @@ def test_samples_of_a_prompt_are_one_call(stub: RunningStub) -> None:
 def test_provider_without_n_gets_single_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """If litellm knows that a provider does not accept ``n``, the samples are requested one by one."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
-    model = litellm_model("anthropic/claude-3-5-haiku-20241022", "http://127.0.0.1:9")
+    model = make("litellm:anthropic/claude-3-5-haiku-20241022", base_url="http://127.0.0.1:9")
     assert sampled(model, 5) == []
 
 
 def test_refusals_are_replies(stub: RunningStub) -> None:
     """A content filter's 400 and a refusal field are refusals, not errors."""
     for name, text in (("filtered", ""), ("refusing", "I cannot help with that.")):
-        got = reply(called(litellm_model(f"openai/{name}", stub.url), ASKED)[0])
+        got = reply(called(make(f"litellm:openai/{name}", base_url=stub.url), ASKED)[0])
         assert (got.text, got.finish_reason) == (text, "content_filter")
 
 
 def test_timeout_and_refused_connection_are_transient(stub: RunningStub) -> None:
     """A timeout and an unreachable server are transient errors."""
     # litellm imports its provider at the first call, which may take longer than the timeout.
-    called(litellm_model("openai/m", stub.url), ASKED)
-    assert error(called(litellm_model("openai/hang", stub.url, timeout=0.3), ASKED)[0]).kind == "timeout"
-    got = error(called(litellm_model("openai/m", "http://127.0.0.1:9/v1"), ASKED)[0])
+    called(make("litellm:openai/m", base_url=stub.url), ASKED)
+    assert (
+        error(called(make("litellm:openai/hang", base_url=stub.url, timeout=0.3), ASKED)[0]).kind == "timeout"
+    )
+    got = error(called(make("litellm:openai/m", base_url="http://127.0.0.1:9/v1"), ASKED)[0])
     assert (got.kind, got.transient) == ("unreachable", True)
 
 
 def test_each_failed_call_is_one_request() -> None:
     """litellm's own retries are off: the server sees a failing call once."""
     with running_stub(delay=0) as server:
-        called(litellm_model("openai/status-503", server.url), ASKED)
+        called(make("litellm:openai/status-503", base_url=server.url), ASKED)
         assert server.stats()["requests"] == 1
 
 
 def test_reasoning_model_is_adapted_to(stub: RunningStub) -> None:
     """Parameters that the API refuses are left out or renamed, and the deviations are listed."""
-    model = litellm_model("openai/reasoner-x", stub.url)
+    model = make("litellm:openai/reasoner-x", base_url=stub.url)
     assert reply(called(model, Chat.user("question", temperature=0.0, max_tokens=4096))[0]).text in ("A", "B")
     assert model.deviations() == ("max_tokens sent as max_completion_tokens", "temperature left out")
 
@@ -169,5 +163,5 @@ def test_missing_key_and_unknown_provider_are_one_line() -> None:
         ("anthropic/claude-3-5-haiku-20241022", "key", "ANTHROPIC_API_KEY"),
         ("nonsense/x", "model", "litellm:PROVIDER/NAME"),
     ):
-        assert fatal(called(litellm_model(name), ASKED)[0], said).kind == kind
+        assert fatal(called(make(f"litellm:{name}"), ASKED)[0], said).kind == kind
     refuse("litellm:openai/m?pricein=3", "'pricein' is not a parameter of litellm")

@@ -20,6 +20,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.models.base import kinds_of
+from pytest_llmprops.models.llamacpp import Answer, LlamaServer
 from pytest_llmprops.models.sampling import Sampler, cut_at_stop, top_logprobs
 from tests.support.backends import error, fatal, make, needs, refuse, reply
 
@@ -30,7 +31,7 @@ EXAMPLES = "\n".join(
 
 
 def question(text: str, **settings: Any) -> Chat:
-    settings = {"temperature": 0.0, "max_tokens": 5} | settings
+    settings = {"temperature": 0.0, "max_tokens": 3} | settings
     return Chat.user(f'{EXAMPLES}\n\nInput: "{text}" Label: A or B', **settings)
 
 
@@ -53,6 +54,9 @@ def with_template(file: Path, template: str | None) -> Path:
     return file
 
 
+TOO_LONG = Chat.user("word " * 600)
+
+
 def timeless(replies: list[Reply]) -> list[Reply]:
     return [replace(reply(result), seconds=0.0) for result in replies]
 
@@ -65,6 +69,11 @@ def model() -> Iterator[Any]:
     llama.close()
 
 
+def forget(llama: Any) -> None:
+    """Let the next prompt be evaluated from its start, as after any request that fails."""
+    error(llama.chat([TOO_LONG])[0], "n_ctx=")
+
+
 def test_replies_depend_on_the_request_only(model: Any) -> None:
     """Replies are bit-identical in every order and from scratch: with a common prefix, repeated and continued."""
     requests = [question(t, logprobs=3) for t in ("night kite", "night kites", "night kites")]
@@ -72,7 +81,7 @@ def test_replies_depend_on_the_request_only(model: Any) -> None:
     requests += [requests[0].then(first.text, "Sure?"), requests[0]]
     scratch = []
     for request in requests:
-        model.forget()
+        forget(model)
         scratch += timeless(model.chat([request]))
     assert timeless(model.chat(requests)) == scratch
     order = random.Random(1).sample(range(len(requests)), len(requests))
@@ -81,16 +90,23 @@ def test_replies_depend_on_the_request_only(model: Any) -> None:
     assert len({str(one.logprobs) for one in scratch}) == 3
 
 
-def test_only_new_tokens_are_evaluated(model: Any) -> None:
+def test_only_new_tokens_are_evaluated(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A prompt with the prefix of the previous one costs only its end, and so does a repeated one."""
-    model.forget()
-    before = model.evaluated
+    evaluated, ask = [], LlamaServer.ask
+
+    def asked(*args: Any) -> Answer:
+        answer = ask(*args)
+        evaluated.append(answer.prompt_tokens - answer.cached)
+        return answer
+
+    forget(model)
+    monkeypatch.setattr(LlamaServer, "ask", asked)
     [result] = model.chat([question("green tree", max_tokens=1)])
-    assert model.evaluated - before == result.usage.prompt_tokens
+    assert sum(evaluated) == result.usage.prompt_tokens
     for sample, text in enumerate(("small ball", "small ball")):
-        before = model.evaluated
+        evaluated.clear()
         [result] = model.chat([question(text, max_tokens=1, sample=sample)])
-        assert model.evaluated - before < result.usage.prompt_tokens / 3
+        assert sum(evaluated) < result.usage.prompt_tokens / 3
 
 
 def test_no_step_has_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +117,7 @@ def test_no_step_has_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
     prompts = [Chat.user(" ".join(words[:n]), max_tokens=1, temperature=0.0, logprobs=3) for n in range(1, 9)]
     kept = timeless(llama.chat(prompts))
     for prompt, expected in zip(prompts, kept, strict=True):
-        llama.forget()
+        forget(llama)
         assert timeless(llama.chat([prompt])) == [expected]
     llama.close()
     assert {one.usage.prompt_tokens % 8 for one in kept} == set(range(8))
@@ -174,7 +190,7 @@ def test_closed_while_it_replies() -> None:
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.extend(llama.chat([Chat.user("Write a long story.")])))
     thread.start()
-    while llama.evaluated == 0 and thread.is_alive() and not results:
+    while thread.is_alive() and not results:
         time.sleep(0.05)
         llama.close()
     thread.join(60)
@@ -184,7 +200,7 @@ def test_closed_while_it_replies() -> None:
 
 def test_refused_requests(model: Any) -> None:
     """An overlong prompt is an error with the fix; an unknown parameter lists the valid ones and ends the run."""
-    fits, long = model.chat([Chat.user("Hi", max_tokens=1), Chat.user("word " * 600)])
+    fits, long = model.chat([Chat.user("Hi", max_tokens=1), TOO_LONG])
     assert reply(fits)
     assert (error(long, "n_ctx=512", "63").kind, long.fatal) == ("request", False)
     fatal(model.chat([Chat.user("Hi", extra=(("logit_bias", {}),))])[0], "logit_bias", "top_p")

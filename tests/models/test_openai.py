@@ -17,12 +17,11 @@ from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.models.api.http import LARGEST_ANSWER, LARGEST_COMPRESSED
-from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel
-from pytest_llmprops.models.base import CallOptions, Result
-from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.models.api.openai import OpenAIModel
+from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.secrets import Secrets
 from pytest_llmprops.models.spec import normalised_url
-from tests.support.backends import called, error, fatal, reply
+from tests.support.backends import called, error, fatal, make, reply
 from tests.support.networks import clear_network
 
 T = TypeVar("T")
@@ -42,16 +41,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     clear_network(monkeypatch)
 
 
-def openai_model(name: str, url: str | None, timeout: float = 10.0) -> OpenAIModel:
-    """Return the model ``openai:name`` at ``url``."""
-    model = BACKEND.factory(parse_spec(f"openai:{name}"), CallOptions(url, timeout))
-    assert isinstance(model, OpenAIModel)
-    return model
-
-
 def one(name: str, url: str | None, request: Chat = ASKED, *, timeout: float = 10.0) -> Result:
     """Return the result of one call."""
-    return called(openai_model(name, url, timeout), request)[0]
+    return called(make(f"openai:{name}", base_url=url, timeout=timeout), request)[0]
 
 
 def test_reply_carries_text_usage_model_and_price(stub: RunningStub) -> None:
@@ -157,7 +149,7 @@ def test_refused_key_is_never_shown(stub: RunningStub, monkeypatch: pytest.Monke
 def test_reasoning_model_is_adapted_to_once() -> None:
     """Refused parameters are left out or renamed; all calls in flight succeed."""
     with running_stub(delay=0.02) as server:
-        model = openai_model("reasoner-1", server.url)
+        model = make("openai:reasoner-1", base_url=server.url)
         first = called(model, *(Chat.user(f"q{i}", temperature=0.0, max_tokens=4096) for i in range(8)))
         adapted = server.stats()["requests"]
         again = called(model, *(Chat.user(f"r{i}", temperature=0.0, max_tokens=4096) for i in range(8)))
@@ -173,11 +165,12 @@ def test_reasoning_model_is_adapted_to_once() -> None:
 def test_batch_gives_results_in_order(stub: RunningStub) -> None:
     """Results are in order; a lone surrogate in a prompt is an error of its call only."""
 
-    async def calls() -> list[Result]:
-        model = openai_model("m", stub.url)
-        results = await model.chat([Chat.user("one"), Chat.user("\ud800"), Chat.user("two")])
-        await model.aclose()
-        return results
+    async def calls() -> Any:
+        model = make("openai:m", base_url=stub.url)
+        try:
+            return await model.chat([Chat.user("one"), Chat.user("\ud800"), Chat.user("two")])
+        finally:
+            await model.aclose()
 
     first, bad, third = asyncio.run(calls())
     assert reply(first).text == reply(one("m", stub.url, Chat.user("one"))).text
@@ -201,17 +194,17 @@ def test_recorded_address_holds_no_secret(address: str, kept: str) -> None:
 def test_bad_address_gives_one_line(url: str) -> None:
     """An address that is not http is a UsageError that shows how to write one."""
     with pytest.raises(UsageError, match=r"--llm-base-url .*write http://HOST:PORT/v1"):
-        openai_model("m", url)
+        make("openai:m", base_url=url)
 
 
 def test_identity_and_pinning(monkeypatch: pytest.MonkeyPatch) -> None:
     """The identity names model and server; a name that ends in a date is pinned."""
-    assert openai_model("gpt-4o", None).identity == {"backend": "openai", "name": "gpt-4o", "base_url": ""}
-    assert openai_model("m", "http://h/v1/").identity["base_url"] == "http://h/v1"
+    assert make("openai:gpt-4o").identity == {"backend": "openai", "name": "gpt-4o", "base_url": ""}
+    assert make("openai:m", base_url="http://h/v1/").identity["base_url"] == "http://h/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://other/v1")
-    assert openai_model("m", None).identity["base_url"] == "http://other/v1"
-    assert openai_model("gpt-4o-2024-05-13", None).pinned
-    assert not openai_model("gpt-4o", None).pinned
+    assert make("openai:m").identity["base_url"] == "http://other/v1"
+    assert make("openai:gpt-4o-2024-05-13").pinned
+    assert not make("openai:gpt-4o").pinned
 
 
 def completion(text: str) -> bytes:
@@ -294,9 +287,7 @@ class Server:
         async def used() -> T:
             server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
             self.port = server.sockets[0].getsockname()[1]
-            options = CallOptions(url.format(port=self.port), timeout)
-            model = BACKEND.factory(parse_spec("openai:m"), options)
-            assert isinstance(model, OpenAIModel)
+            model = make("openai:m", base_url=url.format(port=self.port), timeout=timeout)
             try:
                 return await use(model)
             finally:
@@ -436,7 +427,9 @@ def test_large_bodies_are_refused_before_they_fill_the_memory(
 
     async def work() -> tuple[Result, int]:
         listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-        model = openai_model("m", f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1", 30.0)
+        model = make(
+            "openai:m", base_url=f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1", timeout=30.0
+        )
         tracemalloc.start()
         try:
             return await call(model), tracemalloc.get_traced_memory()[1]

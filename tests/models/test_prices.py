@@ -68,12 +68,10 @@ def test_tokens_of_caches_have_their_own_prices() -> None:
 def test_shipped_prices_have_those_of_caches() -> None:
     """The common models have a price of cached tokens, below that of others; Claude also one of writing."""
     for name in ("gpt-4o", "gpt-5", "claude-sonnet-4-5", "deepseek-chat", "gemini/gemini-2.5-flash"):
-        price = prices.read_table(prices.SHIPPED).get(name)
-        assert price is not None
+        price = prices.read_table(prices.SHIPPED)[name]
         assert price.cached is not None
         assert price.cached < price.input
-    claude = prices.read_table(prices.SHIPPED).get("claude-sonnet-4-5")
-    assert claude is not None
+    claude = prices.read_table(prices.SHIPPED)["claude-sonnet-4-5"]
     assert claude.written == pytest.approx(1.25 * claude.input)
 
 

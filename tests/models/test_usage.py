@@ -11,6 +11,7 @@ from pytest_llmprops.core.requests import Price, Reply, Usage, estimated_tokens
 from pytest_llmprops.models.api import anthropic, responses
 from pytest_llmprops.models.api.replies import chat_replies
 from pytest_llmprops.models.api.usage import service_tier, shares, usage_of
+from tests.support.backends import error
 
 #: usage of an answer, and its tokens; the objects are those of the pages
 REPORTED: dict[str, tuple[dict[str, Any], Usage]] = {
@@ -136,15 +137,10 @@ def test_an_error_has_what_is_billed_for_it() -> None:
     """An answer without a reply may have tokens, which the provider bills; without tokens it bills nothing."""
     usage = {"prompt_tokens": 10, "completion_tokens": 2}
     failed = {"choices": [{"finish_reason": "error", "message": {"content": ""}}]}
-    error = _replies({**failed, "usage": usage}, Price(1e6, 1e7, ""))
-    assert isinstance(error, BackendError)
-    assert (error.billed.usage, error.billed.cost_usd) == (Usage(10, 2), 30.0)
-    error = _replies({"usage": usage})
-    assert isinstance(error, BackendError)
-    assert error.billed.cost_usd is None
-    error = _replies(failed)
-    assert isinstance(error, BackendError)
-    assert error.billed is None
+    billed = error(_replies({**failed, "usage": usage}, Price(1e6, 1e7, ""))).billed
+    assert (billed.usage, billed.cost_usd) == (Usage(10, 2), 30.0)
+    assert error(_replies({"usage": usage})).billed.cost_usd is None
+    assert error(_replies(failed)).billed is None
 
 
 def test_thoughts_of_a_reply() -> None:

@@ -107,7 +107,7 @@ def test_parser_without_the_language_is_not_recorded(dtails: Runner) -> None:
 @needs_spacy
 @needs_encoder
 def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
-    """Pairs are proved with the default parser and encoder, without and with workers."""
+    """Pairs are proved with the default parser and encoder, and again with the stored trees."""
     run.write("judge.py", 'def reply(chat):\n    return \'{"answer": "yes", "explanation": "alike"}\'\n')
     run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
     model = f"fake:call?file={run.folder / 'judge.py'}"
@@ -136,7 +136,7 @@ def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
         stored = dict(store.execute("SELECT model, count(*) FROM replies GROUP BY model"))
     assert stored["helper:parse"] == len(parsed)
     assert "helper:embed" not in stored
-    again = run(*options, "--llm-cache", "only", "-n", "2")
+    again = run(*options, "--llm-cache", "only")
     assert again.run["calls"]["sent"] == 0
     assert sum(line["kind"] == "embed" for line in again.requests) >= len(embedded)
     assert {k: v["given"] for k, v in again.verdicts.items()} == {

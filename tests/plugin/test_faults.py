@@ -58,7 +58,7 @@ def test_finish_reasons_decide_what_a_reply_is(run: Runner, start_stub: Stub) ->
 
     A reply with a finish reason that nobody documents is read, and the summary says so once.
     """
-    run.sums(2)
+    run.sums(1)
     refused = ["filtered", "filtered-reply", "refusing"]
     refused += [
         f"finish-{r}" for r in ("content_filter", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "refusal")
@@ -67,16 +67,12 @@ def test_finish_reasons_decide_what_a_reply_is(run: Runner, start_stub: Stub) ->
         f"finish-{reason}" for reason in ("error", "network_error", "insufficient_system_resource", "abort")
     ]
     names = [*refused, *failed, "finish-odd"]
-    options = ("--llm-base-url", start_stub(delay=0.0).url, "-n", "2", "-o", "llm_retries=1")
+    options = ("--llm-base-url", start_stub(delay=0.0).url, "-o", "llm_retries=1")
     done = run(*(f"--model=openai:{name}" for name in names), *options)
     rows = {row["model"]: row for row in done.run["summary"]}
-    assert {name: row["refused"] for name, row in rows.items()} == dict.fromkeys(names, 0) | dict.fromkeys(
-        refused, 2
-    )
-    assert {name: row["errors"] for name, row in rows.items()} == dict.fromkeys(names, 0) | dict.fromkeys(
-        failed, 2
-    )
-    assert done.run["calls"]["retries"] == 8
+    assert {name for name, row in rows.items() if row["refused"]} == set(refused)
+    assert {name for name, row in rows.items() if row["errors"]} == set(failed)
+    assert done.run["calls"]["retries"] == 4
     assert " ".join(done.output.split()).count("the finish_reason 'odd' is unknown") == 1
     again = run(*(f"--model=openai:{name}" for name in failed), *options)
     assert again.run["calls"]["cache_hits"] == 0

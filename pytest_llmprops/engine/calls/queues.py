@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
-from pytest_llmprops.engine.event_loop import is_cancellation, is_interruption
+from pytest_llmprops.engine.event_loop import is_cancellation
 from pytest_llmprops.models.base import (
     Model,
     Result,
@@ -25,13 +25,6 @@ from pytest_llmprops.models.base import (
     serve,
     unexpected,
 )
-
-# Several samples of one prompt in one call.
-#
-# A benchmark requests the samples of a prompt with :func:`asyncio.gather`, so that the requests arrive in one
-# iteration of the event loop. Those of a worker cross its socket in one piece, or in several if the prompt is
-# long. So the first request waits briefly for the others. For the store, the log and the counters, each
-# sample is a separate request; only the call is shared.
 
 #: how long the first sample of a prompt waits for the others; much shorter than a call
 TOGETHER_SECONDS = 0.003
@@ -49,7 +42,11 @@ def prompt_key(request: Chat) -> Any:
 
 
 class SampleCalls:
-    """Collects the samples of each prompt for one model. All methods run in one event loop.
+    """Collects the samples of each prompt for one model, which share a call. All methods run in one event loop.
+
+    A benchmark requests them with :func:`asyncio.gather`, so that they arrive in one iteration of the loop. Those of a
+    worker may cross its socket in several pieces, so the first one waits briefly for the others. For the store, the
+    log and the counters, each sample is a separate request.
 
     :param ask: makes one call, with its retries.
     """
@@ -136,7 +133,7 @@ async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Rep
     try:
         return await model.samples(requests[0], len(requests))
     except BaseException as fault:
-        return _error_of(fault, is_cancellation)
+        return _error_of(fault)
 
 
 def served_in_parts(model: Model, requests: Sequence[Request]) -> Iterator[Sequence[Result]]:
@@ -170,9 +167,7 @@ def _parts(model: Model, requests: Sequence[Request]) -> Iterator[Sequence[Resul
             yield [checked_result(result)]
 
 
-def _error_of(
-    fault: BaseException, is_from_outside: Callable[[BaseException], bool] = is_interruption
-) -> BackendError:
+def _error_of(fault: BaseException) -> BackendError:
     """Return the error of the requests in which a model raised ``fault``.
 
     An unexpected exception of a backend is an error of these items, not of the run. CancelledError and GeneratorExit,
@@ -180,7 +175,7 @@ def _error_of(
 
     :raises BaseException: ``fault`` itself, if it comes from outside of the model.
     """
-    if is_from_outside(fault):
+    if is_cancellation(fault):
         raise fault
     return fault if isinstance(fault, BackendError) else unexpected(fault)
 
@@ -200,7 +195,7 @@ async def served_singly(model: Model, request: Request) -> Result:
         return result
     except BaseException as fault:
         # The event loop of the broker's process is in its main thread, where signals are ignored.
-        return _error_of(fault, is_cancellation)
+        return _error_of(fault)
 
 
 class WorkerLost(Exception):

@@ -386,7 +386,7 @@ class Evaluator:
         if not self._fresh:
             self._loop.call_soon(self._publish)
         self._fresh.append(outcome)
-        if len(self._outcomes) + len(self._fresh) >= MOST_WAITING:
+        if self._has_room.is_set() and len(self._outcomes) + len(self._fresh) >= MOST_WAITING:
             self._publish()
 
     def _publish(self) -> None:

@@ -22,8 +22,6 @@ from pytest_llmprops.models.base import CallOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend, import_registrations
 from pytest_llmprops.models.spec import ModelSpec, Replicas
 
-# The actor of a replica. This module is imported on the machines of the cluster.
-
 VIA = "ray"
 #: the packages that compute replies or the code that calls them
 _PACKAGES = ("pytest-llmprops", "torch", "transformers", "tokenizers", "xllamacpp", "stanza", "spacy")
@@ -43,7 +41,7 @@ def package_versions() -> dict[str, str]:
 
 
 class Replica:
-    """A model in a process of a Ray cluster, which calls the methods one at a time."""
+    """A model in a process of a Ray cluster, whose machines import this module. Methods are called one at a time."""
 
     def __init__(self) -> None:
         self._model: Model | None = None

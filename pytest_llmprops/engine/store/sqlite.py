@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sqlite3
 import time
@@ -75,12 +74,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 def set_aside(path: Path) -> Path:
     """Rename the file of a store and what SQLite keeps next to it, and return the new path."""
-    stamp = f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}"
-    aside = path.with_name(stamp)
-    for number in itertools.count(2):
-        if not aside.exists():
-            break
-        aside = path.with_name(f"{stamp}-{number}")
+    # To the nanosecond, so that it replaces no other file.
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d')}-{time.time_ns()}")
     path.replace(aside)
     for suffix in ("-wal", "-shm"):
         extra = path.with_name(path.name + suffix)

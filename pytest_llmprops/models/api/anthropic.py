@@ -212,15 +212,11 @@ PROVIDER = Provider(
 )
 
 
-def _missing_key(spec: ModelSpec, options: CallOptions) -> str:
-    return PROVIDER.missing_key(spec)
-
-
 class AnthropicModel(SdkModel, ChatApiModel):
     """One model of the Messages API."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
-        super().__init__(spec, options, PROVIDER, _missing_key, Deviations(required_limit=MOST_TOKENS))
+        super().__init__(spec, options, PROVIDER, Deviations(required_limit=MOST_TOKENS))
         # The API returns one reply per call.
         self._most = 1
 
@@ -248,7 +244,7 @@ BACKEND = Backend(
     prepare=PROVIDER.prepare,
     batches=True,
     remote=True,
-    missing=_missing_key,
+    missing=PROVIDER.missing_key,
     example="claude-sonnet-4-5",
     keys=(PROVIDER.key,),
 )

@@ -318,6 +318,7 @@ class Provider:
     :param key: the environment variable of the key.
     :param url: the default base URL. :param variable: the environment variable of another one.
     :param path: where chats are sent, after the base URL.
+    :param needs_key: function that returns whether a model needs the key. :param hint: what to do without one.
     """
 
     sdk: str
@@ -326,6 +327,8 @@ class Provider:
     url: str
     variable: str
     path: str
+    needs_key: Callable[[ModelSpec, CallOptions], bool] = lambda spec, options: True
+    hint: str = ""
 
     def urls(self, spec: ModelSpec, options: CallOptions) -> list[str]:
         """Return the addresses of the servers of a model: one, or several separated by commas."""
@@ -347,11 +350,11 @@ class Provider:
         for url in self.urls(spec, options):
             normalised_url(url, where)
 
-    def missing_key(self, spec: ModelSpec, *, is_needed: bool = True, hint: str = "") -> str:
+    def missing_key(self, spec: ModelSpec, options: CallOptions) -> str:
         """Return what is wrong with the key, in one line; empty if nothing is."""
         key = os.environ.get(self.key, "").strip()
-        if not key and is_needed:
-            return f"model {spec.name} needs a key: set the environment variable {self.key}{hint}"
+        if not key and self.needs_key(spec, options):
+            return f"model {spec.name} needs a key: set the environment variable {self.key}{self.hint}"
         if not (key.isascii() and key.isprintable()):
             return f"{self.key} has characters that are not allowed in a key; set it again"
         return ""
@@ -364,7 +367,6 @@ class Provider:
 class SdkModel(ApiModel):
     """A model of an official SDK.
 
-    :param missing: function that returns what is wrong with the key.
     :param backend: the name of the backend; default: the SDK's.
     """
 
@@ -373,12 +375,11 @@ class SdkModel(ApiModel):
         spec: ModelSpec,
         options: CallOptions,
         provider: Provider,
-        missing: Callable[[ModelSpec, CallOptions], str],
         forced: Deviations,
         *,
         backend: str = "",
     ) -> None:
-        self._provider, self._missing = provider, missing
+        self._provider = provider
         self._urls = provider.urls(spec, options)
         urls = [normalised_url(url) for url in self._urls]
         # Several servers serve the same model.
@@ -405,7 +406,7 @@ class SdkModel(ApiModel):
         """Import the SDK and create its clients at the first call; return the error if that fails."""
         if self.client is not None:
             return None
-        if missing := self._missing(self._spec, self._options):
+        if missing := self._provider.missing_key(self._spec, self._options):
             return BackendError(missing, kind="key", fatal=True)
         key = os.environ.get(self._provider.key, "").strip()
         self._prepare()

@@ -67,7 +67,7 @@ class CompletionsModel(SdkModel):
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         provider = replace(openai.PROVIDER, path="/completions")
-        super().__init__(spec, options, provider, openai.missing_key, Deviations(), backend="completions")
+        super().__init__(spec, options, provider, Deviations(), backend="completions")
 
     async def completion(self, requests: Sequence[Completion]) -> list[Result]:
         """Return one result per request, in order."""

@@ -140,6 +140,17 @@ def _number(values: Any, name: str) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
+def _is_official(spec: ModelSpec, options: CallOptions) -> bool:
+    host = urlsplit(PROVIDER.urls(spec, options)[0]).hostname or ""
+    return host == "openai.com" or host.endswith(".openai.com")
+
+
+def _needs_key(spec: ModelSpec, options: CallOptions) -> bool:
+    """Return True for OpenAI's own servers, unless the user gives a header with a key."""
+    has_own = any(name.lower() in ("authorization", "api-key") for name in options.headers)
+    return not has_own and _is_official(spec, options)
+
+
 PROVIDER = Provider(
     sdk="openai",
     extra="",
@@ -147,20 +158,9 @@ PROVIDER = Provider(
     url="https://api.openai.com/v1",
     variable="OPENAI_BASE_URL",
     path="/chat/completions",
+    needs_key=_needs_key,
+    hint=", or give --llm-base-url URL for another server",
 )
-
-
-def _is_official(spec: ModelSpec, options: CallOptions) -> bool:
-    host = urlsplit(PROVIDER.urls(spec, options)[0]).hostname or ""
-    return host == "openai.com" or host.endswith(".openai.com")
-
-
-def missing_key(spec: ModelSpec, options: CallOptions) -> str:
-    """Return what is wrong with the key, in one line; only OpenAI's own servers need one."""
-    has_own = any(name.lower() in ("authorization", "api-key") for name in options.headers)
-    is_needed = not has_own and _is_official(spec, options)
-    hint = ", or give --llm-base-url URL for another server"
-    return PROVIDER.missing_key(spec, is_needed=is_needed, hint=hint)
 
 
 class OpenAIModel(SdkModel, ChatApiModel):
@@ -169,13 +169,8 @@ class OpenAIModel(SdkModel, ChatApiModel):
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
         #: ``chat``, or ``responses`` if the model has only the Responses API
         self._api = spec.params.get("api", "chat")
-        super().__init__(
-            spec,
-            options,
-            PROVIDER,
-            missing_key,
-            Deviations(completion_tokens=_is_official(spec, options)),
-        )
+        forced = Deviations(completion_tokens=_is_official(spec, options))
+        super().__init__(spec, options, PROVIDER, forced)
 
     @property
     def most_samples(self) -> int:
@@ -228,7 +223,7 @@ BACKEND = Backend(
     prepare=PROVIDER.prepare,
     batches=True,
     remote=True,
-    missing=missing_key,
+    missing=PROVIDER.missing_key,
     example="gpt-4o",
     keys=(PROVIDER.key,),
 )

@@ -443,8 +443,7 @@ class HfCausalModel(HfModel):
         inputs = self._inputs(prompts, self._shared(prompts))
         ids, mask, positions, cache = inputs.values()
         while True:
-            if self.is_closed:
-                raise BackendError(f"{self._name} was closed before the reply was complete", kind="closed")
+            self._check_open()
             logits = self.network(
                 input_ids=ids,
                 attention_mask=mask,

@@ -91,6 +91,11 @@ class HfModel:
         """Return an error whose message begins with the model's name."""
         return BackendError(f"{self._name}: {text}", kind=kind, fatal=fatal)
 
+    def _check_open(self) -> None:
+        """Give up a reply whose model was closed."""
+        if self.is_closed:
+            raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
+
     def _ends(self) -> frozenset[int]:
         """Return the tokens that end a generated text."""
         configured = getattr(self.network.generation_config, "eos_token_id", None)
@@ -172,8 +177,7 @@ class HfModel:
         results: list[Out | BackendError] = []
         size = self._batch
         while len(results) < len(rows):
-            if self.is_closed:
-                raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
+            self._check_open()
             part = rows[len(results) : len(results) + (1 if is_alone else self._batch)]
             try:
                 with torch.inference_mode():
@@ -184,8 +188,7 @@ class HfModel:
             except torch.OutOfMemoryError:
                 failure = self._error("out of memory for one text")
             except Exception as error:
-                text = f"{self._name}: the model fails: {one_line(str(error), 300)}"
-                failure = BackendError(text, kind="backend")
+                failure = self._error(f"the model fails: {one_line(str(error), 300)}", kind="backend")
             self._free_memory()
             if len(part) > 1:
                 self._batch = len(part) // 2

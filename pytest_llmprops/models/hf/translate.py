@@ -372,7 +372,6 @@ class HfTranslateModel(HfModel):
 
     def stop_when_closed(self, ids: Any, scores: Any, **more: Any) -> Any:
         """Stop generating when the model is closed; the library calls this after every token."""
-        if self.is_closed:
-            raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
+        self._check_open()
         torch: Any = importlib.import_module("torch")
         return torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)

@@ -254,9 +254,8 @@ def parser(*words: str, by: str = "stanza 1.0 af") -> Any:
     return lambda request: Reply(value={"words": [[word, "", "", -1, ""] for word in words], "by": by})
 
 
-def no_model(request: object) -> Reply:
-    """A helper that has no model of the language."""
-    return Reply(value={"words": None, "by": "", "missing": "no model of 'af' in FOLDER"})
+#: the reply of a parser that has no model of the language
+NO_MODEL = Reply(value={"words": None, "by": "", "missing": "no model of 'af' in FOLDER"})
 
 
 def translated(text: str | Reply, **more: Any) -> Any:
@@ -350,7 +349,7 @@ def test_request_to_the_parser() -> None:
 @pytest.mark.parametrize(
     ("helpers", "message"),
     [
-        pytest.param({"parse": no_model}, "no model of 'af' in FOLDER", id="no model"),
+        pytest.param({"parse": lambda r: NO_MODEL}, "no model of 'af' in FOLDER", id="no model"),
         pytest.param({}, "no model for the role 'parse': --llm-helper parse=stanza", id="no parser"),
     ],
 )

@@ -119,15 +119,10 @@ def by_context(text: str, candidates: Sequence[str]) -> list[float]:
     return [0.0 if i < passing else -1.0 for i, _ in enumerate(candidates)]
 
 
-def many_words() -> dict[str, list[str]]:
-    return {
-        name: [chr(0x5000 + 16 * i + j) for j in range(12)] for i, name in enumerate(("one", "two", "six"))
-    }
-
-
 def test_all_passing_fillings_are_drawn() -> None:
     """The pairs are all fillings that pass, whatever passes depends on, in an order that depends on the seed only."""
-    frame, words = paradigm("{one}买{site}的{two}和{six}。"), many_words()
+    frame = paradigm("{one}买{site}的{two}和{six}。")
+    words = {slot: [chr(0x5000 + 16 * i + j) for j in range(12)] for i, slot in enumerate(frame.slots)}
 
     def sample(seed: int, limit: int) -> list[tuple[str, ...]]:
         return [p.words for p in fill_by_model(frame, words, by_context, seed=seed, limit=limit)]

@@ -31,11 +31,6 @@ def pairs() -> list[Item]:
     return [item for item in builtin() if item.task in ("yes", "no")]
 
 
-def texts() -> list[str]:
-    single = [item["text"] for item in builtin() if item.task == "linearity"]
-    return single + [item[side] for item in pairs() for side in ("first", "second")]
-
-
 def words(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", text.casefold()))
 
@@ -80,7 +75,9 @@ def test_ids_number_the_rows() -> None:
 
 def test_sentences_are_distinct() -> None:
     """No two sentences in any file have the same words in the same order."""
-    twice = [text for text, count in Counter(map(words, texts())).items() if count > 1]
+    single = [item["text"] for item in builtin() if item.task == "linearity"]
+    texts = single + [item[side] for item in pairs() for side in ("first", "second")]
+    twice = [text for text, count in Counter(map(words, texts)).items() if count > 1]
     assert twice == []
 
 

@@ -20,7 +20,6 @@ from pytest_llmprops.benchmarks.oracle.linearity import (
     failure_bound,
     rejection_bound,
 )
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance
 from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK
 from pytest_llmprops.benchmarks.oracle.settings import RULES as DECISIONS
 from pytest_llmprops.core.errors import BackendError
@@ -28,11 +27,6 @@ from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 from pytest_llmprops.core.verdicts import objects_in
 from tests.support.linear_functions import distance_to_homomorphisms, failure_rate
 from tests.support.oracle_fakes import SENTENCE, Fake, check, listed, names_of, present, sentence_in
-
-
-def a_rate(acceptance: Acceptance) -> float:
-    """Return the share of passing combinations."""
-    return acceptance.values["combinations_passed"] / acceptance.values["combinations"]
 
 
 @settings(max_examples=40)
@@ -114,8 +108,9 @@ def test_linear_but_not_faithful(name: str) -> None:
     """Maps that are linear but not faithful pass the paper's tests, and are not accepted."""
     for rule, seed in itertools.product(DECISIONS, range(10)):
         acceptance = check(Fake(UNFAITHFUL[name]), seed, rule=rule, samples=3)
-        assert acceptance.values["accepted"] == a_rate(acceptance) == 1
-        assert acceptance.accepted == acceptance.values["faithful"]
+        values = acceptance.values
+        assert values["accepted"] == values["combinations_passed"] / values["combinations"] == 1
+        assert acceptance.accepted == values["faithful"]
         if not acceptance.accepted:
             assert acceptance.outcome == "unfaithful"
             assert acceptance.why.startswith("linear, but not faithful; ")
@@ -350,18 +345,10 @@ def test_sentence_without_a_changed_sentence_is_unmeasurable() -> None:
     assert outcomes["unmeasurable"] > 3
 
 
-def _present_among(m: int) -> Fake:
-    return Fake(lambda x, _: present(x, m), m)
-
-
-def _losing(lost: Callable[[str, int], Any]) -> Fake:
-    return Fake(lambda x, _: [n for n in present(x) if not lost(n, x)])
-
-
 def test_any_asks_about_every_sentence_afresh() -> None:
     """The paper's protocol sends 165 requests about transformed sentences, equal ones and R(0) included."""
     for seed, m in itertools.product(range(6), (1, 3)):
-        fake = _present_among(m)
+        fake = Fake(lambda x, _, m=m: present(x, m), m)  # type: ignore[misc]
         check(fake, seed)
         assert len(fake.asked) == len(set(fake.asked)) == 11 + 165
         for text, count in Counter(text for text, _ in fake.asked).items():
@@ -393,7 +380,7 @@ def test_counts_name_what_was_replaced() -> None:
         (lambda n, x: n == "Nairobi", "its replacement in 0 of "),
     )
     for lost, counts in cases:
-        fake = _losing(lost)
+        fake = Fake(lambda x, _, lost=lost: [n for n in present(x) if not lost(n, x)])  # type: ignore[misc]
         result = check(fake, 1, rule="majority", tests=20)
         [culprit] = objects_in(result.evidence, "culprits")
         assert (culprit["name"], culprit["synonym"]) == ("Lisbon", "Nairobi")

@@ -39,15 +39,7 @@ from pytest_llmprops.models.base import CallOptions, Model
 from pytest_llmprops.models.hf.classifiers import HfSegmentModel, HfSentimentModel
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.registry import find_backend, parse_spec
-from pytest_llmprops.training.run import (
-    RECORD,
-    begin,
-    free_memory,
-    is_measured,
-    measure_suite,
-    run_training,
-    write_record,
-)
+from pytest_llmprops.training.run import RECORD, begin, run_training, train_and_measure, write_record
 from pytest_llmprops.training.task import IGNORED, CardFacts, DataFile, Row, Settings, token_tensors
 
 T = TypeVar("T")
@@ -572,11 +564,7 @@ class Measured(NamedTuple):
         return {row.pop("file"): row for row in rows if row["file"] != "held-out part"}
 
 
-def run_table(
-    options: TableOptions,
-    settings: Settings,
-    out: Path,
-) -> list[Measured]:
+def run_table(options: TableOptions, settings: Settings, out: Path) -> list[Measured]:
     """Train and measure the models of a table, or go on where an earlier command was stopped.
 
     ``out`` gets ``models/`` and ``runs/``. A run of table 2 also gets the accuracies on the test files, for the report.
@@ -593,15 +581,12 @@ def run_table(
     for name, train in trainings.items():
         for seed in range(settings.seed, settings.seed + options.seeds):
             place = f"{slug(name)}-seed{seed}"
-            this = Measured(name, seed, out / "models" / place, out / "runs" / place)
-            if not is_measured(this.run):
-                print(f"{name}, seed {seed}: training")
-                train(replace(settings, seed=seed), this.model)
-                free_memory()
-                print(f"{name}, seed {seed}: measuring on ERAS")
-                measure_suite("eras", f"hf:{this.model.resolve()}", this.run, options.arguments(name))
-                _write_accuracies(this)
-            measured.append(this)
+            run = train_and_measure(
+                out, place, "eras", options.arguments(name), train=partial(train, replace(settings, seed=seed)),
+                spec="hf:{}".format,
+            )  # fmt: skip
+            measured.append(Measured(name, seed, out / "models" / place, run))
+            _write_accuracies(measured[-1])
     write_record(out, description, complete=True)
     return measured
 

@@ -12,6 +12,7 @@ import importlib
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,7 @@ from pytest_llmprops.models.hf.chat import HfCausalModel
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.sampling import common_prefix
 from pytest_llmprops.models.spec import ModelSpec
-from pytest_llmprops.training.run import (
-    begin,
-    free_memory,
-    is_measured,
-    measure_suite,
-    run_training,
-    write_record,
-)
+from pytest_llmprops.training.run import begin, run_training, train_and_measure, write_record
 from pytest_llmprops.training.task import (
     IGNORED,
     CardFacts,
@@ -201,12 +195,7 @@ class LabelTask:
         network.save_pretrained(folder, save_embedding_layers=False)
 
 
-def train_task(
-    options: FineTuning,
-    task: str,
-    settings: Settings,
-    out: Path,
-) -> None:
+def train_task(options: FineTuning, task: str, settings: Settings, out: Path) -> None:
     """Train an adapter on one task into a folder, or continue there.
 
     :raises UsageError: If the base cannot be trained, or there are too few items.
@@ -239,9 +228,8 @@ def train_task(
         },
         library="peft",
     )
-    run_training(
-        LabelTask(spec, rows, held_out, options.rank), settings, out, facts, score=lambda folder: []
-    )  # fmt: skip
+    trained = LabelTask(spec, rows, held_out, options.rank)
+    run_training(trained, settings, out, facts, score=lambda folder: [])
 
 
 def _file(role: str, task: str, rows: Sequence[tuple[str, str]]) -> DataFile:
@@ -249,11 +237,7 @@ def _file(role: str, task: str, rows: Sequence[tuple[str, str]]) -> DataFile:
     return DataFile(role, f"{task}, generated", digest, len(rows))
 
 
-def run_experiment(
-    options: FineTuning,
-    settings: Settings,
-    out: Path,
-) -> list[Path]:
+def run_experiment(options: FineTuning, settings: Settings, out: Path) -> list[Path]:
     """Measure the base, then train and measure a model for each task and seed, or go on after a stop.
 
     ``out`` gets ``models/`` and ``runs/``; the runs are returned.
@@ -274,24 +258,15 @@ def run_experiment(
     # Texts of items: too long for a record.
     del description["exclude"]
     begin(out, description)
-    runs: list[Path] = []
-
-    def measure(place: str, spec: str) -> None:
-        run = out / "runs" / place
-        if not is_measured(run):
-            print(f"{place}: measuring")
-            measure_suite("htest", spec, run, options.arguments)
-        runs.append(run)
-
-    measure(ORIGINAL, spec_text(base))
+    runs = [train_and_measure(out, ORIGINAL, "htest", options.arguments, spec=lambda _: spec_text(base))]
     for task in tasks:
         for seed in range(settings.seed, settings.seed + options.seeds):
-            place = f"{task}-seed{seed}"
-            folder = out / "models" / place
-            if not is_measured(out / "runs" / place):
-                print(f"{place}: training")
-                train_task(options, task, replace(settings, seed=seed), folder)
-                free_memory()
-            measure(place, spec_text(base, str(folder.resolve()), "revision"))
+            runs.append(
+                train_and_measure(
+                    out, f"{task}-seed{seed}", "htest", options.arguments,
+                    train=partial(train_task, options, task, replace(settings, seed=seed)),
+                    spec=lambda model: spec_text(base, str(model), "revision"),
+                )
+            )  # fmt: skip
     write_record(out, description, complete=True)
     return runs

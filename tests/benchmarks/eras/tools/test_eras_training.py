@@ -385,7 +385,7 @@ def test_table_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Monk
         return run_table(options, Settings(), out)
 
     monkeypatch.setattr(training, "train_sentiment", train_toy)
-    monkeypatch.setattr(training, "measure_suite", measure)
+    monkeypatch.setattr("pytest_llmprops.training.run.measure_suite", measure)
 
     with pytest.raises(Interrupted):
         table(options)
@@ -432,7 +432,7 @@ def test_table_1_from_files(
     words += ["--source", "builtin"]
     assert main(words) == 0
     first = capsys.readouterr().out
-    assert "PKU, seed 0: training" in first
+    assert "pku-seed0: training" in first
     rows = rows_of(out / "table.csv")
     assert all(0 <= float(cell) <= 100 for cell in rows["PKU, seed 0"] if cell)
     assert rows["PKU, seed 0"] == rows["PKU, mean of 1"]

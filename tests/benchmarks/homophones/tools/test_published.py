@@ -10,7 +10,6 @@ import pytest
 
 from pytest_llmprops.benchmarks.homophones.tools.published import (
     EDITIONS,
-    Row,
     Source,
     builtin_pairs,
     columns_of,
@@ -31,10 +30,6 @@ OWN = [
     Source("El piloto aterriza el avión.", "avión", "airplane/plane"),
     Source("Mi vecino toca el tambor.", "vecino", "neighbour/neighbor"),
 ]
-
-
-def restored(row: Row, lang: str) -> str:
-    return row["sentence"].replace(row["word"], row[EDITIONS[lang].answers[0]])
 
 
 @languages
@@ -58,7 +53,8 @@ def test_items_are_new_and_hide_their_answers(lang: str) -> None:
         assert answer not in sentence
         english = row.get("answer_english", "freighter").split("/")
         assert all(one and one.casefold() not in sentence for one in english), row
-        assert sources[restored(row, lang)].answer == answer
+        restored = row["sentence"].replace(row["word"], row[EDITIONS[lang].answers[0]])
+        assert sources[restored].answer == answer
     if lang != "zh":
         # The published English words average 0.43.
         assert statistics.fmean(distance(*pair) for pair in pairs) >= 0.35

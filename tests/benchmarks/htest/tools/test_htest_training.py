@@ -97,7 +97,7 @@ class Recorded:
         self.specs: list[str] = []
         self._stop = stop
         monkeypatch.setattr(training, "train_task", self._train)
-        monkeypatch.setattr(training, "measure_suite", self._measure)
+        monkeypatch.setattr("pytest_llmprops.training.run.measure_suite", self._measure)
         monkeypatch.setattr(training, "require_packages", lambda *names: None)
 
     def _train(self, options: FineTuning, task: str, settings: Settings, out: Path) -> None:
@@ -155,7 +155,7 @@ def test_from_the_base_to_the_table(
             measure_suite(benchmark, spec, run, arguments)
 
     # One real measurement is enough.
-    monkeypatch.setattr(training, "measure_suite", measure)
+    monkeypatch.setattr("pytest_llmprops.training.run.measure_suite", measure)
     out = tmp_path / "out"
     words = f"lab htest train --model hf:{chat} --out {out} --task uppercase --items 8 --k 4 --limit 1 --rank 2".split()
     words += [f"--set={setting}" for setting in ("epochs=1", "threads=1", "seed=2")]
