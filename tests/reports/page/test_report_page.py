@@ -11,7 +11,16 @@ import pytest
 
 from pytest_llmprops.core.field_types import RecordStatus
 from pytest_llmprops.reports.page.build import write_report
-from tests.support.browser import Open, accessibility_problems, cut_off, listed, unfold, visits, without_png
+from tests.support.browser import (
+    Open,
+    accessibility_problems,
+    cut_off,
+    listed,
+    unfold,
+    visits,
+    wait_for_storage,
+    without_png,
+)
 from tests.support.records import exchange, recorded, verdict, verdicts
 
 HOSTILE = (
@@ -244,6 +253,7 @@ def test_the_theme_follows_the_system_and_the_button(show: Open, browser_page: A
     button = page.get_by_role("button", name="Dark colours")
     button.press("Enter")
     assert not is_dark(page)
+    wait_for_storage(page)
     page = show()
     assert not is_dark(page)
     button.click()

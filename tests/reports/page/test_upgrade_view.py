@@ -16,7 +16,15 @@ from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.readings import read_reviews
-from tests.support.browser import Open, accessibility_problems, listed, unfold, visits, without_png
+from tests.support.browser import (
+    Open,
+    accessibility_problems,
+    listed,
+    unfold,
+    visits,
+    wait_for_storage,
+    without_png,
+)
 from tests.support.records import exchange, recorded, verdict
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202egnp.exe \x1b[31m ${alert(3)}"
@@ -345,6 +353,7 @@ def test_columns_are_chosen_and_remembered(show: Open) -> None:
     for name in ("Reason", "Language"):
         box.get_by_label(name).click()
     box.get_by_label("Question").uncheck()
+    wait_for_storage(page)
     page = show(address="#items?sort=id")
     titles = ["Status", "Item", "Model", "Task", "Expected", "Given", "Reason"]
     assert page.locator("#list thead th").all_inner_texts() == titles
@@ -359,6 +368,7 @@ def test_columns_are_chosen_and_remembered(show: Open) -> None:
     assert page.locator("#list tbody .task").first.is_visible()
     # Storage that is blocked or has something else does no harm.
     page.evaluate("() => localStorage.setItem('llmprops-columns', '[3')")
+    wait_for_storage(page)
     assert show().locator("#list thead th").all_inner_texts()[-1] == "Given"
 
 
@@ -422,10 +432,12 @@ def test_copy_buttons(show: Open) -> None:
 def test_review_marks_are_kept_exported_and_imported(show: Open, browser_page: Any, tmp_path: Path) -> None:
     """A mark survives a reload, is exported as a line of review.jsonl, and is there again after an import."""
     address = "#items?tab=lost&item=sums/en/rhyme/0000"
-    side = show(address=address).locator("#item .side").nth(1)
+    page = show(address=address)
+    side = page.locator("#item .side").nth(1)
     side.get_by_label("Judgement").select_option("should be correct")
     side.get_by_label("Note").fill("bowl is right, too")
     side.get_by_label("Note").press("Enter")
+    wait_for_storage(page)
     page = show(address=address)
     side = page.locator("#item .side").nth(1)
     assert (side.get_by_label("Judgement").input_value(), side.get_by_label("Note").input_value()) == (
@@ -440,6 +452,7 @@ def test_review_marks_are_kept_exported_and_imported(show: Open, browser_page: A
     [mark] = read_reviews(tmp_path, "told-new").values()
     assert (mark.model, mark.id, mark.note) == ("new", "sums/en/rhyme/0000", "bowl is right, too")
     page.evaluate("() => localStorage.clear()")
+    wait_for_storage(page)
     again = show()
     assert again.locator("#reviewed").inner_text() == "0 review marks"
     again.get_by_label("Import").set_input_files(tmp_path / "review.jsonl")
