@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LIMIT ?= 2
-# Processes that run the tests: one more than processors, because many tests wait for other processes. Neighbouring
+# Processes that run the tests: two more than processors, because many tests wait for other processes. Neighbouring
 # tests, which share fixtures, stay together.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 IN_PARALLEL = -n $(WORKERS) --dist worksteal
 DATA ?=
 
