@@ -232,9 +232,6 @@ class Evaluation:
         if len(self._units) > 1:
             self._shares = {id(unit): share for share, units in self._units.items() for unit in units}
 
-    def _share_of(self, unit: Unit) -> int:
-        return self._shares.get(id(unit), 0)
-
     def begin(self, share: int = 0) -> None:
         """Begin to evaluate a share."""
         if share not in self._begun:
@@ -250,7 +247,8 @@ class Evaluation:
         :raises BackendError: if a call failed.
         """
         unit = item.stash[UNIT]
-        outcome = self.wait_for_group(unit) if isinstance(unit, CaseGroup) else self.wait(unit)
+        self.begin(self._shares.get(id(unit), 0))
+        outcome = self._outcome_of_group(unit) if isinstance(unit, CaseGroup) else self._outcome(unit)
         item.stash[OUTCOME] = outcome
         if self.on_outcome is not None:
             first = outcome.samples[:1] if isinstance(outcome, GroupOutcome) else [outcome]
@@ -265,24 +263,19 @@ class Evaluation:
         item.user_properties += properties(unit, outcome.verdict)
         return outcome.verdict
 
-    def wait(self, case: Case, *, begin: bool = True) -> Outcome:
-        """Wait for the outcome of a case.
-
-        :param begin: begin the case's share if necessary; False if the caller has submitted the case.
-        """
-        if begin:
-            self.begin(self._share_of(case))
+    def _outcome(self, case: Case) -> Outcome:
+        """Wait for the outcome of a case."""
         while True:
             try:
                 return self.engine.outcome(case, timeout=0.25)
             except TimeoutError:
                 self.show_waiting()
 
-    def wait_for_group(self, group: CaseGroup) -> GroupOutcome:
+    def _outcome_of_group(self, group: CaseGroup) -> GroupOutcome:
         """Wait for the outcome of the items or samples that one pytest case reports."""
-        self.begin(self._share_of(group))
+        # All at once also if pytest runs the group again.
         self.engine.submit(group.cases)
-        return group_outcome(group, (self.wait(case, begin=False) for case in group.cases))
+        return group_outcome(group, map(self._outcome, group.cases))
 
     def show_waiting(self) -> None:
         """Update the progress line while a case of this process waits."""

@@ -184,6 +184,7 @@ T = TypeVar("T")
 
 
 def _limits(path: Path) -> File:
+    """Return what limits a file; one that is not of a record has the limits of ``run.json``."""
     return FILES.get(path.name, FILES["run.json"])
 
 
