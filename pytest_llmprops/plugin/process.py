@@ -23,8 +23,8 @@ def prepare_process() -> Callable[[], None]:
 
     Python's collector would look at the items of a run again and again, a seventh of the time of a collection of tests.
 
-    Pytest goes through the loggers around each phase of a test, without the lock of :mod:`logging`. A logger that an
-    SDK, imported by another thread, added at that moment made an error of the case.
+    Pytest goes through the loggers around each phase of a test, without the lock of :mod:`logging`. A logger that a
+    package, imported by another thread, added at that moment made an error of the case.
     """
     thresholds = gc.get_threshold()
     manager = logging.Logger.manager
