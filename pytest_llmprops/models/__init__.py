@@ -1,1 +1,1 @@
-"""The backends, one module each, their registry, and the fake model. Their packages are imported at the first request."""
+"""The backends, one module each, their registry, and the fake model. Packages are imported at the first request."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import sys
@@ -18,6 +19,12 @@ class _Loggers(dict[str, Any]):
         return list(super().values())
 
 
+def skip_garbage() -> None:
+    """Let the end of the process look at new objects only: going through all of them took 0.3 s."""
+    gc.collect(1)
+    gc.freeze()
+
+
 def prepare_process() -> Callable[[], None]:
     """Prepare the process for a run, and return the function that restores it.
 
@@ -29,6 +36,7 @@ def prepare_process() -> Callable[[], None]:
     thresholds = gc.get_threshold()
     manager = logging.Logger.manager
     gc.set_threshold(200_000, 20, 20)
+    atexit.register(skip_garbage)
     manager.loggerDict = _Loggers(manager.loggerDict)
 
     def restore() -> None:

@@ -125,6 +125,8 @@ def main() -> None:
         os.dup2(null.fileno(), 1)
     line = sys.stdin.buffer.readline()
     asyncio.run(run(from_text(BrokerConfig, line.decode()), served))
+    # The end of the process need not look for garbage.
+    gc.freeze()
 
 
 if __name__ == "__main__":
