@@ -32,12 +32,11 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Lexicon:
 
 
 def test_same_tone_is_preferred(toy: Lexicon) -> None:
-    """`tian1` has a replacement in the same tone; `kong1` has none, so the fourth tone is used."""
+    """`tian1` has a replacement in the same tone; `kong1` has none, so the fourth tone is used.
+
+    If the only replacement is a word, or a character has none, there is no homophone.
+    """
     assert made("天空") == ["添控"]
-
-
-def test_dictionary_words_are_never_made(toy: Lexicon) -> None:
-    """If the only replacement is a word, or a character has none, there is no homophone."""
     object.__setattr__(toy, "words", {"添控"})
     assert made("天空") == []
     assert made("蓝天") == []
