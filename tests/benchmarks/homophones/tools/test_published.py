@@ -76,12 +76,13 @@ def test_too_few_sentences() -> None:
         generate("es", n=0, seed=0)
     [row] = generate("es", n=1, seed=1, sources=[Source("Un avión de PLANE", "avión", "airplane/plane")])
     assert row["answer_english"] == "airplane"
-    for said, *sources in (
-        (r"^only 3 of 500 homophone items \(es\) can be generated from 3 sentences", *OWN),
-        ("only 0 of 500", Source("Un avión de PLANE", "avión", "plane")),
-        ("only 0 of 500", Source("El avión y el hidroavión", "avión", "airplane")),
-        ("only 1 of 500", OWN[0], Source("La hierba crece.", "hierba", "grass")),
-    ):
+    cases: list[tuple[str, list[Source]]] = [
+        (r"^only 3 of 500 homophone items \(es\) can be generated from 3 sentences", OWN),
+        ("only 0 of 500", [Source("Un avión de PLANE", "avión", "plane")]),
+        ("only 0 of 500", [Source("El avión y el hidroavión", "avión", "airplane")]),
+        ("only 1 of 500", [OWN[0], Source("La hierba crece.", "hierba", "grass")]),
+    ]
+    for said, sources in cases:
         with pytest.raises(UsageError, match=said):
             generate("es", n=500, seed=1, sources=sources)
 
