@@ -13,7 +13,7 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.annotation import fill
 from tests.support.commands import one_error
-from tests.support.dtails import GOOD, NONSENSE, asked, row, rules_file, write_chooser, write_language
+from tests.support.dtails import GOOD, asked, row, rules_file, write_chooser, write_language
 
 TRAIN = [
     row(sentence="Fish live in water.", label="leef/lewe"),
@@ -118,7 +118,7 @@ def test_model_without_readable_rules(tmp_path: Path, out: Path, capsys: Capture
     """A model that never writes the JSON is called three times per concept, of which two may have one spelling."""
     test = [row(), row(variations="['lewendig', 'direk']", label="direk", sentence="It is live.")]
     data = write_language(tmp_path / "data", "af", test)
-    model = write_chooser(tmp_path, NONSENSE)
+    model = write_chooser(tmp_path, "(lambda keys: 'As rules, I suggest: none')")
     line = one_error(capsys, *RULES_OF_AF, "--model", model, "--data", data, "--out", out)
     assert "no rules for 2 of 2 concepts, such as 'live': it is not JSON" in line
     assert "run again" in line
@@ -129,13 +129,18 @@ def test_model_without_readable_rules(tmp_path: Path, out: Path, capsys: Capture
 
 
 def test_some_concepts_fail(tmp_path: Path, data: Path, out: Path, capsys: Capture) -> None:
-    """Readable rules are written, failed concepts are counted, the first is named, and the status is 2."""
+    """Readable rules are written, failed concepts are counted, the first is named, and the status is 2.
+
+    An unwritable output file gives a one-line message.
+    """
     model = write_chooser(tmp_path, f"(lambda keys: 'no' if 'sien' in keys else {GOOD}(keys))")
     assert rules("--model", model, "--data", data, "--all", "--out", out) == 2
     printed = capsys.readouterr()
     assert printed.out == f"{out}: rules for 1 of 2 concepts\n"
     assert "no rules for 1 of 2 concepts, such as 'see': it is not JSON" in printed.err
     assert list(counts(out)) == ["live"]
+    line = one_error(capsys, *RULES_OF_AF, "--model", model, "--data", data, "--out", tmp_path)
+    assert re.search(f"{tmp_path}.* cannot be written .*choose another place", line)
 
 
 def test_wrong_options(tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -152,12 +157,6 @@ def test_wrong_options(tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPat
         assert said in one_error(capsys, *RULES_OF_AF, "--model", model, option, value)
     assert not list(tmp_path.glob("*.json"))
     assert not asked(tmp_path, rules=True)
-
-
-def test_files_that_cannot_be_written(tmp_path: Path, data: Path, model: str, capsys: Capture) -> None:
-    """An unwritable output file gives a one-line message."""
-    line = one_error(capsys, *RULES_OF_AF, "--model", model, "--data", data, "--out", tmp_path)
-    assert re.search(f"{tmp_path}.* cannot be written .*choose another place", line)
 
 
 def test_a_wrong_key_stops(tmp_path: Path, data: Path, capsys: Capture) -> None:

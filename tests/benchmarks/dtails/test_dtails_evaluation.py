@@ -281,22 +281,6 @@ def test_a_form_in_the_translation() -> None:
     assert "tokenizer" not in verdict.evidence
 
 
-@pytest.mark.parametrize(
-    ("text", "match", "status", "alike"),
-    [
-        ("Hulle is hier woonagtig.", "word", "correct", 1.0),
-        ("Hulle is hier woonagtig.\n\nNote: lewe is possible.", "word", "correct", 0.0),
-        ("Hulle is hier woonagtig.\n\nNote: lewe is possible.", "paper", "wrong", 0.0),
-        ("I can't translate this.", "word", "refused", 1.0),
-        ("Hulle is hier. I can't translate 'live'.", "word", "wrong", 1.0),
-    ],
-)
-def test_rules_of_reading_translations(text: str, match: str, status: str, alike: float) -> None:
-    """The setting decides which rule counts, and the verdict says whether both agree."""
-    verdict = translated(text, match=match)
-    assert (verdict.status, verdict.values["read_alike"]) == (status, alike)
-
-
 def test_a_similar_word() -> None:
     """The words of the parser are compared, or without one the Unicode words; values, reason and evidence say which."""
     parsed = {"parse": parser("Hulle", "is", "woonagtog", "hier")}
@@ -364,20 +348,42 @@ def test_words_that_are_not_similar() -> None:
     assert (verdict.status, verdict.reason) == ("correct", "translated with 破る (an inflected form of 破る)")
 
 
+NOTE = "Hulle is hier woonagtig.\n\nNote: lewe is possible."
+
+
 @pytest.mark.parametrize(
-    ("reply", "status", "reason"),
+    ("reply", "match", "status", "reason", "alike"),
     [
-        ("", "unparsed", "the translation is empty"),
-        (Reply("Hulle", finish_reason="length"), "unparsed", "cut off before any variation"),
-        (WITHHELD, "refused", "a content filter refused"),
-        ("I'm unable to translate this sentence.", "refused", "declined to translate"),
-        (Reply("Hulle is woonagtig", finish_reason="length"), "correct", "translated with woonagtig"),
+        ("Hulle is hier woonagtig.", "word", "correct", "translated with woonagtig", 1.0),
+        (NOTE, "word", "correct", "translated with woonagtig", 0.0),
+        (NOTE, "paper", "wrong", "translated with lewe", 0.0),
+        ("I can't translate this.", "word", "refused", "declined to translate", 1.0),
+        (
+            "Hulle is hier. I can't translate 'live'.",
+            "word",
+            "wrong",
+            "no word of the translation is similar",
+            1.0,
+        ),
+        ("", "word", "unparsed", "the translation is empty", 1.0),
+        (Reply("Hulle", finish_reason="length"), "word", "unparsed", "cut off before any variation", 1.0),
+        (Reply("woonagtig", finish_reason="length"), "word", "correct", "translated with woonagtig", 1.0),
+        (WITHHELD, "word", "refused", "a content filter refused", 1.0),
     ],
 )
-def test_texts_that_are_not_a_translation(reply: str | Reply, status: str, reason: str) -> None:
-    """Empty and cut-off texts are unparsed, refusals refused; a translation without a variation is wrong."""
-    verdict = translated(reply)
-    assert (verdict.status, verdict.score) == (status, status == "correct")
+def test_rules_of_reading_translations(
+    reply: str | Reply, match: str, status: str, reason: str, alike: float
+) -> None:
+    """The setting decides which rule counts, and the verdict says whether both agree.
+
+    Empty and cut-off texts are unparsed, refusals refused; a translation without a variation is wrong.
+    """
+    verdict = translated(reply, match=match)
+    assert (verdict.status, verdict.score, verdict.values["read_alike"]) == (
+        status,
+        status == "correct",
+        alike,
+    )
     assert verdict.reason.startswith(reason)
 
 

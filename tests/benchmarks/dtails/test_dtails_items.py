@@ -66,9 +66,9 @@ def test_variations_that_are_not_a_list() -> None:
         assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize(
-    ("changes", "what"),
-    [
+def test_bad_rows() -> None:
+    """An invalid row is reported in one line with file, row, language and a fix."""
+    cases: list[tuple[dict[str, str], str]] = [
         ({"label": "maan"}, "label 'maan' is not one of the variations 'son, sol/sole'"),
         ({"label": " "}, "the label is empty"),
         ({"variations": "['a/x', 'b/x']", "label": "x"}, "label 'x' fits 2 of the variations 'a/x, b/x'"),
@@ -78,12 +78,10 @@ def test_variations_that_are_not_a_list() -> None:
         ({"concept": " "}, "the concept is empty"),
         ({"sentence": "\t"}, "the source language text of 'sun' is empty"),
         ({"clue": "up;u"}, "clue 'u' is not in the sentence"),
-    ],
-)
-def test_bad_rows(changes: dict[str, str], what: str) -> None:
-    """An invalid row is reported in one line with file, row, language and a fix."""
-    with pytest.raises(DataError, match=rf"\Axx\.csv: row 1 \(xx\): {re.escape(what)}; [^\n]*\Z"):
-        read(cells(**changes))
+    ]
+    for changes, what in cases:
+        with pytest.raises(DataError, match=rf"\Axx\.csv: row 1 \(xx\): {re.escape(what)}; [^\n]*\Z"):
+            read(cells(**changes))
 
 
 def test_repeated_rows() -> None:
@@ -183,17 +181,16 @@ BUILTIN = {language: expert_rows(BUILTIN_FILES, language) for language in LANGUA
 EVERY_ROW = [row for rows in BUILTIN.values() for row in rows]
 
 
-def test_languages_and_sentences() -> None:
-    """Exactly the nine languages of the paper are built in, and no English sentence occurs twice."""
+def test_concepts() -> None:
+    """Each of the paper's nine languages has at least six concepts, and no English sentence occurs twice.
+
+    A concept has 2 to 4 variations, each right equally often, in the words file too.
+    """
     assert languages(BUILTIN_FILES) == LANGUAGES
     assert len(set(LANGUAGES)) == 9
-    counts = Counter(row.sentence for row in EVERY_ROW)
-    assert [sentence for sentence, count in counts.items() if count > 1] == []
+    sentences = Counter(row.sentence for row in EVERY_ROW)
+    assert [sentence for sentence, count in sentences.items() if count > 1] == []
     assert "Not verified by native speakers" in BUILTIN_FILES.text("dtails/README.md")
-
-
-def test_concepts() -> None:
-    """A language has at least six concepts with 2 to 4 variations, each right equally often, in the words file too."""
     for language, rows in BUILTIN.items():
         concepts = {row.concept: [one for one in rows if one.concept == row.concept] for row in rows}
         assert len(concepts) >= 6

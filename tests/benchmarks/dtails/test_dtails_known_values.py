@@ -8,7 +8,6 @@ import pytest
 
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, languages, train_rows, words
 from pytest_llmprops.benchmarks.dtails.reading import read_selection, read_translation
-from pytest_llmprops.benchmarks.dtails.rules import concept_sentences, english_tokens
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data
@@ -45,22 +44,6 @@ def test_texts_of_a_language(files: DataFolder) -> None:
             for index, form in ((index, form) for index, forms in enumerate(shown) for form in forms):
                 assert read_selection(f"Thus ```{form}```.", shown).index == index, (row.concept, form)
         assert right / len(rows) >= 0.98, language
-
-
-def test_sentences_for_rules_are_not_test_sentences(files: DataFolder) -> None:
-    """Afrikaans train rows, with tags, supply sentences for each concept's rules, and none is a test sentence."""
-    if not files.exists("dtails/en-af/train_dataset.csv"):
-        pytest.skip("needs the Afrikaans training rows")
-    test, train = expert_rows(files, "af"), train_rows(files, "af")
-    assert all(row.pos for row in train)
-    concepts = {row.concept: [v.forms for v in row.variations] for row in test}
-    assert {row.concept for row in train} == {*concepts}
-    asked = {row.sentence for row in test}
-    for chosen in concept_sentences(train, concepts.items(), asked):
-        for sentences in chosen.values():
-            assert 0 < len(sentences) <= 50
-            assert not asked & set(sentences)
-            assert max(map(english_tokens, sentences)) < 50
 
 
 BASELINES = {"af": 0.656, "fa": 0.709, "gl": 0.640, "hy": 0.619, "ja": 0.658, "ta": 0.716}

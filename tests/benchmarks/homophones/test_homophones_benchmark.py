@@ -91,27 +91,11 @@ def test_control_questions(lamp: Loaded, measure: Measure) -> None:
     assert word_only == "The word 'lammpe' is a homophone word, can you tell its true meaning?"
 
 
-def test_controls_withhold_a_clue(builtin: Loaded) -> None:
-    """In every built-in item, one control shows the sentence with a gap, the other only the word and the question."""
-    own = set(re.findall(r"\w+", "the word is a homophone word can you tell its true meaning"))
-    assert sum(i.task == "context_only" for i in builtin.items) == len(builtin.items) / 3
-    for item in builtin.items:
-        if item.task == "context_only":
-            shown = quoted(ask_about(item))
-            assert shown.count("____") == 1
-            assert shown.replace("____", item["word"]).casefold() == item["sentence"].casefold()
-            edge = "" if item.language == "zh" else r"\b"
-            assert not re.search(f"{edge}{re.escape(item['word'])}{edge}", shown, re.IGNORECASE), item.id
-        elif item.task == "word_only":
-            prompt = ask_about(item)
-            assert prompt.count(f"'{item['word']}'") == 1
-            assert set(re.findall(r"\w+", prompt.replace(f"'{item['word']}'", " ").lower())) == own, item.id
-
-
 def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:
     """The word is masked in any case, but not inside another word; without it, there is no masked control."""
     assert masked("Wee think that wee won", "wee") == "____ think that ____ won"
     assert masked("A week ago WEE won", "wee") == "A week ago ____ won"
+    assert masked("他把门观上了", "观上") == "他把门____了"
     tasks = [i.task for i in load(tmp_path, "en", ("We sold the boatt", "bowt", "x")).items]
     assert tasks == ["asked", "word_only"]
 
@@ -244,24 +228,19 @@ def test_what_was_given_and_why(lamp: Loaded, measure: Measure, tmp_path: Path) 
     assert measure(H, item, data.context, "“卡非”的真正含义是“咖啡”。").verdict.status == "correct"
 
 
-@pytest.mark.parametrize(
-    ("reply", "match", "read_by", "alike", "other"),
-    [
+def test_how_a_reply_was_read(lamp: Loaded, measure: Measure) -> None:
+    """A verdict says whether the line or the paper's rule read the reply, and what the other protocol reads."""
+    for reply, match, read_by, alike, other in (
         (Reply("It means 'lamp'."), "line", "the paper's rule", 1.0, None),
         (Reply("'Lamp' or 'lamb'?\nANSWER: lamb"), "line", "answer line", 0.0, "correct"),
         (Reply("It means 'lamb', not 'lamp'."), "line", "the paper's rule", 0.0, "correct"),
         (Reply("It means 'lamb', not 'lamp'."), "contains", "the paper's rule", 0.0, "not correct"),
         (Reply("", finish_reason="content_filter"), "line", "content filter", 1.0, None),
-    ],
-)
-def test_how_a_reply_was_read(
-    reply: Reply, match: str, read_by: str, alike: float, other: str | None, lamp: Loaded, measure: Measure
-) -> None:
-    """A verdict says whether the line or the paper's rule read the reply, and what the other protocol reads."""
-    verdict = measure(H, lamp.items[0], lamp.context, reply, match=match).verdict
-    assert (verdict.evidence[READ_BY], verdict.values[READ_ALIKE]) == (read_by, alike)
-    assert verdict.evidence.get(OTHER_READING) == other
-    assert verdict.values.get("line") == (float(read_by == "answer line") if match == "line" else None)
+    ):
+        verdict = measure(H, lamp.items[0], lamp.context, reply, match=match).verdict
+        assert (verdict.evidence[READ_BY], verdict.values[READ_ALIKE]) == (read_by, alike)
+        assert verdict.evidence.get(OTHER_READING) == other
+        assert verdict.values.get("line") == (float(read_by == "answer line") if match == "line" else None)
 
 
 def test_remarks(lamp: Loaded, measure: Measure) -> None:
