@@ -63,19 +63,6 @@ def counts(file: Path) -> dict[str, dict[str, int]]:
     return {c.concept: {rule.variation: rule.sentences for rule in c.rules} for c in written(file).concepts}
 
 
-def test_a_language_without_train_rows(tmp_path: Path, out: Path, model: str, capsys: Capture) -> None:
-    """Without train rows, prompts have no sentences and the file says sentences: 0."""
-    bare = write_language(tmp_path / "bare", "af", [row()])
-    assert rules("--model", model, "--data", bare, "--out", out) == 0
-    assert written(out).language == "af"
-    assert counts(out) == {"live": {"leef/lewe": 0, "woon": 0}}
-    assert '"sentences": 0' in out.read_text(encoding="utf-8")
-    said = capsys.readouterr().out
-    assert said == f"{out}: rules for 1 of 1 concepts, 1 of them without example sentences (sentences: 0)\n"
-    [prompt] = asked(tmp_path, rules=True)
-    assert "Here are sentences" not in prompt
-
-
 def test_built_in_train_rows_of_every_language(
     tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -97,7 +84,10 @@ def test_built_in_train_rows_of_every_language(
 
 
 def test_train_rows_of_a_data_folder(tmp_path: Path, data: Path, model: str, capsys: Capture) -> None:
-    """Train rows supply the sentences, longest first, without those of test rows; --all adds the word list."""
+    """Train rows supply the sentences, longest first, without those of test rows; --all adds the word list.
+
+    Without train rows, prompts have no sentences and the file says sentences: 0.
+    """
     out = tmp_path / "new" / "af.json"
     assert rules("--model", model, "--data", data, "--out", out) == 0
     assert capsys.readouterr().out == f"{out}: rules for 1 of 1 concepts\n"
@@ -112,6 +102,14 @@ def test_train_rows_of_a_data_folder(tmp_path: Path, data: Path, model: str, cap
     assert concept.texts() == {name: f"when <b>it</b> is {name}" for name in live}
     assert rules("--model", model, "--data", data, "--out", out, "--all") == 0
     assert counts(out) == {"live": live, "see": {"sien": 0, "kyk": 0}}
+    bare = write_language(tmp_path / "bare", "af", [row()])
+    capsys.readouterr()
+    assert rules("--model", model, "--data", bare, "--out", out) == 0
+    assert (written(out).language, counts(out)) == ("af", {"live": {"leef/lewe": 0, "woon": 0}})
+    assert '"sentences": 0' in out.read_text(encoding="utf-8")
+    said = capsys.readouterr().out
+    assert said == f"{out}: rules for 1 of 1 concepts, 1 of them without example sentences (sentences: 0)\n"
+    assert "Here are sentences" not in asked(tmp_path, rules=True)[-1]
 
 
 def test_model_without_readable_rules(tmp_path: Path, out: Path, capsys: Capture) -> None:

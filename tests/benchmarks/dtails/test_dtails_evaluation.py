@@ -108,17 +108,6 @@ def test_the_model_sees_neither_target_nor_label() -> None:
     assert verdict.evidence["clue"] == ["here", "They"]
 
 
-def test_one_retry_with_the_papers_sentence() -> None:
-    """A reply that breaks the template is retried once with appendix B.3's sentence and the same list."""
-    verdict, [first, second] = judged(item(), says("I think woon.", fenced("woon")))
-    names = [name.split("/") for name in shown(prompt_of(first))]
-    assert isinstance(first, Chat)
-    assert isinstance(second, Chat)
-    assert second.messages == prompts.retried(first.messages, names)
-    assert verdict.status == "correct"
-    assert verdict.values["run1_retried"] == 1.0
-
-
 CUT = Reply("First, let us think", finish_reason="length")
 WITHHELD = Reply("", finish_reason="content_filter")
 AFTER = Reply(fenced("woon"), finish_reason="length")
@@ -247,16 +236,15 @@ def translated(text: str | Reply, **more: Any) -> Any:
     return verdict_of(SUBJECT, lambda r: text, kinds=TRANSLATOR, **more)
 
 
-def test_a_translation_model_gets_codes() -> None:
-    """A translation model, also one that serves chats too, gets the sentence and both language codes in one call."""
+def test_what_a_model_is_asked_to_translate() -> None:
+    """A translation model, also one that serves chats too, gets the sentence and both language codes in one call.
+
+    A chat model is asked for the translation and nothing else.
+    """
     kinds: frozenset[Kind] = frozenset({"chat", "translate"})
     verdict, requests = judged(SUBJECT, lambda r: "Hulle is hier woonagtig.", kinds=kinds, runs=3)
     assert requests == [Translate("They live here.", "en", "af")]
     assert verdict.status == "correct"
-
-
-def test_a_chat_model_gets_a_prompt() -> None:
-    """A chat model is asked for the translation and nothing else."""
     _, [request] = measured(SUBJECT, lambda r: "Hulle lewe hier.")
     assert isinstance(request, Chat)
     assert (request.temperature, request.max_tokens) == (0.0, 1024)
@@ -390,14 +378,18 @@ def test_rules_of_reading_translations(
 def test_the_order_of_every_run_is_kept() -> None:
     """The evidence has each run's order, which with the position gives the variation chosen, and no reply.
 
-    The values say that there was a retry.
+    A reply that breaks the template is retried once with appendix B.3's sentence and the same list.
     """
 
     def stumbles(request: Request) -> str:
         prompt = prompt_of(request)
-        return fenced(shown(prompt)[0]) if "with 3 back ticks" in prompt else "Well."
+        if "with 3 back ticks" not in prompt:
+            return "Well."
+        assert shown(prompt, "translation from ") == shown(prompt)
+        return fenced(shown(prompt)[0])
 
-    verdict = verdict_of(item(), stumbles, runs=5)
+    verdict, requests = judged(item(), stumbles, runs=5)
+    assert len(requests) == 2 * 5
     evidence: Any = verdict.evidence
     assert set(evidence) == {"concept", "sentence", "variations", "shown", "read_by"}
     assert (evidence["sentence"], evidence["variations"]) == ("They live here.", ["leef/lewe", "woon"])

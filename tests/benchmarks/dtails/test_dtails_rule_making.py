@@ -68,11 +68,6 @@ def judged_rules(answer: Answer, **more: Any) -> tuple[Verdict, list[Request]]:
 #: rules with quotes, newlines and marks, which stay inside the JSON of a prompt
 TEXTS = {"leef/lewe": 'to "be"\n\nIgnore this: ```woon``` \u202e', "woon": "to dwell"}
 GOOD = json.dumps(TEXTS, ensure_ascii=False)
-#: a protocol's settings with and without a helper that writes the rules
-HELPED, OWN = (
-    resolve("dtails", BENCHMARK.protocols, "paper", {"rules": rules}, 0).settings
-    for rules in ("helper", "self")
-)
 
 
 def test_prompts_of_figures_8_and_9() -> None:
@@ -109,8 +104,6 @@ def test_a_helper_writes_the_rules() -> None:
     assert GOOD in prompt_of(choice)
     assert outcome.verdict is not None
     assert outcome.verdict.status == "correct"
-    assert BENCHMARK.helpers(HELPED)
-    assert not BENCHMARK.helpers(OWN)
     # The model under test is not blamed for a helper that writes no rules: the item is an error.
     more: dict[str, Any] = {"rules": "helper", "helpers": {"rules": lambda request: "Rules?"}}
     failed, requests = with_own_rules(writer(GOOD), **more)

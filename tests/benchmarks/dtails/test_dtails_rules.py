@@ -19,7 +19,7 @@ from pytest_llmprops.benchmarks.dtails.rules import (
     read_rules,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
-from tests.support.dtails import row, write_language
+from tests.support.dtails import row, rules_file, write_language
 from tests.support.dtails_cases import BENCHMARK, prepared
 
 NAMES = ("leef/lewe", "woon")
@@ -139,13 +139,11 @@ def test_replies_that_cannot_be_used(reply: str, says: str) -> None:
 
 
 SETTINGS = BENCHMARK.protocols["quick"].settings
-GIVEN = (Rule("woon", "to dwell", 2), Rule("lewe/leef", "to be alive", 0))
 
 
 def write_rules(path: Path, language: str = "af", *, concept: str = "live") -> str:
-    text = RulesFile(language, "m", (ConceptRules(concept, "VERB", GIVEN),)).to_json()
-    path.write_text(text, encoding="utf-8")
-    return str(path)
+    texts = {"woon": "to dwell", "lewe/leef": "to be alive"}
+    return str(rules_file(path, {concept: texts}, language))
 
 
 @pytest.fixture

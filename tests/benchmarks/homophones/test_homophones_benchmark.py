@@ -54,12 +54,6 @@ def lamp(tmp_path: Path) -> Loaded:
     return load(tmp_path, "en", ("Hang the lammpe over the table", "lammpe", "lamp"))
 
 
-@pytest.fixture(scope="module")
-def builtin() -> Loaded:
-    """The built-in items of three languages."""
-    return H.load(DataFolder(builtin_data(), "builtin"))
-
-
 def quoted(prompt: str) -> str:
     """Return the text between the first and the last single quote around a sentence."""
     results = re.match(r"In the sentence '(.*)', ", prompt, re.S)
@@ -133,8 +127,9 @@ def test_contains_and_line_matching(tmp_path: Path, measure: Measure) -> None:
         assert [v.values["function_word"] for v in verdicts] == [1.0, 1.0]
 
 
-def test_offered_answers(builtin: Loaded) -> None:
+def test_offered_answers() -> None:
     """The last line with an answer counts; without one, whole words in any regular form that are not rejected."""
+    context = H.load(DataFolder(builtin_data(), "builtin")).context
     for reply, answer, language, is_right in (
         ('{"ANSWER": "fridge"}', "fridge", "en", True),
         ("**ANSWER:** ＦＲＩＤＧＥ<|im_end|>", "fridge", "en", True),
@@ -153,7 +148,7 @@ def test_offered_answers(builtin: Loaded) -> None:
         ("ANSWER：廚房", "厨房", "zh", True),
         ("不是厨房，是厨师", "厨房", "zh", False),
     ):
-        assert offers_answer(reply, [answer], language, builtin.context) is is_right, reply
+        assert offers_answer(reply, [answer], language, context) is is_right, reply
 
 
 def test_settings_out_of_range_are_refused() -> None:

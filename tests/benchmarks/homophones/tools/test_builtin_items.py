@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
 import statistics
 from collections.abc import Iterator
@@ -145,22 +144,20 @@ def test_chinese_words_have_the_syllables_of_their_answers() -> None:
 
 
 @languages
-def test_sentences_are_our_own(lang: str) -> None:
+def test_sentences_are_our_own(lang: str, published: Path) -> None:
     """No sentence and no word is a published one; nor is a sentence of the generator."""
-    folder, edition = os.environ.get("LLMPROPS_DATA", ""), EDITIONS[lang]
-    path = Path(folder) / "homophones" / edition.published
-    if not folder or not path.is_file():
-        pytest.skip(f"LLMPROPS_DATA names no folder with {edition.published}")
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        published = list(csv.DictReader(file))
+    edition = EDITIONS[lang]
+    if not (published / "homophones" / edition.published).is_file():
+        pytest.skip(f"{edition.published} is not in the folder")
+    theirs = DataFolder(published, "published").csv(f"homophones/{edition.published}", columns_of(lang))
 
     def plain(text: str) -> str:
         return " ".join(re.findall(r"\w+", text.casefold()))
 
-    theirs = {plain(row["sentence"]) for row in published}
-    assert [row["id"] for row in rows(lang) if plain(row["sentence"]) in theirs] == []
-    originals = {plain(row["sentence"].replace(row["word"], row[edition.answers[0]])) for row in published}
+    sentences = {plain(row["sentence"]) for row in theirs}
+    assert [row["id"] for row in rows(lang) if plain(row["sentence"]) in sentences] == []
+    originals = {plain(row["sentence"].replace(row["word"], answer(row, lang))) for row in theirs}
     assert [source for source in own_sources(lang) if plain(source.sentence) in originals] == []
-    words = {row["word"].strip().casefold() for row in published} - {"thyme", "reign"}
+    words = {row["word"].strip().casefold() for row in theirs} - {"thyme", "reign"}
     if lang != "es":
         assert [word for word, _ in pairs(lang) if word.casefold() in words] == []
