@@ -123,7 +123,10 @@ def test_tags_distinguish_concepts_with_one_spelling() -> None:
 
 
 def test_items_of_both_tasks() -> None:
-    """Each row gives one select item and one translate item in the same cluster, with all fields."""
+    """Each row gives one select item and one translate item in the same cluster, with all fields.
+
+    Items of any concept have valid ASCII ids that differ from those of other concepts.
+    """
     one, same, two, _ = row_items(read(cells(), cells(sentence="A sun.", label="sol")), "xx", "builtin")
     assert [(i.id, i.task, i.cluster) for i in (one, same, two)] == [
         ("dtails/xx/sun/01", "select", "dtails/xx/sun"),
@@ -132,10 +135,6 @@ def test_items_of_both_tasks() -> None:
     ]
     assert (two["variations"], two["label"]) == ((("son",), ("sol", "sole")), ("sol", "sole"))
     assert (one["sentence"], one["target"], one["concept"]) == ("The sun is up.", "Die son is op.", "sun")
-
-
-def test_ids_are_short_and_ascii() -> None:
-    """Items of any concept have valid ASCII ids that differ from those of other concepts."""
     for concept in ("mother-in-law", "naïve", "日", "A" * 300, "a/b+c"):
         rows = read(cells(concept=concept), cells(concept="concept"))
         all_items = list(row_items(rows, "xx", "generated"))

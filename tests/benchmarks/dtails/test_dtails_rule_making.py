@@ -159,7 +159,10 @@ TRAIN = [
 
 
 def test_sentences_come_from_train_rows(tmp_path: Path) -> None:
-    """The sentences are the concept's own train rows under 50 tokens that match no test row of any concept or label."""
+    """The sentences are the concept's own train rows under 50 tokens that match no test row of any concept or label.
+
+    Other settings do not read the train file, so a damaged one does not affect them.
+    """
     test = [row(), row(sentence="Where do you live?", label="leef/lewe")]
     write_language(tmp_path, "af", [*test, row(concept="see", sentence="I live to see.")], TRAIN)
     sentences = prepared(tmp_path, "self").context.sentences
@@ -170,11 +173,6 @@ def test_sentences_come_from_train_rows(tmp_path: Path) -> None:
         },
         "dtails/af/see": {"leef/lewe": (), "woon": ()},
     }
-
-
-def test_only_self_reads_train_rows(tmp_path: Path) -> None:
-    """Other settings do not read the train file, so a damaged one does not affect them."""
-    write_language(tmp_path, "af", [row()])
     (tmp_path / "dtails" / "en-af" / "train_dataset.csv").write_text("nothing\n", encoding="utf-8")
     assert prepared(tmp_path).context.sentences == {}
     with pytest.raises(ValueError, match=r"train_dataset\.csv"):

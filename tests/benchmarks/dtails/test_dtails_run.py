@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import re
 
 import pytest
 
 from tests.support.dtails import SELECT, asked, rules_file, two_languages, write_chooser
 from tests.support.dtails_cases import fenced, measured, prepared, prompt_of, says
-from tests.support.gated_runs import command
 from tests.support.runs import Runner
 
 
@@ -38,8 +36,6 @@ def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
     # The model takes the first variation of every list.
     first = metrics["select", "all", "position_rate", "1of2"]
     assert (first["value"], first["n"], first["direction"]) == (1.0, 5, "target:0.5")
-    shown = command(run, "runs", "show", str(done.folder)).output
-    assert re.search(r"^  select/all +1of2 +2of2\n(  .*\n)*?  position_rate +1 +0$", shown, re.MULTILINE)
     verdict = done.verdicts["dtails/af/live/g02"]
     assert (verdict["cluster"], verdict["values"]["run1_position"]) == ("dtails/af/live", 1.0)
     part = prepared(run.folder)
@@ -68,14 +64,9 @@ def test_own_rules_are_requested_once(run: Runner, data: tuple[str, ...], worker
     assert all(p.startswith("Here are rules for how to translate") for p in choices)
     counts = {v["language"]: v["values"]["sentences"] for v in done.verdicts.values()}
     assert counts == {"af": 1.0, "hy": 0.0}
-    for verdict in done.verdicts.values():
-        chosen = verdict["evidence"]["shown"][0][0]
-        assert {rule["variation"] for rule in verdict["evidence"]["rules"]} == {chosen, verdict["expected"]}
-        assert (chosen == verdict["expected"]) == bool(verdict["values"]["run1_right"])
     assert done.run["calls"]["sent"] == 7
     assert done.run["calls"]["requests"] == 10
     assert any("train_dataset.csv" in name for name in done.run["data"])
-    assert done.run["protocols"]["dtails"]["settings"]["rules"] == "self"
 
 
 def test_rules_of_files(run: Runner, data: tuple[str, ...]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -54,13 +53,6 @@ def lamp(tmp_path: Path) -> Loaded:
     return load(tmp_path, "en", ("Hang the lammpe over the table", "lammpe", "lamp"))
 
 
-def quoted(prompt: str) -> str:
-    """Return the text between the first and the last single quote around a sentence."""
-    results = re.match(r"In the sentence '(.*)', ", prompt, re.S)
-    assert results
-    return results.group(1)
-
-
 def test_paper_and_quick_requests(lamp: Loaded, measure: Measure) -> None:
     """`paper` leaves temperature and length to the server; `quick` sets both and asks for a line with the answer."""
     paper, quick = (
@@ -80,7 +72,7 @@ def test_control_questions(lamp: Loaded, measure: Measure) -> None:
     context_only, word_only = (
         measure(H, i, lamp.context, "lamp", match="contains").prompt for i in lamp.items[1:]
     )
-    assert quoted(context_only) == "Hang the ____ over the table"
+    assert context_only.startswith("In the sentence 'Hang the ____ over the table', ")
     assert "lammpe" not in context_only
     assert word_only == "The word 'lammpe' is a homophone word, can you tell its true meaning?"
 
@@ -177,32 +169,32 @@ def test_question_is_repeated_after_a_refusal(lamp: Loaded, measure: Measure) ->
     assert "lammpe" not in "".join(turns)
 
 
-REPLIES = [
-    (Reply("It sounds like 'lamp'."), "correct", 0.0),
-    (Reply("It sounds like 'lamb'."), "wrong", 0.0),
-    (Reply("It could be either 'lamp' or 'lamb'."), "correct", 1.0),
-    (Reply(REFUSAL), "refused", 0.0),
-    (Reply("…!"), "unparsed", 0.0),
-    (Reply("The word is 'lamp', since it is", finish_reason="length"), "correct", 0.0),
-    (Reply("The word is 'lamb', since it is", finish_reason="length"), "unparsed", 0.0),
-    (Reply("ANSWER: lamb\nsince", finish_reason="length"), "wrong", 0.0),
-    (Reply("I cannot tell.\nANSWER: lamp/lamb"), "correct", 1.0),
-    (Reply("It could be a lamp.\nANSWER: unknown"), "refused", 0.0),
-    (Reply("It sounds like 'lamp'.", finish_reason="content_filter"), "refused", 0.0),
-]
-
-
-@pytest.mark.parametrize(("reply", "status", "several"), REPLIES)
+@pytest.mark.parametrize(
+    ("reply", "status", "several"),
+    [
+        (Reply("It sounds like 'lamp'."), "correct", 0.0),
+        (Reply("It sounds like 'lamb'."), "wrong", 0.0),
+        (Reply("It could be either 'lamp' or 'lamb'."), "correct", 1.0),
+        (Reply(REFUSAL), "refused", 0.0),
+        (Reply("…!"), "unparsed", 0.0),
+        (Reply("The word is 'lamp', since it is", finish_reason="length"), "correct", 0.0),
+        (Reply("The word is 'lamb', since it is", finish_reason="length"), "unparsed", 0.0),
+        (Reply("ANSWER: lamb\nsince", finish_reason="length"), "wrong", 0.0),
+        (Reply("I cannot tell.\nANSWER: lamp/lamb"), "correct", 1.0),
+        (Reply("It could be a lamp.\nANSWER: unknown"), "refused", 0.0),
+        (Reply("It sounds like 'lamp'.", finish_reason="content_filter"), "refused", 0.0),
+    ],
+)
 def test_statuses(reply: Reply, status: str, several: float, lamp: Loaded, measure: Measure) -> None:
     """Refusals, empty and cut-off replies are distinct from wrong answers; several answers are flagged."""
     verdict = measure(H, lamp.items[0], lamp.context, reply).verdict
-    assert (verdict.status, verdict.score) == (status, float(status == "correct"))
-    assert verdict.values["several"] == several
+    is_correct = float(status == "correct")
+    assert (verdict.status, verdict.score, verdict.values["several"]) == (status, is_correct, several)
     if status != "refused" or reply.finish_reason == "content_filter":
         # Only a refusal by the model repeats the question.
         assert measure(H, lamp.items[0], lamp.context, reply, asks=3).verdict == verdict
     assert (verdict.values["asks"], verdict.values["function_word"]) == (1.0, 0.0)
-    assert verdict.values["first_correct"] == float(status == "correct")
+    assert verdict.values["first_correct"] == is_correct
     assert verdict.expected == "lamp"
     assert verdict.reason
 

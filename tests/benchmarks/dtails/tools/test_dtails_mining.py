@@ -217,10 +217,14 @@ def sense(senses: GlossSenses, text: str, lemma: str, tag: str = "NOUN") -> int 
 
 
 def test_the_nearest_gloss_is_the_sense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gloss decides; without a clue, for a text that is not accepted, and if nearly as near, the first sense."""
-    with closing(
-        GlossSenses(wordnet(tmp_path), Encoder("--senses", token_vectors, {"sha": "abc"}))
-    ) as senses:
+    """The gloss decides; without a clue, for a text that is not accepted, and if nearly as near, the first sense.
+
+    WordNet is found by its environment variable; a folder of something else is refused.
+    """
+    monkeypatch.setenv("WNSEARCHDIR", str(wordnet(tmp_path)))
+    assert find_wordnet() == tmp_path
+    encoder = Encoder("--senses", token_vectors, {"sha": "abc"})
+    with closing(GlossSenses(tmp_path, encoder)) as senses:
         assert sense(senses, "a straight line between points on the plane", "plane") == 1
         assert sense(senses, "the flight of the planes was delayed", "plane") == 0
         assert sense(senses, "plane", "plane") == 0
@@ -228,25 +232,17 @@ def test_the_nearest_gloss_is_the_sense(tmp_path: Path, monkeypatch: pytest.Monk
         assert sense(senses, "a zyx", "zyx") is None
         assert sense(senses, "a plane", "plane", "PROPN") is None
         texts = ("points lines plane toolong", "one plane", "straight line points of a plane joins two")
-        places = [
-            ([Word(word, word, "NOUN") for word in text.split()], text.split().index("plane"))
-            for text in texts
-        ]
-        assert senses.numbers(places) == [0, 0, 1]
+        words = [[Word(word, word, "NOUN") for word in text.split()] for text in texts]
+        places = [text.split().index("plane") for text in texts]
+        assert senses.numbers(list(zip(words, places, strict=True))) == [0, 0, 1]
         assert senses.identity["encoder"] == {"sha": "abc"}
         near = "plane an aircraft wings, or a shape"
         assert sense(senses, near, "plane") == 0
         monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.mining._RARER", -1.0)
         assert sense(senses, near, "plane") == 1
-
-
-def test_a_folder_of_wordnet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """WordNet is found by its environment variable; a folder of something else is refused."""
-    monkeypatch.setenv("WNSEARCHDIR", str(wordnet(tmp_path)))
-    assert find_wordnet() == tmp_path
     (tmp_path / "index.verb").write_text("some text\n", encoding="ascii")
     with pytest.raises(DataError, match="not WordNet's files, or damaged"):
-        GlossSenses(tmp_path, Encoder("--senses", token_vectors, {}))
+        GlossSenses(tmp_path, encoder)
 
 
 @WORDNET.needed

@@ -19,7 +19,6 @@ from pytest_llmprops.benchmarks.dtails.tools.sheets import (
     CONFIDENCE,
     Judged,
     Question,
-    Study,
     arranged,
     fleiss_kappa,
     read_answer,
@@ -312,9 +311,12 @@ def test_rules_by_hand(tmp_path: Path) -> None:
     }
 
 
-@pytest.fixture
-def chosen(tmp_path: Path) -> Study:
-    """Four sentences: all right; two of three right; two with one wrong answer; three wrong in two ways."""
+def test_selection_by_hand(tmp_path: Path) -> None:
+    """Table 2: half of the sentences have sufficient context, and both agreements are as computed.
+
+    The two sentences of a majority are read back unchanged as the expert set; without any, nothing is written.
+    """
+    # Four sentences: all right; two of three right; two with one wrong answer; three wrong in two ways.
     concepts = {"sun": ["son", "zon", "sol"], "day": ["dag", "zon", "dia", "etmaal"]}
     people = [["son", "zon", "zon", "etmaal"], ["son", "zon", "zon", "dia"], ["son", "sol", "dag", "etmaal"]]
     order = [f"Sentence {n} says {concept}." for concept in concepts for n in range(2)]
@@ -325,33 +327,24 @@ def chosen(tmp_path: Path) -> Study:
 
     for sheet, choices, confidence in zip(sheets, people, CONFIDENCE, strict=True):
         fill(sheet, partial(selected, choices=choices, confidence=confidence))
-    return read_study(sheets[0].parent)
-
-
-def test_selection_by_hand(chosen: Study) -> None:
-    """Table 2: half of the sentences have sufficient context, and both agreements are as computed."""
-    result = selection_result(chosen)
+    study = read_study(sheets[0].parent)
+    result = selection_result(study)
     assert result.expert == ("r0001", "r0002")
     # right are 3 + 2 + 1 + 0 of 12, chance 1/2, observed (1 + 1/3 + 1/3 + 1) / 4 = 2/3
     stats = result.judged["original"]
     assert (stats.share, stats.total, stats.kappa, stats.pabak) == pytest.approx((0.5, 0.5, 1 / 3, 0))
-    text = [" ".join(line.split()) for line in result_lines(chosen)]
+    text = [" ".join(line.split()) for line in result_lines(study)]
     assert "sufficient context 50.0%: for 2 of 4 the majority chose the original's variation" in text
     assert "same variation 25.0%" in text
     assert "confidence: Absolutely sure 33.3%, Likely but uncertain 33.3%, No idea 33.3%" in text
     assert text[-1] == "annotator_3.csv: the original's variation in 50.0%"
-
-
-def test_only_rows_of_a_majority_are_written(chosen: Study, tmp_path: Path) -> None:
-    """The two sentences of a majority are read back unchanged as the expert set; without any, nothing is written."""
-    data = tmp_path / "data"
-    before = expert_rows(DataFolder(data, "generated"), "xx")
-    write_expert_set(data / "dtails" / "en-xx" / "expert_dataset.csv", chosen)
-    assert expert_rows(DataFolder(data, "generated"), "xx") == before[:2]
+    files = DataFolder(tmp_path / "data", "generated")
+    before = expert_rows(files, "xx")
+    write_expert_set(files.root / "dtails" / "en-xx" / "expert_dataset.csv", study)
+    assert expert_rows(files, "xx") == before[:2]
     with pytest.raises(UsageError, match="Is a directory"):
-        write_expert_set(tmp_path, chosen)
-    (sheet,) = selection(tmp_path / "s", {"sun": ["son", "sol"]}, annotators=1)
-    choose = original(sheet.parent)
-    fill(sheet, lambda line: {"choice": str(3 - int(choose(line)["choice"])), "confidence": "1"})
+        write_expert_set(tmp_path, study)
+    for sheet in sheets:
+        fill(sheet, partial(selected, choices=["zon", "sol", "zon", "dia"], confidence="1"))
     with pytest.raises(UsageError, match="nothing to write"):
-        write_expert_set(tmp_path / "x.csv", read_study(sheet.parent))
+        write_expert_set(tmp_path / "x.csv", read_study(sheets[0].parent))

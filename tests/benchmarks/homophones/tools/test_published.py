@@ -88,12 +88,16 @@ def test_too_few_sentences() -> None:
 
 
 def test_files_are_those_of_the_published_sets(tmp_path: Path) -> None:
-    """Two languages written to one folder share SOURCE.json and load as a generated data folder."""
+    """Two languages written to one folder share SOURCE.json and load as a generated data folder.
+
+    A folder with homophone files but without SOURCE.json is an error and stays unchanged.
+    """
     files = [
         write_homophones(tmp_path, lang, n=n, seed=seed) for lang, n, seed in (("en", 3, 4), ("es", 2, 9))
     ]
     assert [file.name for file in files] == ["testset_english.csv", "testset_espanol.csv"]
-    assert json.loads((tmp_path / "homophones" / "SOURCE.json").read_text(encoding="utf-8")) == {
+    source = tmp_path / "homophones" / "SOURCE.json"
+    assert json.loads(source.read_text(encoding="utf-8")) == {
         "source": "generated",
         "generator": "homophones",
         "version": 1,
@@ -106,24 +110,22 @@ def test_files_are_those_of_the_published_sets(tmp_path: Path) -> None:
     assert folder.source_for("homophones") == "generated"
     rows = folder.csv("homophones/testset_english.csv", columns_of("en"))
     assert rows == generate("en", n=3, seed=4)
-    assert b"\r" not in files[0].read_bytes()
-
-
-def test_published_data_is_never_overwritten(tmp_path: Path) -> None:
-    """A folder with homophone files but without SOURCE.json is an error and stays unchanged."""
-    (tmp_path / "out").write_text("", encoding="utf-8")
+    raw = [file.read_bytes() for file in files]
+    assert b"\r" not in raw[0]
     with pytest.raises(UsageError, match="cannot be written"):
-        write_homophones(tmp_path / "out", "es", n=1, seed=1)
-    file = tmp_path / "homophones" / "testset_english.csv"
-    file.parent.mkdir()
-    file.write_text("sentence,word,answer\n", encoding="utf-8")
+        write_homophones(files[0], "es", n=1, seed=1)
+    source.unlink()
     with pytest.raises(UsageError, match="not generated"):
         write_homophones(tmp_path, "es", n=1, seed=1)
-    assert [p.name for p in file.parent.iterdir()] == ["testset_english.csv"]
+    assert [file.read_bytes() for file in files] == raw
+    assert not source.exists()
 
 
 def test_user_sentences_from_a_file(tmp_path: Path) -> None:
-    """A line has a sentence, its answer and its translations, with tabs between them; blank lines are skipped."""
+    """A line has a sentence, its answer and its translations, with tabs between them; blank lines are skipped.
+
+    An error in the file names the file, the line and what to write.
+    """
     path = tmp_path / "mine.txt"
     path.write_text(
         "\ufeffEl jardinero riega las flores.\tjardinero\tgardener\n\n  Mi vecino toca el tambor. \tvecino\t neighbour",
@@ -133,16 +135,8 @@ def test_user_sentences_from_a_file(tmp_path: Path) -> None:
         Source("El jardinero riega las flores.", "jardinero", "gardener"),
         Source("Mi vecino toca el tambor.", "vecino", "neighbour"),
     ]
-    path.write_text("Vi a mi vecino.\tvecino\tneighbour\n", encoding="utf-8")
     written = write_homophones(tmp_path / "out", "es", n=1, seed=1, sentences=path)
     assert len(written.read_text(encoding="utf-8").splitlines()) == 2
-    with pytest.raises(DataError, match=r"missing\.txt"):
-        read_sources(tmp_path / "missing.txt", "es")
-
-
-def test_bad_lines_are_named(tmp_path: Path) -> None:
-    """An error in the user's file names the file, the line and what to write."""
-    path = tmp_path / "mine.txt"
     for lang, text, said in (
         ("en", "\n \n", "the file is empty"),
         ("en", "A cat.\tcat\n\nThe cat.\tdog\n", "line 3: the answer 'dog' must occur once in 'The cat.'"),
@@ -153,3 +147,5 @@ def test_bad_lines_are_named(tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
         with pytest.raises((DataError, UsageError), match=rf"mine\.txt[^\n]*{said}[^\n]*\Z"):
             read_sources(path, lang)
+    with pytest.raises(DataError, match=r"missing\.txt"):
+        read_sources(tmp_path / "missing.txt", "es")
