@@ -66,6 +66,8 @@ def test_published_homophones_load(published: Path) -> None:
     all_items = items_of(Homophones(), published)
     counts = Counter((i.task, i.language) for i in all_items)
     assert [n for (task, _), n in counts.items() if task == "asked"] == [100] * len(raw)
+    english = [i for i in all_items if (i.task, i.language) == ("asked", "en")]
+    assert sum(i["word"] not in i["sentence"] for i in english) in (0, 28)
     assert counts["context_only", "en"] in (0, 98)
     for item in (i for i in all_items if i.task == "context_only"):
         shown = f" {masked(item['sentence'], item['word'])} ".casefold().replace("____", " ____ ")
