@@ -11,6 +11,7 @@ import pytest
 
 from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, Reply
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
+from pytest_llmprops.benchmarks.oracle.metrics import PREFIX, shallow
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import BackendError, UsageError
@@ -85,6 +86,8 @@ def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, give
     assert verdict.evidence["read_by"] == "JSON"
     assert verdict.task == ("yes" if verdict.values["said_yes"] else "no")
     assert verdict.values["label"] == item["label"]
+    features = {PREFIX + name: value for name, value in shallow(item["first"], item["second"]).items()}
+    assert features.items() <= verdict.values.items()
 
 
 @pytest.mark.parametrize(
@@ -107,6 +110,8 @@ def test_text_that_a_helper_cannot_process(word: str, reason: str) -> None:
         assert verdict.values["trees_missing"] == 1
         assert reason in verdict.reason
         assert "\n" not in verdict.reason
+        no = verdict_on(item, model(lambda first, second: False))
+        assert {"trees_missing": 1, "category_or": 4}.items() <= no.values.items()
 
 
 def test_paraphrase_that_a_helper_cannot_process() -> None:
@@ -223,26 +228,6 @@ def test_own_pool(tmp_path: Path) -> None:
     builtin = loaded(ORACLE, DataFolder(builtin_data(), "builtin"))
     labelled = {name for item in builtin.items if item.task == "linearity" for name, _ in item["entities"]}
     assert {*builtin.context.pool["city"]} <= labelled
-
-
-def test_remarks_give_the_bound_of_an_acceptance() -> None:
-    """The remarks give the coin's bound and the number of cases without one."""
-    overlaps = {"overlap_own_or": 0.5, "overlap_other_or": 0.1}
-    values = {**overlaps, "fair_coin_or": 1.0, "fair_coin_and": 1.0, "accepted": 1.0, "trust_or": 1.0}
-    unfair = {**values, "fair_coin_or": 0.0}
-    some = [
-        record("no", n, benchmark="oracle", values=v)
-        for n, v in enumerate([values, unfair, {**unfair, "accepted": 0.0}])
-    ]
-    assert list(ORACLE.remarks(some)) == [
-        (
-            "accepted no: a model whose answers do not depend on the coin passes its test with probability at most"
-            " 0.5; no bound for 1, where only one sentence had paraphrases to draw from (so in 2 of 3"
-            " tested answers of no); too few tests to say whether word overlap names the source"
-        ),
-        "a rejected answer is not trusted; it is never turned into its opposite",
-    ]
-    assert list(ORACLE.remarks([record("consistency", 1, benchmark="oracle")])) == []
 
 
 class Own(CheckerBenchmark):
