@@ -70,17 +70,12 @@ def test_longest_first() -> None:
     assert entities["City Hall"].inside == entities["York"].inside == "new york city"
 
 
-def test_not_in_the_sentence() -> None:
-    """A name that is not in the sentence has no mentions and keeps the model's spelling."""
-    entity = entities_of("Bella loves Edward.", "Twilight saga")["Twilight saga"]
-    assert entity == Entity("Twilight saga", "k")
-
-
 def test_order_is_that_of_the_sentence() -> None:
-    """Entities are ordered by first mention; those without mentions come last, in list order."""
+    """Entities are ordered by first mention; those without mentions are last, as the model wrote them."""
     sentence = "Ada met Bob and Cleo."
-    order = locate([Extracted(n) for n in ("Zoe", "Cleo", "Yan", "Bob", "Ada")], sentence)
-    assert [e.name for e in order] == ["Ada", "Bob", "Cleo", "Zoe", "Yan"]
+    order = locate([Extracted(n, "k") for n in ("Zoe", "Cleo", "Yan ten", "Bob", "Ada")], sentence)
+    assert [e.name for e in order] == ["Ada", "Bob", "Cleo", "Zoe", "Yan ten"]
+    assert order[-1] == Entity("Yan ten", "k")
 
 
 def test_marks_and_spaces() -> None:
@@ -114,7 +109,6 @@ def test_spans_never_overlap(sentence: str, names: list[str]) -> None:
 SENTENCE = 'Aaron met an actor, a dog and an eel; Aaron saw the Eiffel Tower. "A hotel," he said.'
 NAMES = ("Aaron", "actor", "dog", "eel", "Eiffel Tower", "hotel")
 SYNONYMS = ("Tobias", "performer", "animal", "European hake", "The Old Bridge", "inn")
-ENTITIES = locate([Extracted(name) for name in NAMES], SENTENCE)
 
 
 #: by entity, the text before and after its replacement
@@ -126,11 +120,12 @@ CHANGES = (
 
 def test_each_vector_gives_its_sentence() -> None:
     """All mentions of the replaced entities change, with the right articles, and nothing else does."""
+    entities = locate([Extracted(name) for name in NAMES], SENTENCE)
     for x in range(2 ** len(CHANGES)):
         text = SENTENCE
         for place, change in enumerate(CHANGES):
             text = text.replace(*change) if x >> place & 1 else text
-        assert replaced(SENTENCE, ENTITIES, SYNONYMS, x) == text
+        assert replaced(SENTENCE, entities, SYNONYMS, x) == text
 
 
 def test_capital_at_the_start() -> None:
@@ -142,26 +137,18 @@ def test_capital_at_the_start() -> None:
     assert replaced("x0 is zero.", locate([Extracted("x0")], "x0 is zero."), ["x9"], 1) == "x9 is zero."
 
 
-def test_title_drops_its_article_only_after_an_article() -> None:
-    """A title's "The" is dropped only after an article."""
-    sentence = "He saw Rain Season and the Rain Season crew."
-    entities = locate([Extracted("Rain Season")], sentence)
-    said = replaced(sentence, entities, ["The Salt Road"], 1)
-    assert said == "He saw The Salt Road and the Salt Road crew."
-
-
 VOWELS = "hour heir honest 8 18 uninvited umbrella onion actor unimportant"
 CONSONANTS = "unit user European one-off unicorn 7 110 house ewe"
 
 
-def test_a_or_an() -> None:
-    """The article follows the sound, with the common exceptions, and keeps its capital."""
+def test_articles_follow_the_replacement() -> None:
+    """ "A" or "an" follows the sound, with the common exceptions; a title's "The" is dropped only after an article."""
+    sentence = "A cat saw Rain Season and the Rain Season crew."
+    entities = locate([Extracted("cat"), Extracted("Rain Season")], sentence)
     for words, article in ((VOWELS, "An"), (CONSONANTS, "A")):
         for word in words.split():
-            assert (
-                replaced("A cat sat.", locate([Extracted("cat")], "A cat sat."), [word], 1)
-                == f"{article} {word} sat."
-            )
+            said = f"{article} {word} saw The Salt Road and the Salt Road crew."
+            assert replaced(sentence, entities, [word, "The Salt Road"], 3) == said
 
 
 def test_names_by_how_they_are_written() -> None:

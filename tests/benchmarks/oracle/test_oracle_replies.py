@@ -123,7 +123,13 @@ def _ask(replies: Replies, *, sample: int = 0) -> Answer:
 
 
 def test_one_repair() -> None:
-    """An unreadable reply is sent back once with its problem, as the same sample; the second counts."""
+    """An unreadable reply is sent back once with its problem, as the same sample; the second counts.
+
+    The conversation has no empty turn, because servers refuse one.
+    """
+    empty = Replies(" \n", YES)
+    assert _ask(empty).said is True
+    assert empty.chats[1].messages[2].content == "(empty)"
     replies = Replies("Perhaps!", YES)
     answer = _ask(replies, sample=3)
     assert answer.said is True
@@ -134,13 +140,6 @@ def test_one_repair() -> None:
     assert second.messages[2].content == "Perhaps!"
     assert all(part in second.messages[3].content for part in ("no JSON object", "'answer'"))
     assert [chat.sample for chat in replies.chats] == [3, 3]
-
-
-def test_repair_of_an_empty_reply_has_no_empty_turn() -> None:
-    """The repair conversation has no empty turn, because servers refuse one."""
-    replies = Replies(" \n", YES)
-    assert _ask(replies).said is True
-    assert replies.chats[1].messages[2].content == "(empty)"
 
 
 @pytest.mark.parametrize(
