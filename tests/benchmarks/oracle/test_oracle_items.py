@@ -243,13 +243,6 @@ def test_spaces() -> None:
     assert {tokens: detokenised(tokens.split())[0] for tokens in CASES} == CASES
 
 
-def test_white_space_tokens_are_spaces() -> None:
-    """A white-space token becomes a space, and separates a dash from its neighbours."""
-    text, spans = detokenised(["−5", "\xa0", "°", ",", "3", "\xa0", "km", "\xa0", "–", "far", " "])
-    assert text == "−5 °, 3 km – far"
-    assert [text[slice(*spans[i])] for i in (1, 2, 5, 6)] == ["", "°", "", "km"]
-
-
 TOKENS = st.lists(
     st.one_of(st.text(max_size=4), st.sampled_from(["-", "–", "—", '"', "'", "(", ")", ",", "/", " "])),
     max_size=12,

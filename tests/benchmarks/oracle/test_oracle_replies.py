@@ -20,7 +20,6 @@ from pytest_llmprops.benchmarks.oracle.replies import (
     sentences_prompt,
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
-from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 
 YES = '{"answer": "yes", "explanation": "same"}'
@@ -30,7 +29,7 @@ SENTENCES_PROMPT = sentences_prompt("Was it dry? No.", "Was it wet? Yes.")[1].co
 class Replies:
     """An oracle that gives these replies in order, and fails when it runs out."""
 
-    def __init__(self, *replies: str | Reply | BackendError) -> None:
+    def __init__(self, *replies: str | Reply) -> None:
         self.left = list(replies)
         self.chats: list[Chat] = []
         self.oracle = Oracle(self._reply)
@@ -38,8 +37,6 @@ class Replies:
     async def _reply(self, chat: Chat) -> Reply:
         self.chats.append(chat)
         reply = self.left.pop(0)
-        if isinstance(reply, BackendError):
-            raise reply
         return reply if isinstance(reply, Reply) else Reply(reply)
 
 
@@ -142,23 +139,17 @@ def test_one_repair() -> None:
     assert [chat.sample for chat in replies.chats] == [3, 3]
 
 
-@pytest.mark.parametrize(
-    ("replies", "said", "asked", "notes"),
-    [
-        (("Perhaps!", ""), None, 2, ("it is empty", True, False)),
-        ((Reply("", finish_reason="content_filter"),), None, 1, ("a content filter refused", False, True)),
-        ((Reply(YES, finish_reason="content_filter"),), True, 1, ("", False, False)),
-    ],
-    ids=["repaired once", "filtered", "readable despite the filter"],
-)
-def test_only_an_unreadable_reply_is_repaired(
-    replies: tuple[str | Reply, ...], said: bool | None, asked: int, notes: tuple[str, bool, bool]
-) -> None:
+def test_only_an_unreadable_reply_is_repaired() -> None:
     """There is one repair, and none of a reply that can be read or that a content filter withheld."""
-    oracle = Replies(*replies)
-    answer = _ask(oracle)
-    assert (answer.said, len(oracle.chats)) == (said, asked)
-    assert (answer.notes.problem, answer.notes.repaired, answer.notes.refused) == notes
+    withheld, readable = (Reply(text, finish_reason="content_filter") for text in ("", YES))
+    for replies, said, notes in (
+        (Replies("Perhaps!", ""), None, ("it is empty", True, False)),
+        (Replies(withheld), None, ("a content filter refused", False, True)),
+        (Replies(readable), True, ("", False, False)),
+    ):
+        answer = _ask(replies)
+        assert (answer.said, replies.left) == (said, [])
+        assert (answer.notes.problem, answer.notes.repaired, answer.notes.refused) == notes
 
 
 def test_a_cut_off_reply_says_so() -> None:
@@ -170,29 +161,16 @@ def test_a_cut_off_reply_says_so() -> None:
     assert "(cut off)" in sent[3].content
 
 
-def test_a_paraphrase_that_was_cut_off_is_left_out() -> None:
-    """Of a list that was cut off, the complete paraphrases are used."""
+def test_paraphrases_that_were_cut_off_or_repaired() -> None:
+    """Of a list that was cut off, the complete paraphrases are used; prompt 7 also has one repair in its own format."""
     for text in ("1. It rains.\n2. Rain falls.\n3. There is ra", '["It rains.", "Rain falls.", "There is ra'):
-        result = asyncio.run(
-            ask_paraphrases(Replies(Reply(text, finish_reason="length")).oracle, "It rains.")
-        )
+        replies = Replies(Reply(text, finish_reason="length"))
+        result = asyncio.run(ask_paraphrases(replies.oracle, "It rains."))
         assert result.texts == ("It rains.", "Rain falls.")
-
-
-def test_paraphrases_are_repaired_too() -> None:
-    """Prompt 7 also has one repair, in its own format."""
     replies = Replies("It rains.", '{"paraphrases": ["Rain falls."]}')
     result = asyncio.run(ask_paraphrases(replies.oracle, "It rains."))
-    assert result.texts == ("Rain falls.",)
-    assert result.notes.repaired
+    assert (result.texts, result.notes.repaired) == (("Rain falls.",), True)
     assert "'paraphrases'" in replies.chats[1].messages[3].content
-
-
-def test_failed_call_is_not_an_answer() -> None:
-    """A backend error is passed through, also during a repair."""
-    for before in ((), ("Perhaps!",)):
-        with pytest.raises(BackendError, match="down"):
-            _ask(Replies(*before, BackendError("down")))
 
 
 def test_wording_of_the_prompts() -> None:
