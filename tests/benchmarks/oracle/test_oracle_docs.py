@@ -170,24 +170,23 @@ def test_the_sentence_of_the_tutorial(worked: dict[str, Any]) -> None:
 def test_the_pairs_of_the_tutorial(worked: dict[str, Any]) -> None:
     """Sentences, phrases, paraphrase and answers of the page's pairs are those of the record."""
     yes, no = worked[PROVED], worked[TRUSTED]
-    can, does = TUTORIAL.index("## A pair: can"), TUTORIAL.index("## A pair: does")
-    proof, trust = TUTORIAL[can:does], TUTORIAL[does : TUTORIAL.index("## Measure two models")]
-    for shown, pair in ((proof, yes), (trust, no)):
-        assert all(f"> {n}. {pair['evidence'][f'sentence_{n}']}\n" in shown for n in (1, 2))
-    phrases = yes["evidence"]["proof"]["phrases"]
-    assert cells(proof)[1:] == [[p["first"], p["second"], "yes"] for p in phrases if p.get("asked", True)]
-    *same, last = [f"*{p['first']}*" for p in phrases if not p.get("asked", True)]
-    assert f"{', '.join(same)} and {last}" in " ".join(proof.split())
     assert (yes["status"], yes["given"], yes["task"]) == ("correct", "accepted-yes", "yes")
+    assert (no["status"], no["given"]) == ("correct", "accepted-no")
+    can, does, end = map(TUTORIAL.index, ("## A pair: can", "## A pair: does", "## Measure two models"))
+    [test], phrases = no["evidence"]["tests"], yes["evidence"]["proof"]["phrases"]
+    quoted = [pair["evidence"][f"sentence_{n}"] for pair in (yes, no) for n in (1, 2)]
+    assert re.findall(r"^> (?:\d\. )?(.*)$", TUTORIAL[can:end], re.M) == [*quoted, test["paraphrase"]]
+    asked = [[p["first"], p["second"], "yes"] for p in phrases if p.get("asked", True)]
+    assert cells(TUTORIAL[can:does])[1:] == asked
+    proof, trust = (" ".join(part.split()) for part in (TUTORIAL[can:does], TUTORIAL[does:end]))
+    *same, last = [f"*{p['first']}*" for p in phrases if not p.get("asked", True)]
+    assert f"{', '.join(same)} and {last}" in proof
     assert f"*{yes['reason']}*" in proof
-    [test] = no["evidence"]["tests"]
-    assert f"> {test['paraphrase']}\n" in trust
-    assert f"it chooses sentence {test['source']}:" in " ".join(trust.split())
-    assert cells(trust)[1:] == [
+    assert f"it chooses sentence {test['source']}:" in trust
+    assert cells(TUTORIAL[does:end])[1:] == [
         [f"the paraphrase and the other sentence, {3 - test['source']}", test["other"]],
         [f"the paraphrase and its source, {test['source']}", test["own"]],
     ]
-    assert (no["status"], no["given"]) == ("correct", "accepted-no")
 
 
 def test_reference_lists_every_metric_with_its_direction() -> None:

@@ -20,10 +20,10 @@ from pytest_llmprops.benchmarks.oracle.equivalence import (
     self_consistency,
 )
 from pytest_llmprops.benchmarks.oracle.items import random_pairs
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, verdict_of
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, verdict_of
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.core.protocols import generator
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Reply
 from tests.support.paraphrase_oracles import (
     CAT,
     DOG,
@@ -55,7 +55,7 @@ def _yes(*_: str) -> bool:
 
 
 def _check(
-    fake: FakeOracle | Oracle,
+    fake: FakeOracle,
     align: Any = None,
     pair: Pair = PAIR,
     seed: int = 0,
@@ -64,9 +64,8 @@ def _check(
 ) -> Acceptance:
     """Return the decision on a pair; ``align`` is a function, or a table for :class:`Stub`."""
     align = align if callable(align) else Stub(align)
-    oracle = fake.oracle if isinstance(fake, FakeOracle) else fake
     checker = EquivalenceChecker(settings, align, **more)
-    return asyncio.run(checker.check(pair, oracle, generator(seed)))
+    return asyncio.run(checker.check(pair, fake.oracle, generator(seed)))
 
 
 #: the mappings of the two phrases of a four-word sentence, and of the words between
@@ -172,22 +171,13 @@ def test_an_unproved_yes_is_rejected() -> None:
 
 def test_yes_that_depends_on_an_unreadable_reply() -> None:
     """A "yes" is undecided if an unreadable reply about phrases could prove it, and rejected otherwise."""
-    replies: tuple[dict[str, Any], ...] = (
-        {"the dog": "hm"}, {"the dog": "hm", "slept quietly": "hm"}, {"the dog": "hm", "slept quietly": False},
-    )  # fmt: skip
+    replies: tuple[dict[str, Any], ...] = ({"the dog": "hm"}, {"the dog": "hm", "slept quietly": False})
     for phrase in replies:
-        acceptance = _check(
-            _fake(_yes, phrases=lambda first, _, phrase=phrase: phrase.get(first, True)), {(DOG, CAT): "or"}
-        )
+        fake = _fake(_yes, phrases=lambda first, _, phrase=phrase: phrase.get(first, True))
+        acceptance = _check(fake, {(DOG, CAT): "or"})
         is_open = False not in phrase.values()
-        unread = [*phrase.values()].count("hm")
         assert (acceptance.outcome, acceptance.accepted) == ("unreadable" if is_open else "rejected", False)
-        assert (acceptance.values["undecided_or"], acceptance.values["unreadable_phrases"]) == (
-            is_open,
-            unread,
-        )
-        assert verdict_of(acceptance).status == ("unparsed" if is_open else "wrong")
-        assert ("answers about phrases cannot be read" in acceptance.why) == is_open
+        assert {"undecided_or": is_open, "unreadable_phrases": 1}.items() <= acceptance.values.items()
 
 
 def test_no_of_a_perfect_judge_is_accepted() -> None:
@@ -297,13 +287,26 @@ def test_an_unreadable_answer(settings: OracleSettings) -> None:
     assert acceptance.evidence["read_by"] == "it has no JSON object and no clear yes or no after a repair"
 
 
-def test_no_that_cannot_be_tested() -> None:
-    """A "no" is undecided if its test cannot be read, and untested with the reason if no paraphrase can be used."""
-    unread = _check(_fake(lambda first, second: False if (first, second) == (DOG, CAT) else "hm"))
-    assert (unread.outcome, verdict_of(unread).status) == ("unreadable", "unparsed")
-    assert "an answer of the test cannot be read" in unread.why
+WITHHELD = Reply("", finish_reason="content_filter")
+
+
+@pytest.mark.parametrize(("reply", "outcome"), [("hm", "unreadable"), (WITHHELD, "refused")])
+def test_replies_that_would_decide(reply: str | Reply, outcome: str) -> None:
+    """Without the replies that would decide, an answer is undecided: refused if a content filter withheld them."""
+    yes = _check(_fake(_yes, phrases=lambda *_: reply), PROVABLE, settings=COVERING)
+    no = _check(_fake(lambda *texts: False if texts == (DOG, CAT) else reply), settings=COVERING)
+    status = "unparsed" if outcome == "unreadable" else "refused"
+    for acceptance, what in ((yes, "2 of 2 answers about phrases"), (no, "an answer of the test")):
+        assert (acceptance.outcome, verdict_of(acceptance).status) == (outcome, status)
+        assert f"{what} cannot be read" in acceptance.why
+
+
+def test_no_without_a_paraphrase() -> None:
+    """A "no" is untested with the reason if no paraphrase can be used, and refused if all are withheld."""
     silent = _check(FakeOracle(lambda *_: False, paraphrases=lambda _: "Sure!"))
-    assert (silent.outcome, verdict_of(silent).status) == ("untested", "untested")
+    withheld = _check(FakeOracle(lambda *_: False, paraphrases=lambda _: WITHHELD))
+    for acceptance, outcome in ((silent, "untested"), (withheld, "refused")):
+        assert acceptance.outcome == verdict_of(acceptance).status == outcome
     assert "no JSON and no list" in silent.why
     same = _check(_fake(paraphrases={DOG: [DOG], CAT: [f"{CAT}!"]}))
     assert same.outcome == "untested"
@@ -321,23 +324,6 @@ def test_unreadable_paraphrases_of_one_sentence() -> None:
     assert acceptance.bound.probability is None
     problems: Any = acceptance.evidence["paraphrase_problems"]
     assert ("no JSON and no list" in problems[0], problems[1]) == (True, "")
-
-
-@pytest.mark.parametrize("stage", ["phrases", "test", "paraphrases"])
-def test_withheld_replies_are_refused(stage: str) -> None:
-    """If a content filter withholds the replies that would decide, the answer is refused, not unparsed or wrong."""
-    fake = _fake(lambda first, _: stage == "phrases" or first != DOG)
-
-    async def ask(chat: Chat) -> Reply:
-        system, human = chat.messages[0].content, chat.messages[1].content
-        kinds = {"paraphrases": "paraphrases generator", "phrases": "texts"}
-        kind = next((kind for kind, mark in kinds.items() if mark in system), "test")
-        if kind == stage and f"1. '{DOG}'" not in human:
-            return Reply("", finish_reason="content_filter")
-        return await fake.oracle(chat.messages, sample=chat.sample)
-
-    acceptance = _check(Oracle(ask), PROVABLE if stage == "phrases" else None, settings=COVERING)
-    assert acceptance.outcome == verdict_of(acceptance).status == "refused"
 
 
 def test_values_are_flat_numbers() -> None:

@@ -93,25 +93,19 @@ def test_intervals_and_numbers() -> None:
 
 
 def test_clusters_widen_intervals() -> None:
-    """Sentences of one document are dependent, so their interval is a bootstrap over documents."""
-    alone = sentences(*[GOOD] * 12, *[BAD] * 12)
+    """Sentences of one document are dependent, so their interval is a bootstrap over documents.
+
+    Entities are accepted with their sentence, so their interval is as wide as that of the sentences.
+    """
+    alone = sentences(*[GOOD] * 12, *[{**GOOD, "accepted": 0}] * 12)
     together = [replace(r, cluster=f"oracle/p/{n // 6}") for n, r in enumerate(alone)]
     narrow, wide = (rows(some)["linearity", "acceptance_rate", ""] for some in (alone, together))
-    assert narrow.value == wide.value == 0.5
-    widths = [m.ci_high - m.ci_low for m in (narrow, wide) if m.ci_high is not None and m.ci_low is not None]
-    assert len(widths) == 2
-    assert widths[1] > widths[0]
-
-
-def test_entities_of_a_sentence_are_dependent() -> None:
-    """Entities are accepted with their sentence, so their interval is as wide as that of the sentences."""
-    metrics = rows(sentences(*[GOOD] * 12, *[{**GOOD, "accepted": 0}] * 12))
-    entities, accepted = (
-        metrics["linearity", name, ""] for name in ("entity_acceptance_rate", "acceptance_rate")
-    )
-    assert (entities.value, entities.n, accepted.n) == (0.5, 96, 24)
-    limits = [(m.ci_low, m.ci_high) for m in (entities, accepted)]
-    assert limits[0] == pytest.approx(limits[1], abs=0.04)
+    entities = rows(alone)["linearity", "entity_acceptance_rate", ""]
+    assert narrow.value == wide.value == entities.value == 0.5
+    assert (narrow.n, entities.n) == (24, 96)
+    limits = [(m.ci_low or 0, m.ci_high or 0) for m in (narrow, wide, entities)]
+    assert limits[1][1] - limits[1][0] > limits[0][1] - limits[0][0] > 0
+    assert limits[2] == pytest.approx(limits[0], abs=0.04)
 
 
 def test_domains_have_separate_rows() -> None:

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 from tests.support.gated_runs import gate_lines
-from tests.support.runs import ROOT, Finished, Runner
+from tests.support.runs import ROOT, WORD_HELPERS, Finished, Runner
 
 SUITE = """
 import pytest
@@ -15,12 +15,6 @@ import pytest
 @pytest.mark.llmprops("oracle")
 def test_oracle(verdict):
     assert verdict
-"""
-CONFTEST = """
-from tests.support.oracle_runs import Helper
-from pytest_llmprops import register_model
-
-register_model("wordpairs", lambda spec, options: Helper(), kinds=("parse", "embed"))
 """
 MODEL = """
 from tests.support.oracle_runs import Subject
@@ -34,18 +28,15 @@ def turned(text):
 # Only a text and its own paraphrase are equivalent.
 reply = Subject(same=lambda first, second: sorted(first.split()) == sorted(second.split()), paraphrases=turned)
 """
-#: the helper aligns equal words only, so paraphrases have the words of their sentence
-HELPERS = (
-    "--llm-helper", "parse=wordpairs", "--llm-helper", "embed=wordpairs", "--llm-set", "oracle.distance=0",
-)  # fmt: skip
-PAIRS = ("-k", "oracle/pair and not +")
 
 
 def ask(run: Runner, *more: str, suite: str = SUITE, model: str = MODEL) -> Finished:
     """Run a suite on built-in pairs."""
     run.write("test_oracle.py", suite)
-    run.write("conftest.py", CONFTEST)
-    return run("--model", f"fake:call?file={run.write('model.py', model)}", *HELPERS, *PAIRS, *more, "-q")
+    file = run.write("model.py", model)
+    # The helper aligns equal words only, so paraphrases have the words of their sentence.
+    options = (*WORD_HELPERS, "--llm-set", "oracle.distance=0", "-k", "oracle/pair and not +")
+    return run("--model", f"fake:call?file={file}", *options, *more, "-q")
 
 
 def metrics(done: Finished) -> dict[tuple[str, str, str], float]:

@@ -106,25 +106,21 @@ def test_named_by_vote() -> None:
 def test_pool_names() -> None:
     """Named entities of pool classes need no request and get different names, drawn by the seed."""
     sentence = "Aaron Hill and Bella saw Kraków and Lyon in France in May 2011."
-    entities = [
-        ("Aaron Hill", "actor"), ("Bella", "person"), ("Kraków", "city"), ("Lyon", "city"),
-        ("France", "country"), ("May 2011", "date"),
-    ]  # fmt: skip
+    kinds = {"Aaron Hill": "actor", "Bella": "person", "Kraków": "city", "Lyon": "city", "France": "country",
+             "May 2011": "date"}  # fmt: skip
     names = set()
     for seed in range(20):
-        result, asked = synonyms(sentence, entities, seed=seed)
+        result, asked = synonyms(sentence, [*kinds.items()], seed=seed)
         assert not asked
-        assert {s.how for s in result} == {"pool"}
-        assert {s.votes for s in result} == {0}
-        texts = [s.text for s in result]
-        assert len(set(texts)) == 6
-        assert not set(texts) & {name for name, _ in entities}
-        for synonym, cls in zip(result, ("person", "person", "city", "city", "country", "date"), strict=True):
-            assert synonym.text in POOL[cls]
-            assert len(synonym.text.split()) == len(synonym.entity.name.split())
-        names.add(tuple(texts))
-        alone, _ = synonyms(sentence, entities[1:3], seed=seed)
-        assert [s.text for s in alone] == texts[1:3] or len({texts[2], texts[3]}) < 2
+        assert {(synonym.how, synonym.votes) for synonym in result} == {("pool", 0)}
+        texts = tuple(synonym.text for synonym in result)
+        assert len({*texts, *kinds}) == 12
+        for text, (name, kind) in zip(texts, kinds.items(), strict=True):
+            assert text in POOL["person" if kind == "actor" else kind]
+            assert len(text.split()) == len(name.split())
+        names.add(texts)
+        alone, _ = synonyms(sentence, [*kinds.items()][1:3], seed=seed)
+        assert [s.text for s in alone] == [*texts[1:3]]
     assert len(names) == 20
 
 
