@@ -19,8 +19,6 @@ from pytest_llmprops.core.requests import PLANNED, Reply
 
 TEXT = 'The film "Mission: Impossible" was shot in Wallonia, Belgium with Tom Cruise, says the novel.'
 
-ONE = [("Mission: Impossible", "movie"), ("Tom Cruise", "person")]
-
 
 def read(reply: str, text: str = TEXT) -> list[tuple[str, str]] | None:
     """Return names and classes, or None."""
@@ -37,9 +35,9 @@ def test_prompt_matches_the_paper() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_equivalent_lists() -> None:
+    """Numbers, bullets, bold, quotes, preambles, classes and repeats all give the same two entities."""
+    for reply in (
         "(1) movie: Mission: Impossible\n(2) person: Tom Cruise",
         "“1. Movie: Mission: Impossible\n2. Person: Tom Cruise”",
         "* **Movie:** Mission: Impossible\n* **Person:** Tom Cruise",
@@ -49,11 +47,8 @@ def test_prompt_matches_the_paper() -> None:
         "1. Mission: Impossible - movie\n2. Tom Cruise – person",
         "1. movie: Mission: Impossible (a film)\n2. person: Tom Cruise - an actor\n   - famous",
         "movie: Mission: Impossible\nperson: Tom Cruise",
-    ],
-)
-def test_equivalent_lists(reply: str) -> None:
-    """Numbers, bullets, bold, quotes, preambles, classes and repeats all give the same two entities."""
-    assert read(reply) == ONE
+    ):
+        assert read(reply) == [("Mission: Impossible", "movie"), ("Tom Cruise", "person")], reply
 
 
 # "flag" is a class and a word of the sentence.

@@ -17,7 +17,6 @@ from pytest_llmprops.benchmarks.oracle.items import (
     REDOCRED,
     detokenised,
     items,
-    own_sentences,
 )
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import DataFolder
@@ -68,6 +67,12 @@ def msrp(root: Path, *rows: str, name: str = "train", header: str = HEADER) -> D
     return DataFolder(root, "published")
 
 
+def own(root: Path, text: str) -> DataFolder:
+    """Return a folder with a user's sentences."""
+    put(root, OWN_FILE, text)
+    return DataFolder(root, "generated")
+
+
 def redocred(root: Path, documents: Any, name: str = "dev") -> DataFolder:
     """Return a folder with a file of Re-DocRED."""
     put(root, f"redocred/{name}_revised.json", json.dumps(documents))
@@ -115,6 +120,9 @@ WRONG = {"type": "PER", "pos": [0, 1], "sent_id": 0}
         (msrp, ["1\t1\t2\tA.\tB.", "2\t3\t4\tA.\tB."], "row 2: the Quality is '2'"),
         (msrp, ["1\t1\t2\tA."], "line 2 has 4 fields"),
         (msrp, [], "has no rows"),
+        (own, ["\n \n"], "the file is empty"),
+        (own, ["Fine.\nA \x1b[31m one.\n"], "line 2: has control characters"),
+        (own, ["Fine.\r\r" + "x" * (LONGEST + 1)], f"line 3: {LONGEST + 1} characters"),
         (redocred, [{"a": 1}], "is not a list of documents"),
         (redocred, [[]], "is not a list of documents"),
         (redocred, [[DOCUMENT, "x"]], "document 2: is not one of Re-DocRED (TypeError"),
@@ -130,7 +138,8 @@ def test_bad_files(file: Callable[..., DataFolder], content: list[Any], said: st
     with pytest.raises(DataError) as caught:
         list(items(file(tmp_path, *content)))
     message = str(caught.value)
-    assert ("msrp/msr_paraphrase_train.txt" if file == msrp else "redocred/dev_revised.json") in message
+    paths = {msrp: "msrp/msr_paraphrase_train.txt", redocred: "redocred/dev_revised.json", own: OWN_FILE}
+    assert paths[file] in message
     assert said in message
     assert "; " in message
     assert "\n" not in message
@@ -155,22 +164,6 @@ def test_own_sentences_next_to_published_pairs(tmp_path: Path) -> None:
              for source in ("published", "generated")}  # fmt: skip
     own = ("oracle/own/0001", "generated")
     assert loaded == {"published": [own, ("oracle/pair/1-2", "published")], "generated": [own]}
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("\n \n", "has no sentences"),
-        ("Fine.\nA \x1b[31m one.\n", "line 2: has control characters"),
-        ("Fine.\r\r" + "x" * (LONGEST + 1), f"line 3: {LONGEST + 1} characters"),
-    ],
-)
-def test_bad_own_sentences(text: str, said: str) -> None:
-    """A file without sentences, or with lines that cannot be sentences, is refused."""
-    with pytest.raises(DataError, match="; write") as caught:
-        own_sentences(text, "mine.txt")
-    assert str(caught.value).startswith("mine.txt")
-    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("source", ["published", "generated"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from collections import Counter
@@ -31,7 +30,7 @@ from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK
 from pytest_llmprops.benchmarks.oracle.settings import RULES as DECISIONS
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 from pytest_llmprops.core.verdicts import objects_in
-from tests.support.oracle_fakes import SENTENCE, Fake, check, listed, names_of, present
+from tests.support.oracle_fakes import SENTENCE, Fake, check, names_of, present
 from tests.support.oracle_runs import sentence_in
 
 
@@ -159,23 +158,6 @@ def test_linear_but_not_faithful(name: str) -> None:
         assert not acceptance.accepted or seed
 
 
-def test_all_requests_of_the_tests_are_sent_at_once() -> None:
-    """All requests about transformed sentences are sent before the first answer is read."""
-    most = flying = 0
-    fake = Fake(lambda x, _: present(x))
-
-    async def ask(chat: Chat) -> Reply:
-        nonlocal most, flying
-        flying += sentence_in(chat) != SENTENCE
-        most = max(most, flying)
-        await asyncio.sleep(0.01)
-        flying -= sentence_in(chat) != SENTENCE
-        return await fake(chat)
-
-    # number of distinct sentences, without the original if some vector is 0
-    assert check(ask, 1).values["changed"] - 1 <= most / 11
-
-
 UNNAMED = "Nobody could say who had painted the door green."
 
 
@@ -231,84 +213,64 @@ def test_too_few_entities_are_unmeasurable_unless_more_are_labelled() -> None:
     assert {text for text, _ in one.asked} == {SENTENCE}
 
 
+WITHHELD, SORRY = Reply("", finish_reason="content_filter"), Reply("Sorry.")
+
+
 def test_no_readable_reply() -> None:
     """A sentence without a readable reply is neither accepted nor rejected."""
     for reply, outcome, why in (
-        (Reply("I cannot help with that."), "unparsed", "not a list"),
+        (SORRY, "unparsed", "not a list"),
         (Reply("1. person: Adriana\n2. ci", finish_reason="length"), "unparsed", "cut off"),
-        (Reply("", finish_reason="content_filter"), "refused", "content filter"),
+        (WITHHELD, "refused", "content filter"),
     ):
-
-        async def ask(chat: Chat, reply: Reply = reply) -> Reply:
-            return reply
-
-        acceptance = check(ask)
+        acceptance = check(Fake(lambda x, _, reply=reply: reply))  # type: ignore[misc]
         assert (acceptance.accepted, acceptance.outcome, acceptance.bound) == (False, outcome, None)
         assert why in acceptance.why
         assert acceptance.values["unread"] == 11
 
 
-def test_content_filter_on_changed_sentences() -> None:
-    """If a content filter withholds every changed sentence, the sentence is refused and counts in no rate.
+@pytest.mark.parametrize("rule", DECISIONS)
+def test_unread_replies_never_pass(rule: str) -> None:
+    """A changed sentence without a readable reply fails its tests and counts in A_rate.
 
-    If some failed tests are unfiltered, the sentence stays rejected.
+    If a content filter withholds every changed sentence, the sentence is refused and counts in no rate. If some failed
+    tests are unfiltered, it stays rejected.
     """
-
-    def extractor(withheld: Any) -> Any:
-        async def ask(chat: Chat) -> Reply:
-            text = sentence_in(chat)
-            if withheld(text):
-                return Reply("", finish_reason="content_filter")
-            alone = "Nairobi" in text and "Norway" not in text
-            return Reply(listed(present(0) if text == SENTENCE else ["Nairobi"] if alone else []))
-
-        return ask
-
-    for rule in DECISIONS:
-        acceptance = check(extractor(lambda text: text != SENTENCE), 2, rule=rule)
-        assert (acceptance.accepted, acceptance.outcome) == (False, "refused")
-        assert "content filter refused" in acceptance.why
-        assert "tests" not in acceptance.values
-        assert acceptance.values["unread"] > 11
-        some = check(extractor(lambda text: "Tobias" in text), 2, rule=rule, tests=60)
-        assert (some.outcome, some.values["tests"]) == ("rejected", 60)
-
-
-def test_unread_replies_never_pass() -> None:
-    """A changed sentence without a readable reply fails its tests under every rule and counts in A_rate."""
-
-    async def ask(chat: Chat) -> Reply:
-        return Reply(listed(present(0)) if sentence_in(chat) == SENTENCE else "Sorry.")
-
-    for rule in DECISIONS:
-        acceptance = check(ask, 2, rule=rule)
-        assert acceptance.outcome == "rejected"
-        assert "could not be read" in acceptance.why
-        expected = {"con_rs": 0, "combinations": 5 * 11**3, "identity": 0}
-        assert expected.items() <= acceptance.values.items()
-        assert min(acceptance.values["unread"], acceptance.values["changed"]) > 0
+    unread = check(Fake(lambda x, _: SORRY if x else present(0)), 2, rule=rule)
+    assert unread.outcome == "rejected"
+    assert "could not be read" in unread.why
+    assert {"con_rs": 0, "combinations": 5 * 11**3, "identity": 0}.items() <= unread.values.items()
+    assert min(unread.values["unread"], unread.values["changed"]) > 0
+    refused = check(Fake(lambda x, _: WITHHELD if x else present(0)), 2, rule=rule)
+    assert (refused.accepted, refused.outcome) == (False, "refused")
+    assert "content filter refused" in refused.why
+    assert "tests" not in refused.values
+    assert refused.values["unread"] > 11
+    some = Fake(lambda x, _: WITHHELD if x & 1 else ["Nairobi"] if x == 2 else present(0) if x == 0 else [])
+    rejected = check(some, 2, rule=rule, tests=60)
+    assert (rejected.outcome, rejected.values["tests"]) == ("rejected", 60)
 
 
 def test_unread_replies_are_counted_once() -> None:
     """Unread replies about the original sentence count once, even if several drawn vectors are 0."""
-
-    fake = Fake(lambda x, _: present(x, 2), 2)
-
-    async def ask(chat: Chat) -> Reply:
-        return Reply("Sorry.") if sentence_in(chat) == SENTENCE and chat.sample < 3 else await fake(chat)
-
     for seed in range(5):
-        acceptance = check(ask, seed)
+        acceptance = check(Fake(lambda x, n: SORRY if x == 0 and n < 3 else present(x, 2), 2), seed)
         assert acceptance.accepted
         assert {"unread": 3, "con_o": 8}.items() <= acceptance.values.items()
 
 
 def test_groups_of_equal_answers() -> None:
-    """The answer is that of the largest group; the other sizes are kept in descending order."""
+    """The answer is that of the largest group; the other sizes are kept in descending order.
+
+    Labels match the answer by normalised name, and unlabelled sentences have no such values.
+    """
     replies = [present(0)[:1]] * 4 + [present(0)] * 6 + [present(0)[:2]]
-    values = check(Fake(lambda x, sample: replies[sample % 11] if x == 0 else present(x))).values
+    fake = Fake(lambda x, sample: replies[sample % 11] if x == 0 else present(x))
+    labelled = Sentence(SENTENCE, ("adriana's", "The Lisbon", "Berlin"))
+    values, more = check(fake).values, check(fake, sentence=labelled).values
     assert {"con_o": 6, "con_o_2": 4, "con_o_3": 1, "entities": 3}.items() <= values.items()
-    assert "con_o_4" not in values
+    assert not {"con_o_4", "labelled"} & {*values}
+    assert {"labelled": 3, "labelled_extracted": 2}.items() <= more.items()
 
 
 def test_bounds() -> None:
@@ -325,14 +287,6 @@ def test_bounds() -> None:
         assert (bound.epsilon, round(bound.probability or 0, 3)) == (0.1, p)
     assert (failure_bound(FAR), failure_bound(0.26)) == (0.375, 2 / 9)
     assert rejection_bound(0.1, 0) == 0 == rejection_bound(0, 7)
-
-
-def test_labels_are_matched_by_normalised_name() -> None:
-    """Labels match the answer by normalised name, and unlabelled sentences have no such values."""
-    sentence = Sentence(SENTENCE, ("adriana's", "The Lisbon", "Berlin"))
-    acceptance = check(Fake(lambda x, _: present(x)), sentence=sentence)
-    assert {"labelled": 3, "labelled_extracted": 2}.items() <= acceptance.values.items()
-    assert "labelled" not in check(Fake(lambda x, _: present(x))).values
 
 
 def test_plan_counts_requests_of_a_typical_sentence() -> None:
@@ -359,11 +313,11 @@ def test_sentence_without_a_changed_sentence_is_unmeasurable() -> None:
 
 
 def test_any_asks_about_every_sentence_afresh() -> None:
-    """The paper's protocol sends 165 requests about transformed sentences, equal ones and R(0) included."""
+    """The paper's protocol sends 165 requests about transformed sentences at once, equal ones and R(0) included."""
     for seed, m in itertools.product(range(6), (1, 3)):
         fake = Fake(lambda x, _, m=m: present(x, m), m)  # type: ignore[misc]
         check(fake, seed)
-        assert len(fake.asked) == len(set(fake.asked)) == 11 + 165
+        assert len(fake.asked) == len(set(fake.asked)) == 11 + 165 == 11 + fake.most
         for text, count in Counter(text for text, _ in fake.asked).items():
             assert count % 11 == 0
             assert sorted(sample for sent, sample in fake.asked if sent == text) == list(range(count))
@@ -410,4 +364,5 @@ def test_counts_name_what_was_replaced() -> None:
         assert sorted(str(culprit["name"]) for culprit in culprits) == names
         for culprit in culprits:
             assert counts in str(culprit["why"])
+            assert len(names) == 1 or culprit["why"] == counts, "no other entity is a cause"
             assert str(culprit["why"]) in result.why
