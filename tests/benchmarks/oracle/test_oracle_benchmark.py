@@ -126,7 +126,12 @@ def test_paraphrase_that_a_helper_cannot_process() -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [{"kind": "backend", "transient": True}, {"kind": "request", "fatal": True}, {"kind": "model"}],
+    [
+        {"kind": "backend", "transient": True},
+        {"kind": "request", "fatal": True},
+        {"kind": "model"},
+        {"kind": "closed"},
+    ],
     ids=str,
 )
 @pytest.mark.parametrize(("role", "text_fails_too"), [("parse", True), ("embed", False)])

@@ -90,25 +90,23 @@ def test_spans_never_overlap(sentence: str, names: list[str]) -> None:
 
 
 SENTENCE = 'Aaron met an actor, a dog and an eel; Aaron saw the Eiffel Tower. "A hotel," he said.'
-NAMES = ("Aaron", "actor", "dog", "eel", "Eiffel Tower", "hotel")
-SYNONYMS = ("Tobias", "performer", "animal", "European hake", "The Old Bridge", "inn")
-
-
-#: by entity, the text before and after its replacement
+#: entity, its replacement, and the text before and after
 CHANGES = (
-    ("Aaron", "Tobias"), ("an actor", "a performer"), ("a dog", "an animal"), ("an eel", "a European hake"),
-    ("Eiffel Tower", "Old Bridge"), ("A hotel", "An inn"),
+    ("Aaron", "Tobias", "Aaron", "Tobias"), ("actor", "performer", "an actor", "a performer"),
+    ("dog", "animal", "a dog", "an animal"), ("eel", "European hake", "an eel", "a European hake"),
+    ("Eiffel Tower", "The Old Bridge", "Eiffel Tower", "Old Bridge"), ("hotel", "inn", "A hotel", "An inn"),
 )  # fmt: skip
 
 
 def test_each_vector_gives_its_sentence() -> None:
     """All mentions of the replaced entities change, with the right articles, and nothing else does."""
-    entities = locate([Extracted(name) for name in NAMES], SENTENCE)
+    names, synonyms, before, after = zip(*CHANGES, strict=True)
+    entities = locate([Extracted(name) for name in names], SENTENCE)
     for x in range(2 ** len(CHANGES)):
         text = SENTENCE
-        for place, change in enumerate(CHANGES):
+        for place, change in enumerate(zip(before, after, strict=True)):
             text = text.replace(*change) if x >> place & 1 else text
-        assert replaced(SENTENCE, entities, SYNONYMS, x) == text
+        assert replaced(SENTENCE, entities, synonyms, x) == text
 
 
 def test_capital_at_the_start() -> None:

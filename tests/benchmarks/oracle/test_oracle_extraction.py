@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,9 +54,9 @@ def test_equivalent_lists() -> None:
 FLAG = "The CARRY flag of Mona-4, a chip from Oslo, Norway, costs 2.5 euros since 1964."
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_shapes_of_a_list() -> None:
+    """JSON, tables, one line, one name per line and repeated prompts give the same entities."""
+    for reply in (
         '{"entities": {"cities": [{"name": "Oslo"}], "years": [1964]}}', '["city: Oslo", "year: 1964"]',
         '{"city": "Oslo"}\n{"year": 1964}',
         f'{{"sentence": "{FLAG}", "entities": ["Oslo", "1964"], "person": null, "note": ""}}',
@@ -67,11 +66,8 @@ FLAG = "The CARRY flag of Mona-4, a chip from Oslo, Norway, costs 2.5 euros sinc
         f"1. city: Oslo\n2. year: 1964\n\n{PROMPT}\n\n1. city: Rome",
         "1. movie: Wizard of Oz\n2. animal: tiger\n3. city: Oslo\n4. year: 1964",
         "1. city: Oslo\n2. year: 1964\n3. The other words of this long sentence are no names of anything at all",
-    ],
-)  # fmt: skip
-def test_shapes_of_a_list(reply: str) -> None:
-    """JSON, tables, one line, one name per line and repeated prompts give the same entities."""
-    assert read_list(reply, FLAG).names == frozenset({"oslo", "1964"})
+    ):  # fmt: skip
+        assert read_list(reply, FLAG).names == frozenset({"oslo", "1964"}), reply
 
 
 def test_names_of_a_line() -> None:
@@ -111,9 +107,9 @@ def test_no_entities_is_an_answer() -> None:
         assert read(reply) == []
 
 
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
+def test_reply_that_is_not_a_list_is_unread() -> None:
+    """A reply that is not a list is unread with a stated problem, which differs from the empty set."""
+    for reply, problem in (
         (" \n ", "empty"),
         ("I'm sorry, but I can't identify entities here.", "not a list"),
         ("The sentence is about Tom Cruise.", "not a list"),
@@ -124,14 +120,10 @@ def test_no_entities_is_an_answer() -> None:
         (f"1. {'x' * 500}", "no names"),
         (PROMPT.format(text=TEXT), "repeats the prompt"),
         ("2. animal: tiger", "repeats the prompt"),
-    ],
-)
-def test_reply_that_is_not_a_list_is_unread(reply: str, problem: str) -> None:
-    """A reply that is not a list is unread with a stated problem, which differs from the empty set."""
-    reading = read_list(reply, TEXT)
-    assert reading.entities is None
-    assert problem in reading.problem
-    assert reading.names is None
+    ):
+        reading = read_list(reply, TEXT)
+        assert (reading.entities, reading.names) == (None, None)
+        assert problem in reading.problem
 
 
 def test_normalised_names() -> None:

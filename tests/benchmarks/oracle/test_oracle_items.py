@@ -145,25 +145,21 @@ def test_bad_files(file: Callable[..., DataFolder], content: list[Any], said: st
     assert "\n" not in message
 
 
-def test_own_sentences_are_items(tmp_path: Path) -> None:
-    """Each sentence of a user's file becomes an item without labels, marked as generated."""
-    put(tmp_path, OWN_FILE, "\ufeffThe first  one.\r\n\r\n  Über die Brücke.  \r\n")
+def test_own_sentences(tmp_path: Path) -> None:
+    """Each sentence of a user's file becomes an item without labels, marked as generated.
+
+    In an unmarked folder the file is read together with published data; in a marked one, alone.
+    """
+    own(tmp_path, "\ufeffThe first  one.\r\n\r\n  Über die Brücke.  \r\n")
+    msrp(tmp_path, "1\t1\t2\tA.\tB.")
+    *loaded, pair = items(DataFolder(tmp_path, "published"))
     put(tmp_path, "oracle/SOURCE.json", '{"source": "generated"}')
-    files = DataFolder(tmp_path, DataFolder(tmp_path, "published").source_for("oracle"))
-    assert [(i.id, i["text"], i["entities"], i["domain"], i.source, i.task) for i in items(files)] == [
+    alone = DataFolder(tmp_path, DataFolder(tmp_path, "published").source_for("oracle"))
+    assert (list(items(alone)), pair.id, pair.source) == (loaded, "oracle/pair/1-2", "published")
+    assert [(i.id, i["text"], i["entities"], i["domain"], i.source, i.task) for i in loaded] == [
         ("oracle/own/0001", "The first one.", (), "own", "generated", "linearity"),
         ("oracle/own/0002", "Über die Brücke.", (), "own", "generated", "linearity"),
     ]
-
-
-def test_own_sentences_next_to_published_pairs(tmp_path: Path) -> None:
-    """In an unmarked folder a user's file is read together with published data; in a marked one, alone."""
-    put(tmp_path, OWN_FILE, "One.\n")
-    msrp(tmp_path, "1\t1\t2\tA.\tB.")
-    loaded = {source: [(i.id, i.source) for i in items(DataFolder(tmp_path, source))]
-             for source in ("published", "generated")}  # fmt: skip
-    own = ("oracle/own/0001", "generated")
-    assert loaded == {"published": [own, ("oracle/pair/1-2", "published")], "generated": [own]}
 
 
 @pytest.mark.parametrize("source", ["published", "generated"])

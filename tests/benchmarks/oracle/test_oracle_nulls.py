@@ -35,7 +35,6 @@ from tests.support.runs import ROOT
 from tests.support.scripted import replied
 
 ORACLE = OracleChecker()
-PLACE = ("pairs", "en", "builtin")
 
 
 def test_shallow_features() -> None:
@@ -194,15 +193,16 @@ def copied(sentence: str) -> list[str]:
 
 def free(sentence: str) -> list[str]:
     """Return the paraphrases that a language model wrote, so word overlap does not simply name their source."""
-    return list(paraphrases()[sentence])
+    return paraphrases()[sentence]
 
 
 @cache
 def paraphrases() -> Mapping[str, list[str]]:
     """Return the paraphrases of each sentence of the built-in pairs."""
     rows = labelled("oracle_paraphrases.jsonl")
-    places = {1: "first", 2: "second"}
-    return {ITEMS[f"oracle/pair/{r['pair']}"][places[r["place"]]]: r["paraphrases"] for r in rows}
+    return {
+        ITEMS[f"oracle/pair/{r['pair']}"][("first", "second")[r["place"] - 1]]: r["paraphrases"] for r in rows
+    }
 
 
 @cache

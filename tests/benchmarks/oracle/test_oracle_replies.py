@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 
-import pytest
-
 from pytest_llmprops.benchmarks.oracle.replies import (
     LONGEST_PARAPHRASE,
     LONGEST_SENT_BACK,
@@ -55,28 +53,25 @@ def test_plain_answers() -> None:
     assert {answer.notes.read_by for answer in answers.values()} == {"text"}
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_unreadable_answers() -> None:
+    """Any other reply is neither yes nor no, and has a one-line reason."""
+    for reply in (
         SENTENCES_PROMPT, "1. 'Did it rain? No.' 2. 'Yes, it rained all day.'", "1. No one came.", "Yes or no?",
         "Maybe.", "No, I can't help with that.", "I can't say whether the sentences are equivalent.",
         "The two sentences may be equivalent.", "Equivalent sentences have one meaning.", "[" * 100_000,
-    ],
-)  # fmt: skip
-def test_unreadable_answers(reply: str) -> None:
-    """Any other reply is neither yes nor no, and has a one-line reason."""
-    answer = read_answer(reply)
-    assert (answer.said, answer.word) == (None, "unreadable")
-    assert answer.notes.problem == "it has no JSON object and no clear yes or no"
+    ):  # fmt: skip
+        answer = read_answer(reply)
+        assert (answer.said, answer.word) == (None, "unreadable"), reply
+        assert answer.notes.problem == "it has no JSON object and no clear yes or no"
 
 
 RAIN = ["It rains in Rome.", "Rome has rain.", "There's rain in Rome today."]
 NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_equivalent_paraphrases() -> None:
+    """Lists, objects, numbered lines and plain lines give the same paraphrases, without numbers and labels."""
+    for reply in (
         json.dumps({"paraphrases": NUMBERED}), json.dumps({"paraphrases": NUMBERED.splitlines()}),
         json.dumps({"results": RAIN}), json.dumps({"paraphrases": [*RAIN, "", "...", "Paraphrase 4"]}),
         json.dumps([{"original": "Rain in Rome.", "paraphrase": text} for text in RAIN]),
@@ -87,16 +82,13 @@ NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
         json.dumps({"paraphrases": RAIN}) * 2, f"Sure, here are three:\n\n{NUMBERED}\n\nI hope they help!",
         "\n".join(f"**Paraphrase {n}:** {text}" for n, text in enumerate(RAIN, 1)),
         "Paraphrases:\n\n" + "\n".join(RAIN),
-    ],
-)  # fmt: skip
-def test_equivalent_paraphrases(reply: str) -> None:
-    """Lists, objects, numbered lines and plain lines give the same paraphrases, without numbers and labels."""
-    assert read_paraphrases(reply).texts == tuple(RAIN)
+    ):  # fmt: skip
+        assert read_paraphrases(reply).texts == tuple(RAIN), reply
 
 
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
+def test_unreadable_paraphrases() -> None:
+    """A reply without a list of sentences yields no paraphrase, and has a reason."""
+    for reply, problem in (
         ("", "it is empty"),
         ("\n".join(m.content for m in paraphrases_prompt("It rains.")), "no list of sentences"),
         ("It rains in Rome\nIt pours\nIt stops", "no list of sentences"),
@@ -106,13 +98,10 @@ def test_equivalent_paraphrases(reply: str) -> None:
             "paraphrase 2 is longer than",
         ),
         ("1. It \ud800 rains.\n2. It pours.", "paraphrase 1 has characters"),
-    ],
-)
-def test_unreadable_paraphrases(reply: str, problem: str) -> None:
-    """A reply without a list of sentences yields no paraphrase, and has a reason."""
-    paraphrases = read_paraphrases(reply)
-    assert paraphrases.texts == ()
-    assert problem in paraphrases.notes.problem
+    ):
+        paraphrases = read_paraphrases(reply)
+        assert paraphrases.texts == ()
+        assert problem in paraphrases.notes.problem
 
 
 def _ask(replies: Replies, *, sample: int = 0) -> Answer:

@@ -8,14 +8,6 @@ from collections import Counter
 from tests.support.gated_runs import gate_lines
 from tests.support.runs import ROOT, WORD_HELPERS, Finished, Runner
 
-SUITE = """
-import pytest
-
-
-@pytest.mark.llmprops("oracle")
-def test_oracle(verdict):
-    assert verdict
-"""
 MODEL = """
 from tests.support.oracle_runs import Subject
 
@@ -30,13 +22,12 @@ reply = Subject(same=lambda first, second: sorted(first.split()) == sorted(secon
 """
 
 
-def ask(run: Runner, *more: str, suite: str = SUITE, model: str = MODEL) -> Finished:
-    """Run a suite on built-in pairs."""
-    run.write("test_oracle.py", suite)
-    file = run.write("model.py", model)
+def ask(run: Runner, *more: str, only: str = "not search", model: str = MODEL) -> Finished:
+    """Run the suite on built-in pairs."""
+    suite, file = str(ROOT / "suites" / "test_oracle.py"), run.write("model.py", model)
     # The helper aligns equal words only, so paraphrases have the words of their sentence.
-    options = (*WORD_HELPERS, "--llm-set", "oracle.distance=0", "-k", "oracle/pair and not +")
-    return run("--model", f"fake:call?file={file}", *options, *more, "-q")
+    options = (*WORD_HELPERS, "--llm-set", "oracle.distance=0", "-k", f"oracle/pair and not + and {only}")
+    return run(suite, "--model", f"fake:call?file={file}", *options, *more, "-q")
 
 
 def metrics(done: Finished) -> dict[tuple[str, str, str], float]:
@@ -100,8 +91,7 @@ reply = Subject(
 
 def test_accepted_pairs_are_searched(run: Runner) -> None:
     """A search is made on accepted pairs only, for one of the two properties."""
-    suite = (ROOT / "suites" / "test_oracle.py").read_text(encoding="utf-8")
-    done = ask(run, "--llm-limit", "4", suite=suite, model=JUDGE)
+    done = ask(run, "--llm-limit", "4", only="oracle", model=JUDGE)
     lines = [json.loads(line) for line in (done.folder / "searches.jsonl").read_text("utf-8").splitlines()]
     accepted = {name for name, row in done.verdicts.items() if row["status"] == "correct"}
     assert {line["id"] for line in lines} == accepted != set()
