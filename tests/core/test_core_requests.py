@@ -121,47 +121,37 @@ def test_a_key_is_that_of_the_canonical_json() -> None:
 # Lines of requests.jsonl as typed records
 
 
-CHAT = record_of(
-    "subject",
-    Chat.user("2 + 2 ="),
-    Reply(
-        "four",
-        usage=Usage(3, 2, 1, 2, 1, True),
-        service_tier="flex",
-        key="k",
-        logprobs=({"token": "four", "logprob": -0.5, "top": {}},),
-    ),
-    model="m",
-    cost=0.5,
-)
+TOKENS = ({"token": "four", "logprob": -0.5, "top": {}},)
+FOUR = Reply("four", usage=Usage(3, 2, 1, 2, 1, True), service_tier="flex", key="k", logprobs=TOKENS)
+CHAT = record_of("subject", Chat.user("2 + 2 ="), FOUR, model="m", cost=0.5)
 PARSE = record_of("parser", Parse("A sentence."), Reply(value=[1, 2], key="p", cached=True))
 
 
-@pytest.mark.parametrize("record", [CHAT, PARSE], ids=["chat", "parse"])
-def test_round_trip(record: RequestRecord) -> None:
-    """A record that is read has everything that was written."""
-    assert plain(from_plain(RequestRecord, json.loads(line(record)))) == json.loads(line(record))
-    # A chat has messages; other requests have none.
-    assert record.messages == ([("user", "2 + 2 =")] if record is CHAT else [])
+def test_round_trip() -> None:
+    """A record that is read has everything that was written; a chat has messages, other requests have none."""
+    for record, messages in ((CHAT, [("user", "2 + 2 =")]), (PARSE, [])):
+        assert plain(from_plain(RequestRecord, json.loads(line(record)))) == json.loads(line(record))
+        assert record.messages == messages
     # A reply that is not recorded is replaced by a note.
     noted = record_of("encoder", Parse("a"), Reply("text", value=[1], key="k"), note="not kept")
     assert noted.reply == LoggedReply(note="not kept")
 
 
-WRONG_LINES: list[tuple[dict[str, Any], str]] = [
-    ({"key": 7}, "'key' that is not a string"),
-    ({"reply": "four"}, "'reply' that is not an object"),
-    ({"request": {"messages": [["user", {"prefix": "x", "rest": ""}]]}}, "no earlier line defines"),
-    ({"request": {"messages": 7}}, "'request' whose messages or text"),
-    ({"request": {"messages": [["user"]]}}, "'request' whose messages or text"),
-    ({"request": {"messages": [["user", {"prefix": [], "rest": ""}]]}}, "'request' whose messages or text"),
-    ({"request": {"text": 7}}, "'request' whose messages or text"),
-]
-
-
 def test_wrong_lines() -> None:
     """An invalid line raises a ValueError that says what is wrong."""
-    for change, message in WRONG_LINES:
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"key": 7}, "'key' that is not a string"),
+        ({"reply": "four"}, "'reply' that is not an object"),
+        ({"request": {"messages": [["user", {"prefix": "x", "rest": ""}]]}}, "no earlier line defines"),
+        ({"request": {"messages": 7}}, "'request' whose messages or text"),
+        ({"request": {"messages": [["user"]]}}, "'request' whose messages or text"),
+        (
+            {"request": {"messages": [["user", {"prefix": [], "rest": ""}]]}},
+            "'request' whose messages or text",
+        ),
+        ({"request": {"text": 7}}, "'request' whose messages or text"),
+    ]
+    for change, message in changes:
         with pytest.raises(ValueError, match=message):
             from_plain(RequestRecord, plain(CHAT) | change).in_full({})
 
@@ -173,12 +163,9 @@ def test_the_most_likely_option() -> None:
     scores = Scores.of(request, Reply(value={"options": options}))
     assert (scores.best, scores.best_normalised) == (0, 1)
     assert scores.values(1, "run1_") == {
-        "run1_normalised_right": 1.0,
-        "run1_logprob1": -2.0,
-        "run1_characters1": 1.0,
-        "run1_logprob2": -4.0,
+        "run1_normalised_right": 1.0, "run1_logprob1": -2.0, "run1_characters1": 1.0, "run1_logprob2": -4.0,
         "run1_characters2": 4.0,
-    }
+    }  # fmt: skip
     tied = Scores.of(request, Reply(value={"options": [{"logprob": -2.0}, {"logprob": -2.0}]}))
     assert (tied.best, tied.best_normalised) == (None, 1)
 
