@@ -107,15 +107,6 @@ def test_frames_are_the_tables_of_the_record(tmp_path: Path) -> None:
     assert run.verdicts is run.verdicts
 
 
-def test_frames_without_pandas_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    run = read_run(recorded(tmp_path / "run", verdicts("c")))
-    with pytest.raises(
-        UsageError, match=r"^a table of runs needs .* pip install 'pytest-llmprops\[report\]'$"
-    ):
-        _ = run.verdicts
-
-
 @pytest.mark.parametrize(
     ("model", "suite", "options", "error", "line"),
     [

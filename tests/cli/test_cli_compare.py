@@ -58,22 +58,6 @@ def test_accuracy_of_every_run(capsys: Capture) -> None:
     assert "not measured in the same way" not in same
 
 
-@pytest.mark.parametrize(
-    ("width", "end"), [(60, "finding no clear difference"), (100, " no clear difference")]
-)
-def test_a_wide_table_fits_the_terminal(
-    width: int, end: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It lacks columns that say the same in all rows, or is printed cell by cell."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    two_runs("ccwc", "cwcc", given="long reply " * 30)
-    text = compared(capsys, "a", "b")
-    assert max(map(len, text.splitlines())) <= width
-    flat = " ".join(text.split())
-    assert end in flat
-    assert ("sums add en builtin" in flat) == (width < 100)
-
-
 def test_which_models_are_compared(capsys: Capture) -> None:
     """Models with the same name of two runs, or two models of one run; items in no pair are said."""
     recorded(Path("a"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])

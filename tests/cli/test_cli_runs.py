@@ -137,17 +137,6 @@ def test_show_json(capsys: Capture) -> None:
     assert "no summary" in printed.err
 
 
-def test_no_control_character_reaches_the_terminal(capsys: Capture) -> None:
-    bad = "\x1b[2J\x07\x9b31m\u202e"
-    rows = [verdict("x", "wrong", given=bad, reason=bad, model=f"m{bad}", task=f"t{bad}")]
-    recorded(
-        RUNS / "r", rows, notes=[bad], deviations={f"m{bad}": [bad]}, gate={"decision": "fail", "line": bad}
-    )
-    for words in (("list",), ("show", "r"), ("show", "r", "--json")):
-        for line in lines_of(capsys, *words):
-            assert line.isprintable()
-
-
 def test_export_to_parquet_and_csv(capsys: Capture) -> None:
     """The verdicts of several runs are one table in both formats; --table selects what a row is.
 

@@ -152,7 +152,10 @@ def test_init_keeps_instructions_for_agents_and_hides_replies(
 
 
 def test_commands_of_init_work(run: Runner) -> None:
-    """The commands that `init` prints and that AGENTS.md names: the plan sends nothing, and the example passes."""
+    """The commands that `init` prints and that AGENTS.md names: the plan sends nothing, and the example passes.
+
+    The example has at most 25 lines.
+    """
     done = command(run, "init", "--size", "small", "--overwrite")
     printed = done.output.splitlines()
     [plan] = [line.partition(":  ")[2] for line in printed if "--llm-plan" in line]
@@ -163,6 +166,8 @@ def test_commands_of_init_work(run: Runner) -> None:
         "^    pytest (example/ .*)", (run.folder / "AGENTS.md").read_text(encoding="utf-8"), re.M
     )
     assert run(*shlex.split(example), "-q").output.splitlines()[-1].startswith("3 passed")
+    code = (run.folder / "example" / "test_capitals.py").read_text(encoding="utf-8")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 25
 
 
 @pytest.mark.parametrize(

@@ -69,18 +69,6 @@ def test_cp1252_console_shows_escapes(run: Runner, monkeypatch: pytest.MonkeyPat
     assert json.loads(printed)["rules"][0]["name"] == "𠮷词"
 
 
-def test_tables_fit_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The last column is wrapped, and nothing is lost."""
-    shown = {}
-    for columns in ("80", "1000"):
-        monkeypatch.setenv("COLUMNS", columns)
-        assert main(["list", "models"]) == 0
-        shown[columns] = capsys.readouterr().out
-    assert max(map(len, shown["80"].splitlines())) <= 80 < max(map(len, shown["1000"].splitlines()))
-    # A word that is longer than a line is broken.
-    assert sorted("".join(shown["80"].split())) == sorted("".join(shown["1000"].split()))
-
-
 def test_run_on_a_cp1252_console(run: Runner) -> None:
     """A run prints its summary, plan and gate with escapes."""
     run.write("test_words.py", CHINESE)

@@ -42,17 +42,6 @@ def test_items_that_always_fail_are_errors_not_answers(run: Runner, start_stub: 
     assert "Traceback" not in done.output
 
 
-def test_failing_server_stops_the_run(run: Runner, start_stub: Stub) -> None:
-    """If every call fails, the run stops within a minute, with no accuracy and a failing exit status."""
-    run.sums(200)
-    begun = time.monotonic()
-    done = run(*_against(start_stub(delay=0.01, fail_all=True)), "-n", "2")
-    assert done.code not in (0, 5)
-    assert "calls in a row failed" in done.output
-    assert all(row["accuracy"] is None for row in done.run["summary"])
-    assert time.monotonic() - begun < 60
-
-
 def test_finish_reasons_decide_what_a_reply_is(run: Runner, start_stub: Stub) -> None:
     """A filtered reply is refused in any benchmark, a failure of the provider is retried and not stored.
 

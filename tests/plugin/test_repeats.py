@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.stub_server import RunningStub
 from pytest_llmprops.core.requests import REPEAT_STRIDE
 from tests.support.cuts import write_cuts
 from tests.support.gated_runs import command
 from tests.support.runs import Finished, Runner
 
-Stub = Callable[..., RunningStub]
 #: a fake model whose first sample is right, and the others only for even sums
 NOISY = """
 def reply(chat):
@@ -91,16 +88,6 @@ def test_more_repeats_ask_only_for_the_missing_samples(run: Runner) -> None:
         sent.append(done.run["calls"]["sent"])
         assert len(lines(done)) == 6 * int(repeats)
     assert sent == [6, 12, 0]
-
-
-def test_one_call_returns_all_samples_of_an_item(run: Runner, start_stub: Stub) -> None:
-    """A server that accepts n gets one call per item, not one per sample; the call before the run has one sample."""
-    run.sums(8)
-    stub = start_stub(delay=0.01)
-    args = ("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-repeats", "4", *WARM)
-    done = run(*args, "-n", "2")
-    assert len(lines(done)) == 32
-    assert stub.stats()["requests"] == 1 + 8
 
 
 def test_samples_of_the_benchmark_do_not_meet_those_of_repeats(run: Runner) -> None:

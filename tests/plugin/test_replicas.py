@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from pytest_llmprops.engine.config import BrokerConfig
@@ -42,15 +39,6 @@ def test_configuration_reaches_the_broker() -> None:
     """The replicas of models and helpers travel to the broker's process."""
     config = BrokerConfig({"m": parse_spec("smollm2")}, engine="ray", replicas={"m": Replicas(2, 0.5, None)})
     assert from_text(BrokerConfig, text(config)) == config
-
-
-def test_ray_is_imported_when_a_cluster_is_used() -> None:
-    """Neither a run without Ray nor the module that prepares its replicas imports it."""
-    code = (
-        "import sys, pytest_llmprops.engine.broker.local; assert 'pytest_llmprops.engine.replicas' not in sys.modules;"
-        "import pytest_llmprops.engine.replicas.fleets; assert 'ray' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_cannot_have_replicas_is_refused(run: Runner) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from fixtures.apis import Answer, Call, serving
-from pytest_llmprops.records.run import ModelMetadata
-from pytest_llmprops.runs.merge import merged_models
 from tests.support.runs import Finished, Runner
 
 ITEMS = 6
@@ -56,11 +54,3 @@ def test_fallback_model_is_said_with_its_replies(run: Runner, gateway: str) -> N
     # A fallback for some of the calls has their number.
     part = run("--model", "openai:part", *options)
     assert f"part was served as gpt-3.5-turbo (3 of {ITEMS} replies)" in said(part)
-
-
-def test_parts_of_a_run_add_their_replies() -> None:
-    """The replies of a resumed run, or of shards, are counted together."""
-    first, second = (
-        {"m": ModelMetadata("m", served_counts=counts)} for counts in ({"a": 1, "b": 2}, {"b": 3})
-    )
-    assert merged_models(first, second)["m"].served_counts == {"a": 1, "b": 5}
