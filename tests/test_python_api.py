@@ -180,13 +180,6 @@ def test_notebook_shows_tables_and_figures(tmp_path: Path) -> None:
     assert b"<svg" in base64.b64decode(image)
 
 
-def test_notebook_shows_tables_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    html = read_run(recorded(tmp_path / "run", verdicts("cccw")))._repr_html_()
-    assert "75.0%" in html
-    assert "<img" not in html
-
-
 def test_comparison_and_decision_are_those_of_the_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

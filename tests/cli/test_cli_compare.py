@@ -58,22 +58,6 @@ def test_accuracy_of_every_run(capsys: Capture) -> None:
     assert "not measured in the same way" not in same
 
 
-def test_which_models_are_compared(capsys: Capture) -> None:
-    """Models with the same name of two runs, or two models of one run; items in no pair are said."""
-    recorded(Path("a"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
-    recorded(Path("b"), [*verdicts("cw", model="y"), *verdicts("cc", model="z")])
-    text = compared(capsys, "a", "b")
-    assert [line for line in text.splitlines() if "→" in line] == ["B → C: y → y"]
-    assert "not A (x), D (z)" in text
-    assert "A → B: x → y" in compared(capsys, "a")
-    recorded(Path("c"), verdicts("cw"))
-    assert "name another run" in one_error(capsys, "compare", "c")
-    recorded(Path("d"), verdicts("cw", benchmark="other"))
-    text = compared(capsys, "c", "d")
-    assert "no item has an answer in both" in text
-    assert "lost" not in text
-
-
 def test_the_finding_is_the_judgement(capsys: Capture) -> None:
     """A significant drop is worse; another difference is not clear."""
     two_runs("c" * 30, "w" * 10 + "c" * 20)

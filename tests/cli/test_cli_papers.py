@@ -143,24 +143,6 @@ def test_list_in_the_terminal_and_as_csv(capsys: Capture) -> None:
     assert len(rows) == len(own)
 
 
-def test_table_8_is_shown(capsys: Capture) -> None:
-    """The fine-tuning matrix has its 11 rows and 11 columns, with the paper's figures and the command."""
-    text = output(capsys, "papers", "htest/table-8")
-    assert "runs" in text.splitlines()[0]
-    assert "Measure it: llmprops lab htest train --model SPEC --out DIR" in text
-    rows = cells(output(capsys, "papers", "htest/table-8", "--csv"))
-    assert len(rows) == 12
-    assert {len(row) for row in rows} == {12}
-    assert dict(zip(rows[0], rows[1], strict=True))["rhyme"] == "57.0"
-
-
-def test_printed_digits_are_kept(capsys: Capture) -> None:
-    """A share is printed with all its digits, a count and a correlation as they are."""
-    text = output(capsys, "papers", "oracle/section-5.1")
-    assert all(figure in text for figure in ("79.54", "38.48", "71.2", " 165 "))
-    assert "-0.61" in output(capsys, "papers", "oracle/table-1")
-
-
 HTEST = (
     "-o",
     "llm_source=builtin",

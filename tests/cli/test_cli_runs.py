@@ -75,19 +75,6 @@ def test_list_shows_the_state_of_each_run(capsys: Capture) -> None:
     assert "note: ended without finishing (killed?): 2 verdicts are kept" in text
 
 
-@pytest.mark.parametrize("width", [60, 120])
-def test_list_fits_the_terminal(width: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the table is too wide, each run has two lines with the same content."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    name = "20261121T133918Z-some-model-with-a-name"
-    recorded(RUNS / name, verdicts("cw"), gate={"decision": "pass"})
-    lines = lines_of(capsys, "list")
-    assert max(map(len, lines)) <= max(width, 75)
-    text = " ".join(lines)
-    assert all(word in text for word in (name, "old", "sums", "50.0%", "complete", "pass"))
-    assert len(lines) == 2
-
-
 def test_show_prints_the_summary_of_the_run(run: Runner, capsys: Capture) -> None:
     """The output has the summary that ended the run, its protocol, versions and command."""
     run.sums()

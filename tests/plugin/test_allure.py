@@ -70,20 +70,6 @@ def test_result_describes_the_case_and_its_call(mixed: tuple[Finished, Path]) ->
     assert "length" in attached["verdict"]
 
 
-def test_only_the_users_fixtures_have_containers(run: Runner) -> None:
-    """Every attachment belongs to a result or one of its steps."""
-    run.write(
-        "test_other.py",
-        "import pytest\n@pytest.fixture\ndef mine(): return 1\ndef test_other(mine): assert mine\n",
-    )
-    _, folder = measured(run)
-    containers = [json.loads(path.read_text()) for path in folder.glob("*-container.json")]
-    assert [c["befores"][0]["name"] for c in containers] == ["mine"]
-    assert results(folder)["test_other"]["status"] == "passed"
-    attached = sum(len(texts(folder, result)) for result in results(folder).values())
-    assert attached == sum("llmprops" not in path.name for path in folder.glob("*-attachment.txt"))
-
-
 def test_each_kind_of_failure_has_its_category(mixed: tuple[Finished, Path]) -> None:
     """Each kind of failure has its own category; a passed case has none."""
     _, folder = mixed
@@ -177,22 +163,6 @@ def test_identity_may_leave_out_the_model(run: Runner) -> None:
     done = run("--model", run.adder, "--model", other, *option)
     assert done.code == 4
     assert "Allure would take the models' cases for retries of one case; give one --model" in done.output
-
-
-def test_bidirectional_controls_are_spelled_out(run: Runner) -> None:
-    """An override in a reply turns no text around: not in attachments, messages or pytest's traceback."""
-    run.sums(2)
-    run.change("test_sums.py", "reply.text.strip() ==", 'item["n"] == 0 or reply.text ==')
-    run.change(
-        "test_sums.py", "assert verdict\n", "assert verdict\n    assert verdict.given == '1', verdict.given\n"
-    )
-    run.write("mirrored.py", "def reply(chat):\n    return '1 \\u202e2'\n")
-    folder = run.folder / "results"
-    run("--model", "fake:call?file=mirrored.py", "--alluredir", str(folder), "-o", "llm_attach=all")
-    messages = {name: str(result["statusDetails"]) for name, result in results(folder).items()}
-    assert messages["sums/0000"].count("1 [U+202E]2") >= 2
-    assert "wrong: " in messages["sums/0001"]
-    assert "\u202e" not in "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
 
 
 def test_controller_describes_the_run(mixed: tuple[Finished, Path], run: Runner) -> None:

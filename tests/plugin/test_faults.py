@@ -18,28 +18,8 @@ from tests.support.runs import Finished, Runner
 Stub = Callable[..., RunningStub]
 
 
-def _statuses(done: Finished) -> dict[str, str]:
-    return {name: row["status"] for name, row in done.verdicts.items()}
-
-
 def _against(stub: RunningStub, *args: str) -> tuple[str, ...]:
     return ("--model", "openai:stub", "--llm-base-url", stub.url, *args)
-
-
-def test_items_that_always_fail_are_errors_not_answers(run: Runner, start_stub: Stub) -> None:
-    """Items whose calls always fail are errors and do not count in the accuracy."""
-    run.sums(60)
-    stub = start_stub(delay=0.01, always_500="7 + 1 =|23 + 1 =|41 + 1 =")
-    done = run(*_against(stub), "-o", "llm_retries=2", "-n", "2")
-    assert done.code == 1
-    failed = {n for n, s in _statuses(done).items() if s == "error"}
-    assert {"sums/0007", "sums/0023", "sums/0041"} <= failed
-    [row] = done.run["summary"]
-    assert row["errors"] == len(failed)
-    assert row["correct"] + row["wrong"] + row["refused"] + row["unparsed"] == 60 - len(failed)
-    assert row["accuracy"] == pytest.approx(row["correct"] / (60 - len(failed)))
-    assert "backend error" in done.output
-    assert "Traceback" not in done.output
 
 
 def test_finish_reasons_decide_what_a_reply_is(run: Runner, start_stub: Stub) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops import NEEDS_MODEL
 from tests.support.gated_runs import baseline, calls, gate, gate_lines, model, recorded_gate
 from tests.support.runs import ROOT, Runner
 from tests.support.stores import make_older
@@ -209,6 +210,8 @@ def test_without_a_model_a_gate_of_the_ini_file_fails_skipped_suites(run: Runner
     done = run("test_sums.py", "-n", "2")
     assert done.code == 0
     assert done.output.count("llmprops: no model chosen: pass --model SPEC") == 1
+    # `llmprops run` sets this variable.
+    assert run("test_sums.py", env={NEEDS_MODEL: "1"}).code == 4
 
 
 def test_rule_on_items_not_served_is_invalid(run: Runner) -> None:
@@ -297,7 +300,10 @@ def test_replies_of_the_baseline_are_not_judged(run: Runner) -> None:
 
 
 def test_gate_asks_again_for_replies_older_than_a_day(run: Runner) -> None:
-    """Under a gate, stored replies of an unpinned model expire after 24 hours, or ``llm_cache_age``."""
+    """Under a gate, stored replies of an unpinned model expire after 24 hours, or ``llm_cache_age``.
+
+    Without one, they are used, and the headline and the record say so.
+    """
     run.sums(35)
     run.write(
         "conftest.py",
@@ -315,7 +321,11 @@ def test_gate_asks_again_for_replies_older_than_a_day(run: Runner) -> None:
     make_older(run.store, hours=23)
     assert run(*args, *gated).run["calls"]["sent"] == 0
     make_older(run.store, hours=2)
-    assert run(*args).run["calls"]["sent"] == 0
+    ungated = run(*args)
+    assert ungated.run["calls"]["sent"] == 0
+    [headline] = [line for line in ungated.output.splitlines() if line.startswith("sums · ")]
+    assert headline.endswith(" · stored replies of an unpinned model, up to 1.0 days old: 35")
+    assert ungated.run["models"]["drifting"]["old_replies"]["older_than_a_day"] == 35
     assert run(*args, *gated, "-o", "llm_cache_age=7d").run["calls"]["sent"] == 0
     assert run(*args, *gated).run["calls"]["sent"] == 35
 

@@ -71,23 +71,6 @@ def test_source_selects_the_items(run: Runner) -> None:
     assert "sums reads no data files, so --llm-data does not change its items" in done.output
 
 
-def test_benchmark_in_a_package_of_tests(run: Runner) -> None:
-    """A class that is not in the test file may use relative imports, with workers too."""
-    package = run.folder / "suite"
-    package.mkdir()
-    head, _, test = CITIES.partition("@pytest")
-    run.write("suite/__init__.py", "")
-    run.write("suite/answers.py", "YES = 'yes'\n")
-    run.write(
-        "suite/cities.py", head.replace("import pytest", "from .answers import YES").replace('"yes"', "YES")
-    )
-    run.write("suite/test_cities.py", f"import pytest\nfrom .cities import Cities\n@pytest{test}")
-    rows(package, "b")
-    done = run("suite/test_cities.py", "--model", "fake:constant?text=yes", "-n", "2")
-    assert done.code == 0, done.output
-    assert (done.run["complete"], len(done.verdicts)) == (True, 3)
-
-
 CONTROLLED = """
 import pytest
 from pytest_llmprops import Benchmark, Chat, Item, Verdict, by_place, rate

@@ -89,15 +89,6 @@ def test_calls_limit_a_model_without_a_price(project: Runner) -> None:
     assert "the plan needs 12 calls" in project("--model", "api:m", *limits, "5", "--llm-cache", "off").output
 
 
-def test_a_plan_needs_no_key(run: Runner) -> None:
-    """--llm-plan and --collect-only check neither keys nor folders, and print no other plan."""
-    run.sums()
-    for option in ("--llm-plan", "--collect-only"):
-        done = run("--model", "gpt-4o", option, "-n", "2")
-        assert done.code == 0, done.output
-        assert "llmprops: plan:" not in done.output
-
-
 def test_an_invalid_selection_sends_nothing(project: Runner) -> None:
     """Nothing is sent and nothing recorded before pytest's selection is known to be valid."""
     for spec, workers, chosen, said in (

@@ -85,61 +85,34 @@ def test_a_server_that_comes_back_in_time_changes_nothing(
     assert run(*options(stub, url)).run["calls"]["cache_hits"] == 120
 
 
+@pytest.mark.parametrize("is_interrupted", [False, True], ids=["timeout", "ctrl-c"])
 def test_a_server_that_stays_away_stops_the_run(
-    run: Runner, start_stub: Start, server: PostgresServer
+    run: Runner, start_stub: Start, server: PostgresServer, is_interrupted: bool
 ) -> None:
-    """After ``--llm-timeout``, the run stops with one line; the run that resumes it repeats the calls in flight."""
+    """After ``--llm-timeout``, or Ctrl-C, the run ends; the run that resumes it repeats the calls in flight."""
     run.sums(120)
+    run.write("conftest.py", IMPATIENT)
     stub, url = start_stub(delay=0.1), server.url(server.new_database())
-    arguments = options(stub, url, "--llm-concurrency", "8", "--llm-timeout", "1", "-n", "2")
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run, *arguments)
-        until(lambda: stub.stats()["answered"] >= 40)
-        server.kill()
-        stopped = running.result(60)
+    more = () if is_interrupted else ("--llm-timeout", "1", "-n", "2")
+    arguments = options(stub, url, "--llm-concurrency", "8", *more)
+    started = run.start(*arguments)
+    until(lambda: stub.stats()["answered"] >= 40)
+    server.kill()
+    if is_interrupted:
+        time.sleep(0.5)
+        started.send(signal.SIGINT)
+    stopped = started.end(30)
     assert (stopped.code, stopped.run["complete"]) == (2, False)
     assert "Traceback" not in stopped.output
-    assert f"reply store {url}: " in stopped.run["stopped"]
-    assert "llmprops run --resume RUN resumes the run" in stopped.run["stopped"]
+    if not is_interrupted:
+        assert f"reply store {url}: " in stopped.run["stopped"]
+        assert "llmprops run --resume RUN resumes the run" in stopped.run["stopped"]
     assert stub.stats()["answered"] < 120
     server.start()
     done = run(*arguments, "--llm-run", str(stopped.folder), "--llm-resume")
     assert len(stopped.verdicts) == 120, done.output
     stats = stub.stats()
     assert stats["requests"] - stats["distinct"] <= 8
-
-
-def test_an_interrupted_run_does_not_wait_for_its_server(
-    run: Runner, start_stub: Start, server: PostgresServer
-) -> None:
-    """Ctrl-C ends the run although its server is lost; the run that resumes it repeats the calls in flight."""
-    run.sums(120)
-    run.write("conftest.py", IMPATIENT)
-    stub, url = start_stub(delay=0.1), server.url(server.new_database())
-    arguments = options(stub, url, "--llm-concurrency", "8")
-    started = run.start(*arguments)
-    until(lambda: stub.stats()["answered"] >= 40)
-    server.kill()
-    time.sleep(0.5)
-    begun = time.monotonic()
-    started.send(signal.SIGINT)
-    stopped = started.end(30)
-    assert time.monotonic() - begun < 20
-    assert (stopped.code, stopped.run["complete"]) == (2, False)
-    server.start()
-    run(*arguments, "--llm-run", str(stopped.folder), "--llm-resume")
-    assert len(stopped.verdicts) == 120
-    stats = stub.stats()
-    assert stats["requests"] - stats["distinct"] <= 8
-
-
-def test_a_wrong_host_is_reported_at_once(run: Runner, tmp_path: Path) -> None:
-    """Only a server that was reached is waited for."""
-    run.sums(2)
-    begun = time.monotonic()
-    done = run("--model", run.adder, "--llm-store", f"postgresql://u@/db?host={tmp_path}")
-    assert done.code == 4
-    assert time.monotonic() - begun < 15
 
 
 def test_no_password_is_written(run: Runner, postgres: PostgresServer) -> None:
