@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import doctest
 import json
@@ -12,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,25 +18,14 @@ from typing import Any
 import pytest
 
 from pytest_llmprops import (
-    Ask,
-    Benchmark,
-    Chat,
-    DataFiles,
-    Item,
-    NamedSettings,
-    Protocol,
-    Reply,
     RunStopped,
     UsageError,
-    Verdict,
     compare,
     decide,
     measure,
     read_run,
 )
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.benchmark import NoSettings
-from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.records.files import plain
 from pytest_llmprops.runs import reader
 from pytest_llmprops.runs.export import table
@@ -223,38 +210,6 @@ def test_arguments_are_a_path_and_runs(tmp_path: Path) -> None:
         decide(tmp_path / "gate.toml", wrong)
     with pytest.raises(UsageError, match=r"compare: argument 1 is dict; read a run with read_run\(path\)"):
         compare(wrong, wrong)
-
-
-DEFAULTS: NamedSettings = NamedSettings(NoSettings())
-
-
-class FakeAsk:
-    """Answers every request with 0."""
-
-    async def __call__(self, request: Chat) -> Reply:
-        return Reply("0")
-
-
-class Doubles(Benchmark):
-    """A benchmark as a user annotates it: `make lint` checks it with `mypy --strict`."""
-
-    name = "doubles"
-    protocols = {"quick": DEFAULTS}
-
-    def load(self, files: DataFiles) -> Iterable[Item]:
-        return [Item(f"doubles/{n}", "double", "en", fields={"n": n}) for n in range(3)]
-
-    async def evaluate(self, item: Item, context: Any, ask: Ask, protocol: Protocol) -> Verdict:
-        reply = await ask(Chat.user(f"2 * {item['n']} =", temperature=0.0, max_tokens=8 + protocol.seed))
-        return Verdict.check(reply.text == str(2 * item["n"]), expected=str(2 * item["n"]), given=reply.text)
-
-
-def test_protocol_needs_no_type_argument() -> None:
-    """The annotated benchmark is evaluated; `Protocol` and `NamedSettings` alone are types."""
-    ask: Any = FakeAsk()
-    protocol = resolve(Doubles.name, Doubles.protocols, "quick", {}, seed=0)
-    [item, *_] = Doubles().load(ask)
-    assert asyncio.run(Doubles().evaluate(item, None, ask, protocol)).status == "correct"
 
 
 def test_outputs_of_the_page_are_those_of_its_code(project: Runner, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,18 +90,6 @@ def test_run_of_an_installed_benchmark(installed: Environment) -> None:
     assert "[fake-echo-capitals/" in installed.llmprops("run", "capitals", *PLAIN, *models, "--co")
 
 
-def test_new_project_is_measured(installed: Environment, project: Path) -> None:
-    """The suites and the example of a new project run."""
-    (project / "rules.json").write_text(
-        '[{"match": "France", "reply": "Paris."}, {"match": "", "reply": "?"}]', encoding="utf-8"
-    )
-    options = ("--model", "fake:rule?file=rules.json", "--llm-limit", "3", "--llm-run", "run")
-    command = (*PLAIN, "suites/test_htest.py", "example", *options, "-k", "rhyme or capitals")
-    installed.run(str(installed.python), "-m", "pytest", *command, status=1, folder=project)
-    rows = {row["benchmark"]: row for row in record(project / "run")["summary"]}
-    assert (rows["cities"]["correct"], rows["cities"]["wrong"], rows["htest"]["items"]) == (1, 2, 3)
-
-
 def shell_steps(steps: list[dict[str, Any]]) -> dict[str, str]:
     """Return the commands of the steps of a job or an action by their names."""
     return {step["name"]: step["run"] for step in steps if "run" in step}

@@ -234,7 +234,13 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
 
 
 #: ``run.json`` of a run that did not end
-UNFINISHED = {"finished": None, "complete": False, "files": {}, "summary": [], "metrics": []}
+UNFINISHED: dict[str, object] = {
+    "finished": None,
+    "complete": False,
+    "files": {},
+    "summary": [],
+    "metrics": [],
+}
 #: The model always says A. While a file is there, it fails on a part of the prompts.
 FAILING = """
 import zlib

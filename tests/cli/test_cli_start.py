@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import shlex
@@ -162,27 +161,21 @@ def test_commands_of_init_work(run: Runner) -> None:
     assert len([line for line in code.splitlines() if line.strip()]) <= 25
 
 
-@pytest.mark.parametrize(
-    ("origin", "requirement"),
-    [
-        (None, f"=={__version__}"),
-        (
-            {"url": "https://example.org/a.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
-            " @ git+https://example.org/a.git@abc",
-        ),
-        ({"url": "file:///a", "dir_info": {"editable": True}}, f" @ {REPOSITORY}"),
-    ],
-    ids=["index", "git", "folder"],
-)
-def test_the_workflow_installs_what_is_installed_here(
-    origin: dict[str, Any] | None, requirement: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From where pip got the package, as PEP 610 records it; CI cannot reach a folder of this machine."""
-    text = None if origin is None else json.dumps(origin)
-    installed = SimpleNamespace(read_text=lambda name: text)
-    monkeypatch.setattr("pytest_llmprops.cli.run.distribution", lambda name: installed)
-    workflow = project_files()[".github/workflows/model-upgrade.yml"].decode("utf-8")
-    assert f"run: pip install 'pytest-llmprops[report]{requirement}'\n" in workflow
+#: from where pip got the package, as PEP 610 records it, and what CI installs; it cannot reach a folder of this machine
+ORIGINS = {
+    None: f"=={__version__}",
+    '{"url": "https://x.org/a.git", "vcs_info": {"vcs": "git", "commit_id": "b"}}': " @ git+https://x.org/a.git@b",
+    '{"url": "file:///a", "dir_info": {"editable": true}}': f" @ {REPOSITORY}",
+}
+
+
+def test_the_workflow_installs_what_is_installed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version of an index, the commit of a repository, or else the newest commit."""
+    for origin, requirement in ORIGINS.items():
+        installed = SimpleNamespace(read_text=lambda name, origin=origin: origin)
+        monkeypatch.setattr("pytest_llmprops.cli.run.distribution", lambda name, found=installed: found)
+        workflow = project_files()[".github/workflows/model-upgrade.yml"].decode("utf-8")
+        assert f"run: pip install 'pytest-llmprops[report]{requirement}'\n" in workflow
     # The version of Allure is that of `make report`.
     assert f"npm install --global allure@{VERSION}\n" in workflow
 

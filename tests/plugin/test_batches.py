@@ -37,17 +37,6 @@ import types, time
 from pytest_llmprops.plugin import evaluation
 evaluation.time = types.SimpleNamespace(time=lambda: time.time() + {hours} * 3600)
 """
-#: kills the first worker while its cases wait
-KILLED = """
-import os, pathlib, pytest, signal, threading
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session):
-    mark = pathlib.Path("killed")
-    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0" and not mark.exists():
-        mark.touch()
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
-"""
 
 
 def batch(run: Runner, server: BatchServer, *args: str) -> Finished:
@@ -125,18 +114,6 @@ def test_a_gate_uses_the_replies_of_its_own_run(run: Runner, start_batch_server:
     assert (done.code, set(server.paid.values())) == (0, {1}), done.output
     done = batch(run, server, "--llm-gate", gate)
     assert (done.code, set(server.paid.values())) == (0, {2}), done.output
-
-
-def test_a_killed_worker_costs_no_line(run: Runner, start_batch_server: Start) -> None:
-    """After a worker is killed, another one measures its items with the batches that are open."""
-    server = start_batch_server(polls=4)
-    run.sums(12)
-    run.write("conftest.py", KILLED)
-    done = batch(run, server, "-n", "2")
-    assert (run.folder / "killed").exists()
-    assert len(done.verdicts) >= 11, done.output
-    assert statuses(done).items() <= expected(12).items()
-    assert set(server.paid.values()) == {1}
 
 
 def test_a_killed_run_goes_on(run: Runner, start_batch_server: Start) -> None:

@@ -7,7 +7,6 @@ import sqlite3
 
 import pytest
 
-from tests.support.allure import results_by_item
 from tests.support.runs import ROOT, Runner
 
 DTAILS, ORACLE = "test_dtails.py", "test_oracle.py"
@@ -64,8 +63,6 @@ def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
     allure = run.folder / "allure"
     done = run(*options, "--alluredir", str(allure), "-o", "llm_attach=all")
     assert {verdict["status"] for verdict in done.verdicts.values()} <= {"correct", "wrong"}, done.output
-    shown = results_by_item(allure)
-    assert all(name in shown for name in done.verdicts)
     attached = [file.read_text(encoding="utf-8") for file in allure.glob("*-attachment.txt")]
     assert any(" x 384 numbers" in text for text in attached)
     helpers = done.run["helpers"]

@@ -21,6 +21,7 @@ from bench.faults import (
     view_row,
 )
 from bench.server_faults import good_answer, server_faults
+from pytest_llmprops import Ask
 from pytest_llmprops.core.benchmark import Benchmark, NoSettings
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
@@ -59,11 +60,11 @@ ROWS = [
 
 
 class Sums(Benchmark):
-    """Asks for the number after ``n``, as the suite of the table does."""
+    """Asks for the number after ``n``, as the suite of the table does; a user may annotate a benchmark in this way."""
 
     name = "sums"
 
-    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Any) -> Verdict:
+    async def evaluate(self, item: Item, context: Any, ask: Ask, protocol: Protocol) -> Verdict:
         reply = await ask(Chat.user(f"{item['n']} + 1 =", temperature=0.0, max_tokens=8))
         expected, given = str(item["n"] + 1), reply.text.strip()
         if not given:

@@ -33,11 +33,6 @@ def is_deadly(nodeid):
     return "PYTEST_XDIST_WORKER" in os.environ and nodeid.endswith("sums/0003]")
 
 
-@pytest.fixture
-def deadly(request):
-    yield lambda: is_deadly(request.node.nodeid) and kill()
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item, nextitem):
     result = yield
@@ -53,15 +48,12 @@ def pytest_runtest_logstart(nodeid):
     if WHEN == "before" and is_deadly(nodeid):
         kill()
 """
-ORDINARY = "def test_sums(verdict, deadly):\n    deadly()\n    assert verdict\n"
 
 
-@pytest.fixture(params=["before", "during", "after"])
+@pytest.fixture(params=["before", "after"])
 def killed(request: pytest.FixtureRequest, run: Runner) -> str:
     """Write a suite whose fourth case kills its worker at a moment."""
     run.sums(ITEMS)
-    if request.param == "during":
-        run.change("test_sums.py", "def test_sums(verdict):\n    assert verdict\n", ORDINARY)
     run.write("conftest.py", f"WHEN = {request.param!r}\n{DEADLY}")
     run.write("kills.txt", "1")
     return str(request.param)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import shlex
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from bench.stub_server import RunningStub
-from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.plugin.resuming import check_cases
 from pytest_llmprops.records.messages import AlreadyMeasured, CollectionMetadata
@@ -21,7 +19,6 @@ from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import one_error, until
 from tests.support.gated_runs import command, gate
-from tests.support.postgres import PostgresServer
 from tests.support.runs import Finished, Runner
 
 #: adds, and fails at the sums below the number in a file
@@ -226,29 +223,6 @@ def test_run_that_never_began_leaves_no_record(run: Runner) -> None:
     assert over.code == 2
     assert "; no run was recorded" in over.output
     assert not over.folder.exists()
-
-
-def test_retry_says_that_the_password_of_the_store_is_missing(
-    run: Runner, postgres: PostgresServer, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A note comes first. The command has no ``***``, which is no password, and works if libpq finds the password."""
-    _with_errors(run)
-    url = postgres.url(postgres.new_database(), password="secret")
-    first = run("--model", run.adder, "-o", "llm_retries=0", "--llm-store", url)
-    run.write("failing.txt", "0")
-    named, _ = resume_arguments([str(first.folder), f"--llm-store={url}"])
-    assert named[-1] == f"--llm-store={url}"
-    assert sum(word.startswith("--llm-store") for word in named) == 1
-    assert "password" not in capfd.readouterr().err
-    done = command(run, "run", "--resume", str(first.folder))
-    repeated = next(line for line in done.output.splitlines() if "--llm-resume" in line)
-    note = next(line for line in done.output.splitlines() if line.startswith("note: the password"))
-    assert note == (
-        "note: the password of the reply store is not recorded; set PGPASSWORD or PGPASSFILE, or name the store again:"
-        f" llmprops run --resume {first.folder} --llm-store URL"
-    )
-    assert shlex.quote(f"--llm-store={url.replace(':secret', '')}") in repeated
-    assert read_run(first.folder).facts.summary[0].errors == 0
 
 
 def test_retry_repeats_the_command_of_a_run(run: Runner, capsys: pytest.CaptureFixture[str]) -> None:

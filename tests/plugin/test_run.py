@@ -49,18 +49,6 @@ def test_record_has_every_required_field(run: Runner, workers: str) -> None:
     assert "4 failed, 10 passed" in done.output
 
 
-def test_param_is_in_every_request(run: Runner) -> None:
-    """--llm-param changes every request and its key, and is recorded."""
-    run.sums(2)
-    done = run("--model", run.adder, "--llm-param", "temperature=0.5", "--llm-param", "top_p=0.9")
-    for request in done.requests:
-        assert request["request"]["temperature"] == 0.5
-        assert request["request"]["extra"] == {"top_p": 0.9}
-    assert done.run["options"]["params"] == {"temperature": 0.5, "top_p": 0.9}
-    again = run("--model", run.adder)
-    assert again.run["calls"]["sent"] == 2
-
-
 def test_ini_keys_are_defaults(run: Runner) -> None:
     """Options can be set as ini keys; the command line takes precedence."""
     run.sums(6)
@@ -69,20 +57,6 @@ def test_ini_keys_are_defaults(run: Runner) -> None:
     done = run("--llm-limit", "3")
     assert len(done.verdicts) == 3
     assert done.run["options"]["seed"] == 5
-
-
-def test_cost_has_the_date_of_its_prices(run: Runner) -> None:
-    """Plan and summary name the file of ``llm_prices`` and its date."""
-    run.sums(2)
-    table = '{"date": "2026-01-02", "usd_per_million_tokens": {"call": [1000, 1000]}}'
-    options = ("--model", run.adder, "-o", f"llm_prices={run.write('mine.json', table)}")
-    assert "  prices: mine.json, 2026-01-02" in run(*options, "--llm-plan").output
-    refused = run(*options, "--llm-max-cost", "0.001").output
-    assert "USD, above --llm-max-cost 0.001" in refused
-    assert " USD (prices: mine.json, 2026-01-02)" in run(*options).output
-    bad = run(*options[:2], "-o", f"llm_prices={run.folder / 'none.json'}")
-    assert (bad.code, bad.folder.exists()) == (4, False)
-    assert "ERROR: prices: cannot read" in bad.output
 
 
 def test_live_line_on_a_terminal(run: Runner) -> None:
