@@ -13,7 +13,7 @@ SOME = (
 FEW = (
     "--llm-limit=8", "--llm-set=eras.samples=2", "--llm-helper=parse=words", "-k", SOME, "-q", "--tb=no", "-rN",
 )  # fmt: skip
-#: empty replies end a run; the others differ from one that is measured in their letter or word only
+#: empty replies end a run; each of the others answers almost as one that is measured
 LEFT_OUT = {"empty", "always_b", "always_no", "examples", "first_option"}
 
 

@@ -113,18 +113,23 @@ def test_a_closed_terminal_ends_a_run_as_ctrl_c_does(run: Runner, start_stub: St
     assert done.run["finished"]
 
 
+def fill_disk(run: Runner, function: str, when: str) -> None:
+    """Make a function of the package fail as on a full disk, ``when`` its ``args`` say so."""
+    run.write(
+        "conftest.py",
+        "import errno\nfrom pytest_llmprops.plugin import worker_files\nfrom pytest_llmprops.runs import record\n"
+        f"write = {function}\n"
+        "def full(*args):\n"
+        f"    if {when}:\n        raise OSError(errno.ENOSPC, 'No space left on device')\n"
+        "    return write(*args)\n"
+        f"{function} = full\n",
+    )
+
+
 def test_full_disk_stops_the_run(run: Runner) -> None:
     """If the record cannot be written, the run stops with one line and keeps the verdicts written so far."""
     run.sums(12)
-    run.write(
-        "conftest.py",
-        "import errno\nfrom pytest_llmprops.runs import record\n"
-        "add = record.RunRecord.add\n"
-        "def full(self, row):\n"
-        "    if len(self.records) >= 5:\n        raise OSError(errno.ENOSPC, 'No space left on device')\n"
-        "    add(self, row)\n"
-        "record.RunRecord.add = full\n",
-    )
+    fill_disk(run, "record.RunRecord.add", "len(args[0].records) >= 5")
     done = run("--model", run.adder)
     assert done.code == 2
     assert "No space left on device" in done.output
@@ -134,24 +139,15 @@ def test_full_disk_stops_the_run(run: Runner) -> None:
     assert done.run["complete"] is False
 
 
-#: makes writes of reports of workers fail; an empty file takes no disk space
-FULL_FOR_REPORTS = """
-import errno, os
-from pytest_llmprops.plugin import worker_files
-write = worker_files.write_text
-def full(path, text):
-    if text and path.name in {files}:
-        raise OSError(errno.ENOSPC, "No space left on device")
-    write(path, text)
-worker_files.write_text = full
-"""
-
-
-@pytest.mark.parametrize("files", [(".collected-gw0.json", ".collected-gw1.json"), (".collected-gw1.json",)])
-def test_a_disk_too_full_for_the_reports_of_workers_is_one_line(run: Runner, files: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("workers", [("gw0", "gw1"), ("gw1",)])
+def test_a_disk_too_full_for_the_reports_of_workers_is_one_line(
+    run: Runner, workers: tuple[str, ...]
+) -> None:
     """If workers cannot report what they collected, the run ends with one line on the folder."""
     run.sums(12)
-    run.write("conftest.py", FULL_FOR_REPORTS.format(files=files))
+    files = tuple(f".collected-{worker}.json" for worker in workers)
+    # An empty file takes no space.
+    fill_disk(run, "worker_files.write_text", f"args[1] and args[0].name in {files}")
     done = run("--model", run.adder, "-n", "2")
     assert done.code == 4
     assert "INTERNALERROR" not in done.output
@@ -167,12 +163,7 @@ def test_a_disk_too_full_for_the_reports_of_workers_is_one_line(run: Runner, fil
 def test_a_disk_too_full_for_the_first_facts_is_one_line(run: Runner) -> None:
     """If the first run.json cannot be written, one line names the folder and the fix, and there is no record."""
     run.sums(12)
-    run.write(
-        "conftest.py",
-        "import errno\nfrom pytest_llmprops.runs import record\n"
-        "def full(self):\n    raise OSError(errno.ENOSPC, 'No space left on device')\n"
-        "record.RunRecord.write_facts = full\n",
-    )
+    fill_disk(run, "record.RunRecord.write_facts", "True")
     for workers in ("0", "2"):
         done = run("--model", run.adder, "-n", workers)
         done.refused(f"run record {done.folder}: No space left on device; free disk space", "--llm-run DIR")

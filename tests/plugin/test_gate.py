@@ -18,83 +18,76 @@ SOME = range(0, ITEMS, 8)
 
 
 @pytest.mark.parametrize(
-    ("required", "code", "decision", "workers"),
-    [(0.7, 0, "pass", "0"), (0.9, 1, "fail", "2"), (0.85, 6, "inconclusive", "0")],
+    ("wrong", "errors", "rule", "decision", "code", "workers"),
+    [
+        (SOME, (), {"min_accuracy": 0.7}, "pass", 0, "0"),
+        (range(20), (), {"min_accuracy": 0.9}, "fail", 1, "2"),
+        (SOME, (), {"min_accuracy": 0.85}, "inconclusive", 6, "0"),
+        ((1,), (3, 20), {"min_accuracy": 0.7, "max_errors": 0.1}, "pass", 0, "2"),
+        ((1,), (3, 20), {"min_accuracy": 0.7, "max_errors": 0.02}, "invalid", 7, "0"),
+    ],
 )
 def test_gate_decides_the_exit_status(
-    run: Runner, workers: str, required: float, code: int, decision: str
+    run: Runner,
+    wrong: range,
+    errors: tuple[int, ...],
+    rule: dict[str, float],
+    decision: str,
+    code: int,
+    workers: str,
 ) -> None:
-    """Wrong answers fail the session only if the gate does not pass; other tests may pass or skip."""
+    """Wrong answers, and errors up to the gate's limit, fail the session only if the gate does not pass.
+
+    Other tests may pass or skip.
+    """
     run.sums(ITEMS)
     run.write("test_other.py", "import pytest\ndef test_good(): pass\ndef test_skipped(): pytest.skip('x')\n")
-    wrong = model(run, SOME if decision != "fail" else range(20))
-    done = run("--model", wrong, "-n", workers, "--llm-gate", str(gate(run, min_accuracy=required)))
+    done = run(
+        "--model", model(run, wrong, errors=errors), "-n", workers, "--llm-gate", str(gate(run, **rule))
+    )
     assert (done.run["gate"]["decision"], done.code) == (decision, code), done.output
     assert f"\n{decision.upper()}: " in done.output
-    assert " xfailed in " in done.output
+    assert (" xfailed" in done.output, "2 errors" in done.output) == (True, bool(errors))
+    assert ("2 in error (sums/0003, sums/0020)" in done.output) == (code == 7)
+
+
+FIXTURE = "import pytest\n@pytest.fixture(autouse=True)\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "workers"),
+    ("name", "text", "workers"),
     [
-        ("def test_bad():\n    assert 1 == 2\n", 1, "2"),
-        ("@pytest.fixture\ndef broken():\n    raise OSError('x')\ndef test_bad(broken):\n    pass\n", 1, "2"),
-        ("import nosuchmodule\n", 2, "0"),
-        ("import nosuchmodule\n", 2, "2"),
-    ],
-    ids=["fails", "set-up", "collection", "collection in workers"],
-)
-def test_other_failures_still_fail_the_session(run: Runner, workers: str, text: str, code: int) -> None:
-    """A passing gate excuses wrong answers only; other failures and collection errors still count."""
-    run.sums(ITEMS)
-    run.write("test_other.py", f"import pytest\n{text}")
-    done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
-    if code == 2 and workers == "0":
-        assert (done.code, calls(run)) == (2, []), done.output
-        assert not done.folder.exists()
-    else:
-        assert done.code == 1, done.output
-        assert done.run["gate"]["decision"] == "pass"
-
-
-@pytest.mark.parametrize(
-    ("body", "conftest", "workers"),
-    [
-        ("assert not verdict or 1 == 2", "", "2"),
-        ("{}['no'] if not verdict else 0", "", "0"),
+        ("test_other.py", "def test_bad():\n    assert 1 == 2\n", "2"),
+        ("test_other.py", f"{FIXTURE}def broken():\n    raise OSError('x')\ndef test_bad(): pass\n", "2"),
+        ("test_other.py", "import nosuchmodule\n", "2"),
+        ("test_sums.py", "assert not verdict or 1 == 2", "2"),
+        ("test_sums.py", "{}['no'] if not verdict else 0", "0"),
         (
-            "assert verdict",
-            "def _after(request):\n    yield\n    assert 'sums/0008' not in request.node.name\n",
-            "2",
+            "conftest.py",
+            f"{FIXTURE}def after(request):\n    yield\n    assert 'sums/0008' not in request.node.name\n", "2",
         ),
-        ("assert verdict", "def _other(verdict):\n    assert verdict.expected != '9'\n", "0"),
+        ("conftest.py", f"{FIXTURE}def other(verdict):\n    assert verdict.expected != '9'\n", "0"),
     ],
-    ids=["besides", "exception", "teardown", "fixture"],
-)
-def test_only_wrong_verdicts_are_excused(run: Runner, workers: str, body: str, conftest: str) -> None:
-    """A case that fails for any reason except its verdict fails the session, even if the gate passes."""
+    ids=["fails", "set-up", "collection", "besides", "exception", "teardown", "fixture"],
+)  # fmt: skip
+def test_only_wrong_verdicts_are_excused(run: Runner, name: str, text: str, workers: str) -> None:
+    """A test or a case that fails for any reason except its verdict fails the session, even if the gate passes."""
     run.sums(ITEMS)
-    run.change("test_sums.py", "    assert verdict\n", f"    {body}\n")
-    if conftest:
-        run.write("conftest.py", f"import pytest\n@pytest.fixture(autouse=True)\n{conftest}")
-    done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
+    if name == "test_sums.py":
+        run.change(name, "assert verdict", text)
+    else:
+        run.write(name, text)
+    gated = ("-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
+    done = run("--model", model(run, SOME), *gated)
     assert (done.run["gate"]["decision"], done.code) == ("pass", 1), done.output
 
 
-@pytest.mark.parametrize(
-    ("most", "decision", "code", "workers"), [(0.1, "pass", 0, "2"), (0.02, "invalid", 7, "0")]
-)
-def test_backend_errors_are_excused_up_to_the_limit(
-    run: Runner, workers: str, most: float, decision: str, code: int
-) -> None:
-    """Items in error fail the session only above the gate's max_errors; then the gate is invalid."""
+def test_a_collection_error_ends_a_run_without_workers(run: Runner) -> None:
+    """As pytest does: nothing is sent, and nothing is recorded."""
     run.sums(ITEMS)
-    file = gate(run, min_accuracy=0.7, max_errors=most)
-    done = run("--model", model(run, errors=[3, 20]), "-n", workers, "--llm-gate", str(file))
-    assert "2 errors" in done.output
-    assert (done.run["gate"]["decision"], done.code) == (decision, code), done.output
-    if code:
-        assert "2 in error (sums/0003, sums/0020)" in done.output
+    run.write("test_other.py", "import nosuchmodule\n")
+    done = run("--model", model(run, SOME), "--llm-gate", str(gate(run, min_accuracy=0.7)))
+    assert (done.code, calls(run), done.folder.exists()) == (2, [], False), done.output
 
 
 RULE = '[[rule]]\nbenchmark = "sums"\n'

@@ -86,6 +86,7 @@ def test_errors_are_measured_again_and_verdicts_stay(run: Runner, workers: str) 
     assert {r["key"] for r in done.requests} >= {k for v in done.verdicts.values() for k in v["requests"]}
 
 
+#: what is different, options, and what the line says
 DIFFERENT = {
     "limit": (("--llm-limit", "5"), "--llm-limit (none), not 5"),
     "protocol": (("--llm-param", "temperature=1"), "--llm-param (none), not temperature=1"),
@@ -96,21 +97,30 @@ DIFFERENT = {
     "model": (("--model", "fake:echo"), "name the same models"),
     "selection": (("-k", "0003"), "select the same tests"),
     "items": (("-n", "2"), "select the same tests"),
+    "in use": ((), "another process is writing this run"),
+    "baseline": ((), "is a baseline; resume the run the-run"),
 }
 
 
 def test_another_run_is_refused(run: Runner) -> None:
-    """Another model, protocol or selection is refused in one line; no verdict is lost and no call is made."""
+    """Another model, protocol or selection is refused in one line; no verdict is lost and no call is made.
+
+    So is a record that another process writes, and that of a baseline.
+    """
     _with_errors(run)
     model = ("--model", run.adder, "-o", "llm_retries=0")
     first = run(*model)
     _asked(run)
-    before = {file.name: file.read_bytes() for file in first.folder.iterdir()}
     for difference, (args, said) in DIFFERENT.items():
-        if difference == "items":
-            run.sums(13)
-            run.write("adder.py", FAILING)
-        done = _resume(run, first, *model, *args)
+        run.sums(13 if difference == "items" else 12)
+        run.write("adder.py", FAILING)
+        if difference == "baseline":
+            _change(first, promoted_from="the-run")
+        before = {file.name: file.read_bytes() for file in first.folder.iterdir()}
+        with open(first.folder / "verdicts.jsonl", "ab") as file:
+            if difference == "in use":
+                fcntl.flock(file, fcntl.LOCK_EX)
+            done = _resume(run, first, *model, *args)
         assert done.code == 4, done.output
         [line] = [line for line in done.output.splitlines() if "--llm-resume" in line]
         assert said in line
@@ -238,26 +248,13 @@ def test_retry_repeats_the_command_of_a_run(run: Runner, capsys: pytest.CaptureF
     assert "no run 'nosuch'" in one_error(capsys, "run", "--resume", "nosuch")
 
 
-@pytest.mark.parametrize(
-    ("problem", "said"),
-    [
-        ("baseline", "is a baseline; resume the run the-run"),
-        ("in use", "another process is writing this run"),
-        ("whole", "complete and has no errors"),
-    ],
-)
-def test_record_that_cannot_be_resumed(run: Runner, problem: str, said: str) -> None:
-    """A record without errors, of a baseline, or that a process writes is refused in one line, and stays as it is."""
-    _with_errors(run, failing=0 if problem == "whole" else 3)
-    first = run("--model", run.adder, "-o", "llm_retries=0")
-    if problem == "baseline":
-        _change(first, promoted_from="the-run")
+def test_a_run_without_errors_is_not_resumed(run: Runner) -> None:
+    """One line says so, and the record stays as it is."""
+    run.sums()
+    first = run("--model", run.adder)
     before = (first.folder / "run.json").read_bytes()
-    with open(first.folder / "verdicts.jsonl", "ab") as file:
-        if problem == "in use":
-            fcntl.flock(file, fcntl.LOCK_EX)
-        done = _resume(run, first, "--model", run.adder)
-    assert (done.code, said in done.output) == (4, True)
+    done = _resume(run, first, "--model", run.adder)
+    assert (done.code, "complete and has no errors" in done.output) == (4, True)
     assert (first.folder / "run.json").read_bytes() == before
 
 
