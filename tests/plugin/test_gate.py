@@ -31,7 +31,7 @@ def test_gate_decides_the_exit_status(
     run: Runner,
     wrong: range,
     errors: tuple[int, ...],
-    rule: dict[str, float],
+    rule: dict[str, Any],
     decision: str,
     code: int,
     workers: str,

@@ -277,16 +277,11 @@ def test_allure_and_junit_show_the_counterexample(run: Runner) -> None:
 
 def test_an_unknown_property_is_named(run: Runner) -> None:
     """A marker without a property, or with an unknown one, is one line that lists the properties."""
+    listed = "no such property; the benchmark has one, two"
     for suite, said in (
-        (
-            TWO.replace('search="one"', 'search="three"'),
-            "(search='three'): no such property; the benchmark has one, two",
-        ),
-        (TWO.replace(', search="one"', ""), "(search=''): no such property; the benchmark has one, two"),
-        (
-            SUITE.replace("Sums)\ndef test_one", 'Sums, search="one")\ndef test_one'),
-            "has only one, so leave out search=",
-        ),
+        (TWO.replace('search="one"', 'search="three"'), f"llmprops(search='three'): {listed}"),
+        (TWO.replace(', search="one"', ""), f"llmprops(search=''): {listed}"),
+        (SUITE.replace("Sums)\ndef test_one", 'Sums, search="one")\ndef test_one'), "leave out search="),
     ):
         done = sums(run, suite)
         assert (done.code, said in done.output) == (2, True), done.output
