@@ -27,8 +27,6 @@ from pytest_llmprops import (
 )
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.records.files import plain
-from pytest_llmprops.runs import reader
-from pytest_llmprops.runs.export import table
 from tests.support.recorded import verdicts
 from tests.support.records import recorded
 from tests.support.runs import ROOT, Runner
@@ -80,18 +78,6 @@ def test_run_is_measured_by_pytest(project: Runner, capsys: pytest.CaptureFixtur
     output = capsys.readouterr().out
     assert f"run record: {run.folder}" in output
     assert [line for line in str(run).splitlines() if line not in output.splitlines()] == []
-
-
-def test_frames_are_the_tables_of_the_record(tmp_path: Path) -> None:
-    """The frames of a run are those that `llmprops runs export` writes, and are made once."""
-    pd = pytest.importorskip("pandas")
-    run = read_run(recorded(tmp_path / "run", verdicts("ccw")))
-    for name, frame in (
-        ("verdicts", run.verdicts), ("requests", run.requests), ("metrics", run.metrics), ("summary", run.summary)
-    ):  # fmt: skip
-        pd.testing.assert_frame_equal(frame, table([reader.read_run(run.folder)], name))  # type: ignore[arg-type]
-    assert run.summary["correct"].item() == 2
-    assert run.verdicts is run.verdicts
 
 
 @pytest.mark.parametrize(
@@ -182,14 +168,11 @@ def test_comparison_and_decision_are_those_of_the_commands(
     assert main(["compare", *map(str, folders)]) == 0
     assert str(comparison) == capsys.readouterr().out.rstrip("\n")
     assert repr(comparison) == "<Comparison old → new>"
-    assert len(comparison.contrasts[0].lost) == 15
     assert "| 40 | 15 | 0 |" in comparison._repr_markdown_()
     decision = decide(gate, new, old)
     assert main(["gate", "--gate", str(gate), str(folders[1]), "--baseline", str(folders[0]), "--json"]) == 1
     assert json.loads(json.dumps(plain(decision))) == json.loads(capsys.readouterr().out)
-    assert (decision.decision, decision.passed) == ("fail", False)
     assert repr(decision) == f"<Decision {decision.line}>"
-    assert str(decision).splitlines()[0] == decision.line
     assert "at most 10 points worse" in decision._repr_markdown_()
 
 

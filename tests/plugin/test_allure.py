@@ -182,21 +182,11 @@ def test_controller_describes_the_run(mixed: tuple[Finished, Path], run: Runner)
     assert error["message"].startswith("the run stopped: ")
 
 
-def test_results_of_earlier_runs_are_reported(run: Runner) -> None:
-    """Older results in the folder are named in the summary and the environment, unless they are removed."""
-    first, _ = measured(run)
-    second, folder = measured(run, "-n", "2")
-    assert "results of earlier runs" not in first.output
-    assert "the report will include 20 results of earlier runs" in second.output
-    environment = properties(folder)
-    assert environment["Results of earlier runs"].startswith("20 in this folder")
-    third, _ = measured(run, "--clean-alluredir")
-    assert "results of earlier runs" not in third.output
-    assert len(list(folder.glob("*-result.json"))) == 20
-
-
 def test_expected_failures_keep_their_categories(run: Runner) -> None:
-    """With a gate, wrong verdicts are skipped results; the folder has its decision until the next run."""
+    """With a gate, wrong verdicts are skipped results; the folder has its decision until the next run.
+
+    Older results in the folder are named in the summary and the environment, unless they are removed.
+    """
     file = run.write("gate.toml", GATE)
     done, folder = measured(run, "--llm-gate", str(file), "-n", "2")
     gate = json.loads((folder / allure_run.GATE).read_text(encoding="utf-8"))
@@ -207,8 +197,14 @@ def test_expected_failures_keep_their_categories(run: Runner) -> None:
         "sums/0003": "Wrong answers", "sums/0004": "Refusals", "sums/0005": "Unreadable replies",
     }  # fmt: skip
     assert texts(folder, by_title["sums/0003"]).keys() == {"prompt", "reply", "verdict"}
-    measured(run)
+    assert "results of earlier runs" not in done.output
+    second, _ = measured(run)
     assert not (folder / allure_run.GATE).exists()
+    assert "the report will include 20 results of earlier runs" in second.output
+    assert properties(folder)["Results of earlier runs"].startswith("20 in this folder")
+    third, _ = measured(run, "--clean-alluredir")
+    assert "results of earlier runs" not in third.output
+    assert len(list(folder.glob("*-result.json"))) == 20
 
 
 GATE = """
