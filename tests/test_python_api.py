@@ -110,12 +110,6 @@ def test_failed_run_is_an_exception_with_the_line_of_pytest(
     assert capsys.readouterr().out == ""
 
 
-def test_unknown_benchmark_is_refused_before_pytest_starts(project: Runner) -> None:
-    with pytest.raises(UsageError, match="unknown benchmark 'htset'"):
-        measure("fake:echo", ["htest", "htset"])
-    assert not (project.folder / "reports").exists()
-
-
 def test_interrupt_of_the_caller_ends_the_run(project: Runner) -> None:
     """A notebook interrupts its kernel only. pytest then completes the record of what was measured."""
     process = subprocess.Popen(
@@ -176,23 +170,20 @@ def test_comparison_and_decision_are_those_of_the_commands(
     assert "at most 10 points worse" in decision._repr_markdown_()
 
 
-def test_gate_that_compares_needs_a_baseline(tmp_path: Path) -> None:
-    gate = tmp_path / "gate.toml"
-    gate.write_text(GATE, encoding="utf-8")
-    run = read_run(recorded(tmp_path / "run", verdicts("c" * 40)))
-    with pytest.raises(UsageError, match=r"needs a baseline; give one with decide\(gate, run, baseline\)$"):
-        decide(gate, run)
-
-
-def test_arguments_are_a_path_and_runs(tmp_path: Path) -> None:
-    """A gate as a dict and the path of a run are each answered in one line."""
-    wrong: Any = {"rule": []}
-    with pytest.raises(UsageError, match="the gate is the path of a file, not dict"):
-        decide(wrong, wrong)
-    with pytest.raises(UsageError, match=r"run is dict; read a run with read_run\(path\)"):
-        decide(tmp_path / "gate.toml", wrong)
-    with pytest.raises(UsageError, match=r"compare: argument 1 is dict; read a run with read_run\(path\)"):
-        compare(wrong, wrong)
+def test_wrong_arguments_are_one_line(project: Runner) -> None:
+    """A gate as a dict, the path of a run, a gate without its baseline, and an unknown benchmark."""
+    gate, wrong = project.write("gate.toml", GATE), dict[str, Any]()
+    run = read_run(recorded(project.folder / "run", verdicts("c" * 40)))
+    for call, line in (
+        (lambda: decide(wrong, run), "the gate is the path of a file, not dict"),  # type: ignore[arg-type]
+        (lambda: decide(gate, wrong), r"run is dict; read a run with read_run\(path\)"),  # type: ignore[arg-type]
+        (lambda: decide(gate, run), r"needs a baseline; give one with decide\(gate, run, baseline\)$"),
+        (lambda: compare(wrong, run), r"compare: argument 1 is dict; read a run with"),  # type: ignore[arg-type]
+        (lambda: measure("fake:echo", ["htest", "htset"]), "unknown benchmark 'htset'"),
+    ):
+        with pytest.raises(UsageError, match=line):
+            call()
+    assert not (project.folder / "reports").exists()
 
 
 def test_outputs_of_the_page_are_those_of_its_code(project: Runner, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,17 +72,6 @@ def test_wheel_has_licences_and_no_labelled_replies(installed: Environment) -> N
     assert [path for path in package.rglob("*") if "labelled" in path.name or path.name == "replies"] == []
 
 
-def test_run_prints_and_runs_the_command(installed: Environment) -> None:
-    """`llmprops run` prints pytest's command, passes options on, and has pytest's exit status."""
-    run = installed.folder / "two"
-    options = (*PLAIN, "--model", "fake:echo", "--llm-limit", "1", "-k", "rhyme or en", "--llm-run", str(run))
-    output = installed.llmprops("run", "htest", "homophones", *options, status=1)
-    suites = ("pytest_llmprops.suites.test_htest", "pytest_llmprops.suites.test_homophones")
-    command = shlex.join([str(installed.python), "-m", "pytest", "--pyargs", *suites, *options])
-    assert output.splitlines()[0] == command
-    assert {row["benchmark"] for row in record(run)["summary"]} == {"htest", "homophones"}
-
-
 def test_run_of_an_installed_benchmark(installed: Environment) -> None:
     """The suite of a third-party benchmark is the one that its registration names; no key of this machine is seen."""
     assert "OPENAI_API_KEY (not set)" in installed.llmprops("list", "models")

@@ -164,14 +164,19 @@ else:
 """
 
 
-def prepare(folder: Path, name: str, program: str, comments: object) -> None:
-    """Write a decision, the existing comments, and a program that takes the place of ``name``."""
-    (folder / "bin").mkdir(exist_ok=True)
-    (folder / "bin" / name).write_text(program.replace("{python}", sys.executable), encoding="utf-8")
-    (folder / "bin" / name).chmod(0o700)
+def commented(
+    folder: Path, program: str, text: str, script: str, variables: dict[str, str], comments: object
+) -> Any:
+    """Run the step of a comment, with ``text`` in place of a program and existing comments; return what it writes."""
+    for name in ("bin", "reports"):
+        (folder / name).mkdir(exist_ok=True)
+    (folder / "bin" / program).write_text(text.replace("{python}", sys.executable), encoding="utf-8")
+    (folder / "bin" / program).chmod(0o700)
     (folder / "comments.json").write_text(json.dumps(comments), encoding="utf-8")
-    (folder / "reports").mkdir(exist_ok=True)
     (folder / "reports" / "decision.md").write_text("## PASS: new may replace old\n", encoding="utf-8")
+    done = shell(script, folder, **variables)
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "written.json").read_text(encoding="utf-8"))
 
 
 @JQ.needed
@@ -194,10 +199,7 @@ def test_comment_on_github_is_updated(steps: list[dict[str, Any]], tmp_path: Pat
         (others, "POST", "repos/o/r/issues/7/comments"),
         ([*others, own], "PATCH", "repos/o/r/issues/comments/3"),
     ):
-        prepare(tmp_path, "gh", GH, comments)
-        done = shell(named(steps, "Comment"), tmp_path, **variables)
-        assert done.returncode == 0, done.stderr
-        written = json.loads((tmp_path / "written.json").read_text(encoding="utf-8"))
+        written = commented(tmp_path, "gh", GH, named(steps, "Comment"), variables, comments)
         assert written == ["api", "--silent", "--method", method, place, "--field", body]
 
 
@@ -212,15 +214,9 @@ def test_comment_on_gitlab_is_updated(tmp_path: Path) -> None:
     report = "https://job/artifacts/file/reports/report/report.html"
     body = f"{MARK}\n## PASS: new may replace old\n\n- Report: {report}\n- Commit: abc\n"
     others = [{"id": 1, "body": "looks good"}]
-    for comments, method, place in (
-        (others, "POST", notes),
-        ([*others, {"id": 3, "body": f"{MARK}\nolder"}], "PUT", f"{notes}/3"),
-    ):
-        prepare(tmp_path, "curl", CURL, comments)
-        done = shell(script, tmp_path, **variables)
-        assert done.returncode == 0, done.stderr
-        written = json.loads((tmp_path / "written.json").read_text(encoding="utf-8"))
-        assert written == [method, place, body]
+    own = {"id": 3, "body": f"{MARK}\nolder"}
+    for comments, method, place in ((others, "POST", notes), ([*others, own], "PUT", f"{notes}/3")):
+        assert commented(tmp_path, "curl", CURL, script, variables, comments) == [method, place, body]
 
 
 #: the step of each workflow that writes the decision, or why there is none

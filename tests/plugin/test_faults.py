@@ -22,6 +22,26 @@ def _against(stub: RunningStub, *args: str) -> tuple[str, ...]:
     return ("--model", "openai:stub", "--llm-base-url", stub.url, *args)
 
 
+def test_a_server_that_falls_silent_ends_a_run_that_can_be_resumed(run: Runner, start_stub: Stub) -> None:
+    """A server that accepts calls and never answers ends the run soon; the resumed run has all verdicts."""
+    run.sums(80)
+    stub = start_stub(delay=0.1)
+    options = _against(stub, "-n", "2", "--llm-cache", "off", "--llm-concurrency", "8", "--llm-timeout", "2")
+    started = run.start(*options)
+    until(lambda: stub.stats()["answered"] >= 20)
+    os.kill(stub.pid, signal.SIGSTOP)
+    silent = time.monotonic()
+    stopped = started.end()
+    assert "has not answered for 2 s (--llm-timeout)" in stopped.output
+    # Twice the timeout, and the end of the process.
+    assert time.monotonic() - silent < 30
+    assert 0 < len(stopped.verdicts) < 80
+    assert "error" not in {row["status"] for row in stopped.verdicts.values()}
+    os.kill(stub.pid, signal.SIGCONT)
+    run(*options, "--llm-run", str(stopped.folder), "--llm-resume")
+    assert (stopped.run["complete"], len(stopped.verdicts), stub.stats()["distinct"]) == (True, 80, 80)
+
+
 def test_finish_reasons_decide_what_a_reply_is(run: Runner, start_stub: Stub) -> None:
     """A filtered reply is refused in any benchmark, a failure of the provider is retried and not stored.
 

@@ -13,7 +13,7 @@ import pytest
 from bench.stub_server import RunningStub
 from tests.support.commands import until
 from tests.support.postgres import PostgresServer
-from tests.support.runs import Finished, Runner
+from tests.support.runs import Runner
 
 Start = Callable[..., RunningStub]
 
@@ -31,11 +31,6 @@ def options(stub: RunningStub, store: str, *more: str) -> list[str]:
     return ["--model", "openai:stub", "--llm-base-url", stub.url, "--llm-store", store, *more]
 
 
-def statuses(done: Finished) -> dict[str, str]:
-    """Return the verdicts of a run by item."""
-    return {id_: row["status"] for id_, row in done.verdicts.items()}
-
-
 def test_two_runs_at_once_share_a_store(run: Runner, start_stub: Start, shared: str) -> None:
     """Two homes ask 100 prompts at the same time: both finish with the same verdicts, and a third one pays nothing."""
     run.sums(100)
@@ -43,7 +38,7 @@ def test_two_runs_at_once_share_a_store(run: Runner, start_stub: Start, shared: 
     with ThreadPoolExecutor(2) as pool:
         homes = [{"XDG_CACHE_HOME": str(run.folder / f"home-{n}")} for n in range(2)]
         one, two = pool.map(lambda env: run(*options(stub, shared), env=env), homes)
-    assert statuses(one) == statuses(two)
+    assert one.statuses == two.statuses
     assert len(one.verdicts) == 100
     sent = stub.stats()["answered"]
     assert sum(done.run["calls"]["sent"] for done in (one, two)) == sent <= 200
