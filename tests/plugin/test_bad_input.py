@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.plugin.options import OPTIONS, resolve_options
+from pytest_llmprops.plugin.options import resolve_options
 from tests.support.runs import ROOT, Finished, Runner
 
 HTEST = str(ROOT / "suites" / "test_htest.py")
@@ -52,13 +52,6 @@ def test_wrong_value_is_refused(pytester: pytest.Pytester, words: str, said: str
     assert "heim" not in str(refused.value)
 
 
-def test_settings_that_are_only_ini_keys(run: Runner) -> None:
-    """There are at most 26 options; a key that is written as one is answered with how to set it."""
-    assert sum(not option.is_ini_only for option in OPTIONS) <= 26
-    done = run(HTEST, "--model", "fake:echo", "--llm-rpm", "60")
-    done.refused("--llm-rpm: is only an ini key", "llm_rpm = VALUE in pytest.ini", "-o llm_rpm=VALUE")
-
-
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -72,6 +65,10 @@ def test_settings_that_are_only_ini_keys(run: Runner) -> None:
         (("--llm-set", "htest.matc=exact"), ("htest.matc=exact", "did you mean match?")),
         (("--llm-set", "htest.cot=perhaps"), ("htest.cot=perhaps", "true or false")),
         (("-o", "llm_source=published"), ("--llm-data DIR", "llmprops data pull")),
+        (
+            ("--llm-rpm", "60"),
+            ("--llm-rpm: is only an ini key", "llm_rpm = VALUE in pytest.ini", "-o llm_rpm=VALUE"),
+        ),
         (("--llm-protocol", "fast"), ("--llm-protocol fast: htest has paper, quick",)),
         (
             ("--llm-set", "htest.cot=true"),

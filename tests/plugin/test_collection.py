@@ -115,7 +115,10 @@ def test_data_are_measured_unless_a_source_is_given(run: Runner, fresh: Path) ->
 
 
 def test_only_served_tasks_are_cases(run: Runner) -> None:
-    """Items of a task that the model cannot serve are counted as not served; a model that serves none is skipped."""
+    """Items of a task that the model cannot serve are counted as not served; a model that serves none is skipped.
+
+    Two models in a session each have the tasks that they serve; ask.kinds has the kinds in common.
+    """
     model = write_cuts(run)
     run.write("test_two.py", TASKS)
     done = run("test_two.py", "--model", model, "-n", "2")
@@ -124,19 +127,13 @@ def test_only_served_tasks_are_cases(run: Runner) -> None:
     assert done.run["not_served"] == {"two": {next(iter(done.run["models"])): 4}}
     assert "not served: 4 two items" in done.output
     assert done.run["complete"] is True
+    both = run("test_two.py", "--model", model, "--model", "fake:echo")
+    assert {(r["task"], r["items"]) for r in both.run["summary"]} == {("cut", 4), ("talk", 4)}
+    assert {v["task"]: v["given"] for v in both.verdicts.values()} == {"cut": "segment", "talk": "chat"}
     run.write("test_two.py", TASKS.replace('("cut", "talk")', '("talk",)'))
     skipped = run("test_two.py", "-rs", "--model", model, "-n", "2")
     assert skipped.code == 5
     assert "cannot answer chat/sentiment requests" in skipped.output
-
-
-def test_each_model_has_its_own_tasks(run: Runner) -> None:
-    """Two models in a session each have the tasks that they serve; ask.kinds has the kinds in common."""
-    model = write_cuts(run)
-    run.write("test_two.py", TASKS)
-    done = run("test_two.py", "--model", model, "--model", "fake:echo")
-    assert {(r["task"], r["items"]) for r in done.run["summary"]} == {("cut", 4), ("talk", 4)}
-    assert {v["task"]: v["given"] for v in done.verdicts.values()} == {"cut": "segment", "talk": "chat"}
 
 
 def test_tasks_are_selected_by_keyword(run: Runner) -> None:
