@@ -97,15 +97,6 @@ def test_flipped_items_with_both_replies(capsys: Capture) -> None:
     assert "        Two and two\n        make four.\n" in full
 
 
-def test_limit_of_listed_items(capsys: Capture) -> None:
-    """Each direction lists 20 flipped items, or as many as --limit says; the heading has the total."""
-    two_runs("c" * 30, "w" * 30)
-    for words, shown in (((), 20), (("--limit", "3"), 3), (("--limit", "99"), 30)):
-        assert compared(capsys, "a", "b", *words).count(": expected 4") == shown
-    assert "lost, right in A and not in B: 30, the first 20" in compared(capsys, "a", "b")
-    assert "--limit -1" in one_error(capsys, "compare", "a", "b", "--limit", "-1")
-
-
 def test_markdown_has_tables_and_flipped_items(capsys: Capture) -> None:
     """--markdown writes the tables and flipped items to a file, in addition to the terminal output."""
     recorded(Path("a"), verdicts("ccw"))
@@ -134,7 +125,10 @@ def test_hostile_replies_stay_text(capsys: Capture) -> None:
 
 
 def test_json_has_every_flipped_item(capsys: Capture) -> None:
-    """--json prints every flipped item in full, whatever --limit is, and only numbers that JSON allows."""
+    """--json prints every flipped item in full, whatever --limit is, and only numbers that JSON allows.
+
+    The text lists 20 flipped items of each direction, or as many as --limit says; the heading has the total.
+    """
     long = "猫 " * 500
     recorded(Path("a"), verdicts("c" * 25, given=long))
     recorded(Path("b"), verdicts("w" * 25))
@@ -142,6 +136,10 @@ def test_json_has_every_flipped_item(capsys: Capture) -> None:
     def refuse(name: str) -> None:
         raise AssertionError(name)
 
+    for words, shown in (((), 20), (("--limit", "3"), 3), (("--limit", "99"), 25)):
+        assert compared(capsys, "a", "b", *words).count(": expected 4") == shown
+    assert "lost, right in A and not in B: 25, the first 20" in compared(capsys, "a", "b")
+    assert "--limit -1" in one_error(capsys, "compare", "a", "b", "--limit", "-1")
     result = json.loads(compared(capsys, "a", "b", "--json", "--limit", "1"), parse_constant=refuse)
     assert [c["letter"] for c in result["columns"]] == ["A", "B"]
     [contrast] = result["contrasts"]

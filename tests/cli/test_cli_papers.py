@@ -143,7 +143,7 @@ def test_list_in_the_terminal_and_as_csv(capsys: Capture) -> None:
     assert len(rows) == len(own)
 
 
-HTEST = (
+HTEST = [
     "-o",
     "llm_source=builtin",
     "--llm-limit",
@@ -152,7 +152,7 @@ HTEST = (
     "store.sqlite",
     "-p",
     "no:cacheprovider",
-)
+]
 
 
 def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
@@ -165,15 +165,8 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     table = named("htest/table-6")
     (tmp_path / "a.py").write_text(FAILING, "utf-8")
     (tmp_path / "failing").touch()
-    words = [
-        "papers",
-        table.id,
-        "--model",
-        f"fake:call?file={tmp_path / 'a.py'}",
-        *HTEST,
-        "-o",
-        "llm_retries=0",
-    ]
+    model = f"fake:call?file={tmp_path / 'a.py'}"
+    words = ["papers", table.id, "--model", model, *HTEST, "-o", "llm_retries=0"]
     assert main(words) == 0
     text = capfd.readouterr().out
     assert text.count("llmprops plan: no call is made") == 4

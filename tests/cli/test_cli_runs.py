@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,14 +49,8 @@ def test_list_shows_the_state_of_each_run(capsys: Capture) -> None:
     printed = capsys.readouterr()
     assert (printed.out, "no runs under" in printed.err) == ("", True)
     recorded(RUNS / "killed", verdicts("cw"))
-    unfinished: dict[str, object] = {
-        "finished": None,
-        "complete": False,
-        "summary": [],
-        "calls": {},
-        "expected": 0,
-    }
-    edit_run_json(RUNS / "killed", lambda facts: facts.update(unfinished))
+    unfinished: dict[str, Any] = {"summary": [], "calls": {}, "expected": 0}
+    edit_run_json(RUNS / "killed", lambda facts: facts.update(finished=None, complete=False, **unfinished))
     recorded(RUNS / "newer", verdicts("c"), schema=3)
     (RUNS / "writing").mkdir()
     record = RunRecord(RUNS / "writing", first_facts(RUNS / "writing"))
