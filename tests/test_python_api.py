@@ -31,6 +31,7 @@ from tests.support.recorded import verdicts
 from tests.support.records import recorded
 from tests.support.runs import ROOT, Runner
 
+Capture = pytest.CaptureFixture[str]
 GATE = '[[rule]]\nbenchmark = "sums"\nmax_drop = 0.1\n'
 PAGE = ROOT / "docs" / "python.md"
 #: a script that measures slowly, and says how it was interrupted
@@ -56,7 +57,7 @@ def project(run: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
     return run
 
 
-def test_run_is_measured_by_pytest(project: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_is_measured_by_pytest(project: Runner, capsys: Capture) -> None:
     """The arguments reach pytest, its output is printed, and the record is the result."""
     settings: dict[str, Any] = {"limit": 5, "workers": 2, "protocol": "paper", "store": project.store}
     run = measure(project.adder, "test_sums.py", options=["--llm-seed", "3"], **settings)
@@ -73,10 +74,10 @@ def test_run_is_measured_by_pytest(project: Runner, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("model", "suite", "error", "line"),
+    ("model", "words", "error", "line"),
     [
         ("nosuch:x", "test_sums.py", UsageError, r"--model nosuch:x: unknown backend"),
-        ("fake:echo", "test_sums.py", UsageError, r"no item matches -k sums"),
+        ("fake:echo", "test_sums.py -k nosuch", UsageError, r"no item matches -k nosuch"),
         ("fake:echo", "test_broken.py", RunStopped, r"ModuleNotFoundError: No module named 'nosuch'$"),
         (
             "fake:call?file=broken.py", "test_sums.py", RunStopped,
@@ -86,16 +87,11 @@ def test_run_is_measured_by_pytest(project: Runner, capsys: pytest.CaptureFixtur
     ids=["usage", "selection", "collection", "stopped"],
 )  # fmt: skip
 def test_failed_run_is_an_exception_with_the_line_of_pytest(
-    project: Runner,
-    model: str,
-    suite: str,
-    error: type[Exception],
-    line: str,
-    capsys: pytest.CaptureFixture[str],
+    project: Runner, model: str, words: str, error: type[Exception], line: str, capsys: Capture
 ) -> None:
     project.write("test_broken.py", "import nosuch")
     project.write("broken.py", "def reply(chat):\n    raise RuntimeError('no reply')")
-    options = ["-k", "sums and not 0"] if "matches" in line else []
+    suite, *options = words.split()
     with pytest.raises(error, match=line) as raised:
         measure(model, suite, folder="run", options=options, quiet=True)
     assert "\n" not in str(raised.value)
@@ -139,9 +135,7 @@ def test_notebook_shows_tables_and_figures(tmp_path: Path) -> None:
     assert b"<svg" in base64.b64decode(image)
 
 
-def test_comparison_and_decision_are_those_of_the_commands(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_comparison_and_decision_are_those_of_the_commands(tmp_path: Path, capsys: Capture) -> None:
     """`compare` and `decide` give what `llmprops compare` and `llmprops gate` print."""
     folders = [
         recorded(tmp_path / name, verdicts(letters, model=name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import subprocess
@@ -17,15 +16,9 @@ from bench.stub_server import RunningStub
 from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.cli.run import REPOSITORY
 from tests.support.installed import Environment
-from tests.support.runs import ROOT
+from tests.support.runs import ROOT, Finished
 
 PLAIN = ("-p", "no:cacheprovider", "-p", "no:allure_pytest", "-q")
-
-
-def record(folder: Path) -> dict[str, Any]:
-    """Return the contents of ``run.json``."""
-    loaded: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    return loaded
 
 
 # Not of the module: a process may leave a module and come back to it, and the folder is that of the session.
@@ -116,10 +109,10 @@ def test_workflow_commands_run(
     )
     done = installed.run("bash", "-e", "-c", measure, folder=project, env=env)
     assert "PASS: gpt-4o may replace baseline old" in done.stdout
-    candidate = record(project / "reports" / "candidate")
+    candidate = Finished(0, "", project / "reports" / "candidate").run
     # The price is that of the wheel's table: the environment has no litellm.
     assert candidate["models"]["gpt-4o"]["price"]["source"].startswith("table of 20")
-    assert record(project / "reports" / "runs" / "old")["calls"]["cost_usd"] > 0
+    assert Finished(0, "", project / "reports" / "runs" / "old").run["calls"]["cost_usd"] > 0
     assert "--llm-max-cost" in measure
     for name in ("Job summary", "Report"):
         installed.run("bash", "-e", "-c", steps[name], folder=project, env=env)

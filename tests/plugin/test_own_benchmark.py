@@ -14,7 +14,7 @@ from pytest_llmprops.reports.terminal import list_lines
 from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import output
-from tests.support.runs import ADDER, SUMS, Runner
+from tests.support.runs import SUMS, Runner
 
 
 def write_rows(folder: Path, *numbers: int) -> None:
@@ -157,20 +157,19 @@ def test_fault_at_every_item_stops_the_run(run: Runner) -> None:
     assert done.run["calls"]["sent"] <= 300
 
 
-def test_two_classes_with_one_name_are_refused(run: Runner) -> None:
-    """The second class with a name is an error of collection, not a benchmark that is never measured."""
+def test_a_name_that_is_taken_is_refused(run: Runner) -> None:
+    """A class with the name of another one is an error of collection, not a benchmark that is never measured.
+
+    So is one with the name of an installed benchmark, whose report section it would get, unless it replaces it.
+    """
     run.sums(3)
     run.write("test_other.py", re.sub(r"\bSums\b", "Others", SUMS.replace("ITEMS", "3")))
     done = run("--model", run.adder)
     assert done.code == 2
     classes = "Others (test_other.py, line 6) and Sums (test_sums.py, line 6)"
     assert f"two benchmarks have the name 'sums': {classes}" in done.output
-
-
-def test_name_of_an_installed_benchmark_is_refused(run: Runner) -> None:
-    """An own class does not get the report section of an installed benchmark, unless it replaces it."""
+    (run.folder / "test_other.py").unlink()
     run.write("sums.py", SUMS.replace("ITEMS", "3").replace('"sums"', '"htest"'))
-    run.write("adder.py", ADDER)
     run.write("test_sums.py", "from sums import *\n")
     done = run("--model", run.adder)
     assert done.code == 2
