@@ -77,26 +77,17 @@ def test_run_becomes_a_pytest_command(
     assert [shlex.split(line) for line in capsys.readouterr().out.splitlines()] == started
 
 
-def test_a_run_to_resume_is_named_first(capsys: Capture) -> None:
-    """A run is resumed with its own benchmarks, and pytest's options follow its name."""
+def test_wrong_words_of_a_run_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """A run is resumed with its own benchmarks, and pytest's options follow its name; a benchmark needs a suite."""
+    mine = Registration(name="mine", benchmark=Benchmark)
+    monkeypatch.setattr(benchmark_registry, "registered", {"mine": mine})
     for words, said in (
+        ("mine", "benchmark mine has no suite"),
         ("htest --resume x", "--resume comes first, and no benchmark: llmprops run --resume RUN"),
         ("--resume -q", "name the run after --resume"),
         ("--resume=nosuch", "no run 'nosuch'"),
     ):
         assert said in one_error(capsys, "run", *words.split())
-
-
-def test_run_of_a_benchmark_without_a_suite_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    """The message says that the registration names no suite; without names, the benchmark is left out."""
-
-    class Mine(Benchmark):
-        name = "mine"
-
-    monkeypatch.setattr(benchmark_registry, "registered", {"mine": Registration(name="mine", benchmark=Mine)})
-    assert "llmprops: benchmark mine has no suite" in one_error(capsys, "run", "mine")
 
 
 def test_init_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

@@ -68,17 +68,12 @@ def test_finish_reasons_decide_what_a_reply_is(run: Runner, start_stub: Stub) ->
 
 
 @pytest.mark.parametrize(
-    ("workers", "number", "times", "to_all"),
-    [
-        ("2", signal.SIGINT, 1, True),
-        ("0", signal.SIGINT, 3, True),
-        ("2", signal.SIGTERM, 2, True),
-        ("0", signal.SIGHUP, 1, True),
-    ],
+    ("workers", "number", "times"),
+    [("2", signal.SIGINT, 1), ("0", signal.SIGINT, 3), ("2", signal.SIGTERM, 2), ("0", signal.SIGHUP, 1)],
     ids=["ctrl-c", "ctrl-c three times", "all processes terminated twice", "terminal closed"],
 )
 def test_an_interrupt_leaves_a_valid_incomplete_record(
-    run: Runner, start_stub: Stub, workers: str, number: signal.Signals, times: int, to_all: bool
+    run: Runner, start_stub: Stub, workers: str, number: signal.Signals, times: int
 ) -> None:
     """A run with a gate ends with status 2, an invalid gate, no traceback, and no folder of the broker behind."""
     run.sums(400)
@@ -90,7 +85,7 @@ def test_an_interrupt_leaves_a_valid_incomplete_record(
     started = run.start(*_against(stub, *options), env={"TMPDIR": str(temporary)})
     until(lambda: stub.stats()["answered"] >= 60)
     for _ in range(times):
-        started.send(number, to_all=to_all)
+        started.send(number, to_all=True)
         time.sleep(0.03)
     done = started.end()
     assert done.code == 2

@@ -90,10 +90,7 @@ def test_errors_are_measured_again_and_verdicts_stay(run: Runner, workers: str) 
 DIFFERENT = {
     "limit": (("--llm-limit", "5"), "--llm-limit (none), not 5"),
     "protocol": (("--llm-param", "temperature=1"), "--llm-param (none), not temperature=1"),
-    "protocol in workers": (
-        ("--llm-param", "temperature=1", "-n", "2"),
-        "--llm-param (none), not temperature=1",
-    ),
+    "protocol in workers": (("--llm-param", "top_p=1", "-n", "2"), "--llm-param (none), not top_p=1"),
     "model": (("--model", "fake:echo"), "name the same models"),
     "selection": (("-k", "0003"), "select the same tests"),
     "items": (("-n", "2"), "select the same tests"),

@@ -67,14 +67,13 @@ def test_a_server_that_comes_back_in_time_changes_nothing(
     run.sums(120)
     run.write("conftest.py", IMPATIENT)
     stub, url = start_stub(delay=0.05), server.url(server.new_database())
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run, *options(stub, url, "--llm-concurrency", "8"))
-        until(lambda: stub.stats()["answered"] >= 40)
-        server.kill()
-        time.sleep(2)
-        assert stub.stats()["answered"] < 120
-        server.start()
-        done = running.result(60)
+    started = run.start(*options(stub, url, "--llm-concurrency", "8"))
+    until(lambda: stub.stats()["answered"] >= 40)
+    server.kill()
+    time.sleep(2)
+    assert stub.stats()["answered"] < 120
+    server.start()
+    done = started.end(60)
     assert (done.run["complete"], len(done.verdicts)) == (True, 120)
     assert stub.stats()["requests"] == 120
     assert run(*options(stub, url)).run["calls"]["cache_hits"] == 120
