@@ -154,19 +154,6 @@ def test_damaged_store_is_reported(make_broker: MakeBroker, tmp_path: Path) -> N
     assert list(tmp_path.glob("replies.sqlite.damaged-*"))
 
 
-def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """The run's log has one line per request, whether sent, joined or stored."""
-    model = FakeModel(lambda chat: Reply("x", served_model="s"))
-    ask_all(make_broker(model), ["a"])
-    run = tmp_path / "run"
-    run.mkdir()
-    asked = ask_all(make_broker(model, run_dir=str(run)), ["a", "b", "b"])
-    lines = [json.loads(line) for line in (run / "requests.jsonl").read_text().splitlines()]
-    assert {line["key"] for line in lines} == {r.key for r in asked.results}
-    assert len(lines) == 2
-    assert sum(line["cached"] for line in lines) == 1
-
-
 def test_off_remembers_within_a_run(make_broker: MakeBroker, tmp_path: Path) -> None:
     """With the store off, a request repeated within a run is not sent again; it counts as joined. No file is made."""
     model = FakeModel(lambda chat: str(len(model.requests)))
