@@ -56,18 +56,6 @@ def session_of(make: Callable[..., Any]) -> InProcess:
     return InProcess({"m": registry.parse_spec("own")}, CallOptions(), broker)
 
 
-@pytest.fixture
-def cutter() -> Cutter:
-    """Return a model."""
-    return Cutter()
-
-
-@pytest.fixture
-def here(cutter: Cutter) -> InProcess:
-    """Return a session with that model."""
-    return session_of(lambda spec, options: cutter)
-
-
 def asked(session: InProcess, *texts: str) -> list[Any]:
     """Return the reply or the error of each text; all are sent at once."""
 
@@ -78,39 +66,33 @@ def asked(session: InProcess, *texts: str) -> list[Any]:
     return asyncio.run(work())
 
 
-def test_requests_are_batched_and_counted(here: InProcess, cutter: Cutter) -> None:
-    """Requests reach the model in batches of its size; each has its own reply or error."""
-    results = asked(here, "a", "b", "!", "c", "d")
+def test_requests_are_batched_and_counted() -> None:
+    """Requests reach the model in batches of its size; each has its own reply or error. A used model is closed."""
+    cutter = Cutter()
+    session = session_of(lambda spec, options: cutter)
+    session.close()
+    assert not cutter.closed
+    results = asked(session, "a", "b", "!", "c", "d")
     assert kinds(results) == ["reply", "reply", "error", "reply", "reply"]
     assert [result.value for result in results if isinstance(result, Reply)] == [["a"], ["b"], ["c"], ["d"]]
     assert cutter.batches == [4, 1]
-    use = here.use()["m"]
+    use = session.use()["m"]
     assert (use.requests, use.served_as, use.seconds > 0) == (5, ("cutter 1",), True)
-    assert here.stopped is None
+    assert session.stopped is None
+    session.close()
+    assert cutter.closed
 
 
-def test_a_model_that_cannot_be_used_stops_all(here: InProcess) -> None:
-    """After a fatal error nothing more is served."""
-    assert asked(here, "fatal")[0].args == ("m: no dictionary",)
-    assert here.stopped == "m: no dictionary"
-    with pytest.raises(RunStopped, match="m: no dictionary"):
-        asyncio.run(here.ask("m", "subject", Segment("a")))
-
-
-def test_a_model_that_cannot_be_made_stops_all() -> None:
-    """The reason is one line."""
+def test_a_model_that_cannot_be_used_stops_all() -> None:
+    """After a fatal error, or if the model cannot be made, nothing more is served; the reason is one line."""
+    session = session_of(lambda spec, options: Cutter())
+    assert asked(session, "fatal")[0].args == ("m: no dictionary",)
+    assert session.stopped == "m: no dictionary"
+    [stopped] = asked(session, "a")
+    assert (type(stopped), str(stopped)) == (RunStopped, "m: no dictionary")
 
     def broken(spec: Any, options: Any) -> Any:
         raise OSError("no\nfile")
 
     [reason] = {str(result) for result in asked(session_of(broken), "a", "b")}
     assert reason.startswith("m: OSError: no file (test_engine_in_process.py, line")
-
-
-def test_closing_frees_the_models(here: InProcess, cutter: Cutter) -> None:
-    """A used model is closed; an unused one is never loaded."""
-    here.close()
-    assert not cutter.closed
-    asked(here, "a")
-    here.close()
-    assert cutter.closed
