@@ -34,16 +34,16 @@ def test_a_folder_does_not_hide_a_name(place: str, tmp_path: Path, monkeypatch: 
         assert find_run(path).resolve() == local
 
 
-def test_a_name_of_two_runs_is_refused(tmp_path: Path) -> None:
-    """If a run and a baseline have the same name, the message has both folders, one of which must be given."""
-    recorded(tmp_path / "baselines" / "mine", verdicts("c"))
-    recorded(runs_folder(tmp_path) / "mine", verdicts("w"))
-    with pytest.raises(UsageError, match=r"of a run and of a baseline; .*runs/mine or .*baselines/mine"):
-        find_run("mine", tmp_path)
+def test_no_such_run_names_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message contains the requested name and at most five of the newest runs, or says that there is none.
 
-
-def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
-    """The message contains the requested name and at most five of the newest runs."""
+    If a run and a baseline have the same name, it has both folders, one of which must be given.
+    """
+    runs_folder(tmp_path).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    for text in ("none", "reports/runs"):
+        with pytest.raises(UsageError, match="no run is recorded here yet"):
+            find_run(text)
     for n in range(7):
         recorded(runs_folder(tmp_path) / f"run{n}", verdicts("c"))
     with pytest.raises(UsageError) as caught:
@@ -57,14 +57,9 @@ def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
         UsageError, match=r"no run 'latest': a run is named by its folder; the newest is run\d$"
     ):
         find_run("latest", tmp_path)
-
-
-@pytest.mark.parametrize("text", ["none", "reports/runs"])
-def test_nothing_recorded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any recorded run the message says so, even if the folder exists."""
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="no run is recorded here yet"):
-        find_run(text)
+    recorded(tmp_path / "baselines" / "run0", verdicts("c"))
+    with pytest.raises(UsageError, match=r"of a run and of a baseline; .*runs/run0 or .*baselines/run0"):
+        find_run("run0", tmp_path)
 
 
 def test_all_runs_newest_first(tmp_path: Path) -> None:

@@ -18,17 +18,13 @@ from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.pairs import ABSENT_HERE, ABSENT_THERE, IN_ERROR, Item, pair_items, pairs_of
-from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.summary import summary_rows
 from pytest_llmprops.statistics.judgement import judge
 from pytest_llmprops.statistics.paired import Pairs
 from tests.support.gates import gate_of, judged
 from tests.support.recorded import published_run, verdict, verdicts
 from tests.support.records import recorded
-
-
-def run_of(folder: Path, statuses: str, model: str = "m", **facts: Any) -> Run:
-    return read_run(recorded(folder, verdicts(statuses, model=model), **facts))
 
 
 def key(item: str) -> ItemPlace:
@@ -90,9 +86,9 @@ def test_changes_are_in_the_order_of_the_suites(tmp_path: Path) -> None:
 
 def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
     """Counts, difference, interval and p-value are computed from the pairs of both runs."""
-    old = run_of(tmp_path / "old", "c" * 28 + "w" * 8 + "e")
-    new = run_of(tmp_path / "new", "w" * 3 + "c" * 27 + "w" * 6 + "cc")
-    [contrast] = compare([old, new]).contrasts
+    statuses = {"old": "c" * 28 + "w" * 8 + "e", "new": "w" * 3 + "c" * 27 + "w" * 6 + "cc"}
+    runs = [read_run(recorded(tmp_path / name, verdicts(text))) for name, text in statuses.items()]
+    [contrast] = compare(runs).contrasts
     [change] = contrast.changes
     assert (change.pairs, change.only_baseline, change.only_candidate, change.errors) == (36, 0, 1, 1)
     assert (change.lost, change.gained) == (3, 2)
@@ -114,29 +110,25 @@ def test_a_flip_of_repeats_shows_the_samples_that_differ(tmp_path: Path) -> None
     assert (lost.baseline.score, lost.candidate.score) == (2 / 3, 1 / 3)
 
 
-def test_which_runs_are_compared(tmp_path: Path) -> None:
-    """The first run is compared with each other run; with all_pairs, every run with every other."""
-    runs = [run_of(tmp_path / name, "cw", model=name) for name in ("x", "y", "z")]
-    one = compare(runs).contrasts
-    every = compare(runs, all_pairs=True).contrasts
-    assert [(c.baseline.model, c.candidate.model) for c in one] == [("x", "y"), ("x", "z")]
-    assert [(c.baseline.model, c.candidate.model) for c in every] == [("x", "y"), ("x", "z"), ("y", "z")]
-
-
-def models(tmp_path: Path, *groups: str) -> list[Run]:
-    """Return runs with one model per letter."""
-    return [
+@pytest.mark.parametrize(
+    ("groups", "all_pairs", "expected"),
+    [
+        (("x", "y", "z"), False, ["xy", "xz"]),
+        (("x", "y", "z"), True, ["xy", "xz", "yz"]),
+        (("xy", "xz"), False, ["xx"]),
+        (("x", "yz"), False, ["xy", "xz"]),
+        (("xyz",), False, ["xy", "xz"]),
+    ],
+)
+def test_which_models_are_compared(
+    groups: tuple[str, ...], all_pairs: bool, expected: list[str], tmp_path: Path
+) -> None:
+    """The first run is compared with each other one, or all are; the same model across two runs, if there is one."""
+    runs = [
         read_run(recorded(tmp_path / f"r{n}", [row for m in group for row in verdicts("cw", model=m)]))
         for n, group in enumerate(groups)
     ]
-
-
-@pytest.mark.parametrize(("groups", "expected"), [
-    (("x", "y"), ["xy"]), (("xy", "xz"), ["xx"]), (("x", "yz"), ["xy", "xz"]), (("xyz",), ["xy", "xz"]),
-])  # fmt: skip
-def test_which_models_are_compared(groups: tuple[str, ...], expected: list[str], tmp_path: Path) -> None:
-    """The same model is compared across two runs, otherwise every model with every other, also within one run."""
-    comparison = compare(models(tmp_path, *groups))
+    comparison = compare(runs, all_pairs=all_pairs)
     assert [c.baseline.model + c.candidate.model for c in comparison.contrasts] == expected
     left_out = groups == ("xy", "xz")
     assert any("B (y), D (z)" in note for note in comparison.notes) == left_out
