@@ -62,7 +62,6 @@ def test_limit_of_zero_is_a_limit(tmp_path: Path) -> None:
 
 WRONG = [
     ("", "has no rule; write [[rule]]"),
-    ("rule = 3", "has no rule; write [[rule]]"),
     ("rule = [", "not TOML"),
     ("min_items = " + "9" * 5_000, "not TOML that can be read: an integer has too many digits"),
     ("[[rule]]\nmin_acuracy = 0.5", "rule 1: unknown key 'min_acuracy'; there are name, benchmark"),
@@ -76,17 +75,12 @@ WRONG = [
     ("[[rule]]\nname = 'a'\nmax_drop = 0\n[[rule]]\nname = 'a'\nmax_drop = 0", "two rules are called 'a'"),
     ("[[rule]]\nmin = 0.5", 'need metric = "NAME"'),
     ("[[rule]]\nmetric = 'm'\nmin_accuracy = 0.5", "takes min or max, and nothing else"),
-    ("[[rule]]\nmetric = 'm'", "requires nothing"),
     ("[[rule]]\nmetric = 'm'\nmin = 0.6\nmax = 0.5", "min 0.6 is above max 0.5"),
-    *(
-        (f"[[rule]]\nmetric = 'm'\n{key} = {value}", f"{key} = {shown}: must be a number")
-        for key, value, shown in (("min", "nan", "nan"), ("max", "true", "True"))
-    ),
-    *(
-        # A gate that accepts every model is a mistake.
-        (f"[[rule]]\n{key} = {int(key != 'min_accuracy')}", "rule 1: no run can miss")
-        for key in ("max_drop", "min_accuracy")
-    ),
+    ("[[rule]]\nmetric = 'm'\nmin = nan", "min = nan: must be a number"),
+    ("[[rule]]\nmetric = 'm'\nmax = true", "max = True: must be a number"),
+    # A gate that accepts every model is a mistake.
+    ("[[rule]]\nmax_drop = 1", "rule 1: no run can miss"),
+    ("[[rule]]\nmin_accuracy = 0", "rule 1: no run can miss"),
     ("min_items = 0\n[[rule]]\nmax_drop = 0", "min_items = 0: must be a whole number of at least 1"),
     ("[[rule]]\nmin_items = true", "rule 1: min_items = True: must be a whole number"),
     *(

@@ -82,20 +82,6 @@ def test_requests(two: list[Run], tmp_path: Path) -> None:
     assert (row["prompt_tokens"], row["completion_tokens"], row["reasoning_tokens"]) == (3, 2, 1)
 
 
-@pytest.mark.parametrize("name", ["verdicts", "metrics"])
-def test_empty_tables_keep_their_types(name: Table, tmp_path: Path) -> None:
-    """A run without rows can be exported, and its request lists are typed as lists of strings."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    run = read_run(recorded(tmp_path / "r", []))
-    write_parquet(tables([run], name), tmp_path / "t.parquet")
-    schema = pq.read_schema(tmp_path / "t.parquet")
-    if name == "verdicts":
-        assert schema.field("requests").type == pa.list_(pa.string())
-    assert pq.read_table(tmp_path / "t.parquet").num_rows == 0
-
-
 @pytest.mark.parametrize("begin", ["=", "@", "\r"])
 def test_csv_has_no_formulas(begin: str, tmp_path: Path) -> None:
     """A text that a spreadsheet would evaluate begins with an apostrophe; numbers and Parquet stay as they are."""

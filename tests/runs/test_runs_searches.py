@@ -18,7 +18,7 @@ from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.export import table
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, search_counts
-from tests.support.recorded import edit_run_json, verdicts
+from tests.support.recorded import verdicts
 from tests.support.records import recorded
 
 FOUND = {
@@ -122,16 +122,6 @@ def test_properties_are_counted_separately(tmp_path: Path, capsys: pytest.Captur
         "search: 1 item searched, 1 counterexample, 40 examples, 20 calls",
     ]
     assert [r.property for r in read_run(run).searches] == ["no", "yes", "linearity", ""]
-
-
-def test_counts_without_a_property_are_read(tmp_path: Path) -> None:
-    """A run.json of an earlier version, whose counts name neither the property nor what was not repeated, is read."""
-    run = searched(tmp_path / "run", row(1, FOUND))
-    later = ("property", "not_repeated")
-    edit_run_json(run, lambda facts: [facts["searches"][0].pop(name) for name in later])
-    (run / "searches.jsonl").unlink()
-    [counts] = read_run(run).facts.searches
-    assert (counts.property, counts.searched, counts.not_repeated) == ("", 1, 0)
 
 
 def test_show_lists_some_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
