@@ -181,7 +181,8 @@ def raw(head: str, body: bytes, status: str = "200 OK") -> bytes:
 def model_at(server: RawServer, **options: Any) -> OpenAIModel:
     """Return a model with one connection to a server."""
     url = f"http://127.0.0.1:{server.port}/v1"
-    return make("openai:m", **{"base_url": url, "timeout": 10.0, "concurrency": 1} | options)
+    model: OpenAIModel = make("openai:m", **{"base_url": url, "timeout": 10.0, "concurrency": 1} | options)
+    return model
 
 
 @pytest.mark.parametrize("encoding", PACKED)

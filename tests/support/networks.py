@@ -126,13 +126,8 @@ def connecting_proxy(target: int, *, user: str = "", refused: str = "") -> Itera
         yield made
 
 
-def server_tls(
-    authority: trustme.CA, name: str = "127.0.0.1", *, wants_certificate: bool = False
-) -> ssl.SSLContext:
+def server_tls(authority: trustme.CA, name: str = "127.0.0.1") -> ssl.SSLContext:
     """Return a server's TLS context with a certificate for a host name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(name).configure_cert(context)
-    if wants_certificate:
-        context.verify_mode = ssl.CERT_REQUIRED
-        authority.configure_trust(context)
     return context
