@@ -9,7 +9,7 @@ import sys
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from types import MappingProxyType
@@ -165,10 +165,8 @@ class HttpClient:
         )
         async with call as answer:
             if not 200 <= answer.status < 300:
-                content = b""
                 # The status counts, also without a body that can be read.
-                with suppress(BackendError):
-                    content = await _content(answer)
+                content = await _content(answer) if _encoding(answer) in _ENCODINGS else b""
                 raise StatusError(answer.status, answer.headers, _parsed(content))
             yield answer
 
@@ -211,17 +209,25 @@ def _too_large(what: str, answer: ClientResponse) -> BackendError:
     return BackendError(errors.clean(text), kind="response")
 
 
+#: those that Python's own library reads
+_ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
+
+
+def _encoding(answer: ClientResponse) -> str:
+    return answer.headers.get("Content-Encoding", "").strip().lower()
+
+
 async def _pieces(answer: ClientResponse) -> AsyncIterator[bytes]:
     """Yield the body of an answer in pieces, decompressed if a server compresses what no call asked for.
 
-    :raises BackendError: if it is compressed in a way that Python's own library does not read, or is damaged.
+    :raises BackendError: if it is compressed in a way that is not read here, or is damaged.
     """
-    encoding = answer.headers.get("Content-Encoding", "").strip().lower()
+    encoding = _encoding(answer)
     if encoding in ("", "identity"):
         async for piece in answer.content.iter_any():
             yield piece
         return
-    if encoding not in ("gzip", "x-gzip", "deflate"):
+    if encoding not in _ENCODINGS:
         text = f"the answer of {answer.host} is compressed with '{encoding}', which no call asks for"
         raise BackendError(errors.clean(text), kind="response")
     unpacker, is_damaged = None, False
