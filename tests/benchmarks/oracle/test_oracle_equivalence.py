@@ -318,8 +318,7 @@ def test_unreadable_paraphrases_of_one_sentence() -> None:
 def test_values_are_flat_numbers() -> None:
     """All values are floats in the table of the module, and the generator determines all decisions."""
     shown = "".join((equivalence.__doc__ or "").replace("…", phi) for phi in ("or", "and"))
-    judges: tuple[Any, ...] = (perfect, _yes, lambda *_: "?")
-    for judge in judges:
+    for judge in (perfect, _yes, lambda *_: "?"):
         first, second = (_check(_fake(judge), {(OF_DOG[0], CAT): "and"}, seed=3) for _ in range(2))
         assert first == second
         assert all(type(value) is float for value in first.values.values())
