@@ -86,15 +86,17 @@ def loaded(plugin: str) -> list[str]:
 def check(cases: int) -> list[str]:
     """Return one line per run of a suite with ``cases`` cases that differs from one without other plugins.
 
-    Each plugin has a run of its own; with workers, one run has them together. Only pytest-sugar has its own there, too:
-    its bar cannot show more reports than cases, which those that repeat cases send.
+    The plugins have runs together, and beside light items one each. pytest-sugar is never with the others: its bar
+    cannot show more reports than cases, which those that repeat cases send.
     """
-    runs = {plugin: [*loaded(plugin), "-n", "0"] for plugin in PLUGINS}
+    workers = "0" if cases < 100 else "2"
     together = [word for plugin in PLUGINS if plugin != "pytest-sugar" for word in loaded(plugin)]
-    runs |= {
-        "pytest-sugar, -n 2": [*loaded("pytest-sugar"), "-n", "2"],
-        "all others, -n 2": [*together, "-n", "2"],
+    runs = {
+        f"all but pytest-sugar, -n {workers}": [*together, "-n", workers],
+        f"pytest-sugar, -n {workers}": [*loaded("pytest-sugar"), "-n", workers],
     }
+    if cases > 100:
+        runs |= {f"{plugin}, -n 0": [*loaded(plugin), "-n", "0"] for plugin in PLUGINS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
