@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.eras.items import SentencePair
+from pytest_llmprops.benchmarks.eras.report import read_accuracies
 from pytest_llmprops.benchmarks.eras.tools import generation
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, masked, write_set
 from pytest_llmprops.cli.main import main
@@ -145,27 +146,37 @@ def test_annotate_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_accuracy_on_labelled_reviews(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A classifier reads the start of a review that is too long for it; the line says how many were cut.
+    """All models of a run are measured, and the report finds their accuracies.
 
-    A model that never answers, or that is a segmenter, gives a one-line error instead of an accuracy.
+    A classifier reads the start of a review that is too long for it; the line says how many were cut. A model that
+    never answers, or that is a segmenter, gives a one-line error instead of an accuracy.
     """
     from transformers import BertForSequenceClassification
 
-    base = save_base(tmp_path / "base", positions=16)
-    network = BertForSequenceClassification.from_pretrained(base, id2label={0: "negative", 1: "positive"})
-    network.save_pretrained(base)
-    reviews = ("老师有信心", 1), ("学生的书" * 9, 0), ("的" * 14, 0)
-    write_reviews(tmp_path / "training" / "asap" / "test.csv", *reviews)
-    monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path))
-
-    def command(spec: str) -> tuple[object, ...]:
-        records = [replace(implicit(1, 0.4, 0.6), model=spec)]
-        run = write(tmp_path / "run", records, models={spec: {"spec": spec}})
+    def command(*specs: str) -> tuple[object, ...]:
+        records = [replace(implicit(1, 0.4, 0.6), model=spec) for spec in specs]
+        run = write(tmp_path / "run", records, models={spec: {"spec": spec} for spec in specs})
         return "lab", "eras", "sentiment-accuracy", "--run", run
 
-    assert "on 3 reviews, 1 cut to 512 tokens" in output(capsys, *command(f"hf:{base}"))
+    monkeypatch.delenv("LLMPROPS_DATA", raising=False)
+    says = "`llmprops data pull training --dest DIR` and set LLMPROPS_DATA=DIR"
+    assert says in one_error(capsys, *command("fake:echo"))
+    monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path))
+    reviews = ("老师有信心", 1), ("学生的书" * 9, 0), ("的" * 14, 0)
+    write_reviews(tmp_path / "training" / "asap" / "test.csv", *reviews)
     for spec, said in (
         ("fake:constant?text=嗯", "asap/test.csv: no text was scored: no answer was read"),
         ("maxmatch:words.txt", "neither a sentiment classifier nor a chat model"),
     ):
         assert said in one_error(capsys, *command(spec))
+    base = save_base(tmp_path / "base", positions=16)
+    network = BertForSequenceClassification.from_pretrained(base, id2label={0: "negative", 1: "positive"})
+    network.save_pretrained(base)
+    models = [f"hf:{base}", "fake:constant?text=A", "fake:constant?text=B"]
+    lines = output(capsys, *command(*models)).splitlines()
+    assert lines[0].endswith("on 3 reviews, 1 cut to 512 tokens")
+    assert [line.partition(" [")[0].partition("text=")[2] for line in lines[1:]] == [
+        "A, asap/test.csv: 33.3", "B, asap/test.csv: 66.7",
+    ]  # fmt: skip
+    accuracies = [read_accuracies(tmp_path / "run", model) for model in models[1:]]
+    assert accuracies == [{"ASAP": pytest.approx(1 / 3)}, {"ASAP": pytest.approx(2 / 3)}]
