@@ -21,7 +21,6 @@ from pytest_llmprops.data.pronunciation import load_cmudict
 
 ITEMS = 1400
 SEED = 5
-KINDS = ("logistic", "boosting")
 
 
 Features = dict[str, float | str]
@@ -129,7 +128,7 @@ def test_groups_cannot_be_told_apart_without_the_rule(task: str) -> None:
     samples = [ngrams(task, row["centerpiece"]) for row in rows]
     texts = (planted(task, row["centerpiece"], label) for row, label in zip(rows, labels, strict=True))
     marked = [ngrams(task, text) for text in islice(texts, 600)]
-    for kind in KINDS:
+    for kind in ("logistic", "boosting"):
         hits = cross_validated_hits(samples, labels, kind)
         limit = binomtest(hits, ITEMS).proportion_ci(0.99, "exact").high
         assert limit <= 0.60, f"{kind} reaches {hits / ITEMS:.3f}"
