@@ -78,16 +78,6 @@ def test_equal_ids_of_two_places_are_different_items(place: str) -> None:
     )
 
 
-def test_errors_alone_never_fail_a_rule() -> None:
-    """A rule fails on the answers only; a failed rule stays failed, and shares are plain counts."""
-    old = verdicts(OLD)
-    assert judged(gate_of({"max_drop": 0.0}), new(with_errors(range(10))), old).decision == "inconclusive"
-    failing = judged(gate_of({"max_drop": 0.01}), new("w" * 100 + with_errors(range(110, 120))[100:]), old)
-    assert failing.decision == "fail"
-    share = judged(gate_of({"max_refused": 0.0}), new(with_errors(range(10))))
-    assert share.decision == "pass"
-
-
 METRIC_GATE = "[[rule]]\nbenchmark = '{}'\nmetric = '{}'\nmin = 0.9\n"
 
 
