@@ -262,7 +262,7 @@ def test_cancelled_requests_of_a_lost_batch_are_dropped() -> None:
         tasks = [asyncio.create_task(lane.send(Chat.user(str(n)))) for n in range(2)]
         await asyncio.sleep(0.01)
         tasks[0].cancel()
-        lane.open(ThreadWorker(lambda requests: [other.chat(requests)]))
+        lane.open(ThreadWorker(lambda requests: [other.chat(requests)]))  # type: ignore[arg-type]
         assert (await tasks[1]).text == "1"  # type: ignore[union-attr]
 
     asyncio.run(work())
