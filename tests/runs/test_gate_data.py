@@ -137,18 +137,16 @@ def test_selection_is_named() -> None:
         assert result.line == "PASS: new meets the rule (on a selection of the items)"
 
 
-@pytest.mark.parametrize(
-    ("rule", "selection"),
-    [
+def test_whole_runs_have_no_note() -> None:
+    """All items, other benchmarks and other requirements give no note."""
+    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"min_accuracy": 0.5}, {"sums": {"items": 40, "of": 40}}),
         ({"min_accuracy": 0.5, "benchmark": "sums"}, {"htest": {"items": 4, "of": 200}}),
         ({"max_refused": 0.5}, SELECTED),
-    ],
-)
-def test_whole_runs_have_no_note(rule: dict[str, Any], selection: dict[str, Any]) -> None:
-    """All items, other benchmarks, other requirements and older records give no note."""
-    result = judged(gate_of(rule), verdicts("c" * 40, model="new"), selection=selection)
-    assert (result.line, notes(result)) == ("PASS: new meets the rule", [])
+    ]
+    for rule, selection in cases:
+        result = judged(gate_of(rule), new("c" * 40), selection=selection)
+        assert (result.line, notes(result)) == ("PASS: new meets the rule", [])
 
 
 def test_selection_of_a_run_is_recorded(run: Runner) -> None:
