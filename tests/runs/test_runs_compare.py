@@ -141,7 +141,8 @@ def test_the_published_upgrade(tmp_path: Path) -> None:
     [change] = [c for c in contrast.changes if c.task_key and c.task_key.language == "en"]
     assert (change.pairs, change.lost, change.gained) == (100, 1, 28)
     assert change.result is not None
-    assert (change.result.difference, change.result.word) == (pytest.approx(0.27), "better")
+    assert change.result.difference == pytest.approx(0.27)
+    assert change.result.word == "better"
     back = compare(runs[::-1]).contrasts[0].changes[0]
     assert back.result is not None
     assert (back.lost, back.gained, back.result.word) == (28, 1, "worse")
