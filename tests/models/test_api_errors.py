@@ -163,24 +163,19 @@ def test_filters_are_refusals(status: int, body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "transient"),
-    [(1008, "quota", False), (2049, "key", False), (1000, "status 500", True)],
-)
-def test_errors_of_minimax_have_status_200(code: int, kind: str, transient: bool) -> None:
-    """``base_resp`` says what failed (https://platform.minimax.io/docs/api-reference/errorcode)."""
-    answer = {"choices": None, "base_resp": {"status_code": code, "status_msg": "what failed"}}
-    failure = errors.in_answer(answer)
-    assert failure is not None
-    got = classify(*failure)
-    assert (got.kind, got.transient) == (kind, transient)
-    assert f"what failed ({code})" in got.message
-
-
-def test_other_answers_of_minimax_are_answers() -> None:
-    """A code of 0, or a reply in spite of a code, is no failure; its filter is one for the engine."""
-    for code, choices in ((0, None), (1002, [{"message": {"content": "A"}}])):
-        assert errors.in_answer({"choices": choices, "base_resp": {"status_code": code}}) is None
-    assert errors.in_answer({"choices": None, "base_resp": "x", "error": None}) is None
-    failure = errors.in_answer({"base_resp": {"status_code": 1026, "status_msg": "input new_sensitive"}})
-    assert failure is not None
-    assert errors.is_filtered(*failure)
+    ("code", "more", "kind"),
+    [
+        (1008, {}, "quota"), (2049, {}, "key"), (1000, {}, "status 500"), (1026, {}, "filtered"),
+        (0, {}, ""), (1002, {"choices": [{"message": {"content": "A"}}]}, ""), (1000, {"base_resp": "x"}, ""),
+    ],
+)  # fmt: skip
+def test_errors_of_minimax_have_status_200(code: int, more: Mapping[str, Any], kind: str) -> None:
+    """``base_resp`` says what failed (platform.minimax.io/docs/api-reference/errorcode), if there is no reply."""
+    state = {"status_code": code, "status_msg": "what failed"}
+    failure = errors.in_answer({"choices": None, "base_resp": state, "error": None, **more})
+    assert (failure is not None) == bool(kind)
+    if failure is not None:
+        got = classify(*failure)
+        assert errors.is_filtered(*failure) == (kind == "filtered")
+        assert (got.kind, got.transient) == (kind.replace("filtered", "request"), kind == "status 500")
+        assert f"what failed ({code})" in got.message

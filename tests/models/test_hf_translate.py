@@ -14,7 +14,7 @@ from pytest_llmprops.core.requests import Translate
 from pytest_llmprops.models.hf import translate
 from pytest_llmprops.models.hf.translate import FAMILIES, MADLAD, MARIAN, MBART50, NLLB, codes_of, language_of
 from tests.support import translation_models as tiny
-from tests.support.backends import LIBRARIES, error, fatal, make, needs, refuse, reply, texts
+from tests.support.backends import LIBRARIES, error, fatal, make, needs, reply, texts
 
 pytestmark = [LIBRARIES, needs("torch", "transformers", "sentencepiece", "sacremoses", extra="hf")]
 SAVE: dict[str, Callable[[Path], Path]] = {
@@ -308,18 +308,6 @@ def test_model_without_language_tokens(tmp_path: Path) -> None:
     """A T5 without language tags is not accepted as a multilingual translation model."""
     result = one(make(f"hf:{tiny.save_madlad(tmp_path, languages=())}"))
     fatal(result, "type is 't5'", "NLLB, M2M100, mBART-50, MADLAD-400, Marian")
-
-
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        ("?max_new_tokens=x", "max_new_tokens must be a number"),
-        ("?layer=2", "layer is a parameter of kind=embed, but this model has kind=translate"),
-    ],
-)
-def test_bad_parameters(query: str, words: str, folders: dict[str, Path]) -> None:
-    """A parameter that cannot be used is a one-line error before anything is loaded."""
-    refuse(f"hf:{folders['nllb']}{query}", words)
 
 
 def test_codes_of_the_nine_languages() -> None:
