@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo packages environments test lint test-all test-litellm test-plugins coverage litellm-proxy aimock docs bench report clean
+.PHONY: demo packages environments test lint test-all test-plugins coverage litellm-proxy aimock docs bench report clean
 
 # A module is compiled when it is first imported; compiling all that is installed takes a minute.
 INSTALL := pip install --quiet --no-compile
@@ -84,10 +84,10 @@ PACKAGES_FIRST := $(filter packages,$(MAKECMDGOALS))
 test-all coverage $(ALLURE_READY) $(VENV)-aimock/ready-$(AIMOCK): | $(PACKAGES_FIRST)
 
 # What the tests need; npm installs Allure and aimock.
-environments: $(VENV)/dev $(VENV)-litellm/ready litellm-proxy $(VENV)-pkuseg/ready \
+environments: $(VENV)/dev litellm-proxy $(VENV)-pkuseg/ready \
 		$(if $(PACKAGES_FIRST)$(shell command -v npm),$(ALLURE_READY) aimock)
 
-test: lint test-all test-litellm test-plugins
+test: lint test-all test-plugins
 
 # The model that a segmenter loads.
 test-all coverage: export PKUSEG_HOME := $(CURDIR)/$(VENV)-pkuseg
@@ -103,19 +103,6 @@ coverage: environments
 	-$(BIN)/python -m coverage run -m pytest $(IN_PARALLEL) $(addprefix tests/,core benchmarks engine runs)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --show-missing --skip-covered
-
-test-litellm: $(VENV)-litellm/ready
-	$(VENV)-litellm/bin/python .ci/check_extra.py litellm
-	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 \
-		tests/models/test_litellm.py tests/models/test_connections.py tests/models/test_openai.py tests/models/test_openai_samples.py \
-		tests/models/test_prices.py
-	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 tests/models/test_conformance.py -k "bedrock or gemini/m"
-
-# litellm pins an older OpenAI SDK: a separate environment, in which the OpenAI backend is also tested.
-$(VENV)-litellm/ready: pyproject.toml
-	$(call environment,$(VENV)-litellm)
-	$(VENV)-litellm/bin/$(INSTALL) --editable '.[litellm]' hypothesis pytest-timeout trustme
-	touch $@
 
 # LiteLLM's proxy, in front of the tests' servers. Its packages are of versions that the models do not need.
 litellm-proxy: $(VENV)-litellm-proxy/ready-$(PROXY)
@@ -169,4 +156,4 @@ bench: $(VENV)/dev
 	$(BIN)/python -m bench.scale --eras 203944
 
 clean:
-	rm -rf $(VENV) $(VENV)-litellm $(VENV)-litellm-proxy $(VENV)-aimock $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg build dist .pytest_cache .mypy_cache .ruff_cache site
+	rm -rf $(VENV) $(VENV)-litellm-proxy $(VENV)-aimock $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg build dist .pytest_cache .mypy_cache .ruff_cache site

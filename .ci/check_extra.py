@@ -69,7 +69,6 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
         ("-c", "import accelerate, sacremoses, sentencepiece"),
         ("-c", "from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline; import torch"),
     ],
-    "anthropic": [("-c", "import anthropic; anthropic.AsyncAnthropic(api_key='none').messages.batches.results")],
     "litellm": [("-c", "from pytest_llmprops.models.api.litellm import load_litellm; load_litellm().acompletion")],
     "zh": [
         (*LLMPROPS, "lab", "homophones", "generate", "--lang", "zh", "--n", "2", "--out", "new"),

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_llmprops.core.requests import MAX_THINKING
 from pytest_llmprops.engine.store.base import CacheMode
-from pytest_llmprops.engine.store.location import holds_replies
 from pytest_llmprops.models.base import CallOptions
-from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec, Replicas
 
 
@@ -50,25 +46,3 @@ class BrokerConfig:
     batch_wait: float | None = None
     max_thinking: int = MAX_THINKING
     proven: tuple[str, ...] = field(default=())
-
-
-def import_sdks(config: BrokerConfig) -> None:
-    """Start to import the SDKs that the models of ``config`` need.
-
-    Importing an SDK takes half a second or more. A model with stored replies may need no call, so its SDK is imported
-    at its first call.
-    """
-    backends = {label: find_backend(spec.backend) for label, spec in config.models.items()}
-    needed = {label: backend.prepare for label, backend in backends.items() if backend.prepare is not None}
-
-    def work() -> None:
-        for label, prepare in needed.items():
-            if config.cache == "reuse" and holds_replies(config.store, label):
-                continue
-            # The first call reports a failed import.
-            with contextlib.suppress(Exception):
-                prepare()
-
-    if needed and config.cache != "only":
-        # Not a daemon thread: the interpreter must not exit during the import of an extension module.
-        threading.Thread(target=work, name="llmprops-imports", daemon=False).start()

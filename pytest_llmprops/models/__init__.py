@@ -1,1 +1,1 @@
-"""The backends, one module each, their registry, and the fake model. SDKs are imported when a model is created."""
+"""The backends, one module each, their registry, and the fake model. Packages are imported at the first request."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import re
-import threading
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -17,19 +15,6 @@ from pytest_llmprops.core.strict_json import json_problem
 
 Result = Reply | BackendError
 Results = Iterable[Result] | Awaitable[Sequence[Result]]
-
-
-_IMPORTING = threading.Lock()
-
-
-def import_sdk(name: str) -> Any:
-    """Import the package of an SDK, or a module that does, and return it.
-
-    One thread imports the SDKs while the run begins, and the first call may need one at the same moment. Where two
-    threads import packages that need each other, Python gives one of them a package that is not complete.
-    """
-    with _IMPORTING:
-        return importlib.import_module(name)
 
 
 class Model(Protocol):

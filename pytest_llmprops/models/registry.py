@@ -99,7 +99,6 @@ class Backend:
         model.
     :param ready: function that returns whether the package and the files of a model are on this machine, without slow
         imports. Default helpers are chosen by it. Default: always true.
-    :param prepare: function that imports what the first call needs. It runs in a thread while pytest collects.
     :param in_worker: its models are cheap and deterministic; the pytest processes serve them, without broker and store.
     :param has_gpu: its models run on a GPU if there is one, so each of their replicas gets one.
     :param batches: its models have a method ``batches`` for ``--llm-engine batch``, which returns a
@@ -116,7 +115,6 @@ class Backend:
     check: Check
     kinds: KindsOf
     ready: Callable[[ModelSpec], bool] = lambda spec: True
-    prepare: Callable[[], object] | None = None
     in_worker: bool = False
     has_gpu: bool = False
     batches: bool = False

@@ -148,13 +148,6 @@ class Evaluation:
             find_backend(spec.backend).kinds(spec) & {"chat", "translate"} for spec in chosen.values()
         )
 
-    def import_sdks(self) -> None:
-        """Start to import the packages of the first calls, in parallel with collection."""
-        if self.needs_broker:
-            from pytest_llmprops.engine.config import import_sdks
-
-            import_sdks(self.broker_config())
-
     @property
     def engine(self) -> Engine:
         """The engine of this process, started when first used."""

@@ -191,8 +191,6 @@ def start(config: pytest.Config) -> LLMSession:
 
             session.workers = limit_workers(config, has_batches=settings.engine == "batch")
             register(Distributed(controller, preflight), "llmprops-distributed")
-        elif not shows:
-            session.evaluation.import_sdks()
         # Before the controller, which opens the record.
         register(preflight, "llmprops-preflight")
         register(controller, "llmprops-controller")

@@ -1,9 +1,8 @@
-"""What sessions do without pytest: requests of a command to one model, the import of SDKs, and the end."""
+"""What sessions do without pytest: requests of a command to one model, and the end."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,18 +11,13 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Chat, Reply, Segment
+from pytest_llmprops.core.requests import Chat, Segment
 from pytest_llmprops.engine import session
-from pytest_llmprops.engine.config import BrokerConfig, import_sdks
 from pytest_llmprops.engine.session import Engine, OneModel
-from pytest_llmprops.engine.store.base import CacheMode
-from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models import registry
-from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.fake import FakeModel
-from pytest_llmprops.models.registry import Backend, Maker, always, parse_spec
+from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.spec import ModelSpec
-from tests.support.stores import put
 
 
 @pytest.fixture(autouse=True)
@@ -104,63 +98,3 @@ def test_model_whose_close_hangs_does_not_end_the_run(monkeypatch: pytest.Monkey
     engine.close()
     # The thread ends after all, and its loop is closed: no warning in a later test.
     assert closed
-
-
-@pytest.fixture
-def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Record which of the backends ``one``, ``two`` and ``broken`` are prepared; ``broken`` fails."""
-    names: list[str] = []
-
-    def backend(name: str) -> Backend:
-        def prepare() -> None:
-            if name == "broken":
-                raise ImportError(name)
-            names.append(name)
-
-        def check(spec: ModelSpec, options: CallOptions) -> Maker:
-            return lambda: pytest.fail("a model was made")
-
-        return Backend(check, always("chat"), prepare=prepare)
-
-    monkeypatch.setattr(
-        registry, "registered", {name: (backend(name), "") for name in ("one", "two", "broken")}
-    )
-    return names
-
-
-def imported(config: BrokerConfig) -> None:
-    """Run the import and wait for it."""
-    import_sdks(config)
-    for thread in threading.enumerate():
-        if thread.name == "llmprops-imports":
-            thread.join()
-
-
-@pytest.mark.parametrize(
-    ("cache", "expected"),
-    [("reuse", ["two"]), ("refresh", ["one", "two"]), ("only", [])],
-)
-def test_sdks_of_models_without_replies_are_imported(
-    prepared: list[str], tmp_path: Path, cache: CacheMode, expected: list[str]
-) -> None:
-    """An SDK is imported early unless the store has replies of its model; a failing import affects no other."""
-    path = tmp_path / "replies.sqlite"
-    store = SQLiteStore(path)
-    put(store, "k", Reply("text", stored=1.0), model="a")
-    store.close()
-    models = {"a": parse_spec("one"), "b": parse_spec("broken"), "c": parse_spec("two")}
-    imported(BrokerConfig(models, cache=cache, store=str(path)))
-    assert prepared == expected
-
-
-@pytest.mark.parametrize("content", [None, b"no database"])
-def test_store_that_cannot_be_read_has_no_replies(
-    prepared: list[str], tmp_path: Path, content: bytes | None
-) -> None:
-    """If the store file cannot be read, calls are expected; the file is not changed."""
-    path = tmp_path / "replies.sqlite"
-    if content is not None:
-        path.write_bytes(content)
-    imported(BrokerConfig({"a": parse_spec("one")}, store=str(path)))
-    assert prepared == ["one"]
-    assert path.exists() == (content is not None)

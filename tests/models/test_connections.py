@@ -1,4 +1,4 @@
-"""Connections that fail: what each SDK says about statuses, redirects, certificates and proxies of real servers."""
+"""Connections that fail: what each API says about statuses, redirects, certificates and proxies of real servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_llmprops.core.requests import Chat, Completion
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.secrets import Secrets
-from tests.support.backends import called, error, make, needs, reply
+from tests.support.backends import called, error, make, reply
 from tests.support.networks import (
     answer,
     answering,
@@ -38,13 +38,12 @@ OK = answer(
         }
     ),
 )
-ANTHROPIC = pytest.param("anthropic:m", marks=needs("anthropic", extra="anthropic"))
-each_sdk = pytest.mark.parametrize("spec", ["openai:m", ANTHROPIC, "completions:m"])
-#: of the SDK's client, with aiohttp 3.14
+each_api = pytest.mark.parametrize("spec", ["openai:m", "anthropic:m", "completions:m"])
+#: with aiohttp 3.14
 proxy_user = pytest.mark.filterwarnings(
     "ignore:BasicAuth is deprecated", "ignore:The 'proxy_auth' parameter is"
 )
-each_chat_sdk = pytest.mark.parametrize("spec", ["openai:m", ANTHROPIC])
+each_chat_api = pytest.mark.parametrize("spec", ["openai:m", "anthropic:m"])
 
 
 @pytest.fixture(autouse=True)
@@ -138,7 +137,7 @@ def test_page_of_a_wrong_address_names_its_status_and_title() -> None:
     assert got.kind == "url"
 
 
-@each_sdk
+@each_api
 @pytest.mark.parametrize(
     ("to", "status", "said"),
     [
@@ -177,7 +176,7 @@ def test_certificate_file_that_cannot_be_used(
     refused(ask("openai:m", "https://127.0.0.1:1"), f"SSL_CERT_FILE: {file} ", said, kind="request")
 
 
-@each_chat_sdk
+@each_chat_api
 def test_unknown_authority_and_wrong_host_name_are_told_apart(
     spec: str, authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +231,7 @@ def test_alert_for_a_client_certificate() -> None:
     assert "asks for a client certificate" in str(got)
 
 
-@each_chat_sdk
+@each_chat_api
 def test_local_server_that_is_not_running(spec: str) -> None:
     """A refused connection says that the server is not running, and stays transient: it may start."""
     url = f"http://localhost:{free_port()}"
@@ -333,9 +332,7 @@ def test_proxy_address_that_cannot_be_used(address: str, said: str, monkeypatch:
 def test_own_error_of_a_client_is_cleaned() -> None:
     """A redirect whose address repeats the key does not show it."""
     own = BackendError(f"redirected to https://h/{KEY}", kind="url", fatal=True)
-    wrapped = RuntimeError("Connection error.")
-    wrapped.__cause__ = own
-    got = errors.from_exception(wrapped, url="https://h", model="m")
+    got = errors.from_exception(own, url="https://h", model="m")
     got = Secrets([KEY]).error(got)
     assert str(got) == "redirected to https://h/[key]"
     assert (got.kind, got.fatal) == ("url", True)

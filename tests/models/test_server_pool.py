@@ -6,27 +6,22 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import openai
+import aiohttp
 import pytest
 
 from bench.stub_server import running_stub
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.models.api.http import SdkClient, ServerPool, http_library
+from pytest_llmprops.models.api.http import HttpClient, ServerPool, StatusError
 from pytest_llmprops.models.api.openai import BACKEND
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.networks import answer, answering
 from tests.support.runs import ROOT, Runner
 
-httpx = http_library(openai)
-REQUEST = httpx.Request("POST", "http://server/v1/chat/completions")
 
-
-def down(status: int = 0) -> openai.APIError:
-    """Return the SDK's error for a status, or for a server that cannot be reached."""
-    if not status:
-        return openai.APIConnectionError(request=REQUEST)
-    return openai.APIStatusError("no", response=httpx.Response(status, request=REQUEST), body=None)
+def down(status: int = 0) -> Exception:
+    """Return the error for a status, or for a server that cannot be reached."""
+    return StatusError(status, {}, "") if status else aiohttp.ServerDisconnectedError()
 
 
 class Client:
@@ -121,7 +116,7 @@ def test_a_call_that_finds_its_server_down_goes_to_another(status: int) -> None:
 def test_other_errors_are_those_of_the_call(status: int) -> None:
     """A refused request, a rate limit and a crash are not sent elsewhere: the retry policy decides."""
     one, other = Client("one", error=down(status)), Client("other")
-    with pytest.raises(openai.APIStatusError):
+    with pytest.raises(StatusError):
         asyncio.run(pool(one, other).post({}))
     assert other.calls == 0
 
@@ -162,7 +157,7 @@ def test_a_refused_answer_is_not_sent_elsewhere() -> None:
     async def work(url: str) -> list[str]:
         options = CallOptions(timeout=5.0, concurrency=4)
         servers = ServerPool(
-            {name: SdkClient(openai, url, "k", options, "/chat/completions") for name in ("one", "other")}
+            {name: HttpClient(url, {}, options, "/chat/completions") for name in ("one", "other")}
         )
         try:
             for _ in range(3):

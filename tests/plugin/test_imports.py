@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from bench.stub_server import RunningStub
 from tests.support.runs import DEFAULT_PLUGINS, ROOT, Runner
 
@@ -22,7 +20,7 @@ def pytest_configure(config):
 """
 #: what no process of a run without a gate and Allure needs, except the broker
 UNUSED = {
-    "hypothesis", "numpy", "scipy", "statsmodels", "torch", "networkx", "openai", "httpx", "httpx2",
+    "hypothesis", "numpy", "scipy", "statsmodels", "torch", "networkx", "aiohttp", "openai", "httpx",
     "tenacity", "tomllib", "allure", "allure_commons", "allure_pytest", "pytest_llmprops.plugin.control.allure",
     "pytest_llmprops.plugin.gating", "pytest_llmprops.runs.gate.decide",
 }  # fmt: skip
@@ -45,47 +43,8 @@ def test_without_a_model_suites_are_skipped(run: Runner) -> None:
     assert not (UNUSED - {"tomllib"} | heavy | {"pydantic"}) & modules(run, "controller")
 
 
-#: waits for the imports in a thread
-COLLECTED = """
-import sys
-import threading
-
-def pytest_collection_modifyitems(items):
-    for thread in threading.enumerate():
-        if thread.name == "llmprops-imports":
-            thread.join()
-    with open("imported.txt", "w") as file:
-        file.write(str("openai" in sys.modules))
-"""
-
-
-@pytest.mark.parametrize(
-    ("stored", "args", "imported"),
-    [
-        (False, (), True),
-        (True, (), False),
-        (True, ("--llm-cache", "refresh"), True),
-        (False, ("--llm-plan",), False),
-    ],
-    ids=["new", "stored", "refresh", "plan"],
-)
-def test_sdk_is_imported_while_pytest_collects(
-    run: Runner, start_stub: Stub, stored: bool, args: tuple[str, ...], imported: bool
-) -> None:
-    """The SDK is imported during collection, unless the store has replies of the model or no call is made."""
-    run.fresh = True
-    run.sums(3)
-    stub = start_stub(delay=0.01)
-    model = ("--model", "openai:stub", "--llm-base-url", stub.url)
-    if stored:
-        run(*model)
-    run.write("conftest.py", COLLECTED)
-    run(*model, *args)
-    assert (run.folder / "imported.txt").read_text(encoding="utf-8") == str(imported)
-
-
 def test_processes_import_only_what_they_use(run: Runner) -> None:
-    """Controller and workers import no SDK and no scientific package, also if hypothesis is there and can search.
+    """Controller and workers import no HTTP client and no scientific package, also where hypothesis can search.
 
     Without workers, one process imports the engine, but no module of gates, reports and Allure.
     """
@@ -108,30 +67,20 @@ def test_processes_import_only_what_they_use(run: Runner) -> None:
     assert UNUSED & modules(run, "controller") == set()
 
 
-#: goes through the objects that the garbage collector looks at, and does what pytest and a thread do at the same time
+#: adds loggers while it goes through them, as a thread may that imports a library
 PHASES = """
-import gc
 import logging
-import sys
 
 def pytest_runtest_setup(item):
     for number, _ in enumerate(logging.getLogger().manager.loggerDict.values()):
         logging.getLogger(f"{item.name}.{number}")
-    last = sys.modules["openai"].AsyncOpenAI
-    with open("collected.txt", "w") as file:
-        file.write(str(any(one is last for one in gc.get_objects())))
 """
 
 
-def test_an_sdk_that_a_thread_imports_disturbs_nothing(run: Runner, start_stub: Stub) -> None:
-    """Pytest's collections of garbage at its end skip the modules of the SDK.
-
-    An import in a thread may add a logger while pytest goes through the loggers, which it does around each phase.
-    """
-    run.fresh = True
+def test_a_library_that_a_thread_imports_disturbs_nothing(run: Runner) -> None:
+    """An import in a thread may add a logger while pytest goes through the loggers, which it does around each phase."""
     run.sums(3)
     run.write("conftest.py", PHASES)
-    done = run("--model", "openai:stub", "--llm-base-url", start_stub(delay=0.01).url)
-    assert (run.folder / "collected.txt").read_text(encoding="utf-8") == "False"
+    done = run("--model", run.adder)
     assert len(done.verdicts) == 3
     assert "RuntimeError" not in done.output

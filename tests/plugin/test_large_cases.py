@@ -292,6 +292,15 @@ for options in (["test_plain.py"], ["test_sums.py", "--model", sys.argv[1]], ["t
     before = state()[:3]
     pytest.main(["-q", "-p", "no:cacheprovider", *options], plugins=[Seen()])
     print("STATE", seen[0], state()[:3] == before, finders())
+
+class Cycle:
+    def __init__(self):
+        self.own = self
+
+    def __del__(self):
+        print("FINALIZED")
+
+Cycle()
 """
 
 
@@ -307,3 +316,5 @@ def test_a_process_is_left_as_it_was(run: Runner) -> None:
     plain, measured, again = re.findall(r"^STATE (.*)$", done.stdout, re.M)
     assert plain == again == "(700, True) True []"
     assert measured == "(200000, False) True []"
+    # The end of the process skips what lived through the run, not what was dropped since.
+    assert "FINALIZED" in done.stdout

@@ -418,7 +418,7 @@ class LocalBroker:
 
 
 async def _close_model(model: Model) -> None:
-    # Some SDKs can close their connections only in a coroutine.
+    # aiohttp closes its connections only in a coroutine.
     closing = getattr(model, "aclose", None)
     if closing is None:
         model.close()

@@ -20,7 +20,7 @@ from pytest_llmprops.core.faults import fault_line, fault_text
 from pytest_llmprops.core.requests import request_from_json
 from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.broker.remote import LINE_LIMIT, encode_message, read_message
-from pytest_llmprops.engine.config import BrokerConfig, import_sdks
+from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.event_loop import is_cancellation
 from pytest_llmprops.records.files import from_text
 
@@ -103,7 +103,6 @@ def _failure(number: int, fault: BaseException) -> bytes:
 async def run(config: BrokerConfig, served: socket.socket) -> None:
     """Serve until standard input is closed."""
     broker = LocalBroker(config)
-    import_sdks(config)
     listening = await asyncio.start_unix_server(Server(broker).client, sock=served, limit=LINE_LIMIT)
     try:
         # Nothing follows the configuration: this ends when the controller closes the pipe, or ends.
@@ -119,13 +118,15 @@ def main() -> None:
     # These may reach all processes of a run; the controller decides when the broker ends.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    # As in a run without workers: the import of an SDK makes hundreds of thousands of objects that stay.
+    # As in a run without workers: imports make many objects that stay.
     gc.set_threshold(200_000, 20, 20)
     served = socket.socket(fileno=os.dup(1))
     with open(os.devnull, "w") as null:
         os.dup2(null.fileno(), 1)
     line = sys.stdin.buffer.readline()
     asyncio.run(run(from_text(BrokerConfig, line.decode()), served))
+    # The end of the process need not look for garbage.
+    gc.freeze()
 
 
 if __name__ == "__main__":

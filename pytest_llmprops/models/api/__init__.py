@@ -1,1 +1,1 @@
-"""Models behind an API: one module per SDK, and what they share."""
+"""Models behind an API: one module per format, and what they share."""

@@ -1,7 +1,4 @@
-"""Anthropic's models through the official SDK: ``anthropic:NAME`` or ``claude-...``, with the key ANTHROPIC_API_KEY.
-
-The SDK builds and signs the calls, and the broker retries them. The SDK is imported in a thread while pytest collects,
-or at the first call.
+"""Anthropic's models: ``anthropic:NAME`` or ``claude-...``, with the key ANTHROPIC_API_KEY.
 
 Calls and lines of batches are written by the same function, so that both ask the same.
 
@@ -12,24 +9,26 @@ its id, it is recognised by its size, its time and, as soon as it has results, b
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import aclosing
 from datetime import datetime
 from typing import IO, Any
+from urllib.parse import quote
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
     CLOCKS,
-    FILE_SECONDS,
     NOT_RUN,
-    PER_PAGE,
     Answer,
     BatchApi,
     BatchState,
     Status,
     encoded,
+    number,
 )
-from pytest_llmprops.models.api.client import ChatApiModel, Provider, SdkModel
+from pytest_llmprops.models.api.client import ChatApiModel, Provider, ProviderModel
 from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
@@ -105,8 +104,12 @@ _STATUS = {
 }
 
 
+#: where batches are
+_BATCHES = "/v1/messages/batches"
+
+
 class AnthropicBatches(BatchApi):
-    """The batches of one model; the client is an ``anthropic.AsyncAnthropic``."""
+    """The batches of one model (https://docs.anthropic.com/en/api/creating-message-batches)."""
 
     most_lines = 100_000
     # The API takes 256 MB. A batch is built in memory, with several times the size of its lines.
@@ -119,8 +122,8 @@ class AnthropicBatches(BatchApi):
     async def create(self, lines: IO[bytes], mark: str) -> BatchState:
         """Create a batch. The API keeps no ``mark``."""
         requests = [json.loads(line) for line in lines]
-        created = self._client.messages.batches.create(requests=requests, timeout=FILE_SECONDS)
-        return self._state(await self._result(created))
+        created = self._client.request("POST", _BATCHES, {"requests": requests})
+        return self._state(await self._object(created))
 
     async def find(
         self, mark: str, created: float, custom_ids: Collection[str], known: Collection[str]
@@ -130,9 +133,8 @@ class AnthropicBatches(BatchApi):
         Of those without results, the first one of this size is taken: if it is another program's, its results have
         no known custom id, and the requests go into another batch.
         """
-        batches = aiter(self._client.messages.batches.list(limit=PER_PAGE))
-        while (batch := await self._result(anext(batches, None))) is not None:
-            if _seconds(batch.created_at) < created - CLOCKS:
+        async for batch in self._listed(_BATCHES, "after_id"):
+            if _seconds(batch.get("created_at")) < created - CLOCKS:
                 return None
             state = self._state(batch)
             if state.id not in known:
@@ -144,22 +146,24 @@ class AnthropicBatches(BatchApi):
     async def _first_id(self, state: BatchState) -> str | None:
         if state.output_file is None:
             return None
-        async for line in self.lines(state.output_file):
-            result = self.read(line)
-            if result is not None:
-                return result[0]
+        async with aclosing(self.lines(state.output_file)) as lines:
+            async for line in lines:
+                result = self.read(line)
+                if result is not None:
+                    return result[0]
         return None
 
     async def state(self, batch: str) -> BatchState:
-        return self._state(await self._result(self._client.messages.batches.retrieve(batch)))
+        call = self._client.request("GET", f"{_BATCHES}/{quote(batch, safe='')}")
+        return self._state(await self._object(call))
 
     async def cancel(self, batch: str) -> BatchState:
-        return self._state(await self._result(self._client.messages.batches.cancel(batch)))
+        call = self._client.request("POST", f"{_BATCHES}/{quote(batch, safe='')}/cancel")
+        return self._state(await self._object(call))
 
-    def lines(self, file: str) -> AsyncIterator[str]:
+    def lines(self, file: str) -> AsyncGenerator[str]:
         # A batch has no files; its id is their name.
-        batches = self._client.messages.batches
-        return self._lines(batches.with_streaming_response.results(file, timeout=FILE_SECONDS))
+        return self._lines(f"{_BATCHES}/{quote(file, safe='')}/results")
 
     def _answer_of(self, data: Mapping[str, Any]) -> Answer:
         result = data.get("result")
@@ -176,43 +180,48 @@ class AnthropicBatches(BatchApi):
             return self._refused(_STATUS.get(name, 400), error)
         return BackendError("the batch has no answer to this request", kind="batch", transient=True)
 
-    def _state(self, batch: Any) -> BatchState:
-        counts = batch.request_counts
-        done = counts.succeeded + counts.errored
-        lines = done + counts.processing + counts.canceled + counts.expired
+    def _state(self, batch: Mapping[str, Any]) -> BatchState:
+        names = ("succeeded", "errored", "processing", "canceled", "expired")
+        counts = {name: int(number(batch.get("request_counts"), name)) for name in names}
+        name, processing = batch.get("id"), batch.get("processing_status")
+        if not isinstance(name, str) or not isinstance(processing, str):
+            text = errors.clean(f"{self._calls.url}: the batch {name} has the unknown status '{processing}'")
+            raise BackendError(text, kind="response")
         status: Status
-        if batch.processing_status == "ended":
+        if processing == "ended":
             # A batch that was cancelled too late is complete.
-            status = "cancelled" if counts.canceled else "expired" if counts.expired else "completed"
+            status = "cancelled" if counts["canceled"] else "expired" if counts["expired"] else "completed"
         else:
-            status = "cancelling" if batch.processing_status == "canceling" else "in_progress"
+            status = "cancelling" if processing == "canceling" else "in_progress"
         return BatchState(
-            str(batch.id),
+            name,
             status,
-            output_file=str(batch.id) if batch.results_url else None,
-            lines=lines,
-            done=done,
-            expires=_seconds(batch.expires_at),
+            output_file=name if batch.get("results_url") else None,
+            lines=sum(counts.values()),
+            done=counts["succeeded"] + counts["errored"],
+            expires=_seconds(batch.get("expires_at")),
         )
 
 
 def _seconds(time: Any) -> float:
-    """Return the Unix time of a server's time; 0 if it has none."""
-    return time.timestamp() if isinstance(time, datetime) else 0.0
+    """Return the Unix time of a server's time (RFC 3339); 0 if it has none."""
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (TypeError, ValueError):
+        return 0.0
 
 
 PROVIDER = Provider(
-    sdk="anthropic",
-    extra="anthropic",
+    name="anthropic",
     key="ANTHROPIC_API_KEY",
+    headers=lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
     url="https://api.anthropic.com",
     variable="ANTHROPIC_BASE_URL",
-    # Not messages.create: its signature changes with the newest models, and its objects take time to build.
     path="/v1/messages",
 )
 
 
-class AnthropicModel(SdkModel, ChatApiModel):
+class AnthropicModel(ProviderModel, ChatApiModel):
     """One model of the Messages API."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
@@ -225,7 +234,7 @@ class AnthropicModel(SdkModel, ChatApiModel):
 
         :raises BackendError: if the key is missing or wrong, or there are several servers.
         """
-        return AnthropicBatches(self._batch_client(), self)
+        return AnthropicBatches(self.batch_client(), self)
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         content, headers = await self.client.post(message_params(body, self.forced))
@@ -241,7 +250,6 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
 BACKEND = Backend(
     _check,
     always("chat"),
-    prepare=PROVIDER.prepare,
     batches=True,
     remote=True,
     missing=PROVIDER.missing_key,

@@ -8,9 +8,9 @@ Anthropic's Message Batches. Another protocol needs a class with these methods, 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Literal, TypeVar
+from typing import IO, Any, Literal
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Price, Reply
@@ -18,11 +18,8 @@ from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.client import ApiModel
 from pytest_llmprops.models.api.deviations import chat_body
-from pytest_llmprops.models.api.http import LARGEST_ANSWER
+from pytest_llmprops.models.api.http import HttpClient
 
-T = TypeVar("T")
-#: seconds to wait for a part of a file of up to 200 MB
-FILE_SECONDS = 600.0
 #: batches per page of a list
 PER_PAGE = 100
 
@@ -87,14 +84,14 @@ NOT_RUN = BackendError("the batch ended before this line", kind="batch", transie
 class BatchApi:
     """A model's batches. Every coroutine raises :class:`BackendError` if its call fails.
 
-    :param client: an SDK's client. :param calls: the model's calls, whose deviations the lines share.
+    :param client: of the provider. :param calls: the model's calls, whose deviations the lines share.
     """
 
     #: maximum number of lines and bytes of one batch
     most_lines: int
     most_bytes: int
 
-    def __init__(self, client: Any, calls: ApiModel) -> None:
+    def __init__(self, client: HttpClient, calls: ApiModel) -> None:
         self._client, self._calls = client, calls
 
     def _body(self, request: Chat, count: int) -> dict[str, Any]:
@@ -104,38 +101,41 @@ class BatchApi:
         except UsageError as error:
             raise BackendError(str(error), kind="request", fatal=True) from None
 
-    async def _result(self, call: Awaitable[T]) -> T:
-        """Return the result of a call."""
+    async def _object(self, call: Awaitable[tuple[bytes, Mapping[str, str]]]) -> Mapping[str, Any]:
+        """Return the object in the answer to a call."""
+        calls = self._calls
         try:
-            return await call
-        except BackendError:
-            raise
+            answer = calls.parsed(*await call)
         except Exception as error:
-            calls = self._calls
             raise errors.from_exception(error, url=calls.url, model=calls.name) from None
+        if isinstance(answer, BackendError):
+            raise answer
+        return answer
 
-    async def _lines(self, opened: Any) -> AsyncIterator[str]:
-        """Yield the lines of a response that an SDK streams, without holding it in memory.
+    async def _listed(self, path: str, after: str) -> AsyncGenerator[Mapping[str, Any]]:
+        """Yield the objects of a list, page by page.
 
-        The SDKs' own functions also split at characters such as U+2028 inside a JSON string.
+        :param after: the name of the parameter with the id of the last one of the page before.
         """
-        content = await self._result(opened.__aenter__())
+        query: dict[str, str | int] = {"limit": PER_PAGE}
+        while True:
+            page = await self._object(self._client.request("GET", path, query=query))
+            data = page.get("data")
+            listed = [one for one in data if isinstance(one, Mapping)] if isinstance(data, list) else []
+            for one in listed:
+                yield one
+            if not (page.get("has_more") and listed):
+                return
+            query = {"limit": PER_PAGE, after: str(listed[-1].get("id"))}
+
+    async def _lines(self, path: str) -> AsyncGenerator[str]:
+        """Yield the lines of a file of the provider."""
+        calls = self._calls
         try:
-            parts = content.iter_bytes()
-            rest = bytearray()
-            while (part := await self._result(anext(parts, None))) is not None:
-                first, *others = part.split(b"\n")
-                rest += first
-                for other in others:
-                    yield rest.decode("utf-8", "replace")
-                    rest = bytearray(other)
-                if len(rest) > LARGEST_ANSWER:
-                    text = f"a line of {self._calls.url} has more than {LARGEST_ANSWER:,} bytes"
-                    raise BackendError(errors.clean(text), kind="response")
-            if rest:
-                yield rest.decode("utf-8", "replace")
-        finally:
-            await opened.__aexit__(None, None, None)
+            async for line in self._client.lines(path):
+                yield line
+        except Exception as error:
+            raise errors.from_exception(error, url=calls.url, model=calls.name) from None
 
     def read(self, line: str) -> tuple[str, Answer] | None:
         """Return the custom id and the answer in a line; None if it cannot be read."""
@@ -197,9 +197,15 @@ class BatchApi:
         """Cancel a batch; lines that were already run are paid for."""
         raise NotImplementedError
 
-    def lines(self, file: str) -> AsyncIterator[str]:
+    def lines(self, file: str) -> AsyncGenerator[str]:
         """Yield the lines of a result file."""
         raise NotImplementedError
 
     def _answer_of(self, data: Mapping[str, Any]) -> Answer:
         raise NotImplementedError
+
+
+def number(values: Any, name: str) -> float:
+    """Return a number of a server's object; 0 if it is missing."""
+    value = values.get(name) if isinstance(values, Mapping) else None
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,9 +1,8 @@
-"""What the models of all network APIs share: their calls, and how those of the official SDKs are opened."""
+"""What the models of all network APIs share: their calls, and how the servers of a provider are reached."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
 import re
@@ -13,17 +12,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Price, Reply
 from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.deviations import FIXED, NEW_LIMIT, OLD_LIMIT, Deviations, chat_body
-from pytest_llmprops.models.api.http import SdkClient, ServerPool
+from pytest_llmprops.models.api.http import HttpClient, ServerPool
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, price
 from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
 from pytest_llmprops.models.api.usage import usage_of
-from pytest_llmprops.models.base import CallOptions, Result, import_sdk
+from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.spec import ModelSpec, normalised_url
 
 #: the end of a name that is one exact model, such as ``gpt-4o-2024-05-13``
@@ -49,7 +48,8 @@ class ApiModel:
     """The part that the models of all APIs share: calls, which may run concurrently.
 
     A subclass has ``_open``, which prepares the first call and returns why it cannot be made, and ``_post``, which
-    sends a body and returns the parsed answer or an error value. ``_post`` may raise the SDK's exceptions.
+    sends a body and returns the parsed answer or an error value. ``_post`` may raise the exceptions that
+    :func:`errors.from_exception` reads.
 
     :param backend: the name of the backend.
     :param url: the base URL for messages. :param base_url: that of the identity.
@@ -312,18 +312,19 @@ class ChatApiModel(ApiModel):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """How the models of an official SDK are reached.
+    """How the models of a provider are reached.
 
-    :param sdk: the SDK's package, which is also the name of the backend. :param extra: the extra that installs it.
+    :param name: the name of the backend.
     :param key: the environment variable of the key.
+    :param headers: function from the key to the headers of a call.
     :param url: the default base URL. :param variable: the environment variable of another one.
     :param path: where chats are sent, after the base URL.
     :param needs_key: function that returns whether a model needs the key. :param hint: what to do without one.
     """
 
-    sdk: str
-    extra: str
+    name: str
     key: str
+    headers: Callable[[str], Mapping[str, str]]
     url: str
     variable: str
     path: str
@@ -337,15 +338,11 @@ class Provider:
         return list(dict.fromkeys(url.strip() for url in text.split(",")))
 
     def check(self, spec: ModelSpec, options: CallOptions) -> None:
-        """Check the prices, the package and the addresses of a model.
+        """Check the prices and the addresses of a model.
 
         :raises UsageError: with the first problem.
         """
         check_prices(spec, options)
-        # The client uses aiohttp, which is an optional dependency of the SDKs.
-        if not all(map(importlib.util.find_spec, (self.sdk, "aiohttp"))):
-            package = f"{self.sdk}[aiohttp]"
-            raise MissingExtra(f"--model {spec.text}", package=package, extra=self.extra)
         where = f"--model {spec.text}: base_url" if "base_url" in spec.params else "--llm-base-url"
         for url in self.urls(spec, options):
             normalised_url(url, where)
@@ -359,15 +356,11 @@ class Provider:
             return f"{self.key} has characters that are not allowed in a key; set it again"
         return ""
 
-    def prepare(self) -> None:
-        """Import the SDK."""
-        import_sdk(self.sdk)
 
+class ProviderModel(ApiModel):
+    """A model of a provider, or of servers with the same API.
 
-class SdkModel(ApiModel):
-    """A model of an official SDK.
-
-    :param backend: the name of the backend; default: the SDK's.
+    :param backend: the name of the backend; default: the provider's.
     """
 
     def __init__(
@@ -386,11 +379,10 @@ class SdkModel(ApiModel):
         base_url = "" if urls == [provider.url] else ",".join(sorted(urls))
         if "as" in spec.params:
             base_url = f"as {spec.params['as']}"
-        super().__init__(spec, options, backend or provider.sdk, ", ".join(urls), forced, base_url=base_url)
+        super().__init__(spec, options, backend or provider.name, ", ".join(urls), forced, base_url=base_url)
         self.path = provider.path
+        self._clients: Mapping[str, HttpClient] = {}
         self.client: Any = None
-        #: the SDK's own client of the first server
-        self._sdk: Any = None
 
     def notes(self) -> Sequence[str]:
         """Return notes about the API that do not affect replies."""
@@ -403,25 +395,22 @@ class SdkModel(ApiModel):
             await client.aclose()
 
     def _open(self) -> BackendError | None:
-        """Import the SDK and create its clients at the first call; return the error if that fails."""
+        """Create the clients at the first call; return the error if that fails."""
         if self.client is not None:
             return None
         if missing := self._provider.missing_key(self._spec, self._options):
             return BackendError(missing, kind="key", fatal=True)
-        key = os.environ.get(self._provider.key, "").strip()
+        headers = self._provider.headers(os.environ.get(self._provider.key, "").strip() or "none")
         self._prepare()
-        sdk = import_sdk(self._provider.sdk)
         try:
-            clients = {
-                url: SdkClient(sdk, url, key or "none", self._options, self.path) for url in self._urls
-            }
+            self._clients = {url: HttpClient(url, headers, self._options, self.path) for url in self._urls}
         except Exception as error:
             return errors.from_opening(error)
-        self.client, self._sdk = ServerPool(clients), clients[self._urls[0]].sdk
+        self.client = ServerPool(self._clients)
         return None
 
-    def _batch_client(self) -> Any:
-        """Return the SDK's own client.
+    def batch_client(self) -> HttpClient:
+        """Return the client for batches.
 
         :raises BackendError: if the key is missing or wrong, or there are several servers.
         """
@@ -430,7 +419,7 @@ class SdkModel(ApiModel):
             raise BackendError(text, kind="url", fatal=True)
         if error := self._open():
             raise error
-        return self._sdk
+        return self._clients[self._urls[0]]
 
 
 def check_prices(spec: ModelSpec, options: CallOptions) -> None:

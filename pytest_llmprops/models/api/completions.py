@@ -17,7 +17,7 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Completion, Likelihood, Reply, Usage
 from pytest_llmprops.models.api import openai
-from pytest_llmprops.models.api.client import SdkModel
+from pytest_llmprops.models.api.client import ProviderModel
 from pytest_llmprops.models.api.deviations import Deviations, add_settings
 from pytest_llmprops.models.base import AS_TEXT, CallOptions, Result, scored
 from pytest_llmprops.models.registry import Backend, Maker, always
@@ -62,7 +62,7 @@ def _message(choice: Mapping[str, Any]) -> dict[str, Any]:
     return {"message": {"content": choice.get("text")}, "logprobs": {"content": entries}}
 
 
-class CompletionsModel(SdkModel):
+class CompletionsModel(ProviderModel):
     """A base model behind ``/v1/completions``; calls may run concurrently."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
@@ -182,7 +182,6 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
 BACKEND = Backend(
     _check,
     always("completion", "likelihood"),
-    prepare=openai.BACKEND.prepare,
     remote=True,
     missing=openai.BACKEND.missing,
     example="completions:NAME",

@@ -1,6 +1,6 @@
 """Say in one line why a server cannot be reached: redirects, proxies, certificates, and servers that are not running.
 
-The functions take addresses and the exceptions of a failed connection, in the order of their causes. No SDK is
+The functions take addresses and the exceptions of a failed connection, in the order of their causes. aiohttp is not
 imported.
 """
 
@@ -45,22 +45,47 @@ class Proxy(NamedTuple):
     shown: str
 
 
-def proxy_for(url: str) -> Proxy | None:
-    """Return the proxy that the environment names for an address; None if there is none."""
+def _proxy_address(url: str) -> tuple[str, str]:
+    """Return (address of the proxy that the environment names for a URL, the variable); ("", "") without one."""
     parts = urlsplit(url)
-    address = getproxies().get(parts.scheme) or getproxies().get("all")
+    address = getproxies().get(parts.scheme) or getproxies().get("all") or ""
     if not address or proxy_bypass(parts.hostname or ""):
-        return None
+        return "", ""
     names = [
         name for scheme in (parts.scheme, "all") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())
     ]
     variable = next((name for name in names if os.environ.get(name)), "the system's settings")
+    return address if "://" in address else f"http://{address}", variable
+
+
+def proxy_for(url: str) -> Proxy | None:
+    """Return the proxy that the environment names for an address; None if there is none."""
+    address, variable = _proxy_address(url)
+    if not address:
+        return None
     try:
-        proxy = urlsplit(address if "://" in address else f"http://{address}")
+        proxy = urlsplit(address)
         shown = f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]} ({variable})"
         return Proxy(proxy.hostname, proxy.port, shown)
     except ValueError:
         return Proxy(None, None, variable)
+
+
+def usable_proxy(url: str) -> str | None:
+    """Return the address of the proxy for a server, with its user and password; None if there is none.
+
+    :raises BackendError: if calls cannot be sent through it.
+    """
+    proxy = proxy_for(url)
+    if proxy is None:
+        return None
+    if not proxy.host:
+        text = f"{proxy.shown}: not the address of a proxy; write http://HOST:PORT, or unset it"
+        raise _failure(text, is_lasting=True)
+    if proxy.shown.startswith("socks"):
+        text = f"the proxy {proxy.shown} is a SOCKS proxy, which is not supported; use an HTTP proxy"
+        raise _failure(f"cannot reach {url}: {text}", is_lasting=True)
+    return _proxy_address(url)[0]
 
 
 def proxy_problem(status: int, url: str) -> BackendError:
@@ -74,9 +99,6 @@ def proxy_problem(status: int, url: str) -> BackendError:
         text = f"{name} asks for a user (status 407); put USER:PASSWORD@ before the host in its address"
         return _failure(f"cannot reach {url}: {text}", "key", is_lasting=True)
     host = urlsplit(url).hostname
-    if proxy is not None and proxy.shown.startswith("socks"):
-        return _failure(f"cannot reach {url}: {name} is a SOCKS proxy, which is not supported; use an HTTP proxy",
-                       is_lasting=True)  # fmt: skip
     if 400 <= status < 500:
         text = f"{name} refuses connections to {host} (status {status}); allow it there, or add {host} to NO_PROXY"
         return _failure(f"cannot reach {url}: {text}", "forbidden", is_lasting=True)
@@ -108,23 +130,9 @@ _CERTIFICATE = {
     62: "is for another host; use the host name that is in it, or correct the address",
     64: "is for another host; use the host name that is in it, or correct the address",
 }
-_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
-def environment_problem(error: BaseException) -> str | None:
-    """Return what is wrong with the certificates or the proxy that the environment names, if an error is about them.
-
-    :param error: raised by a library that creates a client.
-    """
-    if isinstance(error, OSError):  # also ssl.SSLError
-        return _file_problem()
-    variables = [name for name in os.environ if name.lower() in _PROXIES and os.environ[name]]
-    if variables and (type(error).__name__ == "InvalidURL" or "proxy" in str(error).lower()):
-        return f"{' or '.join(variables)}: {error}; write http://HOST:PORT, or unset it"
-    return None
-
-
-def _file_problem() -> str | None:
+def certificates_problem() -> str | None:
     """Return what is wrong with the file that ``SSL_CERT_FILE`` names; None if it has certificates."""
     file = os.environ.get("SSL_CERT_FILE")
     try:
@@ -137,9 +145,9 @@ def _file_problem() -> str | None:
 def problem_of(chain: Sequence[BaseException], url: str) -> BackendError:
     """Return why a server cannot be reached.
 
-    :param chain: the exception of an SDK, its cause, the cause's cause and so on.
+    :param chain: the exception of a call, its cause, the cause's cause and so on.
     """
-    if any(isinstance(error, ssl.SSLError) for error in chain) and (problem := _file_problem()):
+    if any(isinstance(error, ssl.SSLError) for error in chain) and (problem := certificates_problem()):
         return _failure(problem, is_lasting=True)
     proxy = proxy_for(url)
     refused = next((e for e in chain if type(e).__name__ == "ClientHttpProxyError"), None)
@@ -164,7 +172,7 @@ def problem_of(chain: Sequence[BaseException], url: str) -> BackendError:
             text = f"the host of {server}, {host}, is not known ({error.strerror}); {fix}"
         elif isinstance(error, ConnectionResetError):
             text = f"{server} closed the connection"
-    # No connection at all, by aiohttp and httpx: no prompt is the reason.
+    # No connection at all: no prompt is the reason. litellm may use httpx.
     never = any(type(error).__name__ in ("ClientConnectorError", "ConnectError") for error in chain) or any(
         isinstance(error, ConnectionRefusedError | socket.gaierror) for error in chain
     )

@@ -1,7 +1,8 @@
-"""Turn the failure of a network call into a :class:`BackendError`, in the same way for every SDK.
+"""Turn the failure of a network call into a :class:`BackendError`.
 
-The functions take a status, headers and a body, or an exception with these attributes. No SDK is imported. Messages
-from servers become one short line: control characters are escaped. The broker removes secrets.
+The functions take a status, headers and a body, or an exception with these attributes: that of a call of ours, or of
+litellm. Neither aiohttp nor litellm is imported. Messages from servers become one short line: control characters are
+escaped. The broker removes secrets.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.models.api.connections import (
     CLIENT_CERTIFICATE,
-    environment_problem,
+    certificates_problem,
     problem_of,
     proxy_problem,
     redirect_target,
@@ -92,7 +93,7 @@ _SEVERAL = re.compile(
 #: not only at the start: litellm puts words before a server's page
 _HTML = re.compile(r"<!doctype html|<html[\s>]", re.IGNORECASE)
 _TITLE = re.compile(r"<title>([^<]*)</title>", re.IGNORECASE)
-#: the message of an SDK for an answer without a body
+#: litellm's message for an answer without a body
 _ONLY_STATUS = re.compile(r"Error code: \d+")
 #: nginx: a request without a client certificate, and one with HTTP to the port of HTTPS
 _WANTS_CERTIFICATE = re.compile(r"SSL certificate (was sent|error)", re.IGNORECASE)
@@ -320,9 +321,11 @@ def not_json(url: str, body: str, headers: Mapping[str, str], problem: str = "")
 
 
 def from_opening(error: Exception) -> BackendError:
-    """Return the error for an exception of an SDK's client while it is created: it reads its environment variables."""
-    text = environment_problem(error) or str(error)
-    return BackendError(clean(text), kind="request", fatal=True)
+    """Return the error for an exception of a client while it is created: it reads the environment."""
+    if isinstance(error, BackendError):
+        return _cleaned(error)
+    text = certificates_problem() if isinstance(error, OSError) else None
+    return BackendError(clean(text or str(error)), kind="request", fatal=True)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -335,37 +338,42 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def status_of(error: Exception) -> int:
-    """Return the status in an SDK's exception; 0 without one."""
+    """Return the status in the exception of a call; 0 without one."""
     status = getattr(error, "status_code", None)
     return status if isinstance(status, int) else 0
 
 
 def error_body(error: Exception) -> Any:
-    """Return the answer's body from an SDK's exception, or its message."""
-    return getattr(error, "body", None) or getattr(error, "message", None) or str(error)
+    """Return the answer's body from the exception of a call, or its message."""
+    body = getattr(error, "body", None)
+    return body if body is not None else getattr(error, "message", None) or str(error)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return True if there is no connection, or no answer in time."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    # The names are those of litellm and of aiohttp.
+    return bool(names & {"APIConnectionError", "ClientError"}) or isinstance(error, OSError)
 
 
 def from_exception(error: Exception, *, url: str, model: str) -> BackendError:
-    """Return the error for an SDK's exception, which has the attributes of those of OpenAI's SDK."""
-    own = next((cause for cause in _chain(error) if isinstance(cause, BackendError)), None)
-    if own is not None:
-        # Of a body or redirect that was refused, which an SDK wraps as a lost connection.
-        return _cleaned(own)
-    response = getattr(error, "response", None)
-    status = status_of(error)
-    names = {cls.__name__ for cls in type(error).__mro__}
-    if isinstance(error, TimeoutError) or ("APITimeoutError" in names and not _is_lost(error)):
+    """Return the error for the exception of a call."""
+    if isinstance(error, BackendError):
+        # Of a body that was refused.
+        return _cleaned(error)
+    status, names = status_of(error), {cls.__name__ for cls in type(error).__mro__}
+    if isinstance(error, TimeoutError) or ("APITimeoutError" in names and not _is_disconnected(error)):
         return BackendError("no answer in time (--llm-timeout)", kind="timeout", transient=True)
     package = next((cause.name for cause in _chain(error) if isinstance(cause, ModuleNotFoundError)), None)
     if package:
         text = f"{model} needs the package '{package.partition('.')[0]}', which is not installed: pip install {package}"
         return BackendError(clean(text), kind="package", fatal=True)
-    # The SDK passes on the exceptions of aiohttp that its client does not map.
-    if names & {"APIConnectionError", "ClientError"} or isinstance(error, OSError) or _is_wrapped(error):
+    if is_lost(error) or _is_wrapped(error):
         return _cleaned(problem_of(list(_chain(error)), url))
     if status:
         # litellm builds an artificial response and keeps the server's headers in another attribute.
-        raw = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
+        raw = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None)
+        raw = raw or getattr(getattr(error, "response", None), "headers", None) or {}
         headers = {str(k).lower(): str(v) for k, v in dict(raw).items()}
         body = error_body(error)
         if "litellm" in type(error).__module__ and not isinstance(body, Mapping):
@@ -394,14 +402,11 @@ def _from_litellm(message: str, url: str, model: str) -> BackendError | None:
 
 def _is_wrapped(error: Exception) -> bool:
     """Return True if litellm gives a failed connection the status 500."""
-    return "litellm" in type(error).__module__ and any(
-        isinstance(cause, OSError) or any(cls.__name__ == "ClientError" for cls in type(cause).__mro__)
-        for cause in _chain(error)
-    )
+    return "litellm" in type(error).__module__ and any(map(is_lost, list(_chain(error))[1:]))
 
 
-def _is_lost(error: Exception) -> bool:
-    """Return True if a connection was refused or lost, which the SDK's aiohttp client reports as a timeout."""
+def _is_disconnected(error: Exception) -> bool:
+    """Return True if a connection was refused or lost, which litellm's aiohttp client reports as a timeout."""
     causes = list(_chain(error))
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return False

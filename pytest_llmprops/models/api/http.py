@@ -1,127 +1,243 @@
-"""Clients of the official SDKs: one server, or several servers of one model."""
+"""Calls to one server over HTTP, or to several servers of one model."""
 
 from __future__ import annotations
 
-import importlib
+import json
+import os
+import ssl
+import sys
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Protocol
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.models.api import errors
+from pytest_llmprops.models.api.connections import usable_proxy
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.spec import basic, split_query, split_user
 
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+
 #: in bytes; a long reply with log probabilities has a few million
 LARGEST_ANSWER = 64 * 2**20
-#: no compressed answer of this size becomes larger than that: deflate makes a body at most 1,032 times as small
-LARGEST_COMPRESSED = LARGEST_ANSWER // 1032
+#: bytes that are decompressed at a time: deflate makes a body at most 1,032 times as small
+_PIECE = 2**20
+#: a wait in seconds for a part of a file of up to 200 MB
+FILE_SECONDS = 600.0
 
 
-def http_library(sdk: Any) -> Any:
-    """Return the HTTP library that an SDK uses: httpx, or its successor."""
-    return importlib.import_module(sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
+class StatusError(Exception):
+    """The answer to a call has no status of success.
 
-
-class SdkClient:
-    """A client of an SDK, without the SDK's own retries.
-
-    It uses the SDK's aiohttp client, which takes less than half the CPU time of the default client and handles proxies
-    and TLS with their environment variables. No redirect is followed: the prompt and the user's headers would go to any
-    host. No call asks for a compressed answer, of which a small one could fill the memory.
-
-    :param sdk: the module ``openai`` or ``anthropic``.
-    :param url: the base URL. Its user and password are sent in place of the key.
-    :param options: of each call; a header named ``Authorization`` replaces that of the key.
-    :param path: where requests are sent, after the base URL.
+    :param headers: their names are compared without case. :param body: the parsed JSON, or the text if it is not JSON.
     """
 
-    def __init__(self, sdk: Any, url: str, key: str, options: CallOptions, path: str) -> None:
-        library = http_library(sdk)
-        self._path, self._response = path, library.Response
-        url, user = split_user(url)
-        url, query = split_query(url)
-        create = sdk.AsyncOpenAI if sdk.__name__ == "openai" else sdk.AsyncAnthropic
-        #: the SDK's own client
-        self.sdk = create(
-            api_key=key,
-            base_url=url,
-            # aiohttp refuses a user in the URL together with the SDK's header.
-            default_headers=({"Authorization": basic(user)} if user else {}) | dict(options.headers),
-            default_query=query or None,
-            timeout=options.timeout,
-            max_retries=0,
-            http_client=sdk.DefaultAioHttpClient(
-                timeout=options.timeout,
-                headers={"Accept-Encoding": "identity"},
-                event_hooks={"response": [limit_answer]},
-                follow_redirects=False,
-                limits=library.Limits(max_connections=options.concurrency),
-            ),
-        )
+    def __init__(self, status_code: int, headers: Mapping[str, str], body: Any) -> None:
+        super().__init__(f"status {status_code}")
+        self.status_code, self.headers, self.body = status_code, headers, body
+
+
+class HttpClient:
+    """A client of one server, with aiohttp, which is imported at the first call.
+
+    Proxies and certificates are those of the environment. No redirect is followed: the prompt and the user's headers
+    would go to any host. No call asks for a compressed answer, of which a small one could fill the memory. Nothing is
+    repeated.
+
+    :param url: the base URL. Its user and password are sent in place of the key.
+    :param headers: with the key. :param options: of each call; its headers replace others of their names.
+    :param path: where calls are sent, after the base URL.
+    :raises BackendError: if the proxy of the environment cannot be used.
+    :raises OSError: if its certificates cannot be read.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], options: CallOptions, path: str) -> None:
+        address, user = split_user(url.strip())
+        address, self._query = split_query(address)
+        self._base, self._path, self._options = address.rstrip("/"), path, options
+        own = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": f"pytest-llmprops/{version('pytest-llmprops')}",
+        }
+        everything = (own, headers, {"Authorization": basic(user)} if user else {}, options.headers)
+        self._headers = {name.lower(): value for some in everything for name, value in some.items()}
+        self._proxy = usable_proxy(self._base)
+        self._tls = _tls_context() if self._base.startswith("https:") else None
+        self._session: ClientSession | None = None
 
     async def post(self, body: Mapping[str, Any], path: str = "") -> tuple[bytes, Mapping[str, str]]:
-        """Post a body to the client's path, or another one; return (body, headers by lower-case name) of the answer.
+        """Post a body to the client's path, or another one; return (body, headers) of the answer.
 
-        :raises APIError: of the SDK, or a subclass.
-        :raises BackendError: if the body of the answer is refused (:func:`limit_answer`).
+        :raises StatusError: if the status is none of success.
+        :raises BackendError: if the body of the answer is refused (:func:`_pieces`).
         """
-        try:
-            response = await self.sdk.post(path or self._path, cast_to=self._response, body=dict(body))
-        except Exception as error:
-            if isinstance(error.__cause__, BackendError):
-                # The SDK takes it for a lost connection, and the pool would take the server for one that is down.
-                raise error.__cause__ from None
-            raise
-        return response.content, response.headers
+        return await self.request("POST", path or self._path, body)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str | int] = MappingProxyType({}),
+    ) -> tuple[bytes, Mapping[str, str]]:
+        """Return (body, headers) of the answer to a call, as :meth:`post` does.
+
+        :param body: sent as JSON.
+        """
+        data, kind = None, {}
+        if body is not None:
+            # As bytes, aiohttp sends it without an own conversion.
+            data = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+            kind = {"Content-Type": "application/json"}
+        async with self._answer(method, path, query, data=data, headers=kind) as answer:
+            return await _content(answer), answer.headers
+
+    async def upload(
+        self, path: str, file: IO[bytes], name: str, **fields: str
+    ) -> tuple[bytes, Mapping[str, str]]:
+        """Post a form with a file and other fields; return (body, headers) of the answer, as :meth:`post` does."""
+        from aiohttp import FormData
+
+        form = FormData(fields)
+        form.add_field("file", file, filename=name)
+        async with self._answer("POST", path, {}, FILE_SECONDS, data=form) as answer:
+            return await _content(answer), answer.headers
+
+    async def lines(self, path: str) -> AsyncIterator[str]:
+        """Yield the lines of a file, without holding it in memory.
+
+        :raises BackendError: also if a line has more than ``LARGEST_ANSWER`` bytes.
+        """
+        async with self._answer("GET", path, {}, FILE_SECONDS) as answer:
+            rest = bytearray()
+            async for piece in _pieces(answer):
+                # Not splitlines: a string in JSON may have characters such as U+2028.
+                first, *others = piece.split(b"\n")
+                rest += first
+                for other in others:
+                    yield rest.decode("utf-8", "replace")
+                    rest = bytearray(other)
+                if len(rest) > LARGEST_ANSWER:
+                    raise _too_large("a line", answer)
+            if rest:
+                yield rest.decode("utf-8", "replace")
+
+    @asynccontextmanager
+    async def _answer(
+        self, method: str, path: str, query: Mapping[str, str | int], seconds: float = 0.0, **sent: Any
+    ) -> AsyncIterator[ClientResponse]:
+        """Yield the answer to a call, whose body is not read yet.
+
+        :param seconds: the longest wait for a connection and for a part of the answer, if it is longer than that of the
+            options.
+        """
+        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+
+        if self._session is None:
+            self._session = ClientSession(
+                connector=TCPConnector(limit=self._options.concurrency, ssl=self._tls or True),
+                headers=self._headers,
+                cookie_jar=DummyCookieJar(),
+                auto_decompress=False,
+            )
+        seconds = max(seconds, self._options.timeout)
+        call = self._session.request(
+            method,
+            self._base + path,
+            params={**self._query, **query},
+            proxy=self._proxy,
+            allow_redirects=False,
+            timeout=ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds),
+            **sent,
+        )
+        async with call as answer:
+            if not 200 <= answer.status < 300:
+                raise StatusError(answer.status, answer.headers, _parsed(await _content(answer)))
+            yield answer
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self.sdk.close()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
 
-async def limit_answer(response: Any) -> None:
-    """Limit the body of an answer to ``LARGEST_ANSWER`` bytes, also decompressed; an event hook of ``httpx``.
+def _tls_context() -> ssl.SSLContext:
+    """Return the settings of TLS, with the authorities of the environment or of the system.
 
-    The files of a batch have no limit, because they are read in pieces.
-
-    :raises BackendError: if the body is compressed in a way that not every installation reads.
+    :raises OSError: if those of the environment cannot be read.
     """
-    if response.request.url.path.endswith(("/content", "/results")):
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if sys.platform == "darwin" and not (file or folder):
+        # OpenSSL does not read the keychain.
+        import truststore
+
+        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return ssl.create_default_context(cafile=file or None, capath=folder or None)
+
+
+async def _content(answer: ClientResponse) -> bytes:
+    """Return the body of an answer.
+
+    :raises BackendError: if it has more than ``LARGEST_ANSWER`` bytes, or is refused by :func:`_pieces`.
+    """
+    content = bytearray()
+    async for piece in _pieces(answer):
+        content += piece
+        if len(content) > LARGEST_ANSWER:
+            raise _too_large("the answer", answer)
+    return bytes(content)
+
+
+def _too_large(what: str, answer: ClientResponse) -> BackendError:
+    text = f"{what} of {answer.host} has more than the limit of {LARGEST_ANSWER:,} bytes"
+    return BackendError(errors.clean(text), kind="response")
+
+
+async def _pieces(answer: ClientResponse) -> AsyncIterator[bytes]:
+    """Yield the body of an answer in pieces, decompressed if a server compresses what no call asked for.
+
+    :raises BackendError: if it is compressed in a way that Python's own library does not read, or is damaged.
+    """
+    encoding = answer.headers.get("Content-Encoding", "").strip().lower()
+    if encoding in ("", "identity"):
+        async for piece in answer.content.iter_any():
+            yield piece
         return
-    encoding = response.headers.get("content-encoding", "").strip().lower()
-    is_plain = encoding in ("", "identity")
-    if not is_plain and encoding not in ("gzip", "x-gzip", "deflate"):
-        text = f"the answer of {response.url.host} is compressed with '{encoding}', which no call asks for"
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        text = f"the answer of {answer.host} is compressed with '{encoding}', which no call asks for"
         raise BackendError(errors.clean(text), kind="response")
-    library = importlib.import_module(type(response).__module__.partition(".")[0])
-    most = LARGEST_ANSWER if is_plain else LARGEST_COMPRESSED
-    response.stream = _limited_stream(library.AsyncByteStream)(response, most)
+    unpacker = None
+    try:
+        async for piece in answer.content.iter_any():
+            while piece:
+                if unpacker is None or unpacker.eof:
+                    # Some servers send "deflate" without the header of zlib; "gzip" may have several members.
+                    is_raw = encoding == "deflate" and piece[0] & 0x0F != 8
+                    unpacker = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else zlib.MAX_WBITS | 32)
+                yield unpacker.decompress(piece, _PIECE)
+                piece = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+    except zlib.error:
+        unpacker = None
+    if unpacker is None or not unpacker.eof:
+        text = f"the compressed answer of {answer.host} is damaged or cut off"
+        raise BackendError(errors.clean(text), kind="connection", transient=True)
 
 
-@cache
-def _limited_stream(base: type) -> type:
-    """Return the class of a limited body, which must be a subclass of the library's class of streams."""
-
-    class Limited(base):  # type: ignore[misc]
-        def __init__(self, response: Any, most: int) -> None:
-            self._host, self._stream, self._most = response.url.host, response.stream, most
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            size = 0
-            async for chunk in self._stream:
-                size += len(chunk)
-                if size > self._most:
-                    text = f"the answer of {self._host} has more than the limit of {self._most:,} bytes"
-                    raise BackendError(errors.clean(text), kind="response")
-                yield chunk
-
-        async def aclose(self) -> None:
-            await self._stream.aclose()
-
-    return Limited
+def _parsed(content: bytes) -> Any:
+    """Return the JSON of an error's body, or its text."""
+    text = content.decode("utf-8", "replace").strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 #: seconds for which a server that failed gets no calls; twice as long after each call that tries it in vain
@@ -132,7 +248,7 @@ _DOWN = (502, 503, 504)
 
 
 class Client(Protocol):
-    """A client of one server, such as :class:`SdkClient`."""
+    """A client of one server, such as :class:`HttpClient`."""
 
     async def post(self, body: Mapping[str, Any], path: str = ...) -> tuple[bytes, Mapping[str, str]]: ...
 
@@ -174,10 +290,7 @@ class ServerPool:
         self._clock = clock
 
     async def post(self, body: Mapping[str, Any], path: str = "") -> tuple[bytes, Mapping[str, str]]:
-        """Post a body to a path of one server; return (body, headers by lower-case name) of the answer.
-
-        :raises APIError: of the SDK, or a subclass.
-        """
+        """Post a body to a path of one server; return (body, headers) of the answer, as :meth:`HttpClient.post`."""
         tried: list[_Server] = []
         while True:
             server = self._next(tried)
@@ -188,8 +301,7 @@ class ServerPool:
                 is_down = False
                 return answer
             except Exception as error:
-                is_lost = any(cls.__name__ == "APIConnectionError" for cls in type(error).__mro__)
-                is_down = is_lost or getattr(error, "status_code", 0) in _DOWN
+                is_down = errors.is_lost(error) or errors.status_of(error) in _DOWN
                 tried.append(server)
                 if not is_down or len(tried) == len(self._servers):
                     raise

@@ -1,8 +1,7 @@
 """Models of every other provider, through litellm: ``litellm:PROVIDER/NAME``.
 
-The import of litellm takes seconds. It runs in a thread while pytest collects, or at the first call. litellm's network
-look-ups at import, its reading of ``.env`` files and its own retries are off. litellm reads each provider's key from
-that provider's environment variable.
+litellm is imported at the first call, which takes seconds. Its network look-ups at import, its reading of ``.env``
+files and its own retries are off. It reads each provider's key from that provider's environment variable.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.client import ChatApiModel, check_prices, most_samples
 from pytest_llmprops.models.api.deviations import Deviations
-from pytest_llmprops.models.base import CallOptions, import_sdk
+from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, normalised_url, split_query, split_user
 
@@ -82,7 +81,7 @@ def load_litellm() -> Any:
     """Import litellm without network access, ``.env`` files, printed advice and telemetry."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    litellm = import_sdk("litellm")
+    litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True
     litellm.set_verbose = False
     litellm.telemetry = False
@@ -99,4 +98,4 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
     return lambda: LiteLLMModel(spec, options)
 
 
-BACKEND = Backend(_check, always("chat"), prepare=load_litellm, remote=True, example="litellm:PROVIDER/NAME")
+BACKEND = Backend(_check, always("chat"), remote=True, example="litellm:PROVIDER/NAME")

@@ -1,32 +1,29 @@
-"""Models of OpenAI and of servers with the same chat API, through the official SDK.
+"""Models of OpenAI and of servers with the same chat API (https://platform.openai.com/docs/api-reference/chat).
 
-The SDK builds and signs the calls; the broker retries them. Calls use the SDK's ``client.post``, which returns the raw
-answer: reading the few fields needed here takes a tenth of the time of building the SDK's response objects. The SDK is
-imported in a thread while pytest collects, or at the first call. A run whose replies are all stored therefore neither
-waits for the import nor needs a key.
+The broker retries the calls. A run whose replies are all stored needs no key.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+import os
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import IO, Any, get_args
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
     CLOCKS,
-    FILE_SECONDS,
     NOT_RUN,
-    PER_PAGE,
     Answer,
     BatchApi,
     BatchState,
     Status,
     encoded,
+    number,
 )
-from pytest_llmprops.models.api.client import ChatApiModel, Provider, SdkModel, most_samples
+from pytest_llmprops.models.api.client import ChatApiModel, Provider, ProviderModel, most_samples
 from pytest_llmprops.models.api.deviations import Deviations
 from pytest_llmprops.models.api.responses import CHAT_NAMES, chat_answer, response_params
 from pytest_llmprops.models.base import CallOptions
@@ -41,7 +38,7 @@ _NOT_RUN = ("batch_expired", "batch_cancelled")
 
 
 class OpenAIBatches(BatchApi):
-    """The batches of one model; the client is an ``openai.AsyncOpenAI``."""
+    """The batches of one model (https://platform.openai.com/docs/api-reference/batch)."""
 
     most_lines = 50_000
     most_bytes = 200_000_000
@@ -51,45 +48,44 @@ class OpenAIBatches(BatchApi):
         return encoded({"custom_id": custom_id, "method": "POST", "url": ENDPOINT, "body": body})
 
     async def create(self, lines: IO[bytes], mark: str) -> BatchState:
-        sent = self._client.files.create(
-            file=("llmprops.jsonl", lines), purpose="batch", timeout=FILE_SECONDS
-        )
         try:
-            file = await self._result(sent)
+            sent = self._client.upload("/files", lines, "llmprops.jsonl", purpose="batch")
+            file = str((await self._object(sent)).get("id"))
         except BackendError as error:
             if error.kind != "url":
                 raise
             text = f"{self._calls.url} takes no files for batches; leave out --llm-engine batch"
             raise BackendError(text, kind="url", fatal=True) from None
-        created = self._client.batches.create(
-            completion_window="24h", endpoint=ENDPOINT, input_file_id=str(file.id), metadata={MARK: mark}
-        )
-        return self._state(await self._result(created))
+        body = {
+            "completion_window": "24h",
+            "endpoint": ENDPOINT,
+            "input_file_id": file,
+            "metadata": {MARK: mark},
+        }
+        return self._state(await self._object(self._client.request("POST", "/batches", body)))
 
     async def find(
         self, mark: str, created: float, custom_ids: Collection[str], known: Collection[str]
     ) -> BatchState | None:
         """Return the batch with a mark, from the newest to those that are too old."""
-
-        async def search() -> BatchState | None:
-            async for batch in self._client.batches.list(limit=PER_PAGE):
-                state = self._state(batch)
-                if state.mark == mark:
-                    return state
-                if _number(batch, "created_at") < created - CLOCKS:
-                    break
-            return None
-
-        return await self._result(search())
+        async for batch in self._listed("/batches", "after"):
+            state = self._state(batch)
+            if state.mark == mark:
+                return state
+            if number(batch, "created_at") < created - CLOCKS:
+                break
+        return None
 
     async def state(self, batch: str) -> BatchState:
-        return self._state(await self._result(self._client.batches.retrieve(batch)))
+        call = self._client.request("GET", f"/batches/{quote(batch, safe='')}")
+        return self._state(await self._object(call))
 
     async def cancel(self, batch: str) -> BatchState:
-        return self._state(await self._result(self._client.batches.cancel(batch)))
+        call = self._client.request("POST", f"/batches/{quote(batch, safe='')}/cancel")
+        return self._state(await self._object(call))
 
-    def lines(self, file: str) -> AsyncIterator[str]:
-        return self._lines(self._client.files.with_streaming_response.content(file, timeout=FILE_SECONDS))
+    def lines(self, file: str) -> AsyncGenerator[str]:
+        return self._lines(f"/files/{quote(file, safe='')}/content")
 
     def _answer_of(self, data: Mapping[str, Any]) -> Answer:
         response, error = data.get("response"), data.get("error")
@@ -105,39 +101,33 @@ class OpenAIBatches(BatchApi):
         text = errors.clean(f"the batch has no answer to this request: {code} {message}")
         return BackendError(text, kind="batch", transient=True)
 
-    def _state(self, batch: Any) -> BatchState:
-        metadata, counts = getattr(batch, "metadata", None), getattr(batch, "request_counts", None)
+    def _state(self, batch: Mapping[str, Any]) -> BatchState:
+        metadata, counts, problems = (batch.get(name) for name in ("metadata", "request_counts", "errors"))
         mark = metadata.get(MARK) if isinstance(metadata, Mapping) else None
-        status = str(getattr(batch, "status", ""))
-        if status not in get_args(Status):
-            name = errors.clean(f"{self._calls.url}: the batch {batch.id} has the unknown status '{status}'")
-            raise BackendError(name, kind="response")
-        problems = getattr(getattr(batch, "errors", None), "data", None) or ()
-        codes = [str(getattr(problem, "code", "") or "") for problem in problems]
-        texts = [str(getattr(problem, "message", "") or "") for problem in problems]
+        status, name = str(batch.get("status")), batch.get("id")
+        if status not in get_args(Status) or not isinstance(name, str):
+            text = errors.clean(f"{self._calls.url}: the batch {name} has the unknown status '{status}'")
+            raise BackendError(text, kind="response")
+        data = problems.get("data") if isinstance(problems, Mapping) else None
+        listed = [one for one in data if isinstance(one, Mapping)] if isinstance(data, list) else []
+        codes, texts = ([str(one.get(field) or "") for one in listed] for field in ("code", "message"))
         return BatchState(
-            str(batch.id),
+            name,
             status,  # type: ignore[arg-type]  # checked above
             mark if isinstance(mark, str) else "",
             _file(batch, "output_file_id"),
             _file(batch, "error_file_id"),
-            int(_number(counts, "total")),
-            int(_number(counts, "completed") + _number(counts, "failed")),
-            _number(batch, "expires_at"),
+            int(number(counts, "total")),
+            int(number(counts, "completed") + number(counts, "failed")),
+            number(batch, "expires_at"),
             " ".join(filter(None, codes)),
             errors.clean("; ".join(filter(None, texts))),
         )
 
 
-def _file(batch: Any, name: str) -> str | None:
-    value = getattr(batch, name, None)
+def _file(batch: Mapping[str, Any], name: str) -> str | None:
+    value = batch.get(name)
     return value if isinstance(value, str) and value else None
-
-
-def _number(values: Any, name: str) -> float:
-    """Return a number of a server's object; 0 if it is missing."""
-    value = getattr(values, name, None)
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _is_official(spec: ModelSpec, options: CallOptions) -> bool:
@@ -151,10 +141,17 @@ def _needs_key(spec: ModelSpec, options: CallOptions) -> bool:
     return not has_own and _is_official(spec, options)
 
 
+def _headers(key: str) -> dict[str, str]:
+    """Return the headers of the key, and of the organisation and the project that the account's user chose."""
+    variables = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+    chosen = {name: os.environ.get(variable, "").strip() for name, variable in variables.items()}
+    return {"Authorization": f"Bearer {key}", **{name: value for name, value in chosen.items() if value}}
+
+
 PROVIDER = Provider(
-    sdk="openai",
-    extra="",
+    name="openai",
     key="OPENAI_API_KEY",
+    headers=_headers,
     url="https://api.openai.com/v1",
     variable="OPENAI_BASE_URL",
     path="/chat/completions",
@@ -163,7 +160,7 @@ PROVIDER = Provider(
 )
 
 
-class OpenAIModel(SdkModel, ChatApiModel):
+class OpenAIModel(ProviderModel, ChatApiModel):
     """One model of an OpenAI-compatible API."""
 
     def __init__(self, spec: ModelSpec, options: CallOptions) -> None:
@@ -182,7 +179,7 @@ class OpenAIModel(SdkModel, ChatApiModel):
 
         :raises BackendError: if the key is missing or wrong, or there are several servers.
         """
-        return OpenAIBatches(self._batch_client(), self)
+        return OpenAIBatches(self.batch_client(), self)
 
     def deviations(self) -> Sequence[str]:
         """Return the parameters that had to be left out or changed so far, one phrase each."""
@@ -220,7 +217,6 @@ def _check(spec: ModelSpec, options: CallOptions) -> Maker:
 BACKEND = Backend(
     _check,
     always("chat"),
-    prepare=PROVIDER.prepare,
     batches=True,
     remote=True,
     missing=PROVIDER.missing_key,
