@@ -36,7 +36,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bench.process import PLAIN, children, environment, parsed
+from bench.process import PLAIN, environment, parsed, tree
 from bench.scale import SUITE
 from bench.server_faults import Fault, FaultServer, server_faults
 from tests.support.batch_server import BatchServer, running_batch_server
@@ -485,17 +485,15 @@ def view_row(number: int) -> Row:
             saved: list[str] = []
 
             def mark() -> None:
-                with suppress(OSError, ValueError, KeyError):
-                    # http.client raises its own errors when the page is killed
+                # http.client raises its own errors when the page is killed.
+                with suppress(Exception):
                     report = page.report(id_of(old))
                     ask(f"{report}report.html")
                     for n in range(ITEMS):
-                        line = page.mark(report, n)
-                        if line:
-                            saved.append(line)
+                        saved.extend(page.mark(report, n))
                         time.sleep(0.005)
 
-            thread = threading.Thread(target=_quietly, args=(mark,))
+            thread = threading.Thread(target=mark)
             thread.start()
             time.sleep(trial.random.uniform(0, 2.0))
             page.kill()
@@ -510,11 +508,6 @@ def view_row(number: int) -> Row:
             trial.check_orphans()
 
     return Row("SIGKILL view", f"{number}", play)
-
-
-def _quietly(work: Callable[[], None]) -> None:
-    with suppress(Exception):
-        work()
 
 
 class _Page:
@@ -540,14 +533,18 @@ class _Page:
         """Return the address of a report."""
         return f"{self.address}reports/{run}/run/"
 
-    def mark(self, report: str, n: int) -> str:
-        """Save a mark; return its item, or "" if it was refused."""
-        line = {
-            "run": "old", "model": "stub", "benchmark": "sums", "source": "builtin", "id": f"sums/{n:04d}",
-            "judged_wrongly": True, "note": f"note {n}", "sample": 0,
-        }  # fmt: skip
+    def mark(self, report: str, n: int) -> list[str]:
+        """Save a mark; return its item, or nothing if it was refused."""
+        place = {
+            "run": "old",
+            "model": "stub",
+            "benchmark": "sums",
+            "source": "builtin",
+            "id": f"sums/{n:04d}",
+        }
+        line = {**place, "judged_wrongly": True, "note": f"note {n}", "sample": 0}
         answer = ask(f"{report}reviews", "POST", line, Origin=self._origin)
-        return line["id"] if answer.status == 200 else ""  # type: ignore[return-value]
+        return [place["id"]] if answer.status == 200 else []
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """End the process."""
@@ -874,9 +871,7 @@ def run_table(
 def _usage(root: int) -> tuple[float, float]:
     """Return the proportional memory in MB, and the CPU seconds, of a process and its children."""
     memory = ticks = 0
-    processes, found = children(), [root]
-    for pid in found:
-        found += [child for child, _ in processes.get(pid, ())]
+    for pid in tree(root):
         with suppress(OSError, AttributeError, IndexError):
             rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
             memory += int(re.search(r"^Pss:\s+(\d+)", rollup, re.MULTILINE)[1])  # type: ignore[index]

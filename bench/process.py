@@ -69,26 +69,26 @@ class Measured:
     output: str
 
 
-def children() -> dict[int, list[tuple[int, int]]]:
-    """Return pid -> [(child pid, resident pages)] of every process."""
-    found: dict[int, list[tuple[int, int]]] = {}
+def tree(root: int) -> list[int]:
+    """Return a process and all that it has started, directly or not."""
+    children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):
+        with suppress(OSError):
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            pages = int((entry / "statm").read_text().split()[1])
-            found.setdefault(parent, []).append((int(entry.name), pages))
+            children.setdefault(parent, []).append(int(entry.name))
+    found = [root]
+    for pid in found:
+        found += children.get(pid, ())
     return found
 
 
 def _resident(root: int) -> int:
     """Return the resident bytes of a process and its children."""
-    processes, found, total = children(), [root], 0
-    with suppress(OSError):
-        total = int(Path(f"/proc/{root}/statm").read_text().split()[1])
-    for pid in found:
-        total += sum(pages for _, pages in processes.get(pid, ()))
-        found += [child for child, _ in processes.get(pid, ())]
-    return total * resource.getpagesize()
+    pages = 0
+    for pid in tree(root):
+        with suppress(OSError, IndexError):
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
 
 
 def measure(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], memory: bool = True) -> Measured:
