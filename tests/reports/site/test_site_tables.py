@@ -92,22 +92,20 @@ def test_the_latest_complete_run_is_shown(tables: list[Board]) -> None:
     assert apart["smoke"] == ("other items, controls or weights: 5 items instead of 100",)
 
 
-def test_runs_of_all_items_come_before_small_ones(runs: Path) -> None:
-    """One model on all items is shown before two models on a part of them."""
+def test_runs_of_other_sizes_have_tables_of_their_own(runs: Path) -> None:
+    """One model on all items is shown before two models on a part of them; repeated samples are named."""
     for name, size in (("one", 5), ("two", 5), ("whole", 50)):
         rows = verdicts("add", size - 1, 1, model=name)
         recorded(runs / name, rows, selection={"sums": {"items": size, "of": 50}})
-    first, second = boards(runs)["sums"]
+    recorded(runs / "once", verdicts("take", 8, 2, model="once", benchmark="other"))
+    often = [
+        verdict("take", n, sample=k, model="often", benchmark="other") for n in range(10) for k in range(3)
+    ]
+    recorded(runs / "often", often)
+    tables = boards(runs)
+    first, second = tables["sums"]
     assert ([row.label for row in first.rows], len(second.rows)) == (["whole"], 2)
-
-
-def test_repeats_are_named(runs: Path) -> None:
-    """A run with several samples of an item is not in the table of those with one, and shows their number."""
-    recorded(runs / "once", verdicts("add", 8, 2, model="once"))
-    recorded(
-        runs / "often", [verdict("add", n, sample=k, model="often") for n in range(10) for k in range(3)]
-    )
-    shown = sorted((board.rows[0].label, board.rows[0].items) for board in boards(runs)["sums"])
+    shown = sorted((board.rows[0].label, board.rows[0].items) for board in tables["other"])
     assert shown == [("often", "10 × 3 samples"), ("once", "10")]
 
 

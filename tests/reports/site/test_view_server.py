@@ -100,24 +100,26 @@ def test_another_origin_changes_nothing(server: Server, report: str, runs: Path,
     assert (file.read_bytes() if file.exists() else None) == before
 
 
-def test_no_page_loads_or_tells_anything_elsewhere(server: Server, report: str) -> None:
-    """Every answer has a policy, no answer is stored by the browser, and the address is not sent to other sites."""
+def test_what_a_request_gets(server: Server, report: str, origin: str) -> None:
+    """Only the page of a report is served, and only listed runs are read; nothing can be put, deleted or asked about.
+
+    Every answer has a policy, no answer is stored by the browser, and the address is not sent to other sites.
+    """
     for address in (server.address, f"{report}reviews", f"{report}report.html"):
         headers = ask(address).headers
         assert headers["referrer-policy"] == "same-origin"
         assert headers["cache-control"] == "no-store"
         assert headers["x-content-type-options"] == "nosniff"
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
-
-
-def test_no_path_of_a_request_is_a_path(server: Server, report: str) -> None:
-    """Only the page of a report is served, and only listed runs are read."""
     for path in ("../run.json", "..%2f..%2frun.json", "%2e%2e/report.html", "/etc/passwd", "report.md"):
         assert ask(report + path).status in (403, 404), path
     elsewhere = ("reports/..%2f..%2fetc/run/x", "reports/0123/run/report.html")
     for path in ("../app.py", "site/index.html", *elsewhere):
         assert ask(server.address + path).status == 404, path
     assert ask(f"{report}report.html").text.startswith("page ")
+    for method in ("PUT", "DELETE", "OPTIONS", "POST"):
+        assert ask(server.address, method, Origin=origin).status == 405
+    assert ask(server.address, "POST").status == 403
 
 
 def test_a_mark_is_saved_beside_its_run(report: str, runs: Path, origin: str) -> None:
@@ -171,13 +173,6 @@ def test_a_full_disk_is_said(report: str, origin: str, monkeypatch: pytest.Monke
     answer = ask(f"{report}reviews", "POST", MARK, Origin=origin)
     said = "review.jsonl could not be written: No space left on device"
     assert (answer.status, answer.json["error"]) == (507, said)
-
-
-def test_other_methods_are_refused(server: Server, report: str, origin: str) -> None:
-    """There is nothing to put, delete or ask for the options of."""
-    for method in ("PUT", "DELETE", "OPTIONS", "POST"):
-        assert ask(server.address, method, Origin=origin).status == 405
-    assert ask(server.address, "POST").status == 403
 
 
 def test_a_report_is_built_again_only_after_a_change(report: str, runs: Path) -> None:
