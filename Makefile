@@ -120,15 +120,15 @@ $(VENV)-aimock/ready-$(AIMOCK):
 	npm install --loglevel=error --no-audit --no-fund --no-save --prefix $(VENV)-aimock @copilotkit/aimock@$(AIMOCK)
 	touch $@
 
-# Other plugins of pytest, beside which runs must have the same verdicts. They would change the tests of this package.
-$(VENV)-plugins/ready: pyproject.toml
-	$(call environment,$(VENV)-plugins)
-	$(VENV)-plugins/bin/$(INSTALL) --editable . pytest-cov pytest-html pytest-json-report pytest-randomly pytest-repeat \
+# Other plugins of pytest, beside which runs must have the same verdicts. They would change the tests of this package, so
+# they are in a folder of their own.
+$(VENV)-plugins/ready: $(VENV)/dev
+	$(BIN)/$(INSTALL) --target $(VENV)-plugins pytest-cov pytest-html pytest-json-report pytest-randomly pytest-repeat \
 		pytest-reportlog pytest-rerunfailures pytest-split pytest-sugar pytest-timeout
 	touch $@
 
 test-plugins: $(VENV)-plugins/ready
-	$(VENV)-plugins/bin/python .ci/check_plugins.py
+	PYTHONPATH=$(CURDIR)/$(VENV)-plugins $(BIN)/python .ci/check_plugins.py
 
 # The model of PKUSEG 2019, from the wheel of its old package, which itself does not build on this Python.
 $(VENV)-pkuseg/ready: $(VENV)/dev

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import shlex
-import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 import pytest_llmprops
-from pytest_llmprops import CallOptions, UsageError, benchmark_registry
 from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli.main import main, parser
 from pytest_llmprops.cli.run import project_files
@@ -25,7 +21,6 @@ from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.items import TaskKey
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder
-from pytest_llmprops.models import registry
 from pytest_llmprops.plugin.options import OPTIONS
 from pytest_llmprops.runs.gate.file import misplaced_rules, on_headline_tasks, read_gate
 from tests.support.gates import gate_file, judged
@@ -68,24 +63,15 @@ def _gates() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_options_exist(page: Path) -> None:
-    """Every --llm option on a page is one of the plugin's."""
-    named = set(re.findall(r"--(llm-[a-z-]+[a-z])", page.read_text("utf-8")))
-    assert named <= {option.name for option in OPTIONS if not option.is_ini_only}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_modules_exist(page: Path) -> None:
-    """Every path of a module on a page is a file of the repository."""
-    named = set(re.findall(r"`([\w./]+/\w+\.py)\b", page.read_text("utf-8")))
+def test_what_a_page_names_exists(page: Path) -> None:
+    """Every --llm option is one of the plugin's, and every module and relative link is a file of the repository."""
+    text = page.read_text("utf-8")
+    options = set(re.findall(r"--(llm-[a-z-]+[a-z])", text))
+    assert options <= {option.name for option in OPTIONS if not option.is_ini_only}
     tops = (ROOT, ROOT / "pytest_llmprops")
-    assert [name for name in sorted(named) if not any((top / name).is_file() for top in tops)] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_links_point_to_files(page: Path) -> None:
-    """Every relative link leads to a file of the repository."""
-    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8"))
+    modules = set(re.findall(r"`([\w./]+/\w+\.py)\b", text))
+    assert [name for name in sorted(modules) if not any((top / name).is_file() for top in tops)] == []
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
@@ -228,47 +214,10 @@ def test_outputs_of_runs(
     assert _is_shown(comparison, capsys.readouterr().out)
 
 
-def _blocks(path: Path, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
-
-
-@pytest.fixture
-def capitals(run: Runner) -> Runner:
-    """Write the benchmark of `init` to a separate folder and return its runner."""
-    for name in ("test_capitals.py", "capitals.jsonl"):
-        run.write(name, project_files()[f"example/{name}"].decode("utf-8"))
-    rules = {"France": "Paris.", "Peru": "lima", "": "?"}
-    run.write("rules.json", json.dumps([{"match": key, "reply": value} for key, value in rules.items()]))
-    return run
-
-
-def test_benchmark_of_init_runs(capitals: Runner, workers: str) -> None:
-    """The example has at most 25 lines, and gives verdicts, a record and a summary, without and with workers."""
-    code = project_files()["example/test_capitals.py"].decode("utf-8")
-    assert len([line for line in code.splitlines() if line.strip()]) <= 25
-    done = capitals("--model", f"fake:rule?file={capitals.folder / 'rules.json'}", "-n", workers)
-    assert {n: v["status"] for n, v in done.verdicts.items()} == {
-        "cities/fr": "correct", "cities/pe": "correct", "cities/ke": "wrong",
-    }  # fmt: skip
-    assert done.run["summary"][0]["benchmark"] == "cities"
-    assert any(name.endswith("capitals.jsonl") for name in done.run["data"])
-
-
-def test_options_work_with_the_benchmark_of_init(capitals: Runner) -> None:
-    """Limit, selection, budget, plan, parameters and settings work with a user's own benchmark."""
-    model = ("--model", f"fake:rule?file={capitals.folder / 'rules.json'}")
-    assert len(capitals(*model, "--llm-limit", "2").verdicts) == 2
-    assert list(capitals(*model, "-k", "cities/pe").verdicts) == ["cities/pe"]
-    assert "refused to start" in capitals(*model, "--llm-max-calls", "1", "--llm-cache", "refresh").output
-    assert "cities" in capitals(*model, "--llm-plan").output
-    asked = capitals(*model, "--llm-param", "max_tokens=7").requests
-    assert {r["request"]["max_tokens"] for r in asked} == {7}
-    assert "known are" in capitals(*model, "--llm-set", "capital.k=1").output
-
-
 def test_model_example_of_the_docs_runs(run: Runner) -> None:
     """The model registered in docs/models.md answers, also with workers."""
-    [code] = _blocks(ROOT / "docs" / "models.md", "python")
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     run.sums(3)
     run.write("conftest.py", code)
     done = run("--model", "shout:any", "-n", "2")
@@ -276,35 +225,34 @@ def test_model_example_of_the_docs_runs(run: Runner) -> None:
 
 
 def test_every_block_is_run() -> None:
-    """Every block is a named file or TOML; the tests below use both."""
+    """Every block is a named file or TOML; the test below uses both, and the entry points name files."""
     assert len(re.findall(r"^```\w+$", EXTENDING, re.M)) == len(FILES) + len(TOML)
-
-
-@pytest.fixture
-def folder(run: Runner, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write all files of the page to an importable folder, install its entry points, and return the folder."""
-    for name, text in FILES.items():
-        run.write(name, text)
-    monkeypatch.syspath_prepend(run.folder)
     groups = tomllib.loads(TOML[0])["project"]["entry-points"]
-    points = {
-        group: {name: EntryPoint(name, value, group) for name, value in entries.items()}
-        for group, entries in groups.items()
-    }
-    monkeypatch.setattr(
-        benchmark_registry, "installed_entry_points", lambda: points["pytest_llmprops.benchmarks"]
-    )
-    monkeypatch.setattr(benchmark_registry, "registered", {})
-    backends = {name: point.load for name, point in points["pytest_llmprops.models"].items()}
-    monkeypatch.setattr(registry, "installed_entry_points", lambda: backends)
-    monkeypatch.setattr(registry, "registered", {})
-    for name in [name for name in sys.modules if f"{name}.py" in FILES]:
-        monkeypatch.delitem(sys.modules, name)
-    return run.folder
+    assert {
+        f"{value.partition(':')[0]}.py" for points in groups.values() for value in points.values()
+    } < FILES.keys()
 
 
-def test_benchmark_of_the_page_is_measured(run: Runner, folder: Path, workers: str) -> None:
-    """Benchmark, model, registration and gate of the page work together, as it shows."""
+#: a test of the page's backend
+BACKEND = """
+import pytest
+from counter_backend import BACKEND
+from pytest_llmprops import CallOptions, UsageError
+from pytest_llmprops.models.registry import parse_spec
+
+def test_backend():
+    assert BACKEND.kinds(parse_spec("counter")) == {"chat"}
+    BACKEND.check(parse_spec("counter?speed=1"), CallOptions())
+    with pytest.raises(UsageError, match="pitch"):
+        BACKEND.check(parse_spec("counter?pitch=1"), CallOptions())
+"""
+
+
+def test_benchmark_of_the_page_is_measured(run: Runner, workers: str) -> None:
+    """Benchmark, model, registration and gate of the page work together, as it shows; the backend can be used, too."""
+    for name, text in (*FILES.items(), ("test_backend.py", BACKEND)):
+        run.write(name, text)
+    assert run("test_backend.py").code == 0
     measured, decided = _outputs(ROOT / "docs" / "extending.md")
     width = {"COLUMNS": "120"}
     run.write("gate.toml", TOML[1])
@@ -320,12 +268,3 @@ def test_benchmark_of_the_page_is_measured(run: Runner, folder: Path, workers: s
     }  # fmt: skip
     assert done.run["gate"]["decision"] == "pass"
     assert done.run["benchmarks"]["letters"]["controls"] == ["short"]
-
-
-def test_backend_of_the_page_checks_its_specification(folder: Path) -> None:
-    """The backend serves chats, and refuses a parameter that it does not know."""
-    backend = registry.find_backend("counter")
-    assert backend.kinds(registry.parse_spec("counter")) == {"chat"}
-    backend.check(registry.parse_spec("counter?speed=1"), CallOptions())
-    with pytest.raises(UsageError, match="pitch"):
-        backend.check(registry.parse_spec("counter?pitch=1"), CallOptions())

@@ -67,7 +67,7 @@ def test_search_works_from_the_disk(folder: Path, browser_page: Any) -> None:
 
 
 def test_every_page_of_the_site_is_accessible(site: str, browser_page: Any) -> None:
-    """Axe finds nothing on any page, in light and in dark colours, and no page leaves the site.
+    """Axe finds nothing on any page, or in dark colours, and no page leaves the site.
 
     All pages have the same header, menu and footer, so one page gets the contents of each in turn.
     """
@@ -78,7 +78,11 @@ def test_every_page_of_the_site_is_accessible(site: str, browser_page: Any) -> N
     problems = {"frame": accessibility_problems(browser_page)}
     for page in PAGES:
         browser_page.evaluate(SHOW, [f"{site}/{page}.html", REPEATED])
-        problems[page] = accessibility_problems(browser_page, within="article")
+        # The same colours are on all pages, and these three have every kind of element.
+        is_dark_too = page in ("index", "api", "options")
+        problems[page] = accessibility_problems(
+            browser_page, ("light", "dark") if is_dark_too else ("light",), within="article"
+        )
     assert {page: found for page, found in problems.items() if found} == {}
     assert all(url.startswith(site) for url in browser_page.requests_seen)
 

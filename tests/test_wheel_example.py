@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pytest_llmprops.benchmark_registry import benchmark_names
-from pytest_llmprops.cli.main import main
-from pytest_llmprops.reports.page.content import report_on
-from pytest_llmprops.runs.reader import read_run
 from tests.support.installed import EXAMPLE, Environment
 from tests.support.runs import Finished
 
@@ -79,14 +76,3 @@ def test_report_has_the_section_of_the_example(installed: Environment, measured:
     assert "Cities named" in page
     assert "The city that the model names" in page
     assert (folder / "figures" / "capitals-cities.svg").stat().st_size > 1000
-
-
-def test_record_is_judged_without_the_example(measured: Finished, capsys: pytest.CaptureFixture[str]) -> None:
-    """If the example is not installed, headline, title and gate come from the record."""
-    report = report_on([read_run(measured.folder)], {})
-    assert report.title.startswith("PASS: ")
-    assert report.table is not None
-    assert "86.7%" in " ".join(cell.text for cell in report.table.rows[0])
-    assert (report.sections[0].title, report.sections[0].key) == ("Capitals", "capitals")
-    assert main(["gate", "--gate", str(EXAMPLE / "gate.toml"), str(measured.folder)]) == 0
-    assert "not installed" not in capsys.readouterr().out

@@ -105,15 +105,6 @@ def test_a_changed_model_is_measured() -> None:
     assert set(ACTION["inputs"]["benchmarks"]["default"].split()) < set(benchmark_names())
 
 
-def test_the_model_in_use_is_measured_each_week() -> None:
-    """The schedule measures model.txt against its baseline, with new replies: stored ones would hide a change."""
-    [entry] = yaml.safe_load(TEXT)[True]["schedule"]
-    assert re.fullmatch(r"\d+ \d+ \* \* \d", entry["cron"])
-    [step] = [step for step in JOBS["gate"]["steps"] if step.get("name") == "Measure and decide"]
-    assert step["env"]["CACHE"] == "${{ github.event_name == 'schedule' && 'refresh' || 'reuse' }}"
-    assert '--llm-cache "$CACHE"' in step["run"]
-
-
 def named(steps: list[dict[str, Any]], name: str) -> str:
     """Return the commands of the step with this name."""
     [script] = [str(step["run"]) for step in steps if step.get("name") == name]
@@ -173,14 +164,19 @@ else:
 """
 
 
-def prepare(folder: Path, name: str, program: str, comments: object) -> None:
-    """Write a decision, the existing comments, and a program that takes the place of ``name``."""
-    (folder / "bin").mkdir(exist_ok=True)
-    (folder / "bin" / name).write_text(program.replace("{python}", sys.executable), encoding="utf-8")
-    (folder / "bin" / name).chmod(0o700)
+def commented(
+    folder: Path, program: str, text: str, script: str, variables: dict[str, str], comments: object
+) -> Any:
+    """Run the step of a comment, with ``text`` in place of a program and existing comments; return what it writes."""
+    for name in ("bin", "reports"):
+        (folder / name).mkdir(exist_ok=True)
+    (folder / "bin" / program).write_text(text.replace("{python}", sys.executable), encoding="utf-8")
+    (folder / "bin" / program).chmod(0o700)
     (folder / "comments.json").write_text(json.dumps(comments), encoding="utf-8")
-    (folder / "reports").mkdir(exist_ok=True)
     (folder / "reports" / "decision.md").write_text("## PASS: new may replace old\n", encoding="utf-8")
+    done = shell(script, folder, **variables)
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "written.json").read_text(encoding="utf-8"))
 
 
 @JQ.needed
@@ -203,10 +199,7 @@ def test_comment_on_github_is_updated(steps: list[dict[str, Any]], tmp_path: Pat
         (others, "POST", "repos/o/r/issues/7/comments"),
         ([*others, own], "PATCH", "repos/o/r/issues/comments/3"),
     ):
-        prepare(tmp_path, "gh", GH, comments)
-        done = shell(named(steps, "Comment"), tmp_path, **variables)
-        assert done.returncode == 0, done.stderr
-        written = json.loads((tmp_path / "written.json").read_text(encoding="utf-8"))
+        written = commented(tmp_path, "gh", GH, named(steps, "Comment"), variables, comments)
         assert written == ["api", "--silent", "--method", method, place, "--field", body]
 
 
@@ -221,66 +214,53 @@ def test_comment_on_gitlab_is_updated(tmp_path: Path) -> None:
     report = "https://job/artifacts/file/reports/report/report.html"
     body = f"{MARK}\n## PASS: new may replace old\n\n- Report: {report}\n- Commit: abc\n"
     others = [{"id": 1, "body": "looks good"}]
-    for comments, method, place in (
-        (others, "POST", notes),
-        ([*others, {"id": 3, "body": f"{MARK}\nolder"}], "PUT", f"{notes}/3"),
-    ):
-        prepare(tmp_path, "curl", CURL, comments)
-        done = shell(script, tmp_path, **variables)
-        assert done.returncode == 0, done.stderr
-        written = json.loads((tmp_path / "written.json").read_text(encoding="utf-8"))
-        assert written == [method, place, body]
+    own = {"id": 3, "body": f"{MARK}\nolder"}
+    for comments, method, place in ((others, "POST", notes), ([*others, own], "PUT", f"{notes}/3")):
+        assert commented(tmp_path, "curl", CURL, script, variables, comments) == [method, place, body]
+
+
+#: the step of each workflow that writes the decision, or why there is none
+SUMMARIES = {
+    "workflow": named(JOBS["gate"]["steps"], "Job summary"),
+    "action": named(ACTION["runs"]["steps"], "Job summary"),
+    "gitlab": GITLAB["model upgrade"]["after_script"][2].partition("notes=")[0],
+}
+
+
+def reason(folder: Path, script: str, log: str | None) -> str:
+    """Return the line of the comment after a run without a decision; ``log`` is its output."""
+    (folder / "reports").mkdir(parents=True)
+    if log is not None:
+        (folder / "reports" / "pytest.txt").write_text(log, encoding="utf-8")
+    ended = shell(script, folder, GITHUB_STEP_SUMMARY="summary.md", BASELINE="current", GATE="gate.toml")
+    assert ended.returncode == 0, ended.stderr
+    head, empty, line = (folder / "reports" / "decision.md").read_text(encoding="utf-8").splitlines()
+    # Indented lines are text, not Markdown.
+    assert (head, empty, line[:4]) == ("## NOT DECIDED", "", "    ")
+    return line[4:]
 
 
 #: a mistake, and what the comment says about it
 MISTAKES = [
     (("--model", "gpt-4o"), "model gpt-4o needs a key: set the environment variable OPENAI_API_KEY"),
-    (("--model", "fake:echo", "--llm-baseline", "absent"), "no run 'absent'"),
     (("--model", "fake:echo", "--llm-max-calls", "3"), "refused to start: the plan needs 12 calls"),
     (("--model", "fake:echo", "-k", "rhyme"), "no item matches -k rhyme; the tasks are add"),
     (("--model", "fake:echo", "broken.py"), "broken.py: ModuleNotFoundError: No module named 'nosuchmodule'"),
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), MISTAKES, ids=["key", "baseline", "limit", "selection", "import"])
-def test_the_comment_says_why_nothing_was_decided(run: Runner, words: tuple[str, ...], said: str) -> None:
-    """The line of the log that names the mistake is in each workflow's comment, as text and not as Markdown."""
+def test_the_comment_says_why_nothing_was_decided(run: Runner) -> None:
+    """The line of the log that names the mistake is in each workflow's comment; without one, it points to the log."""
     run.sums()
     run.write("broken.py", "import nosuchmodule\n")
     gate = run.write("gate.toml", '[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.1\nmin_items = 1\n')
-    done = run("--llm-gate", str(gate), *words)
-    assert done.code not in (0, 1), done.output
-    note = run.folder / "note"
-    note.mkdir()
-    for name, script in (
-        ("workflow", named(JOBS["gate"]["steps"], "Job summary")),
-        ("action", named(ACTION["runs"]["steps"], "Job summary")),
-        ("gitlab", GITLAB["model upgrade"]["after_script"][2].partition("notes=")[0]),
-    ):
-        folder = note / name
-        (folder / "reports").mkdir(parents=True)
-        (folder / "reports" / "pytest.txt").write_text(done.output, encoding="utf-8")
-        ended = shell(script, folder, GITHUB_STEP_SUMMARY="summary.md", BASELINE="current", GATE="gate.toml")
-        assert ended.returncode == 0, ended.stderr
-        head, empty, line = (folder / "reports" / "decision.md").read_text(encoding="utf-8").splitlines()
-        assert (head, empty, line[:4]) == ("## NOT DECIDED", "", "    ")
-        assert said in line
-
-
-def test_a_log_without_a_reason_is_named(tmp_path: Path) -> None:
-    """Without a log, or without a line in it, the comment points to the log of the job."""
-    for script in (
-        named(JOBS["gate"]["steps"], "Job summary"), named(ACTION["runs"]["steps"], "Job summary"),
-        GITLAB["model upgrade"]["after_script"][2].partition("notes=")[0],
-    ):  # fmt: skip
-        (tmp_path / "reports").mkdir(exist_ok=True)
-        (tmp_path / "reports" / "decision.md").unlink(missing_ok=True)
-        ended = shell(
-            script, tmp_path, GITHUB_STEP_SUMMARY="summary.md", BASELINE="current", GATE="gate.toml"
-        )
-        assert ended.returncode == 0, ended.stderr
-        text = (tmp_path / "reports" / "decision.md").read_text(encoding="utf-8")
-        assert text == "## NOT DECIDED\n\n    the log of the job says why\n"
+    for number, (words, said) in enumerate(MISTAKES):
+        done = run("--llm-gate", str(gate), *words)
+        assert done.code not in (0, 1), done.output
+        for name, script in SUMMARIES.items():
+            assert said in reason(run.folder / f"{name}-{number}", script, done.output)
+    for name, script in SUMMARIES.items():
+        assert reason(run.folder / name, script, None) == "the log of the job says why"
 
 
 def test_the_exit_code_is_that_of_pytest() -> None:

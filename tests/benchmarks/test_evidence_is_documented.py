@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from pytest_llmprops.benchmark_registry import benchmark_names
-from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.runs.reader import read_run
@@ -17,6 +16,8 @@ from tests.support.runs import Runner
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
+#: keys that every benchmark may have
+COMMON = {"read_by", "other_reading"}
 
 
 def keys(value: JSON) -> Iterator[str]:
@@ -36,30 +37,22 @@ def documented(heading: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", section))
 
 
-#: keys that every benchmark may have
-COMMON = {"read_by", "other_reading"}
-
-
 def written(records: Sequence[VerdictRecord]) -> set[str]:
     """Return the keys in these records' evidence, without those that every benchmark may have."""
     return {key for record in records for key in keys(record.evidence)} - COMMON
 
 
-def test_common_keys_are_documented() -> None:
-    """The page lists the keys of how a reply was read once."""
+def test_headings_and_common_keys() -> None:
+    """The page has a heading for every benchmark, the fields of a verdict, and the keys of how a reply was read."""
     assert documented("Evidence") >= COMMON
-
-
-def test_fields_of_a_verdict_are_documented() -> None:
-    """Every field of a line of ``verdicts.jsonl`` is in ``docs/record.md``."""
     assert {field.name for field in fields(VerdictRecord)} <= documented("verdicts.jsonl")
+    assert all(f"\n### {name}\n" in PAGE for name in benchmark_names())
 
 
 def test_htest_homophones_and_eras(run: Runner) -> None:
     """A run of these three has only documented keys: the end of H-TEST's reasoning, and ERAS's implicit sentences."""
     suites = [str(ROOT / "suites" / f"test_{name}.py") for name in ("htest", "homophones", "eras")]
-    run.write("says_a.py", "def reply(chat):\n    return 'A'\n")
-    model = f"fake:call?file={run.folder / 'says_a.py'}"
+    model = "fake:constant?text=A"
     done = run(
         *suites, "--rootdir", str(run.folder), "--model", model, "--llm-helper", f"reader={model}",
         "--llm-limit", "1", "--llm-set", "htest.cot=true",
@@ -75,10 +68,10 @@ def test_htest_homophones_and_eras(run: Runner) -> None:
 
 def test_dtails(tmp_path: Path) -> None:
     """Choices with rules and a clue, and translations with a reference, have exactly the documented keys."""
-    [chosen, translated] = dtails_runs.items("know", ("weet", "ken"), ["weet"], tasks=("select", "translate"))
     more = {"clue": ("know",), "target": "Ek weet."}
     asked = [
-        Item(i.id, i.task, "af", "builtin", i.cluster, {**i.fields, **more}) for i in (chosen, translated)
+        replace(item, fields={**item.fields, **more})
+        for item in dtails_runs.items("know", ("weet", "ken"), ["weet"], tasks=("select", "translate"))
     ]
     model = {"m": dtails_runs.with_rules(dtails_runs.takes(1))}
     examples = {"dtails/af/know": {"weet": ("I know.",)}}
@@ -86,9 +79,9 @@ def test_dtails(tmp_path: Path) -> None:
     keys = written(read_run(run).records)
     assert keys <= documented("dtails")
     assert keys >= {
-        "concept", "sentence", "variations", "shown", "rules", "clue", "variation", "rule", "sentences",
+        "concept", "sentence", "variations", "shown", "rules", "clue", "variation", "rule", "sentences", "translation",
+        "reference", "tokenizer",
     }  # fmt: skip
-    assert keys >= {"translation", "reference", "tokenizer"}
 
 
 def test_oracle(tmp_path: Path) -> None:
@@ -116,8 +109,3 @@ def test_oracle(tmp_path: Path) -> None:
     assert keys >= {
         "entities", "left_out", "replacement", "culprits", "x+y", "bound", "phrases", "trust", "answers",
     }  # fmt: skip
-
-
-def test_every_built_in_benchmark_has_a_heading() -> None:
-    """The page has a heading for every benchmark of this package."""
-    assert all(f"\n### {name}\n" in PAGE for name in benchmark_names())

@@ -58,38 +58,6 @@ def test_accuracy_of_every_run(capsys: Capture) -> None:
     assert "not measured in the same way" not in same
 
 
-@pytest.mark.parametrize(
-    ("width", "end"), [(60, "finding no clear difference"), (100, " no clear difference")]
-)
-def test_a_wide_table_fits_the_terminal(
-    width: int, end: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It lacks columns that say the same in all rows, or is printed cell by cell."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    two_runs("ccwc", "cwcc", given="long reply " * 30)
-    text = compared(capsys, "a", "b")
-    assert max(map(len, text.splitlines())) <= width
-    flat = " ".join(text.split())
-    assert end in flat
-    assert ("sums add en builtin" in flat) == (width < 100)
-
-
-def test_which_models_are_compared(capsys: Capture) -> None:
-    """Models with the same name of two runs, or two models of one run; items in no pair are said."""
-    recorded(Path("a"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
-    recorded(Path("b"), [*verdicts("cw", model="y"), *verdicts("cc", model="z")])
-    text = compared(capsys, "a", "b")
-    assert [line for line in text.splitlines() if "→" in line] == ["B → C: y → y"]
-    assert "not A (x), D (z)" in text
-    assert "A → B: x → y" in compared(capsys, "a")
-    recorded(Path("c"), verdicts("cw"))
-    assert "name another run" in one_error(capsys, "compare", "c")
-    recorded(Path("d"), verdicts("cw", benchmark="other"))
-    text = compared(capsys, "c", "d")
-    assert "no item has an answer in both" in text
-    assert "lost" not in text
-
-
 def test_the_finding_is_the_judgement(capsys: Capture) -> None:
     """A significant drop is worse; another difference is not clear."""
     two_runs("c" * 30, "w" * 10 + "c" * 20)
@@ -129,15 +97,6 @@ def test_flipped_items_with_both_replies(capsys: Capture) -> None:
     assert "        Two and two\n        make four.\n" in full
 
 
-def test_limit_of_listed_items(capsys: Capture) -> None:
-    """Each direction lists 20 flipped items, or as many as --limit says; the heading has the total."""
-    two_runs("c" * 30, "w" * 30)
-    for words, shown in (((), 20), (("--limit", "3"), 3), (("--limit", "99"), 30)):
-        assert compared(capsys, "a", "b", *words).count(": expected 4") == shown
-    assert "lost, right in A and not in B: 30, the first 20" in compared(capsys, "a", "b")
-    assert "--limit -1" in one_error(capsys, "compare", "a", "b", "--limit", "-1")
-
-
 def test_markdown_has_tables_and_flipped_items(capsys: Capture) -> None:
     """--markdown writes the tables and flipped items to a file, in addition to the terminal output."""
     recorded(Path("a"), verdicts("ccw"))
@@ -166,7 +125,10 @@ def test_hostile_replies_stay_text(capsys: Capture) -> None:
 
 
 def test_json_has_every_flipped_item(capsys: Capture) -> None:
-    """--json prints every flipped item in full, whatever --limit is, and only numbers that JSON allows."""
+    """--json prints every flipped item in full, whatever --limit is, and only numbers that JSON allows.
+
+    The text lists 20 flipped items of each direction, or as many as --limit says; the heading has the total.
+    """
     long = "猫 " * 500
     recorded(Path("a"), verdicts("c" * 25, given=long))
     recorded(Path("b"), verdicts("w" * 25))
@@ -174,6 +136,10 @@ def test_json_has_every_flipped_item(capsys: Capture) -> None:
     def refuse(name: str) -> None:
         raise AssertionError(name)
 
+    for words, shown in (((), 20), (("--limit", "3"), 3), (("--limit", "99"), 25)):
+        assert compared(capsys, "a", "b", *words).count(": expected 4") == shown
+    assert "lost, right in A and not in B: 25, the first 20" in compared(capsys, "a", "b")
+    assert "--limit -1" in one_error(capsys, "compare", "a", "b", "--limit", "-1")
     result = json.loads(compared(capsys, "a", "b", "--json", "--limit", "1"), parse_constant=refuse)
     assert [c["letter"] for c in result["columns"]] == ["A", "B"]
     [contrast] = result["contrasts"]

@@ -18,14 +18,13 @@ from pytest_llmprops.benchmark_registry import benchmark_names, find_registratio
 from pytest_llmprops.cli import papers
 from pytest_llmprops.cli.main import main, parser
 from pytest_llmprops.data import published_results
-from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.published_results import PaperTable, find, load_tables
 from pytest_llmprops.runs.paper_results import own_results
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import killed_with_its_child, one_error, output
+from tests.support.recorded import edit_run_json
 from tests.support.records import recorded, verdicts
 from tests.support.runs import ROOT, forked_pytest
-from tests.support.training import write_reviews
 
 Capture = pytest.CaptureFixture[str]
 STORED = [table for table in load_tables() if table.stored]
@@ -133,19 +132,6 @@ def test_exact_states_name_a_test() -> None:
             assert ("(" in table.test) == (table.state != "exact"), "a partial test says of which part"
 
 
-def test_unknown_state_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture) -> None:
-    """A state that is none of the three is one line with the table."""
-    (tmp_path / "published_results").mkdir()
-    text = (builtin_data() / published_results.TABLES).read_text("utf-8")
-    (tmp_path / published_results.TABLES).write_text(text.replace(",exact,", ",perhaps,", 1), "utf-8")
-    monkeypatch.setattr(published_results, "builtin_data", lambda: tmp_path)
-    load_tables.cache_clear()
-    try:
-        assert "dtails/section-2.2: state 'perhaps'" in one_error(capsys, "papers")
-    finally:
-        load_tables.cache_clear()
-
-
 def test_list_in_the_terminal_and_as_csv(capsys: Capture) -> None:
     """The list has a line per table; with a paper's name, its own; CSV has all columns."""
     text = output(capsys, "papers")
@@ -157,25 +143,7 @@ def test_list_in_the_terminal_and_as_csv(capsys: Capture) -> None:
     assert len(rows) == len(own)
 
 
-def test_table_8_is_shown(capsys: Capture) -> None:
-    """The fine-tuning matrix has its 11 rows and 11 columns, with the paper's figures and the command."""
-    text = output(capsys, "papers", "htest/table-8")
-    assert "runs" in text.splitlines()[0]
-    assert "Measure it: llmprops lab htest train --model SPEC --out DIR" in text
-    rows = cells(output(capsys, "papers", "htest/table-8", "--csv"))
-    assert len(rows) == 12
-    assert {len(row) for row in rows} == {12}
-    assert dict(zip(rows[0], rows[1], strict=True))["rhyme"] == "57.0"
-
-
-def test_printed_digits_are_kept(capsys: Capture) -> None:
-    """A share is printed with all its digits, a count and a correlation as they are."""
-    text = output(capsys, "papers", "oracle/section-5.1")
-    assert all(figure in text for figure in ("79.54", "38.48", "71.2", " 165 "))
-    assert "-0.61" in output(capsys, "papers", "oracle/table-1")
-
-
-HTEST = (
+HTEST = [
     "-o",
     "llm_source=builtin",
     "--llm-limit",
@@ -184,27 +152,21 @@ HTEST = (
     "store.sqlite",
     "-p",
     "no:cacheprovider",
-)
+]
 
 
 def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     """The plan is printed before the runs; all k are measured, and Letter Geometry, which has no examples, once.
 
-    Repeated after errors, the command measures these only; repeated again, nothing. `--run` gives the same table.
+    Repeated after errors or an interrupt, the command measures what is missing; repeated again, nothing.
+    `--run` gives the same table.
     Own accuracies are the record's, and the average is the mean of the ten tasks, without Letter Geometry.
     """
     table = named("htest/table-6")
     (tmp_path / "a.py").write_text(FAILING, "utf-8")
     (tmp_path / "failing").touch()
-    words = [
-        "papers",
-        table.id,
-        "--model",
-        f"fake:call?file={tmp_path / 'a.py'}",
-        *HTEST,
-        "-o",
-        "llm_retries=0",
-    ]
+    model = f"fake:call?file={tmp_path / 'a.py'}"
+    words = ["papers", table.id, "--model", model, *HTEST, "-o", "llm_retries=0"]
     assert main(words) == 0
     text = capfd.readouterr().out
     assert text.count("llmprops plan: no call is made") == 4
@@ -215,6 +177,10 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     commands = papers.suite_runs(table)
     assert len(first) == len(commands) == 4
     assert all(0 < sum(r.status == "error" for r in run.records) < len(run.records) for run in first)
+    # The last run lacks a verdict, as if it was interrupted.
+    edit_run_json(folders[-1], lambda facts: facts.update(UNFINISHED))
+    lines = (folders[-1] / "verdicts.jsonl").read_bytes().splitlines(keepends=True)
+    (folders[-1] / "verdicts.jsonl").write_bytes(b"".join(lines[:-1]))
 
     (tmp_path / "failing").unlink()
     assert main(words) == 0
@@ -260,6 +226,14 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     assert "Task by number of examples" in (out / "table.md").read_text("utf-8")
 
 
+#: ``run.json`` of a run that did not end
+UNFINISHED: dict[str, object] = {
+    "finished": None,
+    "complete": False,
+    "files": {},
+    "summary": [],
+    "metrics": [],
+}
 #: The model always says A. While a file is there, it fails on a part of the prompts.
 FAILING = """
 import zlib
@@ -293,44 +267,6 @@ def test_table_8_of_recorded_runs(capsys: Capture, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "figures" / "htest-fine-tuning.svg").is_file()
     output(capsys, "papers", "htest/figure-6", *words[2:], "--out", tmp_path / "plot")
     assert (tmp_path / "plot" / "figures" / "htest-fine-tuning.svg").is_file()
-
-
-def test_report_table_is_shown_with_the_papers_rows(capfd: Capture) -> None:
-    """ERAS Table 1 is the report's, with the paper's rows; a segmenter has a row for each script."""
-    words = ["papers", "eras/table-1", "--model", "fake:echo", "--model", "jieba", *HTEST]
-    words += ["--llm-limit", "1", "-k", "01"]
-    assert main([*words, "--csv"]) == 0
-    rows = cells(capfd.readouterr().out.partition("model,")[2])
-    own = [row[0] for row in rows if row and "(yours)" in row[0]]
-    assert own == [
-        "fake-echo, script=simplified (yours)", "jieba, script=simplified (yours)",
-        "jieba, script=chinese-converter (yours)",
-    ]  # fmt: skip
-    assert main(words) == 0
-    text = capfd.readouterr().out
-    assert "Segmenters (Table 1)" in text
-    assert "the paper, traditional" in text
-
-
-def test_figure_5_of_eras_is_one_command(
-    capfd: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """ERAS Figure 5 measures the pairs, then the labelled files, and shows both next to the paper's models."""
-    words = ["papers", "eras/figure-5", "--model", "fake:constant?text=A", *HTEST[:2], "--llm-limit", "1"]
-    words += [*HTEST[4:], "--llm-set", "eras.samples=1", "-k", "eras/implicit and 01"]
-    assert main(words) == 2
-    assert "llmprops data pull training" in capfd.readouterr().err
-    write_reviews(tmp_path / "data/training/chnsenticorp/test.tsv", ("很好", 1), ("不好", 0), ("不错", 1))
-    monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path / "data"))
-    out = tmp_path / "out"
-    assert main([*words, "--out", str(out)]) == 0
-    assert "already measured" in capfd.readouterr().out
-    heads, own, *printed = cells((out / "table.csv").read_text("utf-8"))
-    numbers = dict(zip(heads, own, strict=True))
-    assert [numbers[name] for name in ("Ties", "ChnSentiCorp", "ASAP")] == ["100.0", "66.7", "–"]
-    assert ["Megatron-1.3B", "the paper", "41.8"] in [row[:3] for row in printed]
-    svg = (out / "figures" / "eras-figure-5-chnsenticorp-gper.svg").read_text("utf-8")
-    assert "Accuracy on ChnSentiCorp" in svg
 
 
 def test_errors_are_one_line(capsys: Capture, tmp_path: Path) -> None:

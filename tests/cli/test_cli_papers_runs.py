@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import filter as matching
 from functools import cache
@@ -198,58 +197,3 @@ def test_a_run_without_cases_says_so(measure: Measure, capsys: Capture) -> None:
     """If a run has none of an entry's examples, one line says so instead of the state of the entry."""
     assert main(["papers", "oracle/table-14", *measure("oracle/table-2")]) == 0
     assert "no case in these runs" in capsys.readouterr().out
-
-
-#: counts its calls, and interrupts pytest at the given one
-INTERRUPTED = """
-import os
-import signal
-import sys
-import time
-from pathlib import Path
-
-sys.path.insert(0, {root!r})
-from tests.support.oracle_fakes import paper_cases
-
-HERE = Path(__file__).parent
-
-
-def reply(chat):
-    time.sleep(0.02)
-    text = chat.messages[-1].content
-    with open(HERE / "asked", "a") as file:
-        file.write(repr((text, chat.sample)) + "\\n")
-    limit = int((HERE / "limit").read_text())
-    if len((HERE / "asked").read_text().splitlines()) == limit:
-        os.kill(os.getpid(), signal.SIGINT)
-        # The main thread may notice it late, and there are few calls.
-        time.sleep(1)
-    return paper_cases(chat)
-"""
-
-
-def test_an_interrupted_entry_is_resumed(place: Path, tmp_path: Path, capsys: Capture) -> None:
-    """After an interrupt, the same command goes on: no call is repeated, and the table has all items."""
-    (tmp_path / "model.py").write_text(INTERRUPTED.format(root=str(ROOT)), "utf-8")
-    (tmp_path / "limit").write_text("4", "utf-8")
-    options = ["3" if word == "12" else word for word in OPTIONS["oracle"]]
-    options[1] = f"fake:call?file={tmp_path / 'model.py'}"
-    store = ("--llm-store", str(tmp_path / "store.sqlite"), "--llm-concurrency", "1")
-    words = ["papers", "oracle/table-4", *options, *_COMMON[:4], *store]
-    before = set(place.glob("reports/runs/*"))
-    assert main(words) == 2
-    asked = (tmp_path / "asked").read_text("utf-8").splitlines()
-    assert len(asked) >= 4
-    [folder] = set(place.glob("reports/runs/*")) - before
-    assert not read_run(folder).facts.complete
-    capsys.readouterr()
-
-    (tmp_path / "limit").write_text("0", "utf-8")
-    assert main(words) == 0
-    again = (tmp_path / "asked").read_text("utf-8").splitlines()
-    assert len(again) > len(asked)
-    assert len(set(again)) == len(again)
-    run = read_run(folder)
-    assert run.facts.complete
-    assert len(run.records) == run.facts.expected
-    assert shlex.quote(str(folder.relative_to(place))) in capsys.readouterr().out

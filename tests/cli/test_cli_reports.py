@@ -79,13 +79,6 @@ def test_one_line_has_the_address_and_ctrl_c_ends_it_at_once(
     connection.close()
 
 
-def test_without_a_browser_one_line_says_so(project: Path, start: Start) -> None:
-    """A terminal without windows opens no browser in itself."""
-    process, _ = start()
-    assert process.stdout is not None
-    assert process.stdout.readline() == "llmprops view: no browser was found; open the address yourself\n"
-
-
 @pytest.mark.parametrize(
     ("argument", "names", "opened"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import shlex
@@ -28,7 +27,7 @@ from pytest_llmprops.runs.gate.file import read_gate
 from pytest_llmprops.runs.gate.forecast import builtin_items, forecast
 from tests.support.commands import one_error, output
 from tests.support.gated_runs import command
-from tests.support.runs import ROOT, Runner
+from tests.support.runs import Runner
 
 SUITES = "pytest_llmprops.suites.test_"
 Capture = pytest.CaptureFixture[str]
@@ -53,6 +52,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def execv(path: str, command: list[str]) -> None:
         assert path == command[0] == sys.executable
+        assert os.environ[NEEDS_MODEL]
         commands.append(command)
         raise Ended
 
@@ -77,18 +77,12 @@ def test_run_becomes_a_pytest_command(
     assert [shlex.split(line) for line in capsys.readouterr().out.splitlines()] == started
 
 
-def test_run_without_a_model_is_a_usage_error() -> None:
-    """`llmprops run` measures a model, so without one nothing is skipped: pytest's status is 4."""
-    code = "import sys; from pytest_llmprops.cli.main import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "run", "htest", "--co", "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 4, done.stdout + done.stderr
-    assert "ERROR: no model chosen: pass --model SPEC" in done.stderr
-
-
-def test_a_run_to_resume_is_named_first(capsys: Capture) -> None:
-    """A run is resumed with its own benchmarks, and pytest's options follow its name."""
+def test_wrong_words_of_a_run_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """A run is resumed with its own benchmarks, and pytest's options follow its name; a benchmark needs a suite."""
+    mine = Registration(name="mine", benchmark=Benchmark)
+    monkeypatch.setattr(benchmark_registry, "registered", {"mine": mine})
     for words, said in (
+        ("mine", "benchmark mine has no suite"),
         ("htest --resume x", "--resume comes first, and no benchmark: llmprops run --resume RUN"),
         ("--resume -q", "name the run after --resume"),
         ("--resume=nosuch", "no run 'nosuch'"),
@@ -96,27 +90,20 @@ def test_a_run_to_resume_is_named_first(capsys: Capture) -> None:
         assert said in one_error(capsys, "run", *words.split())
 
 
-def test_run_of_a_benchmark_without_a_suite_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    """The message says that the registration names no suite; without names, the benchmark is left out."""
-
-    class Mine(Benchmark):
-        name = "mine"
-
-    monkeypatch.setattr(benchmark_registry, "registered", {"mine": Registration(name="mine", benchmark=Mine)})
-    assert "llmprops: benchmark mine has no suite" in one_error(capsys, "run", "mine")
-
-
 def test_init_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    """A second `init` changes nothing; a changed file is refused by name and replaced only with `--overwrite`."""
+    """A second `init` changes nothing; a changed file is refused by name and replaced only with `--overwrite`.
+
+    A project's own AGENTS.md is kept always, and git sees neither prompts nor replies.
+    """
     monkeypatch.chdir(tmp_path)
+    own = tmp_path / "AGENTS.md"
+    own.write_text("# Ours\n", encoding="utf-8")
     assert main(["init"]) == 0
     names = project_files()
     suites = {f"suites/test_{name}.py" for name in benchmark_names()}
     assert set(names) > {"gate.toml", "model.txt", "example/test_capitals.py"} | suites
     assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == set(names)
-    assert set(names) < set(capsys.readouterr().out.splitlines())
+    assert set(names) & set(capsys.readouterr().out.splitlines()) == set(names) - {"AGENTS.md"}
     gate, suite = tmp_path / "gate.toml", tmp_path / "suites" / "test_htest.py"
     gate.write_text("# mine\n", encoding="utf-8")
     suite.unlink()
@@ -126,33 +113,23 @@ def test_init_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert main(["init", "--overwrite"]) == 0
     assert gate.read_bytes() == names["gate.toml"]
     assert suite.read_bytes() == names["suites/test_htest.py"]
-
-
-def test_init_keeps_instructions_for_agents_and_hides_replies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    """A project's own AGENTS.md is kept, and git sees neither prompts nor replies."""
-    monkeypatch.chdir(tmp_path)
-    own = tmp_path / "AGENTS.md"
-    own.write_text("# Ours\n", encoding="utf-8")
-    for options in ([], ["--overwrite"]):
-        assert main(["init", *options]) == 0
-        assert own.read_text(encoding="utf-8") == "# Ours\n"
-        assert "AGENTS.md" not in capsys.readouterr().out.splitlines()
+    assert own.read_text(encoding="utf-8") == "# Ours\n"
     for name in ("reports/runs/one/requests.jsonl", ".llmprops/store.sqlite"):
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("a reply", encoding="utf-8")
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a reply", encoding="utf-8")
     subprocess.run(["git", "init", "--quiet"], check=True)
     subprocess.run(["git", "add", "."], check=True)
     staged = subprocess.run(
-        ["git", "diff", "--cached", "--name-only"], capture_output=True, text=True, check=True
+        ["git", "diff", "--cached", "--name-only"], stdout=subprocess.PIPE, text=True, check=True
     )
-    assert set(staged.stdout.split()) == {*project_files()}
+    assert set(staged.stdout.split()) == {*names}
 
 
 def test_commands_of_init_work(run: Runner) -> None:
-    """The commands that `init` prints and that AGENTS.md names: the plan sends nothing, and the example passes."""
+    """The commands that `init` prints and that AGENTS.md names: the plan sends nothing, and the example passes.
+
+    The example has at most 25 lines.
+    """
     done = command(run, "init", "--size", "small", "--overwrite")
     printed = done.output.splitlines()
     [plan] = [line.partition(":  ")[2] for line in printed if "--llm-plan" in line]
@@ -163,29 +140,25 @@ def test_commands_of_init_work(run: Runner) -> None:
         "^    pytest (example/ .*)", (run.folder / "AGENTS.md").read_text(encoding="utf-8"), re.M
     )
     assert run(*shlex.split(example), "-q").output.splitlines()[-1].startswith("3 passed")
+    code = (run.folder / "example" / "test_capitals.py").read_text(encoding="utf-8")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 25
 
 
-@pytest.mark.parametrize(
-    ("origin", "requirement"),
-    [
-        (None, f"=={__version__}"),
-        (
-            {"url": "https://example.org/a.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
-            " @ git+https://example.org/a.git@abc",
-        ),
-        ({"url": "file:///a", "dir_info": {"editable": True}}, f" @ {REPOSITORY}"),
-    ],
-    ids=["index", "git", "folder"],
-)
-def test_the_workflow_installs_what_is_installed_here(
-    origin: dict[str, Any] | None, requirement: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From where pip got the package, as PEP 610 records it; CI cannot reach a folder of this machine."""
-    text = None if origin is None else json.dumps(origin)
-    installed = SimpleNamespace(read_text=lambda name: text)
-    monkeypatch.setattr("pytest_llmprops.cli.run.distribution", lambda name: installed)
-    workflow = project_files()[".github/workflows/model-upgrade.yml"].decode("utf-8")
-    assert f"run: pip install 'pytest-llmprops[report]{requirement}'\n" in workflow
+#: from where pip got the package, as PEP 610 records it, and what CI installs; it cannot reach a folder of this machine
+ORIGINS = {
+    None: f"=={__version__}",
+    '{"url": "https://x.org/a.git", "vcs_info": {"vcs": "git", "commit_id": "b"}}': " @ git+https://x.org/a.git@b",
+    '{"url": "file:///a", "dir_info": {"editable": true}}': f" @ {REPOSITORY}",
+}
+
+
+def test_the_workflow_installs_what_is_installed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version of an index, the commit of a repository, or else the newest commit."""
+    for origin, requirement in ORIGINS.items():
+        installed = SimpleNamespace(read_text=lambda name, origin=origin: origin)
+        monkeypatch.setattr("pytest_llmprops.cli.run.distribution", lambda name, found=installed: found)
+        workflow = project_files()[".github/workflows/model-upgrade.yml"].decode("utf-8")
+        assert f"run: pip install 'pytest-llmprops[report]{requirement}'\n" in workflow
     # The version of Allure is that of `make report`.
     assert f"npm install --global allure@{VERSION}\n" in workflow
 

@@ -11,30 +11,21 @@ import pytest
 from pytest_llmprops.cli.main import main
 from tests.support.runs import Runner
 
-#: a character that needs two escapes in JSON
-CHINESE = """
-import pytest
-from pytest_llmprops import Benchmark, Item, Verdict
+GATE = '[[rule]]\nname = "𠮷词"\nbenchmark = "sums"\nmin_accuracy = 0.5\nmin_items = 8\n'
 
 
-class Words(Benchmark):
-    name, title = "words", "词"
-
-    def load(self, files):
-        return [Item(f"words/{n}", "词", "zh") for n in range(8)]
-
-    async def evaluate(self, item, context, ask, protocol):
-        return Verdict.check(False, expected="机器人", given="𠮷 → ≥", reason="错了")
-
-    def remarks(self, records):
-        return ["八个词 ✓"]
-
-
-@pytest.mark.llmprops(benchmark=Words)
-def test_words(verdict):
-    assert verdict
-"""
-GATE = '[[rule]]\nname = "𠮷词"\nbenchmark = "words"\nmin_accuracy = 0.5\nmin_items = 8\n'
+def _words(run: Runner) -> None:
+    """Write a benchmark in Chinese; one character needs two escapes in JSON."""
+    run.sums(8)
+    for old, new in (
+        (
+            'name = "sums"',
+            'name, title = "sums", "词"\n\n    def remarks(self, records):\n        return ["八个词 ✓"]',
+        ),
+        ('"add", "en"', '"词", "zh"'),
+        ("given=reply.text)", 'given="𠮷 → ≥", reason="机器人")'),
+    ):
+        run.change("test_sums.py", old, new)
 
 
 def _printed(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
@@ -50,7 +41,7 @@ def _printed(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, st
 
 def test_cp1252_console_shows_escapes(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands escape the characters that a console lacks; JSON stays JSON."""
-    run.write("test_words.py", CHINESE)
+    _words(run)
     first, second = (str(run("--model", "fake:echo").folder) for _ in range(2))
     gate = str(run.write("gate.toml", GATE))
     monkeypatch.chdir(run.folder)
@@ -69,21 +60,9 @@ def test_cp1252_console_shows_escapes(run: Runner, monkeypatch: pytest.MonkeyPat
     assert json.loads(printed)["rules"][0]["name"] == "𠮷词"
 
 
-def test_tables_fit_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The last column is wrapped, and nothing is lost."""
-    shown = {}
-    for columns in ("80", "1000"):
-        monkeypatch.setenv("COLUMNS", columns)
-        assert main(["list", "models"]) == 0
-        shown[columns] = capsys.readouterr().out
-    assert max(map(len, shown["80"].splitlines())) <= 80 < max(map(len, shown["1000"].splitlines()))
-    # A word that is longer than a line is broken.
-    assert sorted("".join(shown["80"].split())) == sorted("".join(shown["1000"].split()))
-
-
 def test_run_on_a_cp1252_console(run: Runner) -> None:
     """A run prints its summary, plan and gate with escapes."""
-    run.write("test_words.py", CHINESE)
+    _words(run)
     gate = ("--llm-gate", str(run.write("gate.toml", GATE)))
     for options, code in (((*gate, "-n", "2"), 1), (("--llm-plan",), 0)):
         done = run("--model", "fake:echo", *options, env={"PYTHONIOENCODING": "cp1252:strict"})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -44,19 +42,6 @@ def test_decision_is_the_exit_status(run: str, status: int, decision: str, capsy
     promote(Path("reports/runs/before"), "kept")
     assert main(["gate", run, "--gate", "gate.toml", "--baseline", "kept"]) == status
     assert capsys.readouterr().out.startswith(f"{decision.upper()}: ")
-
-
-def test_json_is_the_gate_of_run_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``--json`` prints the decision with the keys that it has in `run.json`, also in a redirected output."""
-    text = io.StringIO()
-    monkeypatch.setattr("sys.stdout", text)
-    assert gate("worse", "--json") == 1
-    printed = json.loads(text.getvalue())
-    assert (printed["decision"], printed["baseline"]) == ("fail", "before")
-    assert {c["kind"] for c in printed["rules"][0]["checks"]} == {"max_drop"}
-    assert {(c["kind"], c["word"]) for c in printed["changes"]} == {
-        (kind, "worse") for kind in ("benchmark", "task", "language", "part")
-    }
 
 
 def test_markdown_is_appended(tmp_path: Path) -> None:

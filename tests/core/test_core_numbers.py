@@ -12,15 +12,11 @@ def test_counts_have_separators_and_a_noun() -> None:
     assert [numbers.counted(n, "retry", "retries") for n in (1, 2)] == ["1 retry", "2 retries"]
 
 
-SHARES = [
-    (None, "–"), (0.0, "0.0%"), (1.0, "100.0%"), (0.6414, "64.1%"), (0.99975, "99.98%"), (0.9996, "99.96%"),
-    (0.0004, "0.04%"),
-]  # fmt: skip
-
-
 def test_a_share_below_one_is_never_shown_as_all() -> None:
     """A percentage has one decimal, and more where 100.0% or 0.0% would hide the only wrong or right item."""
-    for share, shown in SHARES:
+    for share, shown in {
+        None: "–", 0.0: "0.0%", 1.0: "100.0%", 0.6414: "64.1%", 0.99975: "99.98%", 0.9996: "99.96%", 0.0004: "0.04%",
+    }.items():  # fmt: skip
         assert numbers.percent(share) == shown
 
 
@@ -39,15 +35,11 @@ def test_only_differences_have_a_sign() -> None:
     assert numbers.size_in_points(-0.1) == "10.0 points"
 
 
-NUMBERS = [
-    (None, "–"), (0.34215, "0.342"), (12345.6, "12,346"), (-0.25, "−0.25"), (-0.0, "0"), (8.0, "8"),
-    (999.6, "1,000"),
-]  # fmt: skip
-
-
 def test_numbers_have_three_digits_and_no_exponent_above_one() -> None:
     """Numbers of metrics have three significant digits, and large ones separators."""
-    for value, shown in NUMBERS:
+    for value, shown in {
+        None: "–", 0.34215: "0.342", 12345.6: "12,346", -0.25: "−0.25", -0.0: "0", 8.0: "8", 999.6: "1,000",
+    }.items():  # fmt: skip
         assert numbers.number(value) == shown
 
 
@@ -64,9 +56,5 @@ def test_costs_and_p_values_are_not_rounded_to_zero() -> None:
 
 def test_durations_have_the_largest_unit() -> None:
     """Seconds are shown in the largest unit of which there is at least one."""
-    assert [numbers.duration(s) for s in (42, 90, 7200, 2 * 86400)] == [
-        "42 s",
-        "1.5 minutes",
-        "2.0 hours",
-        "2.0 days",
-    ]
+    durations = [numbers.duration(s) for s in (42, 90, 7200, 2 * 86400)]
+    assert durations == ["42 s", "1.5 minutes", "2.0 hours", "2.0 days"]

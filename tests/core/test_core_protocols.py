@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal, Optional
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import NamedSettings, Protocol, generator, resolve
 from pytest_llmprops.core.verdicts import Verdict, record_of
@@ -42,23 +41,18 @@ def resolved(protocol: str = "quick", /, **overrides: str) -> Protocol[ExampleSe
     return resolve("bench", NAMED, protocol, overrides, seed=7)
 
 
-OVERRIDES = [
-    ("k", "28", 28), ("temperature", "0", 0.0), ("cot", "true", True),
-    ("cot", "Yes", True),
-    ("cot", "0", False), ("match", "contains", "contains"), ("shots", "4", 4),
-    ("most", "none", None), ("name", "none", None), ("name", "abc", "abc"),
-]  # fmt: skip
-
-
 def test_override_has_the_type_of_its_field() -> None:
     """A value is parsed as its field's type and recorded as parsed; the other fields are unchanged."""
-    for field, text, value in OVERRIDES:
+    for field, text, value in (
+        ("k", "28", 28), ("temperature", "0", 0.0), ("cot", "true", True), ("cot", "Yes", True), ("cot", "0", False),
+        ("match", "contains", "contains"), ("shots", "4", 4), ("most", "none", None), ("name", "none", None),
+        ("name", "abc", "abc"),
+    ):  # fmt: skip
         protocol = resolved(**{field: text})
         got = getattr(protocol.settings, field)
         assert (got, type(got)) == (value, type(value))
         assert protocol.overrides == {field: value}
-        unchanged = {"k", "temperature", "cot", "match", "shots", "most", "name"} - {field}
-        assert all(getattr(protocol.settings, f) == getattr(ExampleSettings(), f) for f in unchanged)
+        assert asdict(protocol.settings) == asdict(ExampleSettings()) | {field: value}
 
 
 WRONG = [
@@ -75,22 +69,10 @@ WRONG = [
 def test_wrong_override_is_one_line_that_names_it() -> None:
     """A value of the wrong type or an unknown field gives the option as typed and the allowed values."""
     for field, text, says in WRONG:
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises(UsageError, match=f"^--llm-set bench.{field}={text}: [^\n]*{says}[^\n]*$"):
             resolved(**{field: text})
-        message = str(caught.value)
-        assert message.startswith(f"--llm-set bench.{field}={text}: ")
-        assert says in message
-        assert "\n" not in message
-
-
-def test_settings_can_refuse_a_value() -> None:
-    """A ValueError raised by the settings becomes a usage error with its reason."""
     with pytest.raises(UsageError, match="--llm-set bench: k must be even"):
         resolved(k="3")
-
-
-def test_unknown_protocol_lists_the_available_ones() -> None:
-    """The message names the unknown protocol, the benchmark, and its protocols."""
     with pytest.raises(UsageError, match="--llm-protocol slow: bench has paper, quick"):
         resolved("slow")
 
@@ -124,12 +106,10 @@ def test_generators_differ_by_every_part_of_the_key() -> None:
 def test_verdict_of_a_check() -> None:
     """A check is correct with score 1 or wrong with score 0; its answers need no reason."""
     right = Verdict.check(True, expected="A", given="A", values={"format": 1.0})
-    wrong = Verdict.check(False, expected="A", given="B")
+    wrong = Verdict.check(False, expected="A", given="B", reason="because")
     assert (right.status, right.score, right.reason, bool(right)) == ("correct", 1.0, "", True)
-    assert (wrong.status, wrong.score, wrong.reason, bool(wrong)) == ("wrong", 0.0, "", False)
-    assert right.values == {"format": 1.0}
-    assert (wrong.expected, wrong.given) == ("A", "B")
-    assert Verdict.check(False, expected="A", given="B", reason="because").reason == "because"
+    assert (wrong.status, wrong.score, wrong.reason, bool(wrong)) == ("wrong", 0.0, "because", False)
+    assert (right.values, wrong.expected, wrong.given) == ({"format": 1.0}, "A", "B")
 
 
 def test_record_of_a_case_without_verdict_is_an_error() -> None:
@@ -141,11 +121,3 @@ def test_record_of_a_case_without_verdict_is_an_error() -> None:
     good = record_of(item, "bench", "m", verdict, requests=["k"], error="ignored", sample=3)
     assert (good.status, good.score, good.reason, good.values) == ("unparsed", 0.0, "empty", {"x": 2.0})
     assert (good.cluster, good.requests, good.sample) == ("c", ("k",), 3)
-
-
-def test_backend_errors_cross_processes_unchanged() -> None:
-    """An error rebuilt from its plain form equals the original in every field."""
-    error = BackendError("wait", kind="status 429", transient=True, fatal=False, retry_after=1.5)
-    again = BackendError.from_json(json.loads(json.dumps(error.to_json())))
-    assert again.to_json() == error.to_json()
-    assert str(again) == "wait"

@@ -23,12 +23,18 @@ STATED = [
 ]  # fmt: skip
 
 
+def swapped(reply: str) -> str:
+    """Return a reply with A for B, and B for A."""
+    letters = str.maketrans("ABＡＢ", "BAＢＡ")
+    exchanged = re.sub(r"(?<![A-Za-z])[AB]+(?![A-Za-z])", lambda match: match[0].translate(letters), reply)
+    return exchanged.replace("Ａ", "Ｂ").replace("a\n", "b\n")
+
+
 def test_a_stated_option_is_read() -> None:
     """Marks, cue words, rejections of the other option, corrections and what a base model adds are understood."""
     for reply in STATED:
         assert stated(reply, LABELS) == 0
-        swapped = re.sub(r"(?<![A-Za-z])[AB]+(?![A-Za-z])", lambda match: "AB"[match[0][0] == "A"], reply)
-        assert stated(swapped.replace("Ａ", "Ｂ").replace("a\n", "b\n"), LABELS) == 1
+        assert stated(swapped(reply), LABELS) == 1
 
 
 UNREAD = [
@@ -42,7 +48,7 @@ UNREAD = [
 def test_a_reply_that_only_rejects_or_names_both_is_unread() -> None:
     """No reading is better than the opposite of what was meant."""
     for reply in UNREAD:
-        assert stated(reply, LABELS) is None
+        assert stated(reply, LABELS) is stated(swapped(reply), LABELS) is None
 
 
 FORMS = [
@@ -114,15 +120,7 @@ SEPARATORS = [
     " ", "  ", "\u3000", "\t", "/", " / ", "//", "|", " | ", "｜", "\\", "、", "，", ", ", "; ", "·", "・", "-", "_",
     "→", "+", "\n", "\n- ", "\n* ",
 ]  # fmt: skip
-
-
-def test_separators_of_words() -> None:
-    """Any mark between all words separates them."""
-    for separator in SEPARATORS:
-        words = segmented(separator.join(WORDS), SENTENCE)
-        assert words == WORDS
-
-
+#: marks around the segmentation, text before and after it, and the sentence itself
 AROUND = [
     "“{}”", "`{}`", "**{}**", "```\n{}\n```", "```text\n{}```", "> {}", "  {}\n", "\\boxed{{{}}}",
     "<answer>{}</answer>", "结果：{}",
@@ -131,60 +129,39 @@ AROUND = [
     "{0}\n{0}", SENTENCE + "\n{}", "原句：" + SENTENCE + " 切分：{}", SENTENCE + "→{}", "不要改动任何字。\n{}",
     '{{"words": "{}"}}', "{}\n\n请切分下一句：\n他来了",
 ]  # fmt: skip
-
-
-def test_text_around_a_segmentation() -> None:
-    """Marks around the segmentation, text before and after it, and the sentence itself are skipped."""
-    for form in AROUND:
-        words = segmented(form.format(SPACED), SENTENCE)
-        assert words == WORDS
-
-
+#: quotes, numbers, parts of speech and translations of the words
 TAGGED = [
     '["学生", "留心", "机动", "的", "书"]',
-    "['学生','留心','机动','的','书']",
     '[{"word": "学生", "pos": "n"}, {"word": "留心", "pos": "v"}, {"word": "机动"},{"word": "的"},{"word": "书"}]',
     "「学生」「留心」「机动」「的」「书」",
     "[学生][留心][机动][的][书]",
-    "`学生` `留心` `机动` `的` `书`",
     "1. 学生\n2. 留心\n3. 机动\n4. 的\n5. 书",
     "1）学生 2）留心 3）机动 4）的 5）书",
     "① 学生 ② 留心 ③ 机动 ④ 的 ⑤ 书",
     "学生/n 留心/v 机动/a 的/u 书/n",
-    "学生_NN 留心_VV 机动_JJ 的_DEG 书_NN",
-    "学生(n)留心(v)机动(a)的(u)书(n)",
     "学生（名词） 留心（动词） 机动（形容词） 的（助词） 书（名词）",
     "学生 名词\n留心 动词\n机动 形容词\n的 助词\n书 名词",
     "| 词 | 词性 |\n|---|---|\n| 学生 | 名词 |\n| 留心 | 动词 |\n| 机动 | 形容词 |\n| 的 | 助词 |\n| 书 | 名词 |",
     "[('学生', '名词'), ('留心', '动词'), ('机动', '形容词'), ('的', '助词'), ('书', '名词')]",
-    "（学生，名词）（留心，动词）（机动，形容词）（的，助词）（书，名词）",
     "学生 (student) 留心 (mind) 机动 (mobile) 的 书 (book)",
     "学生 - xuésheng\n留心 - liúxīn\n机动 - jīdòng\n的 - de\n书 - shū",
 ]
-
-
-def test_words_that_are_quoted_numbered_or_tagged() -> None:
-    """Quotes, numbers, parts of speech and translations of the words are skipped."""
-    for reply in TAGGED:
-        words = segmented(reply, SENTENCE)
-        assert words == WORDS
-
-
+#: one segmentation is called right, or the others wrong
 CALLED_RIGHT = [
     f"初步切分：{OTHER_CUT}\n最终切分：{SPACED}",
     f"错误：{OTHER_CUT}；正确：{SPACED}",
     f"{OTHER_CUT}\n这样不对，应为：\n{SPACED}",
     f"{OTHER_CUT}（错误）\n{SPACED}",
-    f"修改前：{OTHER_CUT}；修改后：{SPACED}",
     f"✗ {OTHER_CUT}\n✓ {SPACED}",
     f"Draft: {OTHER_CUT}\nFinal: {SPACED}",
 ]
 
 
-def test_one_of_several_segmentations_is_called_right() -> None:
-    """If a reply calls one segmentation right or the others wrong, that one counts."""
-    for reply in CALLED_RIGHT:
-        assert segmented(reply, SENTENCE) == WORDS
+def test_segmentations_are_read() -> None:
+    """The words are read with any mark between them, in any form, and if the reply has remarks or other versions."""
+    separated = [separator.join(WORDS) for separator in SEPARATORS]
+    for reply in (*separated, *(form.format(SPACED) for form in AROUND), *TAGGED, *CALLED_RIGHT):
+        assert segmented(reply, SENTENCE) == WORDS, reply
 
 
 CHANGED = [
@@ -204,14 +181,13 @@ def test_changed_uncut_and_several_segmentations_are_unread() -> None:
         assert segmented(reply, SENTENCE) is None
 
 
-FULL_STOPS = [("他 来 了 。", "他 来 了 。"), ("他 来 了。", "他 来 了。"), ("他 来 了", "他 来 了 。"),
-     ("他 来 了.", "他 来 了。"), ("他 来 了 .", "他 来 了 。"), ("他/来/了｡", "他 来 了。"),
-     ("他来了 。", "他来了 。")]  # fmt: skip
-
-
 def test_the_final_full_stop() -> None:
     """The full stop may be missing or a dot; it is a word of its own unless it is written next to the last word."""
-    for reply, words in FULL_STOPS:
+    for reply, words in (
+        ("他 来 了 。", "他 来 了 。"), ("他 来 了。", "他 来 了。"), ("他 来 了", "他 来 了 。"),
+        ("他 来 了.", "他 来 了。"), ("他 来 了 .", "他 来 了 。"), ("他/来/了｡", "他 来 了。"),
+        ("他来了 。", "他来了 。"),
+    ):  # fmt: skip
         assert segmented(reply, "他来了。") == words.split()
 
 
@@ -221,17 +197,8 @@ def test_marks_of_the_sentence_are_words() -> None:
     assert segmented("一 1/2 的", "一1/2的") == ["一", "1/2", "的"]
 
 
-FENCES = [
-    ("```ken```", "ken"),
-    ("```text\nken\n```\nNote", "ken"),
-    ("```weet``` at first, but ```ken```", "ken"),
-    ("```ken", "ken"),
-    ("``````", None),
-    ("ken", None),
-]
-
-
 def test_fences() -> None:
     """The last fence with a text counts, without the name of a language."""
-    for reply, expected in FENCES:
-        assert fenced(reply) == expected
+    for reply in ("```ken```", "```text\nken\n```\nNote", "```weet``` at first, but ```ken```", "```ken"):
+        assert fenced(reply) == "ken"
+    assert fenced("``````") is fenced("ken") is None

@@ -50,33 +50,28 @@ def test_thoughts_are_not_the_answer(form: str) -> None:
     assert (answer.text, is_cut(reply, parts)) == ("", True)
 
 
-OTHER_TEXTS = [
-    "B",
-    "I think> so",
-    "The tag `<think>` opens a thought and `</think>` ends it. B",
-    "```\n<think>A</think>\n```\nB",
-    "~~~xml\n</think>\n~~~\nB",
-    "analysis: the label is A, not B",
-    "(A) reasoning > (B)",
-    "The token <|channel|> names a channel, so B",
-    "",
-]
-
-
 def test_other_texts_stay() -> None:
     """Quoted tags, and words that only look like tags, belong to the answer."""
-    for text in OTHER_TEXTS:
+    for text in (
+        "B",
+        "I think> so",
+        "The tag `<think>` opens a thought and `</think>` ends it. B",
+        "```\n<think>A</think>\n```\nB",
+        "~~~xml\n</think>\n~~~\nB",
+        "analysis: the label is A, not B",
+        "(A) reasoning > (B)",
+        "The token <|channel|> names a channel, so B",
+    ):
         assert split_reasoning(text).text == text
 
 
-def test_text_between_thoughts_is_answer() -> None:
+def test_several_thoughts() -> None:
+    """Text between thoughts is answer, thoughts of field and text are joined, a missing opening tag is noted."""
     parts = split_reasoning("<think>a</think>X<think>b</think>Y")
-    assert (parts.text, parts.reasoning) == ("X\nY", "a\nb")
-
-
-def test_a_missing_opening_tag_is_noted() -> None:
+    assert (parts.text, parts.reasoning, parts.lacks_opening) == ("X\nY", "a\nb", False)
     assert split_reasoning("a</think>B").lacks_opening
-    assert not split_reasoning("<think>a</think>B").lacks_opening
+    reply, _ = answer_of(Reply("<think>b</think>B", reasoning="a"))
+    assert (reply.text, reply.reasoning) == ("B", "a\nb")
 
 
 def entries(*tokens: str) -> tuple[dict[str, object], ...]:
@@ -92,25 +87,10 @@ def test_log_probabilities_begin_at_the_answer() -> None:
     assert reply.logprobs is None
 
 
-def test_thoughts_of_field_and_text_are_joined() -> None:
-    reply, _ = answer_of(Reply("<think>b</think>B", reasoning="a"))
-    assert (reply.text, reply.reasoning) == ("B", "a\nb")
-
-
-@pytest.mark.parametrize(
-    ("prompt", "opening"),
-    [
-        ("<|Assistant|><think>\n", "<think>"),
-        ("user: <think> is a tag", ""),
-        ("[THINK]", "[THINK]"),
-        ("<think></think>", ""),
-    ],
-)
-def test_opening_tag_at_the_end_of_a_prompt(prompt: str, opening: str) -> None:
-    assert opening_at_end(prompt) == opening
-
-
-def test_marks_among_special_tokens() -> None:
+def test_opening_tag_at_the_end_of_a_prompt() -> None:
+    """Only an opening tag at the very end is one; some special tokens are marks of a thought."""
+    prompts = ("<|Assistant|><think>\n", "user: <think> is a tag", "[THINK]", "<think></think>")
+    assert [opening_at_end(prompt) for prompt in prompts] == ["<think>", "", "[THINK]", ""]
     assert [is_mark(token) for token in ("[THINK]", "<|channel|>", "<|im_end|>")] == [True, True, False]
 
 
@@ -121,12 +101,9 @@ def test_any_thought_before_a_plain_answer(thought: str, answer: str) -> None:
     assert split_reasoning(text).text in (answer.strip(), text if "`" in thought or "~" in thought else None)
 
 
-TAGS = ["<think>", "</think>", "<think>a</think>", "```\n", "<|channel|>", "`<think>`", "<"]
-
-
 def test_time_is_linear() -> None:
     """A reply of 400 kB of tags takes no longer than a tenth of a second."""
-    for part in TAGS:
+    for part in ("<think>", "</think>", "<think>a</think>", "```\n", "<|channel|>", "`<think>`", "<"):
         text = part * (400_000 // len(part))
         start = time.process_time()
         split_reasoning(text)

@@ -36,11 +36,8 @@ def test_found_json() -> None:
         assert found_json(text) == (values, rest)
 
 
-OPENINGS = ["[", "{", '{"a": ', "[(", "[{a: ("]
-
-
 def test_deep_nesting() -> None:
     """No nesting is too deep for the reader."""
-    for opening in OPENINGS:
+    for opening in ("[", "{", '{"a": ', "[(", "[{a: ("):
         found_json(opening * 20_000)
         found_json("[" + opening[1:] * 20_000)

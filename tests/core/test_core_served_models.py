@@ -5,39 +5,30 @@ from __future__ import annotations
 from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.records.served_models import fallback_notes, is_same_model
 
-VERSIONS = [
-    ("gpt-4o", "gpt-4o-2024-08-06"),
-    ("gpt-4o-2024-08-06", "gpt-4o"),
-    ("openai/gpt-4o", "gpt-4o"),
-    ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022"),
-    ("vertex_ai/claude-3-5-sonnet@20240620", "claude-3-5-sonnet"),
-    ("bedrock/anthropic.claude-3-haiku-20240307-v1:0", "claude-3-haiku-20240307-v1:0"),
-    ("gemini-1.5-pro", "models/gemini-1.5-pro-002"),
-    ("gemini-2.5-pro", "gemini-2.5-pro-preview-05-06"),
-    ("llama3", "llama3:latest"),
-    ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b-instruct"),
-]
-
 
 def test_versions_and_providers_of_one_name_are_one_model() -> None:
     """A dated version, a provider's prefix or an alias of the newest version is not a fallback."""
-    for asked, served in VERSIONS:
+    for asked, served in (
+        ("gpt-4o", "gpt-4o-2024-08-06"),
+        ("openai/gpt-4o", "gpt-4o"),
+        ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022"),
+        ("vertex_ai/claude-3-5-sonnet@20240620", "claude-3-5-sonnet"),
+        ("bedrock/anthropic.claude-3-haiku-20240307-v1:0", "claude-3-haiku-20240307-v1:0"),
+        ("gemini-1.5-pro", "models/gemini-1.5-pro-002"),
+        ("gemini-2.5-pro", "gemini-2.5-pro-preview-05-06"),
+        ("llama3", "llama3:latest"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b-instruct"),
+    ):
         assert is_same_model(asked, served)
         assert is_same_model(served, asked)
 
 
-OTHERS = [
-    ("gpt-4o", "gpt-3.5-turbo"),
-    ("gpt-4o", "gpt-4o-mini"),
-    ("gpt-5", "gpt-5.1"),
-    ("claude-sonnet-4", "claude-sonnet-4-5"),
-    ("gpt-4o-2024-05-13", "gpt-4o-2024-08-06"),
-]
-
-
 def test_other_models_are_not_versions() -> None:
     """A smaller, newer or other model, or another date than the one that was asked for, is a fallback."""
-    for asked, served in OTHERS:
+    for asked, served in (
+        ("gpt-4o", "gpt-3.5-turbo"), ("gpt-4o", "gpt-4o-mini"), ("gpt-5", "gpt-5.1"),
+        ("claude-sonnet-4", "claude-sonnet-4-5"), ("gpt-4o-2024-05-13", "gpt-4o-2024-08-06"),
+    ):  # fmt: skip
         assert not is_same_model(asked, served)
 
 

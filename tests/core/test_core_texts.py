@@ -43,18 +43,14 @@ def test_folding_twice_changes_nothing(text: str) -> None:
     assert folded(folded(text)) == folded(text)
 
 
-WORDS = [
-    ("Wat 'n mooi dag!", ["wat", "n", "mooi", "dag"]),
-    ("学生達はデザイナーです。", ["学生達", "は", "デザイナー", "です"]),
-    ("எங்கள் நிதி", ["எங்கள்", "நிதி"]), ("میادین، خرما.", ["میادین", "خرما"]), ("らーめん", ["らーめん"]),
-    ("IT企業", ["it", "企業"]), ("", []),
-]  # fmt: skip
-
-
 def test_words() -> None:
     """Letters with their marks form words, separated by punctuation and by changes of Japanese script."""
-    for text, words in WORDS:
-        assert unicode_words(text) == words
+    for text, words in {
+        "Wat 'n mooi dag!": "wat n mooi dag",
+        "学生達はデザイナーです。": "学生達 は デザイナー です",
+        "எங்கள் நிதி": "எங்கள் நிதி", "میادین، خرما.": "میادین خرما", "らーめん": "らーめん", "IT企業": "it 企業", "": "",
+    }.items():  # fmt: skip
+        assert unicode_words(text) == words.split()
 
 
 @given(st.text(max_size=40))

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import MagicMock
+from urllib.parse import unquote
 
 import pytest
 
@@ -22,39 +23,34 @@ COMMIT = "c0ffee" + "0" * 34
 
 
 class Upstream:
-    """A small web server whose files and faults a test sets per path."""
+    """A small web server whose files and faults a test sets per file."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        #: (status, headers) to answer before the file itself, one per request
-        self.faults: dict[str, list[tuple[int, dict[str, str]]]] = {}
-        #: number of requests for a path that get only the first half of the file
-        self.cut: dict[str, int] = {}
+        #: (status, headers) to answer before the file itself, one per request; no status: only half of the file
+        self.faults: dict[str, list[tuple[int | None, dict[str, str]]]] = {}
         self.requests: Counter[str] = Counter()
         upstream = self
 
         class Handler(JsonHandler):
             def do_GET(self) -> None:
-                path = self.path
-                upstream.requests[path] += 1
-                if upstream.faults.get(path):
-                    status, headers = upstream.faults[path].pop(0)
-                    self.send_response(status)
-                    for name, value in headers.items():
-                        self.send_header(name, value)
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
-                    return
-                body = upstream.files.get(path)
+                file = unquote(self.path).removeprefix(f"/owner/name/{COMMIT}/data/")
+                upstream.requests[file] += 1
+                faults = upstream.faults.get(file)
+                status, headers = faults.pop(0) if faults else (200, {})
+                body = upstream.files.get(file)
                 if body is None:
                     self.send_error(404)
                     return
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
+                size = len(body)
+                if status is None:
+                    status, body = 200, body[: len(body) // 2]
+                elif status != 200:
+                    size, body = 0, b""
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(size)}.items():
+                    self.send_header(name, value)
                 self.end_headers()
-                if upstream.cut.get(path, 0):
-                    upstream.cut[path] -= 1
-                    body = body[: len(body) // 2]
                 self.wfile.write(body)
 
         stack = ExitStack()
@@ -62,22 +58,11 @@ class Upstream:
         self.close = stack.close
         self.base_url = f"http://127.0.0.1:{port}/{{repository}}/{{commit}}/{{path}}"
 
-    def add(self, file: str, content: bytes, upstream_path: str | None = None) -> ManifestEntry:
+    def add(self, file: str, content: bytes) -> ManifestEntry:
         """Serve a file, and return the manifest's row for it."""
-        path = upstream_path or f"data/{file}"
-        self.files[self.address(path)] = content
-        return ManifestEntry(
-            file=file,
-            repository="owner/name",
-            commit=COMMIT,
-            upstream_path=path,
-            bytes=len(content),
-            sha256=hashlib.sha256(content).hexdigest(),
-            licence="MIT",
-        )
-
-    def address(self, path: str) -> str:
-        return f"/owner/name/{COMMIT}/{path}".replace(" ", "%20")
+        self.files[file] = content
+        digest = hashlib.sha256(content).hexdigest()
+        return ManifestEntry(file, "owner/name", COMMIT, f"data/{file}", len(content), digest, "MIT")
 
 
 @pytest.fixture
@@ -111,7 +96,7 @@ class Pull:
 def test_files_are_downloaded(tmp_path: Path, upstream: Upstream) -> None:
     """Every file of the manifest is written to its path, with one output line each and status 0."""
     one = upstream.add("htest/one.jsonl", b"first\n" * 50_000)
-    two = upstream.add("eras/two words.json", "句子".encode(), upstream_path="a folder/two.json")
+    two = upstream.add("eras/two words.json", "句子".encode())
     run = Pull(tmp_path / "new", upstream, one, two)
     assert run() == 0
     assert run.lines == ["htest/one.jsonl: pulled (300000 bytes)", "eras/two words.json: pulled (6 bytes)"]
@@ -136,15 +121,14 @@ def test_second_pull_downloads_nothing(tmp_path: Path, upstream: Upstream) -> No
         "htest/2.txt: replaced, because its content differed (2 bytes)",
         "htest/3.txt: pulled (3 bytes)",
     ]
-    counts = [upstream.requests[upstream.address(f"data/htest/{index}.txt")] for index in range(1, 4)]
-    assert counts == [1, 2, 2]
+    assert upstream.requests == {"htest/1.txt": 1, "htest/2.txt": 2, "htest/3.txt": 2}
 
 
 def test_wrong_content(tmp_path: Path, upstream: Upstream) -> None:
     """A file with the wrong hash is requested once, not kept, and does not replace the old file."""
     wrong = upstream.add("htest/wrong.txt", b"right")
     right = upstream.add("htest/right.txt", b"also right")
-    upstream.files[upstream.address("data/htest/wrong.txt")] = b"WRONG"
+    upstream.files["htest/wrong.txt"] = b"WRONG"
     (tmp_path / "htest").mkdir()
     (tmp_path / "htest/wrong.txt").write_bytes(b"older")
     run = Pull(tmp_path, upstream, wrong, right)
@@ -156,9 +140,9 @@ def test_wrong_content(tmp_path: Path, upstream: Upstream) -> None:
     assert done == "htest/right.txt: pulled (10 bytes)"
     assert (tmp_path / "htest/wrong.txt").read_bytes() == b"older"
     assert run.left() == ["htest/right.txt", "htest/wrong.txt"]
-    assert upstream.requests[upstream.address("data/htest/wrong.txt")] == 1
+    assert upstream.requests["htest/wrong.txt"] == 1
     # A download larger than the manifest says is aborted as soon as it exceeds that size.
-    upstream.files[upstream.address("data/htest/wrong.txt")] = b"large" * 1000
+    upstream.files["htest/wrong.txt"] = b"large" * 1000
     assert run() == 1
     assert "larger than the manifest's 5 bytes" in run.lines[0]
     assert (tmp_path / "htest/wrong.txt").read_bytes() == b"older"
@@ -178,7 +162,7 @@ def test_corpora_to_train_on(tmp_path: Path, upstream: Upstream) -> None:
     assert run.lines == ["terms of owner/name: Apache-2.0", "training/asap/train.csv: pulled (6 bytes)"]
     assert run("training") == 0
     assert run.lines[1:] == ["training/asap/train.csv: already there"]
-    upstream.files[upstream.address("data/training/asap/train.csv")] = b"hello!\n"
+    upstream.files["training/asap/train.csv"] = b"hello!\n"
     (tmp_path / corpus.file).write_bytes(b"hello?\n")
     assert run("training") == 1
     assert "wrong sha256 git:" in run.lines[1]
@@ -195,26 +179,32 @@ def test_corpora_to_train_on(tmp_path: Path, upstream: Upstream) -> None:
 def test_transient_failures_are_retried(tmp_path: Path, upstream: Upstream) -> None:
     """429, 503 and a cut-off download are retried after the wait that the server requested, which is bounded."""
     entry = upstream.add("htest/a.txt", b"content")
-    address = upstream.address("data/htest/a.txt")
-    upstream.faults[address] = [(429, {"Retry-After": "17"}), (503, {})]
-    upstream.cut[address] = 1
+    upstream.faults[entry.file] = [(429, {"Retry-After": "17"}), (503, {}), (None, {})]
     run = Pull(tmp_path, upstream, entry)
     assert run() == 0
-    assert upstream.requests[address] == 4
+    assert upstream.requests[entry.file] == 4
     assert run.lines == ["htest/a.txt: pulled (7 bytes)"]
     assert run.slept[0] >= 17
     assert len(run.slept) == 3
     assert all(0 < seconds < 17 for seconds in run.slept[1:])
     other = upstream.add("htest/b.txt", b"content")
-    upstream.faults[upstream.address("data/htest/b.txt")] = [(429, {"Retry-After": "86400"})]
+    upstream.faults["htest/b.txt"] = [(429, {"Retry-After": "86400"})]
     patient = Pull(tmp_path, upstream, other)
     assert (patient(), patient.slept) == (0, [60.0])
+    # A download that is always cut off leaves no file behind.
+    upstream.faults["htest/b.txt"] = [(None, {})] * 99
+    cut = Pull(tmp_path / "new", upstream, other)
+    assert cut() == 1
+    [line] = cut.lines
+    assert "cut off after 3 of 7 bytes; check the network" in line
+    assert len(cut.slept) == 3
+    assert cut.left() == []
 
 
 def test_missing_upstream(tmp_path: Path, upstream: Upstream) -> None:
     """A file missing upstream is one error line with its status; an unreachable host is one line for all files."""
     gone, there = upstream.add("htest/gone.txt", b"x"), upstream.add("htest/there.txt", b"y")
-    del upstream.files[upstream.address("data/htest/gone.txt")]
+    del upstream.files["htest/gone.txt"]
     run = Pull(tmp_path, upstream, gone, there)
     assert run() == 1
     assert "status 404; the repository or the commit may be gone" in run.lines[0]
@@ -230,19 +220,6 @@ def test_missing_upstream(tmp_path: Path, upstream: Upstream) -> None:
     assert len(run.slept) == 3
 
 
-def test_always_cut_off(tmp_path: Path, upstream: Upstream) -> None:
-    """A download that is always cut off ends as one error line and leaves no file behind."""
-    entry = upstream.add("htest/a.txt", b"content")
-    address = upstream.address("data/htest/a.txt")
-    upstream.cut[address] = 99
-    run = Pull(tmp_path, upstream, entry)
-    assert run() == 1
-    assert len(run.lines) == 1
-    assert "cut off after 3 of 7 bytes; check the network" in run.lines[0]
-    assert upstream.requests[address] == 4
-    assert run.left() == []
-
-
 def test_unwritable_destination(tmp_path: Path, upstream: Upstream) -> None:
     """A destination that cannot be written to is one error line that names it."""
     (tmp_path / "file").write_bytes(b"x")
@@ -253,71 +230,56 @@ def test_unwritable_destination(tmp_path: Path, upstream: Upstream) -> None:
     assert not upstream.requests
 
 
-def pulls(monkeypatch: pytest.MonkeyPatch, opener: Callable[[str], object], *entries: ManifestEntry) -> None:
-    """Let the manifest have these entries, and this function open addresses."""
-    monkeypatch.setattr("pytest_llmprops.data.pull.read_manifest", lambda: entries)
-    monkeypatch.setattr("pytest_llmprops.data.pull._urlopen", opener)
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+def pulled(dest: Path, opener: Callable[[str], object]) -> int:
+    """Pull one file, whose address a function opens."""
+    entry = ManifestEntry("a/1", "owner/name", COMMIT, "some dir/1.csv", 8, "0" * 64, "MIT")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pytest_llmprops.data.pull.read_manifest", lambda: [entry])
+        patch.setattr("pytest_llmprops.data.pull._urlopen", opener)
+        patch.setattr("time.sleep", lambda seconds: None)
+        return pull(dest, print)
 
 
-def test_interrupt_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_leaves_no_half_file(tmp_path: Path) -> None:
     """Ctrl-C in the middle of a file leaves neither that file nor a temporary one."""
-
     opened = MagicMock()
     opened.read.side_effect = [b"half", KeyboardInterrupt]
-    entry = ManifestEntry("a/1", "o/r", COMMIT, "1", 8, "0" * 64, "MIT")
-    pulls(monkeypatch, lambda url: opened, entry)
     with pytest.raises(KeyboardInterrupt):
-        pull(tmp_path, print)
+        pulled(tmp_path, lambda url: opened)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        (["htest"], ["htest/a_dev.jsonl", "htest/a_test.jsonl"]),
-        (["htest/"], ["htest/a_dev.jsonl", "htest/a_test.jsonl"]),
-        (["*_test.jsonl", "eras/t.json"], ["htest/a_test.jsonl", "eras/t.json"]),
-        (["ht"], []),
-    ],
-)
-def test_chosen_files(tmp_path: Path, upstream: Upstream, wanted: list[str], expected: list[str]) -> None:
+def test_chosen_files(tmp_path: Path, upstream: Upstream) -> None:
     """Files are chosen by path, folder or pattern; no match is an error that lists folders."""
-    names = ["htest/a_dev.jsonl", "htest/a_test.jsonl", "eras/t.json"]
-    run = Pull(tmp_path, upstream, *(upstream.add(name, name.encode()) for name in names))
-    status = run(*wanted)
-    assert run.left() == sorted(expected)
-    if expected:
-        assert status == 0
-    else:
-        assert status == 1
-        assert run.lines == ["error: no file of the manifest matches 'ht'; its folders are eras, htest"]
+    names = ["eras/t.json", "htest/a_dev.jsonl", "htest/a_test.jsonl"]
+    entries = [upstream.add(name, name.encode()) for name in names]
+    for wanted, expected in (
+        (["htest"], names[1:]),
+        (["htest/"], names[1:]),
+        (["*_test.jsonl", "eras/t.json"], [names[0], names[2]]),
+        (["ht"], []),
+    ):
+        run = Pull(tmp_path / "-".join(wanted).replace("/", "_"), upstream, *entries)
+        assert run(*wanted) == int(not expected)
+        assert run.left() == expected
+    assert run.lines == ["error: no file of the manifest matches 'ht'; its folders are eras, htest"]
 
 
-@pytest.mark.parametrize(
-    ("base_url", "said"),
-    [
+def test_bad_base_url(tmp_path: Path) -> None:
+    """A base URL without its placeholders, or that is not a web address, is an error with the default URL."""
+    for base_url, said in (
         ("https://example.org/{path}", "has no {repository}"),
         ("file:///{repository}/{commit}/{path}", "is not a web address"),
-    ],
-)
-def test_bad_base_url(tmp_path: Path, base_url: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A base URL without its placeholders, or that is not a web address, is an error with the default URL."""
-    assert pull(tmp_path, print, base_url=base_url) == 1
-    [line] = capsys.readouterr().out.splitlines()
-    assert said in line
-    assert BASE_URL in line
+    ):
+        lines: list[str] = []
+        assert pull(tmp_path, lines.append, base_url=base_url) == 1
+        [line] = lines
+        assert said in line
+        assert BASE_URL in line
 
 
-def test_default_address_is_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_address_is_pinned(tmp_path: Path) -> None:
     """The default address contains repository, commit and path, but no branch, which could move."""
-    seen: list[str] = []
-
-    def refuse(url: str) -> object:
-        seen.append(url)
-        raise OSError("no network in tests")
-
-    entry = ManifestEntry("a/1", "owner/name", COMMIT, "some dir/1.csv", 1, "0" * 64, "MIT")
-    pulls(monkeypatch, refuse, entry)
-    assert pull(tmp_path, print) == 1
-    assert {f"https://raw.githubusercontent.com/owner/name/{COMMIT}/some%20dir/1.csv"} == set(seen)
+    opener = MagicMock(side_effect=OSError("no network in tests"))
+    assert pulled(tmp_path, opener) == 1
+    opener.assert_called_with(f"https://raw.githubusercontent.com/owner/name/{COMMIT}/some%20dir/1.csv")

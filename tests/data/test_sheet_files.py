@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import io
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.data.sheet_files import escaped, read_table, sheet_text, unescaped, write_new
+from pytest_llmprops.data.sheet_files import (
+    escaped,
+    numbered_lines,
+    read_table,
+    sheet_text,
+    unescaped,
+    write_new,
+)
 from pytest_llmprops.data.whole_files import write_text
 
 COLUMNS = ("question", "sentence", "choice")
@@ -29,94 +38,92 @@ def test_spreadsheets_read_the_file_as_utf8(tmp_path: Path) -> None:
 
 def as_saved(delimiter: str = ",", end: str = "\r\n", start: str = "\ufeff", quote: bool = False) -> bytes:
     """Return the table as a spreadsheet program saves it."""
-    marks = (delimiter, '"', "\n")
-    lines = [
-        delimiter.join(
-            '"' + text.replace('"', '""') + '"' if quote or any(m in text for m in marks) else text
-            for text in fields
-        )
-        for fields in (COLUMNS, TEXTS)
-    ]
-    return (start + "".join(line + end for line in lines)).encode()
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(
+        buffer, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL if quote else csv.QUOTE_MINIMAL
+    )
+    writer.writerows([COLUMNS, TEXTS])
+    return (start + buffer.getvalue()).encode()
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        pytest.param(as_saved(), id="excel"),
-        pytest.param(as_saved(";"), id="excel-semicolon"),
-        pytest.param(as_saved("\t", start=""), id="tabs"),
-        pytest.param(as_saved(start="", end="\n"), id="libreoffice"),
-        pytest.param(as_saved(";", start="", end="\n", quote=True), id="libreoffice-all-quoted"),
-        pytest.param(as_saved(end="\r"), id="old-mac"),
-        pytest.param(as_saved(";", start="\ufeffsep=;\r\n"), id="sep-line"),
-        pytest.param(as_saved().rstrip(), id="no-last-line-end"),
-        pytest.param(as_saved(end=",,\r\n") + b",,,,\r\n,,,,\r\n", id="empty-columns-and-lines"),
-        pytest.param(as_saved(end="\r\n\r\n"), id="blank-lines"),
-    ],
-)
-def test_files_of_spreadsheets_are_read(tmp_path: Path, raw: bytes) -> None:
-    """A sheet has the same cells after Excel or LibreOffice has saved it."""
+def test_files_of_spreadsheets_are_read(tmp_path: Path) -> None:
+    """A sheet has the same cells after Excel or LibreOffice has saved it.
+
+    Excel omits empty cells at the end of a line; columns added by a user are kept in place.
+    """
     path = tmp_path / "a.csv"
-    path.write_bytes(raw)
-    table = read_table(path, "question")
-    assert [record.cells for record in table.records] == [CELLS]
-
-
-def test_short_lines_and_own_columns(tmp_path: Path) -> None:
-    """Excel omits empty cells at the end of a line; columns added by a user are kept in place."""
-    path = tmp_path / "a.csv"
+    for raw in (
+        as_saved(),
+        as_saved(";"),
+        as_saved("\t", start=""),
+        as_saved(start="", end="\n"),
+        as_saved(";", start="", end="\n", quote=True),
+        as_saved(end="\r"),
+        as_saved(";", start="\ufeffsep=;\r\n"),
+        # without a line end, with empty columns and lines, and with blank lines
+        as_saved().rstrip(),
+        as_saved(end=",,\r\n") + b",,,,\r\n,,,,\r\n",
+        as_saved(end="\r\n\r\n"),
+    ):
+        path.write_bytes(raw)
+        assert [record.cells for record in read_table(path, "question").records] == [CELLS], raw
     path.write_text("question,note,choice\n1,hm\n2\n", encoding="utf-8")
     table = read_table(path, "question")
-    assert [record.cells for record in table.records] == [
-        {"question": "1", "note": "hm", "choice": ""},
-        {"question": "2", "note": "", "choice": ""},
+    assert [(record.line, *record.cells.values()) for record in table.records] == [
+        (2, "1", "hm", ""),
+        (3, "2", "", ""),
     ]
-    assert [record.line for record in table.records] == [2, 3]
     assert table.columns == ("question", "note", "choice")
-
-
-DAMAGED = [
-    (b"", "line 1: no column 'question'"),
-    (b"nr,sentence\n1,x\n", "line 1: no column 'question'; keep the header"),
-    (b"question,a,a\n1,x,y\n", "line 1: column 'a' is there twice"),
-    (b"question,,a\n1,x,y\n", "line 1: a column has no name"),
-    (b"question,a\n1,x\n2,y,z\n", "line 3: 3 cells, the header has 2"),
-    (b'question,a\n1,"x" y\n', "line 2: "),
-    (b'question,a\n1,x\n2,"y\n', "line 3: "),
-    ("question,a\n1,é\n".encode("latin-1"), "not UTF-8"),
-    ("question,a\n1,x\n".encode("utf-16"), "in a spreadsheet as 'CSV UTF-8'"),
-]
 
 
 def test_damaged_files_are_one_line(tmp_path: Path) -> None:
     """The error is one line with the file, the line and the fix; so is that of a missing file, or of a folder."""
-    for raw, says in DAMAGED:
+    for raw, says in (
+        (b"", "line 1: no column 'question'"),
+        (b"nr,sentence\n1,x\n", "line 1: no column 'question'; keep the header"),
+        (b"question,a,a\n1,x,y\n", "line 1: column 'a' is there twice"),
+        (b"question,,a\n1,x,y\n", "line 1: a column has no name"),
+        (b"question,a\n1,x\n2,y,z\n", "line 3: 3 cells, the header has 2"),
+        (b'question,a\n1,"x" y\n', "line 2: "),
+        (b'question,a\n1,x\n2,"y\n', "line 3: "),
+        ("question,a\n1,é\n".encode("latin-1"), "not UTF-8"),
+        ("question,a\n1,x\n".encode("utf-16"), "in a spreadsheet as 'CSV UTF-8'"),
+    ):
         path = tmp_path / "a.csv"
         path.write_bytes(raw)
-        with pytest.raises(DataError) as caught:
+        with pytest.raises(DataError, match=f"^{path}: [^\n]*{says}[^\n]*$") as caught:
             read_table(path, "question")
-        with pytest.raises(DataError, match=r"b\.csv: No such file or directory; put it back"):
-            read_table(tmp_path / "b.csv", "question")
-        with pytest.raises(DataError, match="directory"):
-            read_table(tmp_path, "question")
-        message = str(caught.value)
-        assert message.startswith(f"{path}: ")
-        assert says in message
-        assert "; " in message
-        assert "\n" not in message
+        assert "; " in str(caught.value)
+    with pytest.raises(DataError, match=r"b\.csv: No such file or directory; put it back"):
+        read_table(tmp_path / "b.csv", "question")
+    with pytest.raises(DataError, match="directory"):
+        read_table(tmp_path, "question")
 
 
-FORMULAS = ["=1+1", "+1", "-You mean this?", "@SUM(A1)", "\t=1", "＝1+1", "'=1", "''-"]
+def test_every_line_of_a_filled_sheet_is_there_once(tmp_path: Path) -> None:
+    """Lines may have any order; an unknown or repeated number, a missing line and a missing column are one line."""
+    path = tmp_path / "a.csv"
+    path.write_text("nr,word\n2,x\n 1 , y\n", encoding="utf-8")
+    lines = list(numbered_lines(path, "nr", 2, ["word"]))
+    assert [(number, cells["word"]) for _, number, cells in lines] == [(2, "x"), (1, "y")]
+    for text, message in (
+        ("nr,word\n1,x\n1,y\n", r"line 3: nr 1 is not one of 1 to 3, or is there twice; restore its number"),
+        ("nr,word\n4,x\n", r"line 2: nr 4 is not one of 1 to 3"),
+        ("nr,word\n2,x\n", r"nr 1 is missing \(2 in all\); restore its line"),
+        ("nr,text\n1,x\n", "no column 'word'; restore the header"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=f"a.csv: {message}"):
+            list(numbered_lines(path, "nr", 3, ["word"]))
 
 
 def test_formulas_are_text() -> None:
     """A cell that a spreadsheet would run gets an apostrophe and is read back unchanged; other texts get none."""
-    for text in FORMULAS:
+    for text in ("=1+1", "+1", "-You mean this?", "@SUM(A1)", "\t=1", "＝1+1", "'=1", "''-"):
         assert escaped(text) == f"'{text}"
         assert unescaped(escaped(text)) == text
-        for other in ("", "'tis", "a=b", "it's -1", "'", "1-2"):
-            assert escaped(other) == other == unescaped(other)
+    for other in ("", "'tis", "a=b", "it's -1", "'", "1-2"):
+        assert escaped(other) == other == unescaped(other)
 
 
 @given(

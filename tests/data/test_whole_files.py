@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -45,30 +46,25 @@ def test_file_is_written_completely_or_not_at_all(tmp_path: Path, sync: bool) ->
     assert list(tmp_path.iterdir()) == [path]
 
 
-def write_half(path: Path, error: BaseException) -> None:
-    """Replace ``path``, and raise ``error`` after half of the draft is written."""
-    with replacing(path) as draft:
-        draft.write_text("half")
-        raise error
-
-
 def test_interrupted_writer_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupted writer leaves no draft and creates no file; a block that writes nothing is an error."""
+
+    def write_half(error: BaseException) -> None:
+        with replacing(tmp_path / "a") as draft:
+            draft.write_text("half")
+            raise error
+
     for error in (KeyboardInterrupt(), ValueError()):
         with pytest.raises(type(error)):
-            write_half(tmp_path / "a", error)
+            write_half(error)
         assert list(tmp_path.iterdir()) == []
     (tmp_path / "a").write_text("old")
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "a"):
         pass
     assert (tmp_path / "a").read_text() == "old"
-
-    def refuse(path: Path) -> None:
-        raise OSError(errno.EROFS, "read-only")
-
-    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(Path, "unlink", Mock(side_effect=OSError(errno.EROFS, "read-only")))
     with pytest.raises(OSError, match="No space"):
-        write_half(tmp_path / "a", OSError(errno.ENOSPC, "No space left on device"))
+        write_half(OSError(errno.ENOSPC, "No space left on device"))
 
 
 def test_symbolic_link_stays(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.engine.store.base import Row, row_of
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
-from tests.support.engine_models import MakeBroker, ask_all
+from tests.support.engine_models import MakeBroker, ask_all, kinds
 from tests.support.scripted import Plain
 
 
@@ -119,21 +119,16 @@ def test_old_replies_of_unpinned_models_are_requested_again(make_broker: MakeBro
 
 def test_deviations_are_replayed_with_the_replies(make_broker: MakeBroker) -> None:
     """A run served from the store has the same deviations as the run that made the calls."""
-
-    def respond(chat: Chat) -> str:
-        return "x"
-
-    model = Deviating(respond)
+    model, replay = Deviating(lambda chat: "x"), Deviating(lambda chat: "x")
     model.phrases = ("without temperature",)
     ask_all(make_broker(model), ["a"])
-    replay = Deviating(respond)
     assert ask_all(make_broker(replay), ["b"]).broker.snapshot()["models"]["m"]["deviations"] == []
     report = ask_all(make_broker(replay, cache="only"), ["a"]).broker.snapshot()
     assert report["models"]["m"]["deviations"] == ["without temperature"]
 
 
 def test_counting_stored_replies_sends_no_request(make_broker: MakeBroker) -> None:
-    """A plan learns how many of its requests the store can answer, and no counter changes."""
+    """A plan learns how many of its requests the store can answer or need no call, and no counter changes."""
     model = FakeModel(lambda chat: "x")
     ask_all(make_broker(model), ["a", "b"])
     broker = make_broker(model)
@@ -143,28 +138,9 @@ def test_counting_stored_replies_sends_no_request(make_broker: MakeBroker) -> No
     model.pinned = False
     assert known(make_broker(model, not_before=time.time() + 1000), Chat.user("a")) == [False]
     assert len(model.requests) == 2
-
-
-def test_damaged_store_is_reported(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """A damaged store appears in the broker's notes, and the run continues with a new one."""
-    (tmp_path / "replies.sqlite").write_bytes(b"SQLite format 3\0" + b"no database at all\n" * 100)
-    asked = ask_all(make_broker(FakeModel(["x"])), ["a"])
-    assert asked.texts == ["x"]
-    assert len(asked.broker.snapshot()["notes"]) == 1
-    assert list(tmp_path.glob("replies.sqlite.damaged-*"))
-
-
-def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """The run's log has one line per request, whether sent, joined or stored."""
-    model = FakeModel(lambda chat: Reply("x", served_model="s"))
-    ask_all(make_broker(model), ["a"])
-    run = tmp_path / "run"
-    run.mkdir()
-    asked = ask_all(make_broker(model, run_dir=str(run)), ["a", "b", "b"])
-    lines = [json.loads(line) for line in (run / "requests.jsonl").read_text().splitlines()]
-    assert {line["key"] for line in lines} == {r.key for r in asked.results}
-    assert len(lines) == 2
-    assert sum(line["cached"] for line in lines) == 1
+    vectors = Vectors()
+    assert known(make_broker(vectors), Embed("a"), Embed("b")) == [True, True]
+    assert vectors.asked == []
 
 
 def test_off_remembers_within_a_run(make_broker: MakeBroker, tmp_path: Path) -> None:
@@ -270,11 +246,9 @@ def test_computed_once_per_run_with_any_cache_setting(make_broker: MakeBroker) -
 
 def test_replies_are_not_stored(make_broker: MakeBroker, tmp_path: Path) -> None:
     """The store stays empty; the log has the request once, with a note instead of its reply."""
-    run = tmp_path / "run"
-    run.mkdir()
-    broker = make_broker(Vectors(), run_dir=str(run))
+    broker = make_broker(Vectors(), run_dir=str(tmp_path))
     one_by_one(broker, embeds("a", "a"))
-    [line] = [json.loads(line) for line in (run / "requests.jsonl").read_text().splitlines()]
+    [line] = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
     assert line["request"] == {"text": "a", "tokens": True}
     kept = {name: value for name, value in line["reply"].items() if value}
     assert kept == {"note": "computed in each run, not kept"}
@@ -292,41 +266,16 @@ def test_memory_is_bounded(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPa
 def test_errors_are_not_remembered(make_broker: MakeBroker) -> None:
     """A failing text is computed again; a model that cannot be used ends the run."""
     model = Vectors(bad=["x"])
-    first, good, again = one_by_one(make_broker(model), embeds("x", "a", "x"))
-    assert isinstance(first, BackendError)
-    assert isinstance(again, BackendError)
-    assert isinstance(good, Reply)
+    assert kinds(one_by_one(make_broker(model), embeds("x", "a", "x"))) == ["error", "reply", "error"]
     assert model.asked == ["x", "a", "x"]
     broker = make_broker(Vectors(bad=["x"], fatal=True))
-    stopped, after = one_by_one(broker, embeds("x", "a"))
-    assert isinstance(stopped, RunStopped)
-    assert isinstance(after, RunStopped)
+    assert kinds(one_by_one(broker, embeds("x", "a"))) == ["stopped"] * 2
     assert broker.stopped == "m: no vector"
 
-
-@pytest.mark.parametrize(("kind", "ends"), [("request", False), ("backend", True)])
-def test_texts_that_are_too_long_end_no_run(make_broker: MakeBroker, kind: str, ends: bool) -> None:
-    """Many overlong texts in a row do not stop the run; a model that fails on all texts does."""
-    results = one_by_one(make_broker(Vectors(bad=["x"], kind=kind)), embeds(*"x" * 40, "a"))
-    assert all(isinstance(error, BackendError) for error in results[:10])
-    assert isinstance(results[-1], RunStopped if ends else Reply)
-
-
-def test_a_plan_needs_no_calls_for_them(make_broker: MakeBroker) -> None:
-    """Computed replies are not calls of the plan, and the plan computes nothing."""
-    model = Vectors()
-    assert known(make_broker(model), Embed("a"), Embed("b")) == [True, True]
-    assert model.asked == []
-
-
-def read(line: bytes) -> Any:
-    async def work() -> Any:
-        reader = asyncio.StreamReader(limit=client.LINE_LIMIT)
-        reader.feed_data(line)
-        reader.feed_eof()
-        return await client.read_message(reader)
-
-    return asyncio.run(work())
+    # Many overlong texts in a row do not stop the run; a model that fails on all texts does.
+    for kind, last in (("request", "reply"), ("backend", "stopped")):
+        results = one_by_one(make_broker(Vectors(bad=["x"], kind=kind)), embeds(*"x" * 40, "a"))
+        assert kinds([*results[:10], results[-1]]) == ["error"] * 10 + [last]
 
 
 def test_arrays_cross_the_socket() -> None:
@@ -335,7 +284,14 @@ def test_arrays_cross_the_socket() -> None:
         client.encode_message({"x": np.array(["a"])})
     array = np.random.default_rng(1).normal(size=(3, 5)).astype("float32")
     message = {"id": 1, "reply": {"value": {"vectors": array, "spans": [[0, 1]], "empty": array[:0]}}}
-    results = read(client.encode_message(message))["reply"]["value"]
+
+    async def read() -> Any:
+        reader = asyncio.StreamReader(limit=client.LINE_LIMIT)
+        reader.feed_data(client.encode_message(message))
+        reader.feed_eof()
+        return await client.read_message(reader)
+
+    results = asyncio.run(read())["reply"]["value"]
     assert results["vectors"].dtype == array.dtype
     np.testing.assert_array_equal(results["vectors"], array)
     assert results["empty"].shape == (0, 5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -32,8 +32,6 @@ class Cutter(Plain):
     def segment(self, requests: Sequence[Segment]) -> list[Any]:
         """Segment one batch."""
         self.batches.append(len(requests))
-        if any(r.text == "raise" for r in requests):
-            raise RuntimeError("two\nlines")
         return [self._one(r.text) for r in requests]
 
     def _one(self, text: str) -> Any:
@@ -46,25 +44,16 @@ class Cutter(Plain):
         self.closed = True
 
 
-@pytest.fixture
-def cutter(monkeypatch: pytest.MonkeyPatch) -> Cutter:
-    """Return the model behind ``cutter:x``."""
+@pytest.fixture(autouse=True)
+def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "registered", {})
-    model = Cutter()
-    registry.register_model("cutter", lambda spec, options: model, kinds=["segment"])
-    return model
 
 
-def session_of(name: str) -> InProcess:
+def session_of(make: Callable[..., Any]) -> InProcess:
     """Return a session with a model as ``m``."""
+    registry.register_model("own", make, kinds=["segment"])
     broker = LocalBroker(BrokerConfig({}, cache="off"))
-    return InProcess({"m": registry.parse_spec(name)}, CallOptions(), broker)
-
-
-@pytest.fixture
-def here(cutter: Cutter) -> InProcess:
-    """Return a session with that model as ``m``."""
-    return session_of("cutter")
+    return InProcess({"m": registry.parse_spec("own")}, CallOptions(), broker)
 
 
 def asked(session: InProcess, *texts: str) -> list[Any]:
@@ -77,48 +66,33 @@ def asked(session: InProcess, *texts: str) -> list[Any]:
     return asyncio.run(work())
 
 
-def test_requests_are_batched_and_counted(here: InProcess, cutter: Cutter) -> None:
-    """Requests reach the model in batches of its size; each has its own reply or error."""
-    results = asked(here, "a", "b", "!", "c", "d")
+def test_requests_are_batched_and_counted() -> None:
+    """Requests reach the model in batches of its size; each has its own reply or error. A used model is closed."""
+    cutter = Cutter()
+    session = session_of(lambda spec, options: cutter)
+    session.close()
+    assert not cutter.closed
+    results = asked(session, "a", "b", "!", "c", "d")
     assert kinds(results) == ["reply", "reply", "error", "reply", "reply"]
     assert [result.value for result in results if isinstance(result, Reply)] == [["a"], ["b"], ["c"], ["d"]]
     assert cutter.batches == [4, 1]
-    use = here.use()["m"]
+    use = session.use()["m"]
     assert (use.requests, use.served_as, use.seconds > 0) == (5, ("cutter 1",), True)
-    assert here.stopped is None
+    assert session.stopped is None
+    session.close()
+    assert cutter.closed
 
 
-def test_a_models_exception_is_an_error_of_its_batch(here: InProcess) -> None:
-    """A model's exception is a one-line error of that batch, which is sorted by its texts."""
-    results = asked(here, "a", "b", "c", "raise", "z")
-    assert [str(result) for result in results[:4]] == ["RuntimeError: two lines"] * 4
-    assert isinstance(results[4], Reply)
-
-
-def test_a_model_that_cannot_be_used_stops_all(here: InProcess) -> None:
-    """After a fatal error nothing more is served."""
-    assert asked(here, "fatal")[0].args == ("m: no dictionary",)
-    assert here.stopped == "m: no dictionary"
-    with pytest.raises(RunStopped, match="m: no dictionary"):
-        asyncio.run(here.ask("m", "subject", Segment("a")))
-
-
-def test_a_model_that_cannot_be_made_stops_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason is one line."""
+def test_a_model_that_cannot_be_used_stops_all() -> None:
+    """After a fatal error, or if the model cannot be made, nothing more is served; the reason is one line."""
+    session = session_of(lambda spec, options: Cutter())
+    assert asked(session, "fatal")[0].args == ("m: no dictionary",)
+    assert session.stopped == "m: no dictionary"
+    [stopped] = asked(session, "a")
+    assert (type(stopped), str(stopped)) == (RunStopped, "m: no dictionary")
 
     def broken(spec: Any, options: Any) -> Any:
         raise OSError("no\nfile")
 
-    monkeypatch.setattr(registry, "registered", {})
-    registry.register_model("broken", broken, kinds=["segment"])
-    [reason] = {str(result) for result in asked(session_of("broken"), "a", "b")}
+    [reason] = {str(result) for result in asked(session_of(broken), "a", "b")}
     assert reason.startswith("m: OSError: no file (test_engine_in_process.py, line")
-
-
-def test_closing_frees_the_models(here: InProcess, cutter: Cutter) -> None:
-    """A used model is closed; an unused one is never loaded."""
-    here.close()
-    assert not cutter.closed
-    asked(here, "a")
-    here.close()
-    assert cutter.closed

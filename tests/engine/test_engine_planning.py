@@ -37,13 +37,13 @@ class Asking(Benchmark):
 
 
 class Once(Asking):
-    """Sends one request, and fails on the reply."""
+    """Sends three samples of one request, and fails on the reply."""
 
     name = "once"
 
     async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
-        reply = await ask(Chat.user("y" * 40))
-        raise ValueError(reply.text)
+        replies = await asyncio.gather(*(ask(Chat.user("y" * 40, sample=k)) for k in range(3)))
+        raise ValueError(replies[0].text)
 
 
 def case(benchmark: Benchmark, model: str, number: int = 0) -> Case:
@@ -54,22 +54,25 @@ def case(benchmark: Benchmark, model: str, number: int = 0) -> Case:
 
 
 def test_a_plan_counts_what_would_be_asked() -> None:
-    """A plan has items, calls, characters and tokens per benchmark and model; equal requests to one are one call."""
+    """A plan has items, calls, characters and tokens per benchmark and model; equal requests to one are one call.
+
+    Each sample is a call; an API that returns all samples at once needs one per prompt.
+    """
     asked: list[str] = []
     cases = [*(case(Asking(), "m", n) for n in range(3)), case(Asking(), "n")]
     cases += [*(case(Once(), "m", n) for n in range(5)), case(Once(), "n")]
     rows = plan(cases, lambda label, request: asked.append(label))
-    assert [(r.benchmark, r.model, r.items, r.calls) for r in rows] == [
-        ("asking", "m", 3, 9),
-        ("asking", "n", 1, 3),
-        ("once", "m", 5, 1),
-        ("once", "n", 1, 1),
+    assert [(r.benchmark, r.model, r.items, r.calls, r.prompts) for r in rows] == [
+        ("asking", "m", 3, 9, 9),
+        ("asking", "n", 1, 3, 3),
+        ("once", "m", 5, 3, 1),
+        ("once", "n", 1, 3, 1),
     ]
     assert plan([]) == []
     assert asked[9:12] == ["n", "n", "helper:segmenter"]
     assert rows[0].completion_tokens == 3 * 2 * 5
     assert rows[0].prompt_characters == 3 * (400 + len("x" * 400 + "\n\nagain?"))
-    assert rows[2].prompt_tokens == 10
+    assert rows[2].prompt_tokens == 30
 
 
 def test_cost_follows_the_models_prices() -> None:
@@ -78,23 +81,3 @@ def test_cost_follows_the_models_prices() -> None:
     assert cost(row, {"m": Price(1e3, 1e4, "")}) == pytest.approx(1.5)
     assert cost(row, {"m": Price(0.0, 0.0, "")}) == 0.0
     assert cost(row, {"other": Price(1.0, 1.0, "")}) is None
-
-
-class Sampling(Benchmark):
-    """Sends each prompt three times, and one request to a helper."""
-
-    name = "sampling"
-
-    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
-        for prompt in ("a", "b"):
-            await asyncio.gather(*(ask(Chat.user(prompt + item.id, sample=k)) for k in range(3)))
-        await ask(Segment(item.id), role="segmenter")
-        return Verdict("unparsed")
-
-
-def test_a_plan_counts_samples_and_prompts() -> None:
-    """A plan counts each sample as a call, and also the calls needed if an API returns all samples at once."""
-    protocol, helpers = Protocol("quick", NoSettings()), {"segmenter": "s"}
-    items = [Item(f"i/{k}", "task", "en") for k in range(2)]
-    [row] = plan([Case(Sampling(), item, None, protocol, "m", helpers=helpers) for item in items])
-    assert (row.calls, row.prompts) == (14, 6)

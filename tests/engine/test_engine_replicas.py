@@ -14,7 +14,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker.local import LocalBroker
-from pytest_llmprops.engine.calls.queues import MOST_LOSSES, BatchQueue, Deliver, WorkerLost
+from pytest_llmprops.engine.calls.queues import MOST_LOSSES, BatchQueue, Deliver, ThreadWorker, WorkerLost
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.replicas import fleets as fleets_module
 from pytest_llmprops.engine.replicas.cluster import Node, Placement, Replica, place
@@ -257,39 +257,11 @@ def test_head_node_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked.broker.stopped == "m: the Ray cluster does not answer: its head node may be lost"
 
 
-class Noting:
-    """A place that notes its batches."""
-
-    def __init__(self) -> None:
-        self.batches: list[list[str]] = []
-
-    async def serve(self, requests: Sequence[Any], deliver: Deliver) -> None:
-        self.batches.append([request.prompt for request in requests])
-        await asyncio.sleep(0)
-        deliver([Reply(request.prompt) for request in requests])
-
-
-def test_each_place_keeps_its_own_position() -> None:
-    """Two places share the sorted requests; each goes on where its last batch ended."""
-    places = [Noting(), Noting()]
-
-    async def work() -> None:
-        lane = BatchQueue(2, places)
-        await asyncio.gather(*(lane.send(Chat.user(f"{n:02}")) for n in range(12)))
-
-    asyncio.run(work())
-    first, second = ([prompt for batch in one.batches for prompt in batch] for one in places)
-    assert sorted(first + second) == [f"{n:02}" for n in range(12)]
-    assert first == sorted(first)
-    assert second[:4] == sorted(second[:4])
-    assert second[0] > "05"
-
-
 def test_cancelled_requests_of_a_lost_batch_are_dropped() -> None:
     """Requests that nobody waits for are not asked again."""
-    other = Noting()
+    other = Local()
 
-    class Ending(Noting):
+    class Ending:
         async def serve(self, requests: Sequence[Any], deliver: Deliver) -> None:
             await asyncio.sleep(0.02)
             raise WorkerLost("gone")
@@ -299,7 +271,7 @@ def test_cancelled_requests_of_a_lost_batch_are_dropped() -> None:
         tasks = [asyncio.create_task(lane.send(Chat.user(str(n)))) for n in range(2)]
         await asyncio.sleep(0.01)
         tasks[0].cancel()
-        lane.open(other)
+        lane.open(ThreadWorker(lambda requests: [other.chat(requests)]))  # type: ignore[arg-type]
         assert (await tasks[1]).text == "1"  # type: ignore[union-attr]
 
     asyncio.run(work())
@@ -310,35 +282,30 @@ GPUS = [Node(16, 8), Node(16, 0)]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "nodes", "models", "has_gpu", "expected"),
+    ("wanted", "nodes", "has_gpu", "expected"),
     [
-        (Replicas(), GPUS, 1, True, Placement(8, 1, 1)),
-        (Replicas(), GPUS, 1, False, Placement(8, 0, 4)),
-        (Replicas(gpus=0.5), GPUS, 1, False, Placement(16, 0.5, 1)),
-        (Replicas(count=2, gpus=4), GPUS, 1, True, Placement(2, 4, 1)),
-        (Replicas(), [Node(0, 0), Node(2, 0)], 1, True, Placement(1, 0, 2)),
+        (Replicas(), GPUS, True, Placement(8, 1, 1)),
+        (Replicas(), GPUS, False, Placement(8, 0, 4)),
+        (Replicas(gpus=0.5), GPUS, False, Placement(16, 0.5, 1)),
+        (Replicas(count=2, gpus=4), GPUS, True, Placement(2, 4, 1)),
+        (Replicas(), [Node(0, 0), Node(2, 0)], True, Placement(1, 0, 2)),
         # More than fit: they start when there is room.
-        (Replicas(count=9), [Node(2, 0)], 1, True, Placement(9, 0, 2)),
+        (Replicas(count=9), [Node(2, 0)], True, Placement(9, 0, 2)),
     ],
 )
-def test_placement(
-    wanted: Replicas, nodes: list[Node], models: int, has_gpu: bool, expected: Placement
-) -> None:
+def test_placement(wanted: Replicas, nodes: list[Node], has_gpu: bool, expected: Placement) -> None:
     """One replica per GPU, otherwise as many as the cores allow; what the user states is kept."""
-    assert place(wanted, nodes, models=models, has_gpu=has_gpu) == expected
+    assert place(wanted, nodes, models=1, has_gpu=has_gpu) == expected
 
 
-@pytest.mark.parametrize(
-    ("wanted", "models", "message"),
-    [
+def test_no_room() -> None:
+    """A replica that fits nowhere is one line, before it is started."""
+    for wanted, models, message in (
         (Replicas(cpus=17), 1, "up to 16 CPU and 8 GPU"),
         (Replicas(), 9, "9 models need replicas with 1 GPU and 1 CPU, and the cluster has room for 8"),
-    ],
-)
-def test_no_room(wanted: Replicas, models: int, message: str) -> None:
-    """A replica that fits nowhere is one line, before it is started."""
-    with pytest.raises(UsageError, match=message):
-        place(wanted, GPUS, models=models, has_gpu=True)
+    ):
+        with pytest.raises(UsageError, match=message):
+            place(wanted, GPUS, models=models, has_gpu=True)
 
 
 def test_parameters_of_replicas_are_no_part_of_the_model() -> None:
@@ -348,10 +315,6 @@ def test_parameters_of_replicas_are_no_part_of_the_model() -> None:
     assert replicas == Replicas(3, 0.5, 2)
     assert split_replicas(registry.parse_spec("smollm2?replicas=1"))[0] == registry.parse_spec("smollm2")
     assert split_replicas(spec) == (spec, None)
-
-
-@pytest.mark.parametrize("wrong", ["replicas=1.5", "gpus=-1", "cpus=nan"])
-def test_wrong_number_of_replicas(wrong: str) -> None:
-    """A number that makes no sense is one line that names the parameter."""
-    with pytest.raises(UsageError, match=f"smollm2.*{wrong.partition('=')[0]} must be"):
-        split_replicas(registry.parse_spec(f"smollm2?{wrong}"))
+    for wrong in ("replicas=1.5", "gpus=-1", "cpus=nan"):
+        with pytest.raises(UsageError, match=f"smollm2.*{wrong.partition('=')[0]} must be"):
+            split_replicas(registry.parse_spec(f"smollm2?{wrong}"))

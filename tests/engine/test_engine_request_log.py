@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.requests import Chat, Message, Reply
@@ -51,6 +51,7 @@ MESSAGES = st.builds(Message, st.sampled_from(["system", "user", "assistant"]), 
 CHATS = st.lists(MESSAGES, min_size=1, max_size=3).map(lambda messages: Chat(tuple(messages)))
 
 
+@settings(max_examples=30)
 @given(st.lists(CHATS, max_size=8))
 def test_every_message_is_restored_exactly(chats: list[Chat]) -> None:
     """All texts are restored exactly for any shared prefixes and any order."""
@@ -88,21 +89,15 @@ def test_short_prefixes_are_written_in_place(tmp_path: Path) -> None:
 
 
 def test_a_key_is_written_once_and_flushed(tmp_path: Path) -> None:
-    """A repeated request adds no second line; the line can be read while the log is open, so a killed run keeps it."""
+    """A repeated request adds no second line; the line can be read while the log is open, so a killed run keeps it.
+
+    Line separators, control characters and lone surrogates stay within one line of valid UTF-8.
+    """
     log = RequestLog(tmp_path)
     for _ in range(3):
-        log.add("subject", Chat.user("q"), Reply("r", key="k"))
+        log.add("subject", Chat.user("\u2028\x85\r\n\x00"), Reply("\r\n\u2029\ud800", key="k"))
     log.flush()
-    lines = (tmp_path / "requests.jsonl").read_text().splitlines()
-    assert (len(lines), restored(lines)) == (1, {"k": [("user", "q")]})
+    text = (tmp_path / "requests.jsonl").read_bytes().decode("utf-8")
+    assert text.count("\n") == 1
+    assert restored([text]) == {"k": [("user", "\u2028\x85\r\n\x00")]}
     log.close()
-
-
-def test_untrusted_text_cannot_break_the_lines(tmp_path: Path) -> None:
-    """Line separators, control characters and lone surrogates stay within one line of valid UTF-8."""
-    log = RequestLog(tmp_path)
-    log.add("subject", Chat.user("\u2028\x85\r\n\x00\ud800"), Reply("\r\n\u2029\ud800", key="k"))
-    log.close()
-    data = (tmp_path / "requests.jsonl").read_bytes()
-    assert data.count(b"\n") == 1
-    assert json.loads(data.decode("utf-8"))["key"] == "k"

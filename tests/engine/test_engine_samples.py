@@ -69,21 +69,15 @@ def counted(asked: Asked) -> tuple[int, int, int]:
     return asked.counters.requests, asked.counters.sent, asked.counters.answered
 
 
-def test_simultaneous_samples_are_one_call(make_broker: MakeBroker) -> None:
-    """Eleven samples are one call; each has its own reply, and totals are sums over the replies."""
-    model = Several()
-    asked = ask_all(make_broker(model), eleven())
-    assert model.calls == [("q", 11)]
-    assert sorted(asked.texts) == sorted(f"q {k}" for k in range(11))
-    assert counted(asked) == (11, 1, 11)
-    counters = asked.counters
-    assert (counters.prompt_tokens, counters.completion_tokens, counters.cost_usd) == (22, 33, 2.75)
-
-
-def test_each_sample_is_stored_and_logged_separately(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """Every sample has its own key, line and stored reply; a second run gets the same replies."""
+def test_simultaneous_samples_are_one_call(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """Eleven samples are one call; each has its own reply, key, line and stored reply, and totals are sums."""
     model = Several()
     first = ask_all(make_broker(model, run_dir=str(tmp_path)), eleven())
+    assert model.calls == [("q", 11)]
+    assert sorted(first.texts) == sorted(f"q {k}" for k in range(11))
+    assert counted(first) == (11, 1, 11)
+    counters = first.counters
+    assert (counters.prompt_tokens, counters.completion_tokens, counters.cost_usd) == (22, 33, 2.75)
     lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
     keys = [request_key(model.identity, request) for request in eleven()]
     assert [reply.key for reply in first.results] == keys
@@ -142,10 +136,7 @@ def test_different_requests_are_separate_calls(make_broker: MakeBroker) -> None:
     asked = ask_all(make_broker(model), requests)
     assert model.calls == [("q", 11), ("p", 11), *[("q", 11)] * 5]
     assert asked.counters.joined == 11
-
-
-def test_samples_with_a_fixed_seed_are_single_calls(make_broker: MakeBroker) -> None:
-    """With a fixed seed, samples are sent as single calls, because the choices of one call would differ."""
+    # With a fixed seed, samples are single calls, because the choices of one call would differ.
     model = Several()
     ask_all(make_broker(model), eleven(extra=(("seed", 1),)))
     assert model.calls == [("q", 1)] * 11

@@ -37,7 +37,7 @@ class Leaky(Plain):
 def test_no_backend_can_show_a_secret(
     make_broker: MakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Replies and errors of any backend are cleaned before store, log and notes have them."""
+    """Replies and errors of any backend are cleaned before store, log and notes have them, and reasons of a stop."""
     monkeypatch.setenv("SOME_API_KEY", KEY)
     done = ask_all(make_broker(Leaky(), run_dir=str(tmp_path)), ["hello", "fail"])
     reply, error = done.results
@@ -52,11 +52,6 @@ def test_no_backend_can_show_a_secret(
     written = [path.read_bytes().decode("latin-1") for path in tmp_path.iterdir() if path.is_file()]
     assert any("m [key]" in text for text in written)
     assert not any(is_shown(text) for text in [*written, str(report)])
-
-
-def test_reason_of_a_stop_shows_no_secret(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does the reason for which a run stops."""
-    monkeypatch.setenv("SOME_API_KEY", KEY)
     broker = make_broker(Leaky())
     asyncio.run(broker.stop(f"gone: {KEY}"))
     assert broker.stopped == "gone: [key]"

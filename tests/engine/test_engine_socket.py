@@ -55,19 +55,20 @@ def test_concurrent_requests_get_their_own_answers(make_broker: MakeBroker, path
 
 
 def test_reply_is_transferred_completely(make_broker: MakeBroker, path: str) -> None:
-    """Key, origin, values and invalid Unicode text arrive unchanged."""
+    """Key, origin, values with the names that messages use, and invalid Unicode text arrive unchanged."""
     text = "\ud800 \u2028 \n 中" + "x" * 200_000
-    model = FakeModel(lambda chat: Reply(text, value={"a": [1.5]}, usage=Usage(1, 2, 3), reasoning="r"))
+    value = {"arrays": [[["id"], "<f8", [1], "AAAA"]], "closed": "x", "id": 1}
+    model = FakeModel(lambda chat: Reply(text, value=value, usage=Usage(1, 2, 3), reasoning="r"))
 
     async def work(one: RemoteBroker, two: RemoteBroker) -> list[Reply]:
         return [await ask(one, "\ud800 q"), await ask(two, "\ud800 q")]
 
     first, again = served(path, make_broker(model), work)
-    assert (first.text, first.value, first.usage) == (text, {"a": [1.5]}, Usage(1, 2, 3))
+    assert (first.text, first.value, first.usage) == (text, value, Usage(1, 2, 3))
     assert first.reasoning == again.reasoning == "r"
     assert first.key == again.key != ""
     assert (first.cached, again.cached) == (False, True)
-    assert again.text == text
+    assert (again.text, again.value) == (text, value)
 
 
 def test_a_stop_reaches_every_client(make_broker: MakeBroker, path: str) -> None:
@@ -166,18 +167,6 @@ def test_a_killed_server_or_a_damaged_answer_fails_every_open_request(
     )
 
 
-def test_nothing_in_a_reply_is_read_as_a_part_of_the_protocol(make_broker: MakeBroker, path: str) -> None:
-    """A reply whose data has the names that messages use arrives unchanged, and the next request gets its own."""
-    value = {"arrays": [[["id"], "<f8", [1], "AAAA"]], "closed": "x"}
-    model = FakeModel(lambda chat: Reply(chat.prompt, value={**value, "id": 1}))
-
-    async def work(one: RemoteBroker, two: RemoteBroker) -> list[Reply]:
-        return [await ask(one, "a"), await ask(one, "b"), await ask(two, "a")]
-
-    replies = served(path, make_broker(model), work)
-    assert [(r.text, r.value) for r in replies] == [(text, {**value, "id": 1}) for text in "aba"]
-
-
 @pytest.mark.parametrize(
     ("result", "said"),
     [
@@ -203,8 +192,16 @@ def test_a_reply_that_cannot_be_sent_is_an_error_of_its_request(
     assert served(path, make_broker(model, cache="off", retries=0), work) == "fine"
 
 
-def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> None:
-    """The broker process listens on a socket that only its owner may use, and leaves no files behind."""
+def test_the_process_is_private_and_ends_with_its_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker process listens on a socket that only its owner may use, and leaves no files behind.
+
+    A socket's path has about a hundred bytes at most: with a longer TMPDIR, the socket is elsewhere.
+    """
+    long = tmp_path / ("long" * 25)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
     process = BrokerProcess(
         BrokerConfig({"m": parse_spec("fake:constant?text=A")}, store=str(tmp_path / "s.sqlite"))
     )
@@ -217,20 +214,9 @@ def test_the_process_is_private_and_ends_with_its_controller(tmp_path: Path) -> 
 
     with closing(process):
         assert asyncio.run(work()) == "A"
+        assert len(process.socket) <= 100
         assert stat.S_IMODE(Path(process.socket).stat().st_mode) == 0o600
+        assert stat.S_IMODE(Path(process.socket).parent.stat().st_mode) == 0o700
         assert process.failure() is None
     assert process.process.returncode == 0
-    assert not Path(process.socket).parent.exists()
-
-
-def test_a_long_temporary_folder_is_not_used_for_the_socket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A socket's path has about a hundred bytes at most: with a longer TMPDIR, the socket is elsewhere."""
-    long = tmp_path / ("long" * 25)
-    long.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(long))
-    with closing(BrokerProcess(BrokerConfig({}, cache="off"))) as process:
-        assert len(process.socket) <= 100
-        assert stat.S_IMODE(Path(process.socket).parent.stat().st_mode) == 0o700
     assert not Path(process.socket).parent.exists()

@@ -70,20 +70,6 @@ def test_result_describes_the_case_and_its_call(mixed: tuple[Finished, Path]) ->
     assert "length" in attached["verdict"]
 
 
-def test_only_the_users_fixtures_have_containers(run: Runner) -> None:
-    """Every attachment belongs to a result or one of its steps."""
-    run.write(
-        "test_other.py",
-        "import pytest\n@pytest.fixture\ndef mine(): return 1\ndef test_other(mine): assert mine\n",
-    )
-    _, folder = measured(run)
-    containers = [json.loads(path.read_text()) for path in folder.glob("*-container.json")]
-    assert [c["befores"][0]["name"] for c in containers] == ["mine"]
-    assert results(folder)["test_other"]["status"] == "passed"
-    attached = sum(len(texts(folder, result)) for result in results(folder).values())
-    assert attached == sum("llmprops" not in path.name for path in folder.glob("*-attachment.txt"))
-
-
 def test_each_kind_of_failure_has_its_category(mixed: tuple[Finished, Path]) -> None:
     """Each kind of failure has its own category; a passed case has none."""
     _, folder = mixed
@@ -179,22 +165,6 @@ def test_identity_may_leave_out_the_model(run: Runner) -> None:
     assert "Allure would take the models' cases for retries of one case; give one --model" in done.output
 
 
-def test_bidirectional_controls_are_spelled_out(run: Runner) -> None:
-    """An override in a reply turns no text around: not in attachments, messages or pytest's traceback."""
-    run.sums(2)
-    run.change("test_sums.py", "reply.text.strip() ==", 'item["n"] == 0 or reply.text ==')
-    run.change(
-        "test_sums.py", "assert verdict\n", "assert verdict\n    assert verdict.given == '1', verdict.given\n"
-    )
-    run.write("mirrored.py", "def reply(chat):\n    return '1 \\u202e2'\n")
-    folder = run.folder / "results"
-    run("--model", "fake:call?file=mirrored.py", "--alluredir", str(folder), "-o", "llm_attach=all")
-    messages = {name: str(result["statusDetails"]) for name, result in results(folder).items()}
-    assert messages["sums/0000"].count("1 [U+202E]2") >= 2
-    assert "wrong: " in messages["sums/0001"]
-    assert "\u202e" not in "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
-
-
 def test_controller_describes_the_run(mixed: tuple[Finished, Path], run: Runner) -> None:
     """The folder has one environment, table of results and summary of all workers, and the reason of a stop."""
     done, folder = mixed
@@ -212,21 +182,11 @@ def test_controller_describes_the_run(mixed: tuple[Finished, Path], run: Runner)
     assert error["message"].startswith("the run stopped: ")
 
 
-def test_results_of_earlier_runs_are_reported(run: Runner) -> None:
-    """Older results in the folder are named in the summary and the environment, unless they are removed."""
-    first, _ = measured(run)
-    second, folder = measured(run, "-n", "2")
-    assert "results of earlier runs" not in first.output
-    assert "the report will include 20 results of earlier runs" in second.output
-    environment = properties(folder)
-    assert environment["Results of earlier runs"].startswith("20 in this folder")
-    third, _ = measured(run, "--clean-alluredir")
-    assert "results of earlier runs" not in third.output
-    assert len(list(folder.glob("*-result.json"))) == 20
-
-
 def test_expected_failures_keep_their_categories(run: Runner) -> None:
-    """With a gate, wrong verdicts are skipped results; the folder has its decision until the next run."""
+    """With a gate, wrong verdicts are skipped results; the folder has its decision until the next run.
+
+    Older results in the folder are named in the summary and the environment, unless they are removed.
+    """
     file = run.write("gate.toml", GATE)
     done, folder = measured(run, "--llm-gate", str(file), "-n", "2")
     gate = json.loads((folder / allure_run.GATE).read_text(encoding="utf-8"))
@@ -237,8 +197,14 @@ def test_expected_failures_keep_their_categories(run: Runner) -> None:
         "sums/0003": "Wrong answers", "sums/0004": "Refusals", "sums/0005": "Unreadable replies",
     }  # fmt: skip
     assert texts(folder, by_title["sums/0003"]).keys() == {"prompt", "reply", "verdict"}
-    measured(run)
+    assert "results of earlier runs" not in done.output
+    second, _ = measured(run)
     assert not (folder / allure_run.GATE).exists()
+    assert "the report will include 20 results of earlier runs" in second.output
+    assert properties(folder)["Results of earlier runs"].startswith("20 in this folder")
+    third, _ = measured(run, "--clean-alluredir")
+    assert "results of earlier runs" not in third.output
+    assert len(list(folder.glob("*-result.json"))) == 20
 
 
 GATE = """

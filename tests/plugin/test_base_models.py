@@ -114,45 +114,21 @@ def test_base_models_continue_the_examples(run: Runner) -> None:
     assert (request["max_tokens"], request["stop"]) == (5, ["\n"])
 
 
-#: sends a chat of one message, or of two
-CHATS = """
-import pytest
-from pytest_llmprops import Benchmark, Chat, Item, Message, Verdict
-
-
-class Sums(Benchmark):
-    name = "sums"
-
-    def load(self, files):
-        return [Item(f"sums/{n}", "add", "en", fields={"n": n}) for n in range(3)]
-
-    async def evaluate(self, item, context, ask, protocol):
-        asked = Message("user", f"{item['n']} + 1 =")
-        before = [Message("system", "Add.")] if item["n"] == 2 else []
-        reply = await ask(Chat((*before, asked), temperature=0.0, max_tokens=8, stop=("X",)))
-        return Verdict.check(reply.text == " ok", expected="ok", given=reply.text)
-
-
-@pytest.mark.llmprops(benchmark=Sums)
-def test_sums(verdict):
-    assert verdict
-"""
-
-
 def test_chat_of_one_message_is_a_base_models_prompt(run: Runner) -> None:
     """It is sent with its parameters, as a deviation; a chat of several messages is an error in one line."""
-    suite = run.write("test_chats.py", CHATS)
+    run.sums(3)
+    message = """Message("user", f"{item['n']} + 1 =")"""
+    chat = f"""Chat(([Message("system", "Add.")] if item["n"] == 2 else []) + [{message}]"""
+    run.change("test_sums.py", """Chat.user(f"{item['n']} + 1 =\"""", chat)
+    run.change("test_sums.py", "max_tokens=8", 'max_tokens=8, stop=("X",)')
+    run.change("test_sums.py", "Item, Verdict", "Item, Message, Verdict")
     with completions_server() as server:
         options = ("--model", f"completions:base?base_url={server.url}", "-n", "2", "--llm-repeats", "2")
-        done = run(str(suite), *options)
+        done = run(*options)
     assert {body["prompt"] for body in server.bodies} == {"0 + 1 =", "1 + 1 ="}
     assert {(body["max_tokens"], *body["stop"]) for body in server.bodies} == {(8, "X")}
-    assert [verdict["status"] for _, verdict in sorted(done.verdicts.items())] == [
-        "correct",
-        "correct",
-        "error",
-    ]
-    assert done.verdicts["sums/2"]["reason"] == (
+    assert [verdict["status"] for _, verdict in sorted(done.verdicts.items())] == ["wrong", "wrong", "error"]
+    assert done.verdicts["sums/0002"]["reason"] == (
         "a base model continues one text, and a chat of system, user has several; choose a chat model"
     )
     [deviations] = done.run["deviations"].values()

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.runs import Finished, Runner
 
-#: adds, and kills its process at the sum 35 as often as a file says
+#: adds, and ends its process at the sum 35, once
 DEADLY = """
 import asyncio
 import os
@@ -21,10 +21,9 @@ async def reply(chat):
     with open(FOLDER / "asked.txt", "a") as asked:
         asked.write("x")
     await asyncio.sleep(0.02)
-    kills = int((FOLDER / "kills.txt").read_text())
-    if n == 35 and kills:
-        (FOLDER / "kills.txt").write_text(str(kills - 1))
-        os.kill(os.getpid(), signal.SIGKILL)
+    if n == 35 and not (FOLDER / "ended").exists():
+        (FOLDER / "ended").touch()
+        END
     return str(n + 1 if n % 5 else n)
 """
 OPTIONS = ("-n", "2", "--llm-concurrency", "4")
@@ -43,9 +42,7 @@ def test_lost_broker_is_named_with_the_command_that_resumes_the_run(run: Runner,
     A broker that is lost reports nothing, so calls and cost are those in the log, but for the calls in flight.
     """
     run.sums(40)
-    run.write("kills.txt", "1")
-    model = f"fake:call?file={run.write('deadly.py', DEADLY)}&price_in=100&price_out=1000"
-    run.change("deadly.py", "os.kill(os.getpid(), signal.SIGKILL)", end)
+    model = f"fake:call?file={run.write('deadly.py', DEADLY.replace('END', end))}&price_in=100&price_out=1000"
     done = run("--model", model, *OPTIONS)
     output = " ".join(done.output.split())
     assert line in output

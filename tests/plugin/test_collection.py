@@ -115,7 +115,10 @@ def test_data_are_measured_unless_a_source_is_given(run: Runner, fresh: Path) ->
 
 
 def test_only_served_tasks_are_cases(run: Runner) -> None:
-    """Items of a task that the model cannot serve are counted as not served; a model that serves none is skipped."""
+    """Items of a task that the model cannot serve are counted as not served; a model that serves none is skipped.
+
+    Two models in a session each have the tasks that they serve; ask.kinds has the kinds in common.
+    """
     model = write_cuts(run)
     run.write("test_two.py", TASKS)
     done = run("test_two.py", "--model", model, "-n", "2")
@@ -124,19 +127,13 @@ def test_only_served_tasks_are_cases(run: Runner) -> None:
     assert done.run["not_served"] == {"two": {next(iter(done.run["models"])): 4}}
     assert "not served: 4 two items" in done.output
     assert done.run["complete"] is True
+    both = run("test_two.py", "--model", model, "--model", "fake:echo")
+    assert {(r["task"], r["items"]) for r in both.run["summary"]} == {("cut", 4), ("talk", 4)}
+    assert {v["task"]: v["given"] for v in both.verdicts.values()} == {"cut": "segment", "talk": "chat"}
     run.write("test_two.py", TASKS.replace('("cut", "talk")', '("talk",)'))
     skipped = run("test_two.py", "-rs", "--model", model, "-n", "2")
     assert skipped.code == 5
     assert "cannot answer chat/sentiment requests" in skipped.output
-
-
-def test_each_model_has_its_own_tasks(run: Runner) -> None:
-    """Two models in a session each have the tasks that they serve; ask.kinds has the kinds in common."""
-    model = write_cuts(run)
-    run.write("test_two.py", TASKS)
-    done = run("test_two.py", "--model", model, "--model", "fake:echo")
-    assert {(r["task"], r["items"]) for r in done.run["summary"]} == {("cut", 4), ("talk", 4)}
-    assert {v["task"]: v["given"] for v in done.verdicts.values()} == {"cut": "segment", "talk": "chat"}
 
 
 def test_tasks_are_selected_by_keyword(run: Runner) -> None:
@@ -149,18 +146,6 @@ def test_tasks_are_selected_by_keyword(run: Runner) -> None:
     tasks = {verdict["task"] for verdict in done.verdicts.values()}
     # Whether a pair's answer is checked as a yes or a no is known only after the first reply.
     assert tasks == {"asked", "translate", "rhyme", "yes", "no"}, done.output
-
-
-def test_tasks_of_light_items_are_selected_in_workers(run: Runner) -> None:
-    """-k selects the same items with workers, and among the small items of very many cases."""
-    text = TASKS.replace('f"two/{t}/{n}"', 'f"two/{n}{t[0]}"')
-    run.write("test_two.py", text.replace('frozenset({"segment"}) if task == "cut" else ', ""))
-    run.write(
-        "conftest.py", "import pytest_llmprops.plugin.cases.light_items as light\nlight.LIGHT_CASES = 5\n"
-    )
-    assert "<LightItem" in run("test_two.py", "--model", "fake:echo", "--collect-only").output
-    done = run("test_two.py", "--model", "fake:echo", "-k", "two/talk", "-n", "2")
-    assert set(done.verdicts) == {f"two/{n}t" for n in range(4)}
 
 
 def test_calls_of_the_small_size_are_one_number(run: Runner) -> None:
@@ -180,22 +165,6 @@ def test_calls_of_the_small_size_are_one_number(run: Runner) -> None:
     assert planned | {"all": sum(planned.values())} == documented
     assert sum(planned.values()) == SMALL_CALLS
     assert f"{SMALL_CALLS:,} calls" in next(o.help for o in options.OPTIONS if o.name == "llm-size")
-
-
-def test_size_of_an_own_benchmark_is_recorded(run: Runner) -> None:
-    """A class declares its sizes; the record has the size, and how many items there are; a limit selects from it."""
-    run.sums()
-    sizes = 'name = "sums"\n    sizes = {"small": {"add": 4}, "standard": {"add": 7}}'
-    run.change("test_sums.py", 'name = "sums"', sizes)
-    of_size = ("--model", run.adder, "--llm-size")
-    small, standard, full = (run(*of_size, size) for size in ("small", "standard", "full"))
-    assert set(small.verdicts) < set(standard.verdicts) < set(full.verdicts)
-    assert [len(done.verdicts) for done in (small, standard, full)] == [4, 7, 12]
-    assert small.run["options"]["size"] == "small"
-    assert small.run["selection"] == {"sums": {"items": 4, "of": 12}}
-    limited = run(*of_size, "small", "--llm-limit", "2", "--llm-seed", "3")
-    assert set(limited.verdicts) < set(small.verdicts)
-    assert "size small" in limited.output
 
 
 def write_sums(run: Runner, items: int = 400) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,24 +78,6 @@ def test_a_worker_with_other_cases_is_refused() -> None:
     assert [node.sent for node in nodes] == [[], []]
     assert [report.nodeid for report in reports] == ["b::b", "c::c"]
     assert "load of a benchmark must return the same items in the same order" in str(reports[0].longrepr)
-
-
-def seconds(cases: int) -> float:
-    """Return the CPU time of the schedule of a whole run: four events per case."""
-    begun = time.process_time()
-    scheduling, nodes = scheduled(cases, 2)
-    for node in nodes:
-        for case in node.sent[:-1]:
-            for _ in range(4):
-                assert not scheduling.tests_finished
-            scheduling.mark_test_complete(node, case)
-    return time.process_time() - begun
-
-
-def test_time_per_event_does_not_grow_with_the_cases() -> None:
-    """Four times the cases take about four times the CPU time; sixteen times with pytest-xdist's own bookkeeping."""
-    ratios = [seconds(12_000) / seconds(3_000) for _ in range(3)]
-    assert min(ratios) < 7, f"four times the cases take {ratios} times the CPU time"
 
 
 TWO_PROCESSORS = """

@@ -8,19 +8,9 @@ from typing import Any
 
 import pytest
 
-from bench.faults import (
-    Row,
-    Settings,
-    answers,
-    clock_row,
-    disk_row,
-    kill_row,
-    run_row,
-    server_row,
-    serving,
-    view_row,
-)
+from bench import faults
 from bench.server_faults import good_answer, server_faults
+from pytest_llmprops import Ask
 from pytest_llmprops.core.benchmark import Benchmark, NoSettings
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
@@ -49,21 +39,21 @@ ATTEMPTS = 3
 #: without limits, for which a whole run waits; two samples have some of each kind
 QUICK = [fault for fault in FAULTS if not fault.name.startswith(("status 429", "status 503", "status 529"))]
 ROWS = [
-    server_row(QUICK[12::18], 0),
-    server_row(QUICK[5::18], 2),
-    kill_row("broker", 2, 0),
-    view_row(0),
-    disk_row("store", 128, 0),
-    clock_row(-86_400, 0),
+    faults.server_row(QUICK[12::18], 0),
+    faults.server_row(QUICK[5::18], 2),
+    faults.kill_row("broker", 2, 0),
+    faults.view_row(0),
+    faults.disk_row("store", 128, 0),
+    faults.clock_row(-86_400, 0),
 ]
 
 
 class Sums(Benchmark):
-    """Asks for the number after ``n``, as the suite of the table does."""
+    """Asks for the number after ``n``, as the suite of the table does; a user may annotate a benchmark in this way."""
 
     name = "sums"
 
-    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Any) -> Verdict:
+    async def evaluate(self, item: Item, context: Any, ask: Ask, protocol: Protocol) -> Verdict:
         reply = await ask(Chat.user(f"{item['n']} + 1 =", temperature=0.0, max_tokens=8))
         expected, given = str(item["n"] + 1), reply.text.strip()
         if not given:
@@ -99,8 +89,8 @@ def test_every_fault_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     # The limiter has tests of its own: twelve refusals of a call would take minutes of the loop.
     monkeypatch.setattr(limiter, "MOST_REFUSALS", 1)
     plan = {PROMPTS * n + place: (fault, place == 1) for n, fault in enumerate(FAULTS) for place in (1, 2)}
-    right = answers(PROMPTS * len(FAULTS))
-    with serving(plan, 0.0) as server:
+    right = faults.answers(PROMPTS * len(FAULTS))
+    with faults.serving(plan, 0.0) as server:
         config = config_of(
             {f"m{n}": parse_spec(f"openai:stub-{n}") for n in range(MODELS)},
             base_url=server.url,
@@ -128,9 +118,9 @@ def test_every_fault_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
-def test_row_holds(row: Row, tmp_path: Path) -> None:
+def test_row_holds(row: faults.Row, tmp_path: Path) -> None:
     """The verdicts are those of an undisturbed run, and nothing is repeated, paid for twice or left behind."""
-    trial = run_row(row, tmp_path / "row", Settings(limit=60), seed=1)
+    trial = faults.run_row(row, tmp_path / "row", faults.Settings(limit=60), seed=1)
     if trial.skipped:
         pytest.skip(trial.skipped)
     assert not trial.problems

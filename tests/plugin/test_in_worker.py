@@ -29,16 +29,6 @@ def test_segmenter_needs_no_broker(run: Runner, workers: str) -> None:
     assert not (done.folder / "requests.jsonl").exists()
 
 
-def test_unused_helper_has_no_identity(run: Runner) -> None:
-    """A helper that was never called is recorded without an identity, and the record is complete."""
-    run.sums(2)
-    helper = ("--llm-helper", f"segment={write_cuts(run)}")
-    done = run("test_sums.py", "--model", run.adder, *helper, "-n", "2")
-    assert done.run["complete"] is True, done.output
-    helper_facts = done.run["helpers"]["segment"]
-    assert (helper_facts["identity"], helper_facts["pinned"], helper_facts["served_as"]) == (None, None, [])
-
-
 def test_model_that_cannot_be_loaded_stops_the_run(run: Runner, workers: str) -> None:
     """A fatal error ends the session with one line and no verdict."""
     write_cuts(run)
@@ -49,9 +39,16 @@ def test_model_that_cannot_be_loaded_stops_the_run(run: Runner, workers: str) ->
 
 
 def test_segmenter_and_chat_model_share_a_session(run: Runner) -> None:
-    """In one session, a segmenter is served in process and a chat model through the broker."""
+    """In one session, a segmenter is served in process and a chat model through the broker.
+
+    A helper that was never called is recorded without an identity, and the record is complete.
+    """
     model = write_cuts(run, 6)
-    done = run("--model", model, "--model", "fake:constant?text=no", "-n", "2")
+    helper = ("--llm-helper", f"segment={model}")
+    done = run("--model", model, "--model", "fake:constant?text=no", *helper, "-n", "2")
+    assert done.run["complete"] is True, done.output
+    facts = done.run["helpers"]["segment"]
+    assert (facts["identity"], facts["pinned"], facts["served_as"]) == (None, None, [])
     calls = done.run["calls"]
     # Only three of the six prompts are distinct.
     assert (calls["in_process"], calls["requests"], calls["sent"]) == (6, 6, 3)

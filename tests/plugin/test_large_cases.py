@@ -86,35 +86,6 @@ def test_light_items_report_like_ordinary_ones(run: Runner) -> None:
         assert "Traceback" not in done.output
 
 
-#: writes which events a worker sends
-WATCH = """
-def pytest_collection_finish(session):
-    for plugin in session.config.pluginmanager.get_plugins():
-        if hasattr(plugin, "sendevent"):
-            send = plugin.sendevent
-            def sendevent(name, **values):
-                with open("events", "a") as file:
-                    file.write(name + chr(10))
-                send(name, **values)
-            plugin.sendevent = sendevent
-"""
-
-
-def test_workers_report_the_phases_that_are_read(run: Runner) -> None:
-    """A worker sends one report of a light item; its start, teardown and end only if the controller shows them."""
-    model = write_cuts(run)
-    _light(run, WATCH)
-    events = run.folder / "events"
-    counted = []
-    for options in ((), ("-v",), ("--junitxml=j.xml",)):
-        done = run("--model", model, "-n", "2", *options)
-        assert "3 failed, 27 passed" in done.output
-        names = events.read_text(encoding="utf-8").split()
-        events.unlink()
-        counted.append([names.count(name) for name in ("logstart", "testreport", "logfinish")])
-    assert counted == [[0, 30, 0], [30, 60, 30], [30, 60, 30]]
-
-
 def test_selection_options_work_on_light_items(run: Runner) -> None:
     """Node ids, -k, -x, --maxfail and --durations work on light items, and --lf also on those of several items."""
     model = write_cuts(run)
@@ -156,28 +127,10 @@ def test_marks_added_after_collection_apply_to_light_items(run: Runner) -> None:
     assert len(done.verdicts) == 29
 
 
-def test_other_assertions_are_reported(run: Runner) -> None:
-    """Further assertions after that of the verdict are reported as in any test, however many cases there are."""
-    model = write_cuts(run, 10)
-    run.change("test_cuts.py", "assert verdict\n", "assert verdict\n    assert len(verdict.given) < 6\n")
-    _light(run)
-    xml = run.folder / "junit.xml"
-    done = run("--model", model, f"--junitxml={xml}")
-    assert "6 failed, 4 passed" in done.output
-    assert [v["status"] for v in done.verdicts.values()].count("correct") == 9
-    [[_, _, bad]] = [case for name, case in _junit(xml).items() if name and name.endswith("0001]")]
-    assert "assert len(verdict.given) < 6" in str(bad)
-
-
 ASYNC = """
 @pytest.mark.llmprops(benchmark=Cuts)
 async def test_coroutine(verdict):
     assert verdict
-
-
-@pytest.mark.llmprops(benchmark=Cuts)
-async def test_generator(verdict):
-    yield verdict
 
 
 def plain(function):
@@ -199,8 +152,8 @@ def test_function_that_nothing_awaits_fails(run: Runner) -> None:
     run.change("test_cuts.py", "assert verdict\n", f"assert verdict\n{ASYNC}")
     _light(run)
     done = run("--model", model, "-q", "-k", "not test_cuts[")
-    assert "30 failed, 10 deselected" in done.output
-    assert done.output.count("async def functions are not natively supported") >= 30
+    assert "20 failed, 10 deselected" in done.output
+    assert done.output.count("async def functions are not natively supported") >= 20
     assert len(done.verdicts) == 10
 
 
@@ -223,6 +176,7 @@ CHANGES = {
     "nothing": (TEST, TEST, True),
     "docstring": (TEST, 'def test_cuts(verdict):\n    """Cut."""\n    assert verdict\n', True),
     "print": (TEST, "def test_cuts(verdict):\n    print(verdict)\n    assert verdict\n", False),
+    "second": (TEST, "def test_cuts(verdict):\n    assert verdict\n    assert verdict.given\n", False),
     "message": (TEST, "def test_cuts(verdict):\n    assert verdict, verdict.given\n", False),
     "mark": (MARK, f"@pytest.mark.xfail\n{MARK}", False),
     "fixture": ("def test_cuts(verdict)", "def test_cuts(verdict, tmp_path)", False),
@@ -259,17 +213,6 @@ def test_plugins_that_prevent_light_items(run: Runner) -> None:
         assert ("<LightItem" in _collected(run, model)) is not needs, hook
     output = run("--model", model, "-n", "2").output
     assert "llmprops: pytest_runtest_setup of conftest needs pytest's own functions" in output
-
-
-def test_garbage_collection_ignores_collected_items(run: Runner) -> None:
-    """Before the first test, the collector is on again and ignores what was collected, also without evaluation."""
-    model = write_cuts(run, 10)
-    check = "import gc\ndef pytest_runtestloop(): print('\\nKEPT', gc.isenabled(), gc.get_freeze_count() > 1000)\n"
-    check += "def pytest_sessionstart(): print('\\nRARE', gc.get_threshold()[0] >= 100_000)\n"
-    _light(run, check)
-    output = run("--model", model, "-s", "--collect-only").output
-    assert "KEPT True True" in output
-    assert "RARE True" in output
 
 
 TWICE = """

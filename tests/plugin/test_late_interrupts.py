@@ -11,30 +11,21 @@ CONFTEST = """
 import os, signal
 import pytest
 
-@pytest.hookimpl(FIRST=True)
-def HOOK(session=None, config=None):
+@pytest.hookimpl(trylast=True)
+def HOOK():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
         os.kill(os.getpid(), number)
 """
 
 
 @pytest.mark.parametrize(
-    ("hook", "first", "status"),
-    [
-        ("pytest_sessionfinish", "trylast", 2),
-        ("pytest_terminal_summary", "trylast", 2),
-        ("pytest_unconfigure", "trylast", 1),
-    ],
+    ("hook", "status"),
+    [("pytest_sessionfinish", 2), ("pytest_terminal_summary", 2), ("pytest_unconfigure", 1)],
 )
-def test_signal_after_the_last_case_leaves_a_whole_record(
-    run: Runner, hook: str, first: str, status: int
-) -> None:
+def test_signal_after_the_last_case_leaves_a_whole_record(run: Runner, hook: str, status: int) -> None:
     """The record is complete and the summary is printed; the status is 2, or that of the run once it has ended."""
     run.sums()
-    text = CONFTEST.replace("HOOK", hook).replace("FIRST", first)
-    run.write(
-        "conftest.py", text if hook != "pytest_terminal_summary" else text.replace("session=None, ", "")
-    )
+    run.write("conftest.py", CONFTEST.replace("HOOK", hook))
     # As a program, whose interpreter ends with pytest.
     run.fresh = True
     done = run("--model", run.adder)

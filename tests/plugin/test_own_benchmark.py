@@ -14,131 +14,84 @@ from pytest_llmprops.reports.terminal import list_lines
 from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import output
-from tests.support.runs import ADDER, SUMS, Runner
-
-CITIES = """
-import pytest
-from pytest_llmprops import Benchmark, Chat, Item, Verdict
+from tests.support.runs import SUMS, Runner
 
 
-class Cities(Benchmark):
-    name = "cities"
-    title = "Big cities"
-    accuracy_targets = {"coin": 0.5}
-
-    def load(self, files):
-        rows = files.jsonl("cities.jsonl")
-        return [Item(row["id"], row["task"], "en", files.source, fields=row) for row in rows]
-
-    async def evaluate(self, item, context, ask, protocol):
-        reply = await ask(Chat.user(item["question"]))
-        return Verdict.check(reply.text == "yes", expected="yes", given=reply.text)
-
-
-@pytest.mark.llmprops(benchmark=Cities)
-def test_cities(verdict):
-    assert verdict
-"""
-
-
-def rows(folder: Path, mark: str) -> None:
-    """Write three items into a folder."""
+def write_rows(folder: Path, *numbers: int) -> None:
+    """Write items into a file of a folder."""
     folder.mkdir(exist_ok=True)
-    items = [{"id": f"cities/{mark}{n}", "task": "coin", "question": f"{mark}{n}?"} for n in range(3)]
-    (folder / "cities.jsonl").write_text("".join(json.dumps(row) + "\n" for row in items), encoding="utf-8")
+    rows = [{"id": f"sums/{n}", "n": n} for n in numbers]
+    (folder / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def test_source_selects_the_items(run: Runner) -> None:
     """``llm_source`` selects the items next to the class, those of --llm-data, or both."""
-    run.write("test_cities.py", CITIES)
-    rows(run.folder, "b")
-    rows(run.folder / "pulled", "p")
-    options = ("test_cities.py", "--model", "fake:constant?text=yes", "--llm-data", "pulled", "-n", "2")
-    for source, marks in (("builtin", "b"), ("published", "p"), ("all", "bp")):
-        done = run(*options, "-o", f"llm_source={source}")
-        assert done.code == 0, done.output
-        assert sorted(done.verdicts) == [f"cities/{mark}{n}" for mark in marks for n in range(3)]
-        sources = {{"b": "builtin", "p": "published"}[mark] for mark in marks}
-        assert {v["source"] for v in done.verdicts.values()} == sources
-        facts = done.run["benchmarks"]["cities"]
-        files = sorted(f"{source}:cities/cities.jsonl" for source in sources)
-        assert sorted(done.run["data"]) == sorted(facts["data"]) == files
-        assert (facts["title"], facts["accuracy_targets"]) == ("Big cities", {"coin": 0.5})
-    # Items that need no file are measured once, and the summary says that the source changes nothing.
     run.sums(3)
-    done = run("test_sums.py", "--model", run.adder, "-o", "llm_source=all", "--llm-data", "pulled")
+    options = ("--model", run.adder, "--llm-data", "pulled", "-n", "2")
+    (run.folder / "pulled").mkdir()
+    done = run(*options, "-o", "llm_source=all")
+    # Items that need no file are measured once, and the summary says that the source changes nothing.
     assert len(done.verdicts) == 3
     assert "sums reads no data files, so --llm-data does not change its items" in done.output
-
-
-def test_benchmark_in_a_package_of_tests(run: Runner) -> None:
-    """A class that is not in the test file may use relative imports, with workers too."""
-    package = run.folder / "suite"
-    package.mkdir()
-    head, _, test = CITIES.partition("@pytest")
-    run.write("suite/__init__.py", "")
-    run.write("suite/answers.py", "YES = 'yes'\n")
-    run.write(
-        "suite/cities.py", head.replace("import pytest", "from .answers import YES").replace('"yes"', "YES")
+    facts = 'name = "sums"\n    title = "Small sums"\n    accuracy_targets = {"add": 0.5}'
+    run.change("test_sums.py", 'name = "sums"', facts)
+    read = """[
+            Item(row["id"], "add", "en", files.source, fields=row) for row in files.jsonl("sums.jsonl")
+        ]"""
+    run.change(
+        "test_sums.py", '[Item(f"sums/{n:04d}", "add", "en", fields={"n": n}) for n in range(3)]', read
     )
-    run.write("suite/test_cities.py", f"import pytest\nfrom .cities import Cities\n@pytest{test}")
-    rows(package, "b")
-    done = run("suite/test_cities.py", "--model", "fake:constant?text=yes", "-n", "2")
-    assert done.code == 0, done.output
-    assert (done.run["complete"], len(done.verdicts)) == (True, 3)
+    write_rows(run.folder, 1, 2, 3)
+    write_rows(run.folder / "pulled", 6, 7)
+    for source, numbers in (("builtin", "123"), ("published", "67"), ("all", "12367")):
+        done = run(*options, "-o", f"llm_source={source}")
+        assert done.code == 0, done.output
+        assert sorted(done.verdicts) == [f"sums/{n}" for n in numbers]
+        sources = {"builtin", "published"} if source == "all" else {source}
+        assert {v["source"] for v in done.verdicts.values()} == sources
+        facts_of_run = done.run["benchmarks"]["sums"]
+        files = sorted(f"{source}:sums/sums.jsonl" for source in sources)
+        assert sorted(done.run["data"]) == sorted(facts_of_run["data"]) == files
+        assert (facts_of_run["title"], facts_of_run["accuracy_targets"]) == ("Small sums", {"add": 0.5})
 
 
-CONTROLLED = """
-import pytest
-from pytest_llmprops import Benchmark, Chat, Item, Verdict, by_place, rate
-
-loads = open("loads.txt", "a")
-loads.write("x")
-loads.close()
-
-
-class Controlled(Benchmark):
-    name = "controlled"
+#: changes of the sums: each is asked as a hard and as an easy one, of which the latter are controls
+CONTROLLED = (
+    ("import pytest\n", "import pytest\nwith open('loads.txt', 'a') as loads:\n    loads.write('x')\n"),
+    ("Item, Verdict", "Item, Verdict, by_place, rate"),
+    ('name = "sums"\n', """name = "controlled"
     title = "Controlled sums"
     controls = frozenset({"easy"})
     metric_directions = {"short_rate": "higher"}
-
-    def __init__(self):
-        self.evaluated = 0
-
-    def load(self, files):
-        return [
-            Item(f"controlled/{task}{n:02}", task, "en", fields={"n": n + (task == "easy")})
-            for task in ("hard", "easy")
-            for n in range(0, 150, 5)
-        ]
-
-    async def evaluate(self, item, context, ask, protocol):
-        self.evaluated += 1
-        reply = await ask(Chat.user(f"{item['n']} + 1 =", temperature=0.0))
-        expected = str(item["n"] + 1)
-        values = {"short": float(len(reply.text) < 3)}
-        return Verdict.check(reply.text == expected, expected=expected, given=reply.text, values=values)
+    evaluated = 0
 
     def metrics(self, records):
         for place, members in by_place(records).items():
-            yield rate(place, "short_rate", [r.values["short"] == 1 for r in members], "higher")
+            yield rate(place, "short_rate", [len(r.given) < 3 for r in members], "higher")
 
     def remarks(self, records):
         return [f"evaluated {self.evaluated}"]
+"""),
+    ("return [Item(f\"sums/{n:04d}\", \"add\", \"en\", fields={\"n\": n}) for n in range(12)]", """return [
+            Item(f"controlled/{task}{n:02}", task, "en", fields={"n": n + (task == "easy")})
+            for task in ("hard", "easy")
+            for n in range(0, 150, 5)
+        ]"""),
+    ("        reply = await", "        self.evaluated += 1\n        reply = await"),
+)  # fmt: skip
 
 
-@pytest.mark.llmprops(benchmark=Controlled)
-def test_controlled(verdict):
-    assert verdict
-"""
+def write_controlled(run: Runner) -> None:
+    """Write the benchmark with controls, and the model that adds."""
+    run.sums()
+    for old, new in CONTROLLED:
+        run.change("test_sums.py", old, new, 1)
 
 
 def test_controls_do_not_count_in_the_mean(run: Runner) -> None:
     """The class is used as it was imported, and its controls count neither in the mean nor in the report's heading."""
-    run.sums()
-    run.write("test_controlled.py", CONTROLLED)
-    done = run("test_controlled.py", "--model", run.adder)
+    write_controlled(run)
+    done = run("--model", run.adder)
     assert done.code == 1
     assert "evaluated 60" in done.output
     assert (run.folder / "loads.txt").read_text(encoding="utf-8") == "x"
@@ -146,8 +99,8 @@ def test_controls_do_not_count_in_the_mean(run: Runner) -> None:
     [total] = [line for line in done.output.splitlines() if line.startswith("  all ")]
     assert "0.0% mean" in total
     assert "the mean is without easy" in done.output
-    run.write("test_controlled.py", CONTROLLED.replace('{"easy"}', '{"easy", "hard"}'))
-    all_controls = run("test_controlled.py", "--model", run.adder)
+    run.change("test_sums.py", '{"easy"}', '{"easy", "hard"}')
+    all_controls = run("--model", run.adder)
     [total] = [line for line in all_controls.output.splitlines() if line.startswith("  all ")]
     assert "mean" not in total
     report = report_on([read_run(done.folder)], {})
@@ -161,8 +114,7 @@ def test_own_benchmark_is_compared_reported_and_gated_like_ours(
 ) -> None:
     """The commands treat the record of a class in a test file like that of an installed benchmark."""
     monkeypatch.setenv("COLUMNS", "200")
-    run.sums()
-    run.write("test_controlled.py", CONTROLLED)
+    write_controlled(run)
     run.write("right.py", "def reply(chat):\n    return str(int(chat.messages[-1].content.split()[0]) + 1)\n")
     gate = run.write(
         "gate.toml",
@@ -170,8 +122,7 @@ def test_own_benchmark_is_compared_reported_and_gated_like_ours(
         '[[rule]]\nname = "short"\nbenchmark = "controlled"\nmetric = "short_rate"\nmin = 0.1\n',
     )
     right = f"fake:call?file={run.folder / 'right.py'}"
-    before = run("test_controlled.py", "--model", right, "-n", "2")
-    after = run("test_controlled.py", "--model", run.adder, "-n", "2")
+    before, after = (run("--model", spec, "-n", "2") for spec in (right, run.adder))
     assert (before.code, after.code) == (0, 1)
     rows = {row["task"]: row for row in before.run["metrics"]}
     assert rows["hard"]["direction"] == "higher"
@@ -206,20 +157,19 @@ def test_fault_at_every_item_stops_the_run(run: Runner) -> None:
     assert done.run["calls"]["sent"] <= 300
 
 
-def test_two_classes_with_one_name_are_refused(run: Runner) -> None:
-    """The second class with a name is an error of collection, not a benchmark that is never measured."""
+def test_a_name_that_is_taken_is_refused(run: Runner) -> None:
+    """A class with the name of another one is an error of collection, not a benchmark that is never measured.
+
+    So is one with the name of an installed benchmark, whose report section it would get, unless it replaces it.
+    """
     run.sums(3)
     run.write("test_other.py", re.sub(r"\bSums\b", "Others", SUMS.replace("ITEMS", "3")))
     done = run("--model", run.adder)
     assert done.code == 2
     classes = "Others (test_other.py, line 6) and Sums (test_sums.py, line 6)"
     assert f"two benchmarks have the name 'sums': {classes}" in done.output
-
-
-def test_name_of_an_installed_benchmark_is_refused(run: Runner) -> None:
-    """An own class does not get the report section of an installed benchmark, unless it replaces it."""
+    (run.folder / "test_other.py").unlink()
     run.write("sums.py", SUMS.replace("ITEMS", "3").replace('"sums"', '"htest"'))
-    run.write("adder.py", ADDER)
     run.write("test_sums.py", "from sums import *\n")
     done = run("--model", run.adder)
     assert done.code == 2

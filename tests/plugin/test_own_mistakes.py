@@ -3,22 +3,137 @@
 from __future__ import annotations
 
 import re
+import textwrap
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from tests.support.benchmark_mistakes import (
-    FAILED,
-    FINE,
-    ITEMS,
-    MISTAKES,
-    NOTE,
-    PLANS,
-    REFUSED,
-    SEARCHED,
-    UNREADABLE,
-    Mistake,
-)
 from tests.support.runs import Finished, Runner
+
+#: what becomes of the benchmark: its items are errors; it is measured and the summary has a note; it is refused before
+#: the first call, in a case of its own or as an error of collection; it is measured as if nothing was wrong; its test
+#: function fails; its searches are errors; or its plan is wrong
+ITEMS, NOTE, UNREADABLE, REFUSED, FINE, FAILED = "items", "note", "unreadable", "refused", "fine", "failed"
+SEARCHED, PLANNED = "searched", "planned"
+
+_HEAD = """
+import asyncio, collections, dataclasses, datetime, decimal, enum, math, os, pathlib, sys, threading, time, unittest
+import numpy as np
+import pytest
+from pytest_llmprops import (
+    BackendError, Benchmark, Chat, DataError, Item, Loaded, Metric, NamedSettings, Reply, Verdict, rate
+)
+from pytest_llmprops.core.benchmark import Counterexample
+"""
+_CLASS = """
+
+class NAME(Benchmark):
+    name = "ID"
+
+    def load(self, files):
+        return [Item(f"ID/{n}", "add", "en", fields={"n": n}) for n in range(3)]
+
+    async def evaluate(self, item, context, ask, protocol):
+        reply = await ask(Chat.user(f"ID {item['n']}", temperature=0.0))
+EVALUATE
+        return Verdict.check(True, expected="x", given=reply.text)
+BODY
+"""
+_TEST = """
+
+@pytest.mark.llmprops(benchmark=NAME)
+def test_ID(verdict):
+    assert verdict
+"""
+#: methods of a class that is searched, and its second test function; the property has a counterexample for each item
+_SEARCH = """
+def searches(self, item, settings, name): return True
+
+async def search(self, item, context, ask, protocol, measured, name): return Property()
+"""
+_PROPERTY = """
+class Zero:
+    size, bad = 3, None
+
+    async def holds(self, n):
+        self.bad = n or self.bad
+        return not n
+
+    async def counterexample(self):
+        return self.bad and Counterexample("is not 0", {"n": self.bad})
+
+
+class Property(Zero):
+    CHANGED
+"""
+_SEARCH_TEST = """
+
+@pytest.mark.llmprops(benchmark=NAME)
+def test_ID_search(search):
+    from hypothesis import given, strategies
+
+    @given(strategies.integers(0, search.size))
+    def is_zero(n):
+        assert search.holds(n)
+
+    search.run(is_zero)
+"""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake.
+
+    :param name: name of the benchmark. :param effect: what becomes of it. :param said: part of the line about it.
+    :param evaluate: lines of ``evaluate`` after its call. :param body: lines of the class.
+    :param test: the test function; default: ``assert verdict``. :param before: lines before the class.
+    :param changed: lines of the property that is searched; None if nothing is searched.
+    """
+
+    name: str
+    effect: str
+    said: str = ""
+    evaluate: str = ""
+    body: str = ""
+    test: str = _TEST
+    before: str = ""
+    changed: str | None = None
+
+    @property
+    def class_name(self) -> str:
+        """The name of the class."""
+        return "".join(part.capitalize() for part in self.name.split("_"))
+
+    @property
+    def file(self) -> str:
+        """The text of the test file."""
+        text = _CLASS.replace(
+            "EVALUATE", textwrap.indent(textwrap.dedent(self.evaluate).strip("\n"), " " * 8)
+        )
+        body, before, test = self.body, self.before, self.test
+        if self.changed is not None:
+            body, test = f"{_SEARCH}\n{body}", test + _SEARCH_TEST
+            before += _PROPERTY.replace("CHANGED", self.changed or "pass")
+        text = text.replace("BODY", textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 4))
+        text = _HEAD + textwrap.dedent(before) + text + textwrap.dedent(test)
+        return text.replace("NAME", self.class_name).replace("ID", self.name)
+
+
+def _mistakes() -> list[Mistake]:
+    """Return the mistakes of the file beside this one."""
+    tables = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return [
+        Mistake(name, effect, **table)
+        for effect, members in tables.items()
+        for name, table in members.items()
+    ]
+
+
+#: those of a measurement, and those that only a plan shows
+MISTAKES = [mistake for mistake in _mistakes() if mistake.effect != PLANNED]
+PLANS = [mistake for mistake in _mistakes() if mistake.effect == PLANNED]
 
 
 @pytest.fixture(scope="module", params=["0", "2"], ids=["n0", "n2"])

@@ -89,15 +89,6 @@ def test_calls_limit_a_model_without_a_price(project: Runner) -> None:
     assert "the plan needs 12 calls" in project("--model", "api:m", *limits, "5", "--llm-cache", "off").output
 
 
-def test_a_plan_needs_no_key(run: Runner) -> None:
-    """--llm-plan and --collect-only check neither keys nor folders, and print no other plan."""
-    run.sums()
-    for option in ("--llm-plan", "--collect-only"):
-        done = run("--model", "gpt-4o", option, "-n", "2")
-        assert done.code == 0, done.output
-        assert "llmprops: plan:" not in done.output
-
-
 def test_an_invalid_selection_sends_nothing(project: Runner) -> None:
     """Nothing is sent and nothing recorded before pytest's selection is known to be valid."""
     for spec, workers, chosen, said in (
@@ -126,35 +117,28 @@ def test_a_model_that_cannot_be_called_ends_a_run(
 
 
 def test_the_first_call_is_one_of_the_run(project: Runner) -> None:
-    """The run has the same calls, counters, verdicts and log as without the first call."""
-    done = project("--model", "api:m", "-n", "2")
-    assert _plan(done) == "llmprops: plan: 12 calls (none stored yet), no price of m"
-    assert _calls(project)[0] == "0 + 1 ="
-    assert len(_calls(project)) == len(set(_calls(project))) == 12
-    calls = done.run["calls"]
-    assert (calls["requests"], calls["sent"], calls["answered"], calls["cache_hits"]) == (12, 12, 12, 0)
-    assert len(done.verdicts) == len(done.requests) == 12
+    """It has the shortest prompt that is not stored, and the run has the same calls, counters and log as without it.
 
-
-def test_stored_replies_need_no_first_call(project: Runner) -> None:
-    """The first call has the shortest prompt that is not stored; if all are stored, there is none."""
+    If all replies are stored, or the model is a local one, there is none.
+    """
     project("--model", "api:m", "-k", "0000")
     assert _calls(project) == ["0 + 1 ="]
     refused = {"API": "refused"}
     project("--model", "api:m", "-n", "2", env=refused).refused("the API refuses")
     assert _calls(project) == ["0 + 1 =", "1 + 1 ="]
-    project("--model", "api:m")
+    done = project("--model", "api:m", "-n", "2", "--llm-cache", "refresh")
+    assert _plan(done) == "llmprops: plan: 12 calls (none stored yet), no price of m"
+    assert _calls(project)[2] == "0 + 1 ="
+    assert len(_calls(project)[2:]) == len(set(_calls(project)[2:])) == 12
+    calls = done.run["calls"]
+    assert (calls["requests"], calls["sent"], calls["answered"], calls["cache_hits"]) == (12, 12, 12, 0)
+    assert len(done.verdicts) == len(done.requests) == 12
     done = project("--model", "api:m", env=refused)
     assert _plan(done) == "llmprops: plan: 0 calls (12 already stored), about 0.00 USD"
     assert len(done.verdicts) == 12
     assert "llmprops: plan" not in project("--model", "api:m", "--llm-cache", "only", env=refused).output
-
-
-def test_local_models_need_no_first_call(project: Runner) -> None:
-    """A fake model is neither planned nor called before the run, and needs no confirmation."""
-    done = project("--model", project.adder, "-o", "llm_confirm=1 calls")
-    assert "llmprops: plan:" not in done.output
-    assert len(done.verdicts) == 12
+    local = project("--model", project.adder, "-o", "llm_confirm=1 calls")
+    assert ("llmprops: plan:" in local.output, len(local.verdicts)) == (False, 12)
 
 
 #: needs a confirmation

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.stub_server import RunningStub
 from pytest_llmprops.core.requests import REPEAT_STRIDE
 from tests.support.cuts import write_cuts
 from tests.support.gated_runs import command
 from tests.support.runs import Finished, Runner
 
-Stub = Callable[..., RunningStub]
 #: a fake model whose first sample is right, and the others only for even sums
 NOISY = """
 def reply(chat):
     n = int(chat.messages[-1].content.split()[0])
     return str(n + 1 if chat.sample == 0 or n % 2 == 0 else n)
+"""
+#: methods of a benchmark
+OWN = """
+    metric_directions = {"right": "higher"}
+
+    def metrics(self, records):
+        right = sum(r.status == "correct" for r in records)
+        yield Metric("add", "en", "builtin", "right", float(right), len(records), direction="higher")
+
+    def remarks(self, records):
+        yield f"{len(records)} records of samples {sorted({r.sample for r in records})}"
 """
 WARM = ("--llm-param", "temperature=0.7")
 
@@ -40,8 +48,13 @@ def noisy(run: Runner, items: int = 6) -> str:
 
 
 def test_each_sample_has_its_own_call_and_verdict(run: Runner) -> None:
-    """One case per item; one request and one verdict per sample; the summary counts both."""
+    """One case per item; one request and one verdict per sample; the summary counts both.
+
+    A benchmark's metrics are computed per repeat and averaged; its remarks are about the first samples.
+    """
     model = noisy(run)
+    run.change("test_sums.py", '    name = "sums"\n', f'    name = "sums"\n{OWN}')
+    run.change("test_sums.py", "Item, Verdict", "Item, Metric, Verdict")
     done = run("--model", model, "--llm-repeats", "3", "-n", "2", "-rA", "--junit-xml", "report.xml")
     assert "3 passed" in done.output
     assert "3 failed" in done.output
@@ -58,7 +71,11 @@ def test_each_sample_has_its_own_call_and_verdict(run: Runner) -> None:
     assert row["accuracy"] == pytest.approx((3 + 3 / 3) / 6)
     assert (row["between_items"], row["within_items"]) == pytest.approx((2 / 15 - 1 / 18, 1 / 6))
     metrics = {(m["name"], m["group"]): m["value"] for m in done.run["metrics"]}
-    assert metrics == {("pass@k", "k=2"): pytest.approx(5 / 6), ("pass@k", "k=3"): 1.0, ("majority", ""): 0.5}
+    assert metrics == {
+        ("pass@k", "k=2"): pytest.approx(5 / 6), ("pass@k", "k=3"): 1.0, ("majority", ""): 0.5,
+        ("right", ""): pytest.approx((6 + 3 + 3) / 3),
+    }  # fmt: skip
+    assert "6 records of samples [0]" in done.output
     assert "wrong sums/0001 (2 of 3 samples not correct): expected '2', given '1'" in done.output
     assert "note: every request had temperature 0, so the samples of an item differ only as" in done.output
     table = [line.split() for line in done.output.splitlines() if line.startswith(("  task ", "  add "))]
@@ -93,16 +110,6 @@ def test_more_repeats_ask_only_for_the_missing_samples(run: Runner) -> None:
     assert sent == [6, 12, 0]
 
 
-def test_one_call_returns_all_samples_of_an_item(run: Runner, start_stub: Stub) -> None:
-    """A server that accepts n gets one call per item, not one per sample; the call before the run has one sample."""
-    run.sums(8)
-    stub = start_stub(delay=0.01)
-    args = ("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-repeats", "4", *WARM)
-    done = run(*args, "-n", "2")
-    assert len(lines(done)) == 32
-    assert stub.stats()["requests"] == 1 + 8
-
-
 def test_samples_of_the_benchmark_do_not_meet_those_of_repeats(run: Runner) -> None:
     """A benchmark that asks for three samples of a prompt has nine different requests in three repeats."""
     run.sums(1)
@@ -113,28 +120,6 @@ def test_samples_of_the_benchmark_do_not_meet_those_of_repeats(run: Runner) -> N
     done = run("--model", run.adder, "--llm-repeats", "3")
     assert [len(r["requests"]) for r in lines(done)] == [3, 3, 3]
     assert len({key for r in lines(done) for key in r["requests"]}) == done.run["calls"]["sent"] == 9
-
-
-def test_metrics_and_remarks_see_one_record_per_item(run: Runner) -> None:
-    """A benchmark's metrics are computed per repeat and averaged; its remarks are about the first samples."""
-    model = noisy(run)
-    own = """
-    metric_directions = {"right": "higher"}
-
-    def metrics(self, records):
-        right = sum(r.status == "correct" for r in records)
-        yield Metric("add", "en", "builtin", "right", float(right), len(records), direction="higher")
-
-    def remarks(self, records):
-        yield f"{len(records)} records of samples {sorted({r.sample for r in records})}"
-"""
-    run.change("test_sums.py", '    name = "sums"\n', f'    name = "sums"\n{own}')
-    run.change("test_sums.py", "Item, Verdict", "Item, Metric, Verdict")
-    done = run("--model", model, "--llm-repeats", "3")
-    rows = {m["name"]: m for m in done.run["metrics"]}
-    assert (rows["right"]["value"], rows["right"]["n"]) == (pytest.approx((6 + 3 + 3) / 3), 6)
-    assert rows.keys() == {"right", "pass@k", "majority"}
-    assert "6 records of samples [0]" in done.output
 
 
 def test_a_sample_in_error_leaves_the_others(run: Runner) -> None:

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.models.registry import parse_spec
-from pytest_llmprops.models.spec import Replicas
-from pytest_llmprops.records.files import from_text, text
 from tests.support.runs import Runner
 
 RAY = ("--llm-engine", "ray")
@@ -36,21 +29,6 @@ def test_only_stored_replies_need_no_cluster(run: Runner) -> None:
     done = run("--model", f"{run.adder}&replicas=2", *RAY, "--llm-cache", "only")
     assert done.verdicts == before.verdicts
     assert done.run["models"] == before.run["models"]
-
-
-def test_configuration_reaches_the_broker() -> None:
-    """The replicas of models and helpers travel to the broker's process."""
-    config = BrokerConfig({"m": parse_spec("smollm2")}, engine="ray", replicas={"m": Replicas(2, 0.5, None)})
-    assert from_text(BrokerConfig, text(config)) == config
-
-
-def test_ray_is_imported_when_a_cluster_is_used() -> None:
-    """Neither a run without Ray nor the module that prepares its replicas imports it."""
-    code = (
-        "import sys, pytest_llmprops.engine.broker.local; assert 'pytest_llmprops.engine.replicas' not in sys.modules;"
-        "import pytest_llmprops.engine.replicas.fleets; assert 'ray' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_cannot_have_replicas_is_refused(run: Runner) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import shlex
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from bench.stub_server import RunningStub
-from pytest_llmprops.cli.run import resume_arguments
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.plugin.resuming import check_cases
 from pytest_llmprops.records.messages import AlreadyMeasured, CollectionMetadata
@@ -21,7 +19,6 @@ from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import one_error, until
 from tests.support.gated_runs import command, gate
-from tests.support.postgres import PostgresServer
 from tests.support.runs import Finished, Runner
 
 #: adds, and fails at the sums below the number in a file
@@ -89,34 +86,40 @@ def test_errors_are_measured_again_and_verdicts_stay(run: Runner, workers: str) 
     assert {r["key"] for r in done.requests} >= {k for v in done.verdicts.values() for k in v["requests"]}
 
 
+#: what is different, options, and what the line says
 DIFFERENT = {
     "limit": (("--llm-limit", "5"), "--llm-limit (none), not 5"),
     "protocol": (("--llm-param", "temperature=1"), "--llm-param (none), not temperature=1"),
-    "protocol in workers": (
-        ("--llm-param", "temperature=1", "-n", "2"),
-        "--llm-param (none), not temperature=1",
-    ),
+    "protocol in workers": (("--llm-param", "top_p=1", "-n", "2"), "--llm-param (none), not top_p=1"),
     "model": (("--model", "fake:echo"), "name the same models"),
     "selection": (("-k", "0003"), "select the same tests"),
     "items": (("-n", "2"), "select the same tests"),
+    "in use": ((), "another process is writing this run"),
+    "baseline": ((), "is a baseline; resume the run the-run"),
 }
 
 
 def test_another_run_is_refused(run: Runner) -> None:
-    """Another model, protocol or selection is refused in one line; no verdict is lost and no call is made."""
+    """Another model, protocol or selection is refused in one line; no verdict is lost and no call is made.
+
+    So is a record that another process writes, and that of a baseline.
+    """
     _with_errors(run)
     model = ("--model", run.adder, "-o", "llm_retries=0")
     first = run(*model)
     _asked(run)
-    before = {file.name: file.read_bytes() for file in first.folder.iterdir()}
     for difference, (args, said) in DIFFERENT.items():
-        if difference == "items":
-            run.sums(13)
-            run.write("adder.py", FAILING)
-        done = _resume(run, first, *model, *args)
+        run.sums(13 if difference == "items" else 12)
+        run.write("adder.py", FAILING)
+        if difference == "baseline":
+            _change(first, promoted_from="the-run")
+        before = {file.name: file.read_bytes() for file in first.folder.iterdir()}
+        with open(first.folder / "verdicts.jsonl", "ab") as file:
+            if difference == "in use":
+                fcntl.flock(file, fcntl.LOCK_EX)
+            done = _resume(run, first, *model, *args)
         assert done.code == 4, done.output
-        [line] = [line for line in done.output.splitlines() if "--llm-resume" in line]
-        assert said in line
+        assert len([line for line in done.output.splitlines() if said in line]) == 1, done.output
         assert _asked(run) == []
         assert {file.name: file.read_bytes() for file in first.folder.iterdir()} == before
 
@@ -228,29 +231,6 @@ def test_run_that_never_began_leaves_no_record(run: Runner) -> None:
     assert not over.folder.exists()
 
 
-def test_retry_says_that_the_password_of_the_store_is_missing(
-    run: Runner, postgres: PostgresServer, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A note comes first. The command has no ``***``, which is no password, and works if libpq finds the password."""
-    _with_errors(run)
-    url = postgres.url(postgres.new_database(), password="secret")
-    first = run("--model", run.adder, "-o", "llm_retries=0", "--llm-store", url)
-    run.write("failing.txt", "0")
-    named, _ = resume_arguments([str(first.folder), f"--llm-store={url}"])
-    assert named[-1] == f"--llm-store={url}"
-    assert sum(word.startswith("--llm-store") for word in named) == 1
-    assert "password" not in capfd.readouterr().err
-    done = command(run, "run", "--resume", str(first.folder))
-    repeated = next(line for line in done.output.splitlines() if "--llm-resume" in line)
-    note = next(line for line in done.output.splitlines() if line.startswith("note: the password"))
-    assert note == (
-        "note: the password of the reply store is not recorded; set PGPASSWORD or PGPASSFILE, or name the store again:"
-        f" llmprops run --resume {first.folder} --llm-store URL"
-    )
-    assert shlex.quote(f"--llm-store={url.replace(':secret', '')}") in repeated
-    assert read_run(first.folder).facts.summary[0].errors == 0
-
-
 def test_retry_repeats_the_command_of_a_run(run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
     """``llmprops run --resume RUN`` prints the run's own pytest command with --llm-resume, and completes the record."""
     _with_errors(run)
@@ -264,26 +244,13 @@ def test_retry_repeats_the_command_of_a_run(run: Runner, capsys: pytest.CaptureF
     assert "no run 'nosuch'" in one_error(capsys, "run", "--resume", "nosuch")
 
 
-@pytest.mark.parametrize(
-    ("problem", "said"),
-    [
-        ("baseline", "is a baseline; resume the run the-run"),
-        ("in use", "another process is writing this run"),
-        ("whole", "complete and has no errors"),
-    ],
-)
-def test_record_that_cannot_be_resumed(run: Runner, problem: str, said: str) -> None:
-    """A record without errors, of a baseline, or that a process writes is refused in one line, and stays as it is."""
-    _with_errors(run, failing=0 if problem == "whole" else 3)
-    first = run("--model", run.adder, "-o", "llm_retries=0")
-    if problem == "baseline":
-        _change(first, promoted_from="the-run")
+def test_a_run_without_errors_is_not_resumed(run: Runner) -> None:
+    """One line says so, and the record stays as it is."""
+    run.sums()
+    first = run("--model", run.adder)
     before = (first.folder / "run.json").read_bytes()
-    with open(first.folder / "verdicts.jsonl", "ab") as file:
-        if problem == "in use":
-            fcntl.flock(file, fcntl.LOCK_EX)
-        done = _resume(run, first, "--model", run.adder)
-    assert (done.code, said in done.output) == (4, True)
+    done = _resume(run, first, "--model", run.adder)
+    assert (done.code, "complete and has no errors" in done.output) == (4, True)
     assert (first.folder / "run.json").read_bytes() == before
 
 

@@ -45,13 +45,12 @@ def against(
     return decide(gate, facts, verdicts("c" * 40, model="new"), baseline)
 
 
+#: facts of this run, and what the decision says
 DIFFERENCES: list[tuple[dict[str, Any], str]] = [
-    ({"protocols": {"sums": {**PROTOCOL, "name": "paper"}}}, "protocol of sums: protocol quick → paper"),
     (
-        {"protocols": {"sums": {**PROTOCOL, "settings": {"temperature": 1.0, "k": 4, "cot": True}}}},
-        "temperature 0.0 → 1.0, cot (none) → True",
+        {"protocols": {"sums": {"name": "paper", "seed": 7, "settings": {**SETTINGS, "k": 5, "cot": True}}}},
+        "protocol of sums: protocol quick → paper, seed 0 → 7, k 4 → 5, cot (none) → True",
     ),
-    ({"protocols": {"sums": {**PROTOCOL, "seed": 7}}}, "protocol of sums: seed 0 → 7"),
     ({"options": {"params": {}}}, "request parameter top_p: 0.9 in the baseline, (none) in this run"),
     (
         {"helpers": {"reader": {"spec": "x", "identity": "gpt-5"}}},
@@ -81,17 +80,12 @@ def test_differences_are_named() -> None:
         assert wanted in result.line
 
 
-UNFIT: list[tuple[dict[str, Any], str]] = [
-    ({"complete": False}, "baseline run-old is incomplete"),
-    ({"models": {"old": {}, "older": {}}}, "baseline run-old holds 2 models"),
-    ({"models": {"old": {"served_as": ["a", "b"]}}}, "baseline run-old mixes replies of 2 served models"),
-]
-
-
 def test_baseline_must_be_complete_too() -> None:
     """An incomplete or mixed baseline makes the gate invalid, as an incomplete or mixed run does."""
-    for theirs, wanted in UNFIT:
-        assert against(theirs=theirs).reasons[0].startswith(wanted)
+    theirs = {"complete": False, "models": {"old": {"served_as": ["a", "b"]}, "older": {}}}
+    said = ("is incomplete", "holds 2 models (old, older)", "mixes replies of 2 served models (a, b)")
+    for reason, words in zip(against(theirs=theirs).reasons, said, strict=True):
+        assert reason.startswith(f"baseline run-old {words}")
 
 
 def test_an_older_baseline_is_named_as_such() -> None:
@@ -117,44 +111,39 @@ def test_only_benchmarks_of_the_rules_are_compared() -> None:
     alone = gate_of({"benchmark": "sums", "min_accuracy": 0.5})
     facts = facts_of("new", protocols={"sums": {**PROTOCOL, "seed": 7}})
     baseline = baseline_of(verdicts("c" * 40), complete=False, **FACTS)
-    result = decide(alone, facts, verdicts("w" * 10 + "c" * 30, model="new"), baseline)
-    assert (result.decision, result.losses) == ("pass", ())
-    assert "not compared on sums: baseline run-old is incomplete; choose a complete run" in result.notes
+    assert decide(alone, facts, verdicts("c" * 40, model="new"), baseline).decision == "pass"
 
 
-FORCED = [
-    (["temperature left out"], []),
-    ([], ["old takes no temperature: sampled at its default"]),
-    (["temperature left out", "stop left out"], ["new takes no stop: left out"]),
+FORCED: list[tuple[dict[str, list[str]], list[str]]] = [
+    ({"new": ["temperature left out"]}, []),
     (
-        ["temperature from 0.01 to 1", "token budget raised by 4096"],
+        {"new": ["temperature from 0.01 to 1", "token budget raised by 4096", "stop left out"]},
         [
             "old takes no temperature: sampled at its default",
+            "new takes no stop: left out",
             "new takes only a temperature from 0.01 to 1",
             "new thinks before it answers: token limits raised by 4096",
+        ],
+    ),
+    (
+        {"helper:reader": ["temperature left out"]},
+        [
+            "old takes no temperature: sampled at its default",
+            "the helper reader takes no temperature: sampled at its default",
         ],
     ),
 ]
 
 
 def test_what_an_api_forces_is_a_caveat() -> None:
-    """What only one of the APIs forces is named beside the decision and never makes it invalid."""
+    """What only one of the APIs, or a helper's, forces is named beside the decision and never makes it invalid."""
     for ours, caveats in FORCED:
-        result = against({"deviations": {"new": ours}})
+        result = against({"deviations": ours})
         assert (result.decision, result.reasons, sorted(result.caveats)) == ("pass", (), sorted(caveats))
         assert from_plain(GateResult, plain(result)) == result
         for caveat in caveats:
             assert f"  CAVEAT           {caveat}" in gate_lines(result)
             assert f"- Caveat: {caveat}" in gate_markdown(result)
-
-
-def test_a_helper_has_caveats_too() -> None:
-    """A helper is named by its role, and is not taken for the model under test."""
-    result = against({"deviations": {"helper:reader": ["temperature left out"]}})
-    assert sorted(result.caveats) == [
-        "old takes no temperature: sampled at its default",
-        "the helper reader takes no temperature: sampled at its default",
-    ]
 
 
 def test_gate_file_may_allow_mixed_models() -> None:
@@ -168,13 +157,12 @@ def test_gate_file_may_allow_mixed_models() -> None:
     ("asked", "newest", "decision"),
     [
         ("k{}", 100.0, "invalid"),
-        ("k{}", 99.0, "invalid"),
         ("k{}", 100.5, "pass"),
         ("k{}", None, "pass"),
         ("other{}", 99.0, "pass"),
         ("", 99.0, "pass"),
     ],
-    ids=["same", "older", "asked again", "not known", "other requests", "no requests"],
+    ids=["same", "asked again", "not known", "other requests", "no requests"],
 )
 def test_replies_of_the_baseline_are_no_measurement(asked: str, newest: float | None, decision: str) -> None:
     """A candidate with the requests of its baseline and no newer reply was not asked."""
@@ -212,29 +200,16 @@ def test_a_default_helper_of_another_benchmark_is_not_compared(
     assert against({"summary": summary(*measured)}, theirs).decision == decision
 
 
-ERAS = {"benchmark": "eras", "language": "zh"}
-
-
-def _records(task: str, letters: str) -> list[VerdictRecord]:
-    return verdicts(letters, **ERAS, task=task)
-
-
-@pytest.mark.parametrize("check", [{"min_accuracy": 0.4}, {"max_drop": 0.1}])
-def test_accuracy_rule_on_a_task_with_a_target_is_invalid(check: dict[str, Any]) -> None:
-    """Higher accuracy on eras implicit is not better, so a rule on it is invalid, even with a wide pattern."""
-    records = _records("implicit", "cw" * 40)
-    for place in ({"benchmark": "eras"}, {"task": "*"}):
-        result = judged(gate_of({**place, **check}), records, records)
+def test_accuracy_rule_on_a_task_with_a_target_is_invalid() -> None:
+    """Higher accuracy on eras implicit is not better, so a rule on it is invalid; other rules are valid."""
+    implicit = verdicts("cw" * 40, benchmark="eras", language="zh", task="implicit")
+    for rule in ({"task": "*", "min_accuracy": 0.4}, {"benchmark": "eras", "max_drop": 0.1}):
+        result = judged(gate_of(rule), implicit, implicit)
         assert result.decision == "invalid"
         assert "whose accuracy is best at 0.5" in result.line
-
-
-def test_other_rules_and_tasks_are_valid() -> None:
-    """A refusal rule on the same task and an accuracy rule on another task are valid."""
-    assert judged(gate_of({**ERAS, "max_refused": 0.1}), _records("implicit", "cw" * 40)).decision == "pass"
-    rule = {**ERAS, "task": "explicit", "min_accuracy": 0.4}
-    both = [*_records("explicit", "c" * 60), *_records("implicit", "w" * 60)]
-    assert judged(gate_of(rule), both).decision == "pass"
+    assert judged(gate_of({"benchmark": "eras", "max_refused": 0.1}), implicit).decision == "pass"
+    both = [*implicit, *verdicts("c" * 60, benchmark="eras", language="zh", task="explicit")]
+    assert judged(gate_of({"task": "explicit", "min_accuracy": 0.4}), both).decision == "pass"
 
 
 class Guess(Benchmark):
@@ -260,11 +235,10 @@ def test_targets_come_from_the_record() -> None:
     assert (unknown.decision, note[:29]) == ("pass", "guess: run.json does not say ")
 
 
-@pytest.mark.parametrize("requirement", [{"min_accuracy": 0.4}, {"max_drop": 0.1}])
-def test_a_task_without_a_ranking_needs_a_metric(requirement: dict[str, Any]) -> None:
+def test_a_task_without_a_ranking_needs_a_metric() -> None:
     """A rule on the accuracy of a task that ranks no models is invalid; it counts in no rule without a task."""
     bets = verdicts("c" * 80, benchmark="guess", task="bet")
-    result = judged(gate_of({"benchmark": "guess", **requirement}), bets, bets, benchmarks=GUESS)
+    result = judged(gate_of({"benchmark": "guess", "max_drop": 0.1}), bets, bets, benchmarks=GUESS)
     assert result.decision == "invalid"
     assert "guess bet, whose accuracy says nothing by itself: name another task, or a metric" in result.line
     others = verdicts("w" * 80, benchmark="guess", task="other")
@@ -367,12 +341,8 @@ def test_a_lost_task_is_named_though_the_gate_passes() -> None:
     assert lines[0] == result.line
     assert lines[1].startswith("  LOST             40.0 points worse on task_3 (H-TEST) (95% interval ")
     assert "on task\\_3" in gate_markdown(result)
-
-
-def test_a_lost_task_is_named_though_no_rule_compares() -> None:
-    """The baseline is enough."""
-    gate = gate_of({"benchmark": "htest", "min_accuracy": 0.5})
-    result = judged(gate, tasks("new", **NINE), tasks("old", **TEN))
+    # Also if no rule compares.
+    result = judged(gate_of({"benchmark": "htest", "min_accuracy": 0.5}), new, old)
     assert result.line == "PASS: new meets the rule; but it is 40.0 points worse on task_3 (H-TEST)"
 
 
@@ -445,15 +415,9 @@ def test_no_collapse_fails_if_a_member_drops(lost: int, decision: str) -> None:
 
 def test_no_collapse_of_few_items_is_met_and_of_none_invalid() -> None:
     """The check is never inconclusive for lack of power; single items are no clusters to be tested."""
-    few = [{"benchmark": "htest", "each": "task", "no_collapse": 0.15, "min_items": 1}]
-    assert (
-        judged(
-            gate_of(*few),
-            verdicts("c" * 9 + "w", model="new", benchmark="htest"),
-            verdicts("cc" * 5, benchmark="htest"),
-        ).decision
-        == "pass"
-    )
+    few = gate_of({"benchmark": "htest", "each": "task", "no_collapse": 0.15, "min_items": 1})
+    new, old = verdicts("c" * 9 + "w", model="new", benchmark="htest"), verdicts("c" * 10, benchmark="htest")
+    assert judged(few, new, old).decision == "pass"
     single = gate_of({"benchmark": "htest", "each": "cluster", "no_collapse": 0.15})
     result = judged(single, tasks("new", **TEN), tasks("old", **TEN))
     assert (result.decision, result.reasons) == (

@@ -12,6 +12,7 @@ import pytest
 from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.verdicts import VerdictRecord
+from pytest_llmprops.records.files import plain
 from pytest_llmprops.records.gate import GateResult
 from pytest_llmprops.runs.summary import metric_rows
 from tests.support.gated_runs import gate, gate_lines, model, recorded_gate
@@ -97,43 +98,20 @@ def decided(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> di
     return result
 
 
-@pytest.fixture
-def homophones_run(tmp_path: Path) -> Path:
-    """Forty homophones, half of them correct, with their metrics."""
+def test_changed_metrics_are_invalid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reason has both values; a row that the verdicts do not give, and one that is missing, are named."""
     rows = verdicts("cw" * 20, benchmark="homophones", task="asked", values={"function_word": 0.0})
     metrics, _ = metric_rows(rows, {"homophones": find_benchmark("homophones")})
-    assert {row.value for row in metrics if row.name == "accuracy"} == {0.5}
-    return recorded(tmp_path / "run", rows, metrics=metrics)
-
-
-def edit(folder: Path, **values: Any) -> None:
-    """Change all rows of the metric accuracy, and compute the hash of run.json again."""
-    edit_run_json(
-        folder,
-        lambda facts: [row.update(values) for row in facts["metrics"] if row["name"] == "accuracy"],
-        seal=True,
-    )
-
-
-def test_changed_value_is_invalid(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The reason has both values; a rule on another metric or item does not look at this one."""
-    rule = ("homophones", "accuracy")
-    assert decided(homophones_run, capsys, *rule)["decision"] == "fail"
-    edit(homophones_run, value=0.95)
-    result = decided(homophones_run, capsys, *rule)
+    folder, rule = recorded(tmp_path / "run", rows, metrics=metrics), ("homophones", "accuracy")
+    assert decided(folder, capsys, *rule)["decision"] == "fail"
+    edit_run_json(folder, lambda facts: [row.update(value=0.95) for row in facts["metrics"]], seal=True)
+    result = decided(folder, capsys, *rule)
     assert result["decision"] == "invalid"
     assert "this run: run.json has 0.95 for homophones/asked/en/builtin/" in result["reasons"][0]
     assert "computed from the verdicts it is 0.5" in result["reasons"][0]
-
-
-def test_missing_and_added_rows_are_invalid(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A row that the verdicts do not give, and one that is missing, are named."""
-    edit_run_json(
-        homophones_run,
-        lambda facts: facts.update(metrics=[{**facts["metrics"][0], "group": "other"}]),
-        seal=True,
-    )
-    reasons = decided(homophones_run, capsys, "homophones", "accuracy")["reasons"]
+    other = {**plain(metrics[0]), "group": "other"}
+    edit_run_json(folder, lambda facts: facts.update(metrics=[other]), seal=True)
+    reasons = decided(folder, capsys, *rule)["reasons"]
     assert any("/other/" in r and "it is no value" in r for r in reasons)
     assert any("run.json has no value for" in r for r in reasons)
 
@@ -159,21 +137,14 @@ def notes(result: GateResult) -> list[str]:
     return [note for note in result.notes if "items" in note]
 
 
-@pytest.mark.parametrize(
-    ("facts", "how"),
-    [
-        ({"options": {"limit": 40}}, "(--llm-limit 40)"),
-        ({"options": {"limit": None}}, "(selected by -k, -m, --deselect or name)"),
-    ],
-)
-def test_selection_is_named(facts: dict[str, Any], how: str) -> None:
+def test_selection_is_named() -> None:
     """The note has the numbers and the reason, and the line of the decision says that there is one."""
-    result = judged(
-        gate_of({"min_accuracy": 0.5}), verdicts("c" * 40, model="new"), selection=SELECTED, **facts
-    )
-    assert result.decision == "pass"
-    assert notes(result) == [f"min_accuracy is on a selection: 40 of 200 sums items {how}"]
-    assert result.line == "PASS: new meets the rule (on a selection of the items)"
+    for limit, how in ((40, "--llm-limit 40"), (None, "selected by -k, -m, --deselect or name")):
+        result = judged(
+            gate_of({"min_accuracy": 0.5}), new("c" * 40), selection=SELECTED, options={"limit": limit}
+        )
+        assert notes(result) == [f"min_accuracy is on a selection: 40 of 200 sums items ({how})"]
+        assert result.line == "PASS: new meets the rule (on a selection of the items)"
 
 
 @pytest.mark.parametrize(
@@ -190,21 +161,14 @@ def test_whole_runs_have_no_note(rule: dict[str, Any], selection: dict[str, Any]
     assert (result.line, notes(result)) == ("PASS: new meets the rule", [])
 
 
-@pytest.mark.parametrize(
-    ("workers", "words"),
-    [("0", ("--llm-limit", "32")), ("2", ("-k", "sums-sums/000 or sums/001 or sums/002 or sums/003"))],
-)
-def test_selection_of_a_run_is_recorded(run: Runner, workers: str, words: tuple[str, str]) -> None:
+def test_selection_of_a_run_is_recorded(run: Runner) -> None:
     """`run.json` has the number of selected items and of all items, and both ways to decide say the same."""
     run.sums(40)
     file = gate(run, min_accuracy=0.7)
-    done = run("--model", model(run), "-n", workers, "--llm-gate", str(file), *words)
-    selected = done.run["selection"]["sums"]
-    assert selected["of"] == 40
-    assert 30 <= selected["items"] == done.run["expected"]
+    words = ("-n", "2", "--llm-gate", str(file), "-k", "sums/000 or sums/001 or sums/002 or sums/0030")
+    done = run("--model", model(run), *words)
+    assert (done.run["selection"]["sums"], done.run["expected"]) == ({"items": 31, "of": 40}, 31)
     again = recorded_gate(run, done, file)
     lines = " ".join(" ".join(gate_lines(again.output)).split())
     assert lines == " ".join(" ".join(gate_lines(done.output)).split())
-    how = "(--llm-limit 32)" if words[0] == "--llm-limit" else "(selected by -k,"
-    if selected["items"] < 40:
-        assert f"{selected['items']} of 40 sums items {how}" in lines
+    assert "31 of 40 sums items (selected by -k," in lines

@@ -31,22 +31,17 @@ def test_min_accuracy_at_its_limits() -> None:
         assert (check.verdict, check.value, check.ci_low, check.ci_high) == (wanted, 0.8, low, high)
 
 
-SHARES = [("refused", "r"), ("unparsed", "u")]
-
-
 def test_shares_at_their_limit() -> None:
     """The allowed share itself passes and one item more fails; a share of 0 allows no items."""
-    for status, letter in SHARES:
-        key = f"max_{status}"
-        for count, limit, wanted in [
+    for key, letter in (("max_refused", "r"), ("max_unparsed", "u")):
+        for count, limit, wanted in (
             (7, 0.07, "met"),
             (8, 0.07, "failed"),
             (0, 0.0, "met"),
             (1, 0.0, "failed"),
-        ]:
-            result = judged(gate_of({key: limit}), new(letter * count + "c" * (100 - count)))
-            assert check_of(result, key).verdict == wanted
-            assert check_of(result, key).value == count / 100
+        ):
+            check = check_of(judged(gate_of({key: limit}), new(letter * count + "c" * (100 - count))), key)
+            assert (check.verdict, check.value) == (wanted, count / 100)
 
 
 def test_max_drop_at_its_limits() -> None:
@@ -86,6 +81,9 @@ def test_the_line_has_margin_estimate_and_interval() -> None:
     assert failed.line == "FAIL: new is 7.9 points worse overall (margin 5)"
     near = judged(gate_of({"max_drop": 0.05}), *paired_runs(570, 40, 20, 6))
     assert near.line.startswith("FAIL: new is 3.1 points worse overall, and up to 5.")
+    better = judged(gate_of({"max_drop": 0.05}), *paired_runs(30, 9, 36, 25))
+    assert check_of(better, "max_drop").measured.startswith("+27.0 points (95% interval +13.5 to ")
+    assert better.line.endswith("not worse (margin 5); measured +27.0")
 
 
 def test_advice_speaks_of_what_was_measured() -> None:
@@ -109,14 +107,6 @@ def test_advice_speaks_of_what_was_measured() -> None:
         assert words in check_of(result, "max_drop").reason
     better = check_of(judged(gate, *paired_runs(36, 2, 3, 0)), "max_drop").reason
     assert better.startswith("probably not worse (+2.4); ")
-
-
-def test_a_clear_gain_is_met() -> None:
-    """A gain is met whatever the churn, and the line says that the model is not worse."""
-    result = judged(gate_of({"max_drop": 0.05}), *paired_runs(30, 9, 36, 25))
-    assert check_of(result, "max_drop").measured.startswith("+27.0 points (95% interval +13.5 to ")
-    assert "; better, p <0.001" in check_of(result, "max_drop").measured
-    assert result.line.endswith("not worse (margin 5); measured +27.0")
 
 
 def test_rules_are_judged_together_with_all_members() -> None:
@@ -152,10 +142,9 @@ def test_items_of_a_cluster_do_not_count_as_independent() -> None:
     rule = {"max_drop": 0.12}
     clustered = judged(gate_of(rule), in_clusters(fallen, 10, "new"), in_clusters(old, 10, "old"))
     assert single.decision == "fail"
-    assert check_of(clustered, "max_drop").verdict == "inconclusive"
-    assert "sign-flip permutation over clusters" in check_of(clustered, "max_drop").measured
-    plain = judged(gate_of({"max_drop": 0.12}), new(fallen), verdicts(old))
-    wide, narrow = check_of(clustered, "max_drop"), check_of(plain, "max_drop")
+    wide, narrow = check_of(clustered, "max_drop"), check_of(single, "max_drop")
+    assert wide.verdict == "inconclusive"
+    assert "sign-flip permutation over clusters" in wide.measured
     assert wide.ci_high is not None
     assert narrow.ci_high is not None
     assert wide.ci_high > narrow.ci_high + 0.02
@@ -232,13 +221,6 @@ def test_errors_and_missing_items_of_either_run_count() -> None:
     assert result.reasons == (f"rule 1: {check.reason}",)
 
 
-def test_max_errors_alone_is_a_rule() -> None:
-    """max_errors defaults to 1% and can be the only requirement of a rule."""
-    gate = gate_of({"max_errors": 0.01})
-    assert judged(gate, new("c" * 99 + "e")).decision == "pass"
-    assert judged(gate, new("c" * 98 + "ee")).decision == "invalid"
-
-
 def test_too_few_items_are_invalid() -> None:
     """Fewer than 30 answered items or pairs are invalid, for metric rules too; the gate file can lower the minimum."""
     for rule in ({"min_accuracy": 0.5}, {"metric": "rate", "min": 0.1}):
@@ -259,17 +241,6 @@ def test_a_rule_without_items_is_invalid() -> None:
     assert result.decision == "invalid"
     assert result.reasons == ("sub: matches nothing: task is one of add; 12 eras items were not served",)
     assert judged(gate, [], []).decision == "invalid"
-
-
-def test_two_rules_about_the_same_items_are_invalid() -> None:
-    """The reason names both rules; a metric rule may share items with another rule."""
-    result = judged(
-        gate_of({"task": "add", "min_accuracy": 0.5}, {"task": "a*", "max_refused": 0.5}), new("c" * 40)
-    )
-    assert result.decision == "invalid"
-    assert "rules 'add' and 'a*' are both about sums/add/en/builtin" in result.line
-    beside = gate_of({"task": "add", "min_accuracy": 0.5}, {"metric": "rate", "min": 0.1})
-    assert judged(beside, new("c" * 40), metrics=[row("rate", 0.9, "higher")]).decision == "pass"
 
 
 def row(name: str, value: float | None, direction: str, **changes: Any) -> dict[str, Any]:
@@ -346,20 +317,21 @@ def with_errors(records: list[VerdictRecord], items: int, errors: int) -> list[V
     ]
 
 
-@pytest.mark.parametrize("required", [{"min_accuracy": 0.5}, {"max_drop": 0.5}])
-def test_errors_are_counted_per_sample(required: dict[str, float]) -> None:
+def test_errors_are_counted_per_sample() -> None:
     """19 of 20 samples in error on 10 of 100 items are 9.5% errors, whether in this run or in the baseline."""
     ours, theirs = repeated([20] * 100, 20, "new"), repeated([20] * 100, 20, "old")
-    for candidate, baseline in ((with_errors(ours, 10, 19), theirs), (ours, with_errors(theirs, 10, 19))):
-        if "max_drop" not in required and candidate is ours:
-            continue
-        result = judged(gate_of({**required, "max_errors": 0.0949}), candidate, baseline)
+    for rule, candidate, baseline in (
+        ({"min_accuracy": 0.5}, with_errors(ours, 10, 19), theirs),
+        ({"max_drop": 0.5}, with_errors(ours, 10, 19), theirs),
+        ({"max_drop": 0.5}, ours, with_errors(theirs, 10, 19)),
+    ):
+        result = judged(gate_of({**rule, "max_errors": 0.0949}), candidate, baseline)
         assert result.decision == "invalid"
         check = check_of(result, "max_errors")
         assert check.value == pytest.approx(0.095)
         assert check.measured == "9.5%, 9.5 of 100"
         assert "of 100 items 10 partly in error (sums/0000, sums/0001, sums/0002, …)" in check.reason
-        at_limit = judged(gate_of({**required, "max_errors": 0.0951}), candidate, baseline)
+        at_limit = judged(gate_of({**rule, "max_errors": 0.0951}), candidate, baseline)
         assert check_of(at_limit, "max_errors").verdict == "met"
 
 

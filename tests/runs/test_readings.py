@@ -115,17 +115,10 @@ def test_the_corrected_accuracy_by_hand() -> None:
     assert corrected.low == pytest.approx(corrected.value - below**0.5)
     assert corrected.high == pytest.approx(corrected.value + 8 / 98 * (high - 0.2) * (3 / 7) ** 0.5)
 
-
-def test_a_mark_outside_the_sample_does_not_count() -> None:
-    """People mark what they find wrong, so such marks would bias the accuracy."""
-    [readings] = readings_of(RECORDS)
-    chosen = {r.key for r in readings.sample()}
-    other = next(r for r in readings.records if r.key not in chosen)
+    # People mark what they find wrong, so a mark outside of the sample would bias the accuracy.
+    other = next(r for r in readings.records if r not in sample)
     assert readings.corrected(marks([(other, "wrong")])) is None
-
-
-def test_a_completely_marked_run_has_no_interval() -> None:
-    """Then the corrected accuracy is what the person says."""
+    # A completely marked run has no interval.
     [readings] = readings_of(RECORDS[85:95])
     corrected = readings.corrected(marks((r, "correct") for r in readings.records))
     assert corrected is not None
@@ -148,7 +141,7 @@ def test_the_interval_has_its_coverage() -> None:
     chosen = random.Random(1)
     rules = [("correct", "a", 250, 0.03), ("wrong", "a", 100, 0.05), ("correct", "b", 40, 0.3),
              ("unparsed", "c", 60, 0.5)]  # fmt: skip
-    covered = trials = 0
+    covered = 0
     for trial in range(100):
         records, truth = [], {}
         for status, rule, size, misread in rules:
@@ -162,18 +155,7 @@ def test_the_interval_has_its_coverage() -> None:
         assert corrected is not None
         value = sum(status == "correct" for status in truth.values()) / len(truth)
         covered += corrected.low <= value <= corrected.high
-        trials += 1
-    assert covered / trials >= 0.93
-
-
-def answers(
-    *given: tuple[str, int], status: RecordStatus = "wrong", benchmark: str = "htest"
-) -> list[VerdictRecord]:
-    texts = [text for text, times in given for _ in range(times)]
-    return [
-        verdict("rhyme", n, status, benchmark=benchmark, given=text, expected="AB"[n % 2])
-        for n, text in enumerate(texts)
-    ]
+    assert covered >= 93
 
 
 def test_many_unread_replies_are_a_warning_with_their_causes() -> None:
@@ -199,11 +181,15 @@ def test_rules_that_differ_are_a_warning() -> None:
 
 def test_equal_answers_are_a_warning() -> None:
     """From 90% equal answers to different questions; an answer that is always right is fine."""
-    lines = reading_remarks(Homophones(), answers(("yes", 97), ("no", 3), benchmark="homophones"))
-    assert lines == ["97.0% of the answers are the same: 'yes'"]
-    assert reading_remarks(Homophones(), answers(("yes", 89), ("no", 11), benchmark="homophones")) == []
-    same = [replace(r, expected="A") for r in answers(("A", 30), status="correct")]
-    assert reading_remarks(HTest(), same) == []
+    for same, lines in ((97, ["97.0% of the answers are the same: 'yes'"]), (89, [])):
+        given = ["yes" if n < same else "no" for n in range(100)]
+        answers = [
+            verdict("rhyme", n, "wrong", benchmark="homophones", given=text, expected="AB"[n % 2])
+            for n, text in enumerate(given)
+        ]
+        assert reading_remarks(Homophones(), answers) == lines
+    right = [verdict("rhyme", n, "correct", given="A", expected="A", **HTEST) for n in range(30)]
+    assert reading_remarks(HTest(), right) == []
 
 
 def test_an_accuracy_that_guessing_reaches_is_a_warning() -> None:
@@ -244,10 +230,6 @@ def test_the_command_shows_rules_and_a_sample(run: Path, capsys: pytest.CaptureF
     assert "correct as read: 71.4%; corrected by marks: 71.4% (" in text
     assert f"0 of {len(readings.sample())} misread" in text
     assert "Label: A" not in text
-
-
-def test_a_negative_sample_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The option and the fix are named."""
     assert main(["readings", str(run), "--sample=-1"]) == 2
     assert capsys.readouterr().err == "llmprops: --sample -1: must not be negative\n"
 
@@ -328,29 +310,18 @@ def test_marks_beside_a_run_are_on_the_page_and_change_no_number(tmp_path: Path)
     assert read_run(run).problems == ()
 
 
-def test_a_mark_is_appended_as_one_line(tmp_path: Path) -> None:
-    """What was in the file stays, and the new mark counts."""
-    run = beside(tmp_path, {**MARK, "note": "first"})
-    append_review(run, from_plain(Review, {**MARK, "note": "second\u2028 line\n"}))
-    assert len((run / "review.jsonl").read_bytes().splitlines()) == 2
-    [mark] = read_reviews(run, "run").values()
-    assert mark.note == "second\u2028 line\n"
-
-
 @pytest.mark.parametrize(
     ("tail", "notes"),
-    [
-        ('{"run": "ru', ["first", "new"]),
-        (json.dumps({**MARK, "id": "other"}), ["first", "both spellings are right", "new"]),
-    ],
+    [("", []), ('{"run": "ru', []), (json.dumps({**MARK, "id": "other"}), ["both spellings are right"])],
 )
-def test_a_mark_after_an_incomplete_line(tmp_path: Path, tail: str, notes: list[str]) -> None:
-    """A line that a killed process left is removed; one of a person without a line end is kept."""
+def test_a_mark_is_appended_as_one_line(tmp_path: Path, tail: str, notes: list[str]) -> None:
+    """What was in the file stays, also a line of a person without its end; what a killed process left is removed."""
     run = beside(tmp_path, {**MARK, "note": "first", "id": "sums/en/add/0002"})
     with (run / "review.jsonl").open("a") as file:
         file.write(tail)
-    append_review(run, from_plain(Review, {**MARK, "note": "new"}))
-    assert [mark.note for mark in read_reviews(run, "run").values()] == notes
+    append_review(run, from_plain(Review, {**MARK, "note": "new\u2028 line\n"}))
+    assert len((run / "review.jsonl").read_bytes().splitlines()) == 2 + len(notes)
+    assert [mark.note for mark in read_reviews(run, "run").values()] == ["first", *notes, "new\u2028 line\n"]
 
 
 def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

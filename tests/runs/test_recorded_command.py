@@ -55,11 +55,15 @@ REPEATED_WORDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.usefixtures("project")
-def test_own_command_is_repeated() -> None:
+def test_own_command_is_repeated(project: Path) -> None:
     """Suites, selection, display and the options of this package stay, each in one word."""
     for command, words in REPEATED_WORDS:
         assert repeated(command) == (words, [])
+    # The word after an unknown option is its value, unless it is a suite.
+    assert repeated(["--strict-markers", "suites/"]) == (["suites/"], ["--strict-markers"])
+    assert repeated(["--flag", SUITE]) == (["--pyargs", SUITE], ["--flag"])
+    # Next to a suite that is a module, a path is absolute, because pytest would look for a module of its name.
+    assert repeated([SUITE, "suites"])[0] == ["--pyargs", SUITE, str(project / "suites")]
 
 
 LEFT_OUT = [
@@ -80,22 +84,15 @@ def test_what_loads_or_writes_is_left_out() -> None:
 
 
 @pytest.mark.usefixtures("project")
-@pytest.mark.parametrize("folder", ["/", "suites"])
-def test_folder_that_vanishes_while_it_is_listed(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+def test_folder_that_vanishes_while_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record may name ``/``, below which the folders of processes come and go."""
 
     def vanished(path: object) -> None:
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(os, "scandir", vanished)
-    assert repeated(["--unknown", folder]) == ([], ["--unknown", folder])
-
-
-@pytest.mark.usefixtures("project")
-def test_suite_after_an_unknown_flag_is_repeated() -> None:
-    """The word after an unknown option is its value, unless it is a suite."""
-    assert repeated(["--strict-markers", "suites/"]) == (["suites/"], ["--strict-markers"])
-    assert repeated(["--flag", SUITE]) == (["--pyargs", SUITE], ["--flag"])
+    for folder in ("/", "suites"):
+        assert repeated(["--unknown", folder]) == ([], ["--unknown", folder])
 
 
 @pytest.mark.parametrize(
@@ -119,14 +116,6 @@ def test_suites_of_strangers_are_refused(
     assert repeated([suite], "suites/")[0] == []
 
 
-@pytest.mark.usefixtures("project")
-def test_path_is_no_module() -> None:
-    """Next to a suite that is a module, a path is absolute, because pytest would look for a module of its name."""
-    Path("json").mkdir()
-    words, _ = repeated([SUITE, "json"])
-    assert words == ["--pyargs", SUITE, str(Path("json").absolute())]
-
-
 @pytest.mark.parametrize("name", ["conftest.py", "inner/evil.py", "pyproject.toml"])
 def test_record_with_code_is_refused(project: Path, name: str) -> None:
     """pytest might load it, for example from a folder whose name begins with ``test``."""
@@ -138,18 +127,13 @@ def test_record_with_code_is_refused(project: Path, name: str) -> None:
 
 
 def test_record_of_the_current_folder_has_no_suites(project: Path) -> None:
-    """If the current folder is a record, its files are those of a stranger."""
+    """If the current folder is a record, its files are those of a stranger; no command has a NUL."""
+    for word in ("a\0b", "\ud800"):
+        with pytest.raises(UsageError, match="the record is damaged"):
+            repeated(["-k", word])
     (project / "run.json").write_text("{}")
     with pytest.raises(UsageError, match="is in the folder of a record"):
         repeated(["suites/"])
-
-
-@pytest.mark.parametrize("word", ["a\0b", "\ud800"])
-@pytest.mark.usefixtures("project")
-def test_words_that_no_command_can_have_are_refused(word: str) -> None:
-    """One line says so, instead of a traceback of the system's call."""
-    with pytest.raises(UsageError, match="the record is damaged"):
-        repeated(["-k", word])
 
 
 @pytest.mark.usefixtures("project")

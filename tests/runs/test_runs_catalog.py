@@ -21,39 +21,29 @@ def runs_folder(root: Path) -> Path:
     return root / "reports" / "runs"
 
 
-def test_a_run_is_found_by_folder_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder, its run.json, a run's name and a baseline's name resolve to the run's folder."""
-    run = recorded(runs_folder(tmp_path) / "mine", verdicts("c"))
-    baseline = promote(run, "base", tmp_path)
-    assert find_run(str(run)) == run
-    assert find_run(str(run / "run.json")) == run
-    assert find_run("mine", tmp_path) == run
-    assert find_run("base", tmp_path) == baseline
-    monkeypatch.chdir(runs_folder(tmp_path))
-    assert find_run("mine") == Path("mine")
-
-
 @pytest.mark.parametrize("place", ["reports/runs", "baselines"])
 def test_a_folder_does_not_hide_a_name(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain name is that of a run or of a baseline, even if the current folder has a run folder of that name."""
     named = recorded(tmp_path / place / "mine", verdicts("c"))
+    monkeypatch.chdir(named.parent)
+    assert find_run("mine") == Path("mine")
     local = recorded(tmp_path / "mine", verdicts("w"))
     monkeypatch.chdir(tmp_path)
-    assert find_run("mine").resolve() == named
+    assert find_run("mine").resolve() == find_run("mine", tmp_path) == named
     for path in ("./mine", "mine/", "mine/run.json", str(local)):
         assert find_run(path).resolve() == local
 
 
-def test_a_name_of_two_runs_is_refused(tmp_path: Path) -> None:
-    """If a run and a baseline have the same name, the message has both folders, one of which must be given."""
-    recorded(tmp_path / "baselines" / "mine", verdicts("c"))
-    recorded(runs_folder(tmp_path) / "mine", verdicts("w"))
-    with pytest.raises(UsageError, match=r"of a run and of a baseline; .*runs/mine or .*baselines/mine"):
-        find_run("mine", tmp_path)
+def test_no_such_run_names_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message contains the requested name and at most five of the newest runs, or says that there is none.
 
-
-def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
-    """The message contains the requested name and at most five of the newest runs."""
+    If a run and a baseline have the same name, it has both folders, one of which must be given.
+    """
+    runs_folder(tmp_path).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    for text in ("none", "reports/runs"):
+        with pytest.raises(UsageError, match="no run is recorded here yet"):
+            find_run(text)
     for n in range(7):
         recorded(runs_folder(tmp_path) / f"run{n}", verdicts("c"))
     with pytest.raises(UsageError) as caught:
@@ -67,14 +57,9 @@ def test_no_such_run_names_the_newest(tmp_path: Path) -> None:
         UsageError, match=r"no run 'latest': a run is named by its folder; the newest is run\d$"
     ):
         find_run("latest", tmp_path)
-
-
-@pytest.mark.parametrize("text", ["none", "reports/runs"])
-def test_nothing_recorded(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any recorded run the message says so, even if the folder exists."""
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="no run is recorded here yet"):
-        find_run(text)
+    recorded(tmp_path / "baselines" / "run0", verdicts("c"))
+    with pytest.raises(UsageError, match=r"of a run and of a baseline; .*runs/run0 or .*baselines/run0"):
+        find_run("run0", tmp_path)
 
 
 def test_all_runs_newest_first(tmp_path: Path) -> None:
@@ -197,14 +182,6 @@ def test_only_changed_runs_are_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert (run.facts.stopped if run.facts else "", read[2:]) == ("key", ["two"])
 
 
-def test_missing_and_later_folders(tmp_path: Path) -> None:
-    """A place that does not exist has no runs; its first run is listed when it is there."""
-    runs = RunIndex([tmp_path / "later", tmp_path])
-    assert runs.refresh() == ([], True)
-    recorded(tmp_path / "later" / "run", verdicts("c"))
-    assert [run.state for run in runs.refresh()[0]] == ["complete"]
-
-
 def test_the_state_of_a_run_that_goes_on_and_is_killed(tmp_path: Path) -> None:
     """The lock on the verdicts says whether a process writes them, without a change of run.json."""
     folder = tmp_path / "run"
@@ -217,9 +194,10 @@ def test_the_state_of_a_run_that_goes_on_and_is_killed(tmp_path: Path) -> None:
 
 
 def test_many_runs_are_listed_bit_by_bit(tmp_path: Path) -> None:
-    """Without time, nothing new is read, but what is known is listed."""
-    recorded(tmp_path / "one", verdicts("c"))
-    runs = RunIndex([tmp_path])
+    """Without time, nothing new is read, but what is known is listed; a place that does not exist has no runs yet."""
+    runs = RunIndex([tmp_path / "later", tmp_path])
+    assert runs.refresh() == ([], True)
+    recorded(tmp_path / "later" / "one", verdicts("c"))
     assert runs.refresh(0) == ([], False)
     assert runs.refresh()[1]
     recorded(tmp_path / "two", verdicts("c"))

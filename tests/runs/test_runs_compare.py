@@ -16,19 +16,15 @@ from pytest_llmprops.core.items import ItemPlace
 from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
-from pytest_llmprops.runs.compare import Row, compare
+from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.pairs import ABSENT_HERE, ABSENT_THERE, IN_ERROR, Item, pair_items, pairs_of
-from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.summary import summary_rows
 from pytest_llmprops.statistics.judgement import judge
 from pytest_llmprops.statistics.paired import Pairs
 from tests.support.gates import gate_of, judged
 from tests.support.recorded import published_run, verdict, verdicts
 from tests.support.records import recorded
-
-
-def run_of(folder: Path, statuses: str, model: str = "m", **facts: Any) -> Run:
-    return read_run(recorded(folder, verdicts(statuses, model=model), **facts))
 
 
 def key(item: str) -> ItemPlace:
@@ -58,14 +54,6 @@ def test_every_item_is_paired_missing_added_or_in_error() -> None:
     assert faults(items) == {"0002": IN_ERROR, "0003": IN_ERROR, "0004": ABSENT_HERE, "9999": ABSENT_THERE}
 
 
-@pytest.mark.parametrize("field", ["task", "source"])
-def test_only_the_same_place_is_paired(field: str) -> None:
-    """The same id in another benchmark, task, language or source is a different item."""
-    other: dict[str, Any] = {field: "other"}
-    items = pair_items([verdict(id="x")], [verdict(id="x", **other)])
-    assert [item.fault for item in items] == [ABSENT_HERE, ABSENT_THERE]
-
-
 def test_repeats_are_averaged_first() -> None:
     """Samples of an item in error are left out of the average; an item is in error only if all are."""
     baseline, candidate = samples("cwce"), samples("rc")
@@ -87,11 +75,6 @@ def test_nothing_is_lost_or_counted_twice(one: str, other: str) -> None:
     assert {name: swapped.get(fault, fault) for name, fault in faults(items).items()} == faults(back)
 
 
-def conclusion(row: Row) -> str:
-    assert row.result is not None
-    return row.result.word
-
-
 def test_changes_are_in_the_order_of_the_suites(tmp_path: Path) -> None:
     """The order in which workers ended the cases does not matter; run.json has the order of the suites."""
     rows = [verdict(id="a", task="add"), verdict(id="b", task="multiply")]
@@ -103,9 +86,9 @@ def test_changes_are_in_the_order_of_the_suites(tmp_path: Path) -> None:
 
 def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
     """Counts, difference, interval and p-value are computed from the pairs of both runs."""
-    old = run_of(tmp_path / "old", "c" * 28 + "w" * 8 + "e")
-    new = run_of(tmp_path / "new", "w" * 3 + "c" * 27 + "w" * 6 + "cc")
-    [contrast] = compare([old, new]).contrasts
+    statuses = {"old": "c" * 28 + "w" * 8 + "e", "new": "w" * 3 + "c" * 27 + "w" * 6 + "cc"}
+    runs = [read_run(recorded(tmp_path / name, verdicts(text))) for name, text in statuses.items()]
+    [contrast] = compare(runs).contrasts
     [change] = contrast.changes
     assert (change.pairs, change.only_baseline, change.only_candidate, change.errors) == (36, 0, 1, 1)
     assert (change.lost, change.gained) == (3, 2)
@@ -127,29 +110,25 @@ def test_a_flip_of_repeats_shows_the_samples_that_differ(tmp_path: Path) -> None
     assert (lost.baseline.score, lost.candidate.score) == (2 / 3, 1 / 3)
 
 
-def test_which_runs_are_compared(tmp_path: Path) -> None:
-    """The first run is compared with each other run; with all_pairs, every run with every other."""
-    runs = [run_of(tmp_path / name, "cw", model=name) for name in ("x", "y", "z")]
-    one = compare(runs).contrasts
-    every = compare(runs, all_pairs=True).contrasts
-    assert [(c.baseline.model, c.candidate.model) for c in one] == [("x", "y"), ("x", "z")]
-    assert [(c.baseline.model, c.candidate.model) for c in every] == [("x", "y"), ("x", "z"), ("y", "z")]
-
-
-def models(tmp_path: Path, *groups: str) -> list[Run]:
-    """Return runs with one model per letter."""
-    return [
+@pytest.mark.parametrize(
+    ("groups", "all_pairs", "expected"),
+    [
+        (("x", "y", "z"), False, ["xy", "xz"]),
+        (("x", "y", "z"), True, ["xy", "xz", "yz"]),
+        (("xy", "xz"), False, ["xx"]),
+        (("x", "yz"), False, ["xy", "xz"]),
+        (("xyz",), False, ["xy", "xz"]),
+    ],
+)
+def test_which_models_are_compared(
+    groups: tuple[str, ...], all_pairs: bool, expected: list[str], tmp_path: Path
+) -> None:
+    """The first run is compared with each other one, or all are; the same model across two runs, if there is one."""
+    runs = [
         read_run(recorded(tmp_path / f"r{n}", [row for m in group for row in verdicts("cw", model=m)]))
         for n, group in enumerate(groups)
     ]
-
-
-@pytest.mark.parametrize(("groups", "expected"), [
-    (("x", "y"), ["xy"]), (("xy", "xz"), ["xx"]), (("x", "yz"), ["xy", "xz"]), (("xyz",), ["xy", "xz"]),
-])  # fmt: skip
-def test_which_models_are_compared(groups: tuple[str, ...], expected: list[str], tmp_path: Path) -> None:
-    """The same model is compared across two runs, otherwise every model with every other, also within one run."""
-    comparison = compare(models(tmp_path, *groups))
+    comparison = compare(runs, all_pairs=all_pairs)
     assert [c.baseline.model + c.candidate.model for c in comparison.contrasts] == expected
     left_out = groups == ("xy", "xz")
     assert any("B (y), D (z)" in note for note in comparison.notes) == left_out
@@ -163,9 +142,10 @@ def test_the_published_upgrade(tmp_path: Path) -> None:
     assert (change.pairs, change.lost, change.gained) == (100, 1, 28)
     assert change.result is not None
     assert change.result.difference == pytest.approx(0.27)
-    assert conclusion(change) == "better"
+    assert change.result.word == "better"
     back = compare(runs[::-1]).contrasts[0].changes[0]
-    assert (back.lost, back.gained, conclusion(back)) == (28, 1, "worse")
+    assert back.result is not None
+    assert (back.lost, back.gained, back.result.word) == (28, 1, "worse")
 
 
 TASKS = {"y": "yes", "n": "no"}
@@ -189,12 +169,15 @@ def elsewhere(records: Iterable[VerdictRecord]) -> list[VerdictRecord]:
     return [replace(r, benchmark="elsewhere") for r in records]
 
 
-@pytest.mark.parametrize(("benchmark", "task"), [("oracle", "linearity"), ("not-installed", "no")])
-def test_other_tasks_are_different_items(benchmark: str, task: str) -> None:
-    """Unless the task depends on the answer, the same id in another task is a different item."""
+@pytest.mark.parametrize(
+    ("benchmark", "other"),
+    [("oracle", {"task": "linearity"}), ("not-installed", {"task": "no"}), ("oracle", {"source": "other"})],
+)
+def test_other_places_are_different_items(benchmark: str, other: dict[str, Any]) -> None:
+    """Unless the task depends on the answer, the same id in another task or source is a different item."""
     old = verdict("0001", task="yes", benchmark=benchmark)
-    new = verdict("0001", task=task, benchmark=benchmark)
-    assert [item.key.task for item in pair_items([old], [new])] == ["yes", task]
+    items = pair_items([old], [replace(old, **other)])
+    assert [item.fault for item in items] == [ABSENT_HERE, ABSENT_THERE]
 
 
 def test_pairs_have_the_candidates_task() -> None:
@@ -246,16 +229,8 @@ def test_rule_on_a_task_uses_the_candidates_answer() -> None:
     assert judged(gate_of({**rule, "task": "yes"}), worse, old, **FACTS).decision == "pass"
 
 
-def test_untested_items_are_in_no_denominator() -> None:
-    """The accuracy is over the answered items; the counts add up to the samples."""
-    statuses: tuple[RecordStatus, ...] = ("correct", "wrong", "untested", "untested", "error")
-    [row] = summary_rows([verdict(f"{n}", status) for n, status in enumerate(statuses)])
-    assert (row.items, row.answered, row.accuracy) == (5, 2, 0.5)
-    assert (row.correct, row.wrong, row.untested, row.errors) == (1, 1, 2, 1)
-
-
 def test_untested_items_are_in_no_pair() -> None:
-    """An item that one run could not decide is left out; only an error is a fault."""
+    """An item that one run could not decide is left out, also of the accuracy; only an error is a fault."""
     before = [verdict(f"{n}") for n in range(4)]
     statuses: tuple[RecordStatus, ...] = ("wrong", "untested", "error", "correct")
     after = [replace(record, status=status) for record, status in zip(before, statuses, strict=True)]
@@ -264,3 +239,6 @@ def test_untested_items_are_in_no_pair() -> None:
         (before[0].id, 1.0, 0.0), (before[3].id, 1.0, 1.0),
     ]  # fmt: skip
     assert {item.key.id: item.fault for item in items if item.fault} == {before[2].id: IN_ERROR}
+    [row] = summary_rows(after)
+    assert (row.items, row.answered, row.accuracy) == (4, 2, 0.5)
+    assert (row.correct, row.wrong, row.untested, row.errors) == (1, 1, 1, 1)

@@ -41,11 +41,18 @@ def two(tmp_path: Path) -> list[Run]:
 
 
 def through_parquet(runs: list[Run], name: Table, folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of a table that is written to ``t.parquet`` and read again."""
     import pyarrow.parquet as pq
 
     write_parquet(tables(runs, name), folder / "t.parquet")
     rows: list[dict[str, Any]] = pq.read_table(folder / "t.parquet").to_pylist()
     return rows
+
+
+def csv_rows(folder: Path) -> list[dict[str, str]]:
+    """Return the rows of ``t.csv``."""
+    with open(folder / "t.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def test_verdicts_of_all_runs(two: list[Run], tmp_path: Path) -> None:
@@ -61,10 +68,6 @@ def test_verdicts_of_all_runs(two: list[Run], tmp_path: Path) -> None:
     assert "values" not in rows[0]
     kept = {name for name in plain(verdict()) if name != "values"}
     assert rows[0].keys() == {"run_id", *kept, "value_a", "value_b"}
-
-
-def test_tables_of_run_json(two: list[Run], tmp_path: Path) -> None:
-    """The summary's rows have their run's id; a null accuracy stays null."""
     rows = through_parquet(two, "summary", tmp_path)
     assert rows == [{"run_id": run.run_id, **plain(row)} for run in two for row in run.facts.summary]
     assert rows[1]["accuracy"] is None
@@ -77,20 +80,6 @@ def test_requests(two: list[Run], tmp_path: Path) -> None:
     assert (row["run_id"], row["key"], row["reply"]) == ("first", "k", 'four, "4"\n')
     assert row["reasoning"] == "2 + 2"
     assert (row["prompt_tokens"], row["completion_tokens"], row["reasoning_tokens"]) == (3, 2, 1)
-
-
-@pytest.mark.parametrize("name", ["verdicts", "metrics"])
-def test_empty_tables_keep_their_types(name: Table, tmp_path: Path) -> None:
-    """A run without rows can be exported, and its request lists are typed as lists of strings."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    run = read_run(recorded(tmp_path / "r", []))
-    write_parquet(tables([run], name), tmp_path / "t.parquet")
-    schema = pq.read_schema(tmp_path / "t.parquet")
-    if name == "verdicts":
-        assert schema.field("requests").type == pa.list_(pa.string())
-    assert pq.read_table(tmp_path / "t.parquet").num_rows == 0
 
 
 @pytest.mark.parametrize("begin", ["=", "@", "\r"])
@@ -106,14 +95,12 @@ def test_csv_has_no_formulas(begin: str, tmp_path: Path) -> None:
     run = read_run(folder)
     for name in TABLES:
         write_csv(tables([run], name), tmp_path / "t.csv")
-        with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
-            cells = [cell for row in csv.reader(file) for cell in row]
+        cells = [cell for row in csv_rows(tmp_path) for cell in (*row, *row.values())]
         texts = [cell for cell in cells if "HYPERLINK" in cell]
         assert bool(texts) == (name in ("verdicts", "summary", "requests"))
         assert all(cell.startswith(("'", "value_", "{")) for cell in texts)
     write_csv(tables([run]), tmp_path / "t.csv")
-    with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
-        [row] = csv.DictReader(file)
+    [row] = csv_rows(tmp_path)
     assert json.loads(row["requests"]) == ["k"]
     assert (row["given"], row["value_" + text.replace("\r", "\n")]) == (
         "'" + text.replace("\r", "\n"),
@@ -151,24 +138,12 @@ def test_long_tables_are_written_in_parts(
     # JSON writes whole seconds without a point
     log.add("subject", Chat.user("3 + 3 ="), Reply("six", seconds=2, key="l"))
     log.close()
-    whole = table(two, name)
+    whole = through_parquet(two, name, tmp_path)
     monkeypatch.setattr("pytest_llmprops.runs.export.MOST_ROWS", 1)
-    write_parquet(tables(two, name), tmp_path / "t.parquet")
+    assert through_parquet(two, name, tmp_path) == whole
+    assert pq.ParquetFile(tmp_path / "t.parquet").num_row_groups == len(whole) > 1
     write_csv(tables(two, name), tmp_path / "t.csv")
-    file = pq.ParquetFile(tmp_path / "t.parquet")
-    assert file.num_row_groups == len(whole) > 1
-    assert file.read().to_pylist() == pa_rows(whole, tmp_path)
-    with open(tmp_path / "t.csv", newline="", encoding="utf-8") as text:
-        assert len(list(csv.DictReader(text))) == len(whole)
-
-
-def pa_rows(frame: Any, folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table that is written as one part."""
-    import pyarrow.parquet as pq
-
-    write_parquet([frame], folder / "whole.parquet")
-    rows: list[dict[str, Any]] = pq.read_table(folder / "whole.parquet").to_pylist()
-    return rows
+    assert len(csv_rows(tmp_path)) == len(whole)
 
 
 def test_two_runs_of_one_name_are_refused(two: list[Run]) -> None:

@@ -71,18 +71,6 @@ def test_another_content_begins_again(path: Path, text: str) -> None:
     assert lines.read(100) == ([b"new"], False, False)
 
 
-EXAMPLES = "".join(f"Input: sentence number {n} Label: {'AB'[n % 2]}\n" for n in range(20))
-
-
-def logged(folder: Path) -> Path:
-    """Return three prompts with the same examples, and their replies."""
-    log = RequestLog(folder)
-    for n in range(3):
-        log.add("subject", Chat.user(f"{EXAMPLES}question {n}"), Reply(f"reply {n}", key=f"k{n}"))
-    log.close()
-    return folder / "requests.jsonl"
-
-
 def test_requests_stay_in_the_file(tmp_path: Path) -> None:
     """Of 3,000 requests with prompts of 2,000 characters, their keys and 100 common heads are in memory."""
     log = RequestLog(tmp_path)
@@ -122,7 +110,11 @@ def test_the_last_request_with_a_key_counts(tmp_path: Path) -> None:
 
 def test_truncated_file(tmp_path: Path) -> None:
     """Wherever the file is cut off, all requests before are read correctly."""
-    path = logged(tmp_path)
+    log, examples = RequestLog(tmp_path), "".join(f"Input: sentence number {n}\n" for n in range(20))
+    for n in range(3):
+        log.add("subject", Chat.user(f"{examples}question {n}"), Reply(f"reply {n}", key=f"k{n}"))
+    log.close()
+    path = tmp_path / "requests.jsonl"
     raw = path.read_bytes()
     whole = read_requests(tmp_path)
     for cut in range(0, len(raw), 41):
@@ -133,29 +125,22 @@ def test_truncated_file(tmp_path: Path) -> None:
 
 
 def test_the_models_last_reply_counts(tmp_path: Path) -> None:
-    """The last call of the model under test is its reply, even if a helper's call follows."""
+    """The last call of the model under test is its reply, even if a helper's call follows; without it, the answer is.
+
+    A list of words is shown as JSON with unescaped non-ASCII characters.
+    """
     log = RequestLog(tmp_path)
     log.add("subject", Chat.user("a"), Reply("first", key="a"))
     log.add("subject", Chat.user("b"), Reply("second", key="b"))
     log.add("reader", Chat.user("c"), Reply("A", key="c"))
+    log.add("subject", Segment("小猫"), Reply("", value=["小", "猫"], key="s"))
     log.close()
     requests = read_requests(tmp_path)
     assert reply_of(verdict(requests=["a", "b", "c"]), requests) == "second"
     assert reply_of(verdict(requests=["c"]), requests) == "A"
-
-
-def test_reply_that_is_not_a_text(tmp_path: Path) -> None:
-    """A list of words is shown as JSON with unescaped non-ASCII characters."""
-    log = RequestLog(tmp_path)
-    log.add("subject", Segment("小猫"), Reply("", value=["小", "猫"], key="s"))
-    log.close()
-    assert json.loads(reply_of(verdict(requests=["s"]), read_requests(tmp_path))) == ["小", "猫"]
-
-
-def test_answer_is_shown_without_a_request() -> None:
-    """A record without stored requests shows its answer instead of a reply."""
-    assert reply_of(verdict(given="lamp"), {}) == "lamp"
-    assert reply_of(verdict(given="lamp", requests=["gone"]), {}) == "lamp"
+    assert json.loads(reply_of(verdict(requests=["s"]), requests)) == ["小", "猫"]
+    for keys in ([], ["gone"]):
+        assert reply_of(verdict(given="lamp", requests=keys), requests) == "lamp"
 
 
 ONE = VerdictRecord("m", "b", "t", "en", "given", "1", "1", "correct", 1.0, "a", "a", "as expected", {}, ())
@@ -182,16 +167,17 @@ def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path) -> None:
 def test_a_verdict_that_is_reported_again_is_found_in_the_file(tmp_path: Path) -> None:
     """The same one is not repeated, another one is the latest, whatever else has a key with the same hash."""
     record = RunRecord(tmp_path, RunMetadata("run"))
-    many = [replace(ONE, id=str(n), reason="x" * 40 * n) for n in range(3000)]
+    many = [replace(ONE, id=str(n), reason="x" * 40 * n) for n in range(1000)]
     for one in many:
         record.add(one)
     for one in many[::-100]:
         record.add(one)
-    changed = replace(ONE, id="2999", status="wrong", score=0.0)
+    changed = replace(ONE, id="999", status="wrong", score=0.0)
     record.add(changed)
     record.add(changed)
     assert record.records == [*many[:-1], changed]
-    assert (record.count, record.repeated) == (3000, [many[-1].key])
+    assert (record.count, record.repeated) == (1000, [many[-1].key])
+    assert (tmp_path / "verdicts.jsonl").read_text().count("\n") == 1001
     record.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,16 +18,15 @@ from pytest_llmprops.core.verdicts import VerdictRecord
 from pytest_llmprops.plugin.options import parse_shard
 from pytest_llmprops.records.run import ModelMetadata
 from pytest_llmprops.reports.terminal import summary_lines
-from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.merge import merge, merged_models
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.recorded import edit_run_json
 from tests.support.records import exchange, recorded, verdict
-from tests.support.runs import ROOT, Finished, Runner
+from tests.support.runs import ROOT, Runner
 
-GATE = "[[rule]]\nbenchmark = 'eras'\nmin_accuracy = 0.3\nmax_drop = 0.2\n"
 OPTIONS = (
+    *(str(ROOT / "suites" / f"test_{name}.py") for name in ("eras", "htest")),
     "--model", "fake:random", "--llm-limit", "2", "-k", "htest/rhyme or eras",
 )  # fmt: skip
 
@@ -64,25 +62,14 @@ def test_every_item_is_in_one_shard_with_its_cluster() -> None:
     assert Shard(3, 7).part_of(items[::2], "b") == [item for item in parts[2] if item in items[::2]]
 
 
-@pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, list[Finished], Path]:
-    """Return a run of ERAS and a task of H-TEST, its three shards with workers or without, and the merged folder."""
-    run = Runner(tmp_path_factory.mktemp("shards"))
-    whole = run(str(ROOT / "suites"), *OPTIONS)
-    done = [
-        run(str(ROOT / "suites"), *OPTIONS, "--llm-shard", f"{n}/3", "-n", "2" if n == 1 else "0")
-        for n in range(1, 4)
-    ]
+def test_merged_shards_are_the_whole_run(run: Runner) -> None:
+    """Verdicts, summary, metrics, remarks, counts and calls are those of one run, in the order of the suites."""
+    whole = run(*OPTIONS)
+    done = [run(*OPTIONS, "--llm-shard", f"{n}/3", "-n", "2" if n == 1 else "0") for n in range(1, 4)]
     # The random model answers some items of each shard wrong.
     assert {one.code for one in done} == {1}, [one.output for one in done]
     out = run.folder / "merged"
     merge([read_run(one.folder) for one in done], out)
-    return whole, done, out
-
-
-def test_merged_shards_are_the_whole_run(parts: tuple[Finished, list[Finished], Path]) -> None:
-    """Verdicts, summary, metrics, remarks, counts and calls are those of one run, in the order of the suites."""
-    whole, done, out = parts
     one, other = read_run(whole.folder), read_run(out)
     assert sorted(replace(record, requests=()).key for record in one.records) == sorted(
         r.key for r in other.records
@@ -97,24 +84,6 @@ def test_merged_shards_are_the_whole_run(parts: tuple[Finished, list[Finished], 
     assert {record.key for record in read_requests(out).values()} == {*read_requests(whole.folder)}
     assert max(len(run.verdicts) for run in done) < len(one.records)
     assert other.problems == ()
-
-
-def test_gate_decides_on_merged_shards_as_on_the_whole_run(
-    parts: tuple[Finished, list[Finished], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """All lines of the decision are the same, also with the other run as baseline."""
-    whole, _, out = parts
-    gate = tmp_path / "gate.toml"
-    gate.write_text(GATE)
-    # A run is not its own baseline.
-    before = Path(shutil.copytree(whole.folder, tmp_path / "before"))
-    (before / "run.json").write_text(run_json({**whole.run, "run_id": "before"}), encoding="utf-8")
-    decisions = []
-    for candidate in (whole.folder, out):
-        status = main(["gate", str(candidate), "--gate", str(gate), "--baseline", str(before)])
-        decisions.append((status, capsys.readouterr().out))
-    assert decisions[0] == decisions[1]
-    assert "0.0 points (95%" in decisions[0][1]
 
 
 def test_a_shard_without_items_is_complete(run: Runner) -> None:
@@ -142,26 +111,15 @@ def test_shards_that_do_not_exist_are_refused() -> None:
             parse_shard(text)
 
 
-def test_missing_and_incomplete_shards_make_the_run_incomplete(tmp_path: Path) -> None:
-    """The notes name them."""
-    parts = [[verdict("add", n)] for n in range(3)]
-    folders = shards(tmp_path, parts, of=4)
-    facts = merged(folders, tmp_path / "three")
-    assert (facts["complete"], facts["expected"]) == (False, None)
-    assert "incomplete: missing shards 4/4" in facts["notes"]
-    folders = shards(tmp_path / "more", parts, complete=False)
-    facts = merged(folders, tmp_path / "incomplete")
-    assert not facts["complete"]
-    assert "incomplete: 2 is shard 2/3" in facts["notes"]
-
-
 def test_an_incomplete_merged_run_names_the_shards(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The gate and retry say which shards to measure or to resume; a merged run itself cannot be resumed."""
     folders = shards(tmp_path, [[verdict("add", 0)], [verdict("add", 1, "error")]], of=4)
     out = tmp_path / "merged"
-    merge([read_run(folder) for folder in folders], out)
+    facts = merged(folders, out)
+    assert (facts["complete"], facts["expected"]) == (False, None)
+    assert "incomplete: missing shards 3/4, 4/4" in facts["notes"]
     steps = (
         "measure the missing shards with --llm-shard (3/4, 4/4), complete the others with 'llmprops run --resume"
         f" RUN' ({folders[1]}), then merge all shards again with 'llmprops runs merge'"
@@ -174,14 +132,18 @@ def test_an_incomplete_merged_run_names_the_shards(
     )
     assert main(["run", "--resume", str(out)]) == 2
     assert capsys.readouterr().err == f"llmprops: {out}: was merged from shards; {steps}\n"
-    whole = shards(tmp_path / "whole", [[verdict("add", 0)], [verdict("add", 1)]])
-    merge([read_run(folder) for folder in whole], tmp_path / "all")
+    merged(shards(tmp_path / "whole", [[verdict("add", 0)], [verdict("add", 1)]]), tmp_path / "all")
     with pytest.raises(UsageError, match="are complete and have no errors, so there is nothing to run"):
         resume_arguments([str(tmp_path / "all")])
     run = read_run(out)
     assert f"have no verdict; complete it: {steps}" in " ".join(
         summary_lines(run.facts, run.records, out, ())
     )
+    # The shards that were measured may be incomplete themselves.
+    killed = shards(tmp_path / "killed", [[verdict("add", 0)], [verdict("add", 1)]], complete=False)
+    facts = merged(killed, tmp_path / "incomplete")
+    assert not facts["complete"]
+    assert "incomplete: 2 is shard 2/2" in facts["notes"]
 
 
 def test_an_incomplete_last_line_of_requests_is_left_out(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from pytest_llmprops.records.run import RunMetadata
 from pytest_llmprops.reports.kit.blocks import Fold, Table
 from pytest_llmprops.reports.kit.generic import fine_print
 from pytest_llmprops.reports.kit.series import Measured, series_of
-from pytest_llmprops.runs.export import table, write_csv, write_parquet
+from pytest_llmprops.runs.export import table
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, search_counts
-from tests.support.recorded import edit_run_json, verdicts
+from tests.support.recorded import verdicts
 from tests.support.records import recorded
 
 FOUND = {
@@ -32,8 +32,6 @@ FOUND = {
     ],
     "evidence": {"smallest counterexample": "Adriana left Nairobi."},
 }
-
-ENDED = "; 1 stopped when their calls were spent; 1 ended by a backend error"
 
 
 def row(number: int, counterexample: Any = None, **more: Any) -> dict[str, Any]:
@@ -91,14 +89,25 @@ def test_searches_are_appended_and_kept(tmp_path: Path) -> None:
 
 
 def test_show_has_the_searches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``runs show`` prints the searches and their results; the last of several searches on an item counts."""
+    """``runs show`` prints the searches and their results; the last of several searches on an item counts.
+
+    It says how often counterexamples repeat; what was not repeated is counted apart and last.
+    """
+    noise, repeated = ({**FOUND, "replications": 5, "replicated": n} for n in (3, 4))
     run = searched(
-        tmp_path / "run", row(1), row(2, FOUND, spent=True), row(1, FOUND, calls=7), row(3, error="it broke")
+        tmp_path / "run",
+        row(1),
+        row(2, repeated, spent=True),
+        row(1, FOUND, calls=7),
+        row(3, error="it broke"),
+        row(4, not_repeated=noise),
     )
+    counted = "3 items searched, 2 counterexamples, 160 examples, 67 calls; 1 not repeated"
     assert shown(run, capsys) == [
-        f"search (linearity): 2 items searched, 2 counterexamples, 120 examples, 47 calls{ENDED}",
+        f"search (linearity): {counted}; 1 stopped when their calls were spent; 1 ended by a backend error",
         f"  oracle/general/001: {FOUND['why']}",
-        f"  oracle/general/002: {FOUND['why']}; the calls were spent before it was shrunk further",
+        f"  oracle/general/002: {FOUND['why']}; repeats in 4 of 5; the calls were spent before it was shrunk further",
+        f"  oracle/general/004: not repeated: {FOUND['why']}; repeats in 3 of 5",
     ]
 
 
@@ -115,34 +124,12 @@ def test_properties_are_counted_separately(tmp_path: Path, capsys: pytest.Captur
     assert [r.property for r in read_run(run).searches] == ["no", "yes", "linearity", ""]
 
 
-def test_counts_without_a_property_are_read(tmp_path: Path) -> None:
-    """A run.json of an earlier version, whose counts name neither the property nor what was not repeated, is read."""
-    run = searched(tmp_path / "run", row(1, FOUND))
-    later = ("property", "not_repeated")
-    edit_run_json(run, lambda facts: [facts["searches"][0].pop(name) for name in later])
-    (run / "searches.jsonl").unlink()
-    [counts] = read_run(run).facts.searches
-    assert (counts.property, counts.searched, counts.not_repeated) == ("", 1, 0)
-
-
-def test_show_has_the_replications(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``runs show`` prints how often counterexamples repeat; what was not repeated is counted apart and last."""
-    noise, repeated = ({**FOUND, "replications": 5, "replicated": n} for n in (3, 4))
-    run = searched(tmp_path / "run", row(1, not_repeated=noise), row(2, repeated))
-    assert shown(run, capsys) == [
-        "search (linearity): 2 items searched, 1 counterexample, 80 examples, 40 calls; 1 not repeated",
-        f"  oracle/general/002: {FOUND['why']}; repeats in 4 of 5",
-        f"  oracle/general/001: not repeated: {FOUND['why']}; repeats in 3 of 5",
-    ]
-
-
 def test_show_lists_some_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """At most five counterexamples are listed, and no control character reaches the terminal."""
     run = searched(tmp_path / "run", *(row(n, {**FOUND, "why": "a\x1b[2Jb\nc"}) for n in range(8)))
-    lines = shown(run, capsys)
-    assert len(lines) == 7
-    assert lines[-1] == "  … and 3 more in searches.jsonl"
-    assert lines[1] == "  oracle/general/000: a␛[2Jb␊c"
+    _, first, *others = shown(run, capsys)
+    assert first == "  oracle/general/000: a␛[2Jb␊c"
+    assert others[4:] == ["  … and 3 more in searches.jsonl"]
 
 
 def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
@@ -161,18 +148,13 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
 
 
 def test_export(tmp_path: Path) -> None:
-    """The export has one row per search, in both formats."""
-    import pandas as pd
-
+    """The export has one row per search; test_runs_export.py writes it in both formats."""
     frame = table([read_run(searched(tmp_path / "run", row(1), row(2, FOUND)))], "searches")
-    write_csv([frame], tmp_path / "t.csv")
-    write_parquet([frame], tmp_path / "t.parquet")
-    for read in (pd.read_csv(tmp_path / "t.csv"), pd.read_parquet(tmp_path / "t.parquet")):
-        assert list(read["has_counterexample"]) == [False, True]
-        assert list(read["requests"]) == [30, 30]
-        assert list(read["why"].isna()) == [True, False]
-        assert read["run_id"][0] == "run"
-        assert json.loads(read["counterexample"][1]) == FOUND
+    assert list(frame["has_counterexample"]) == [False, True]
+    assert list(frame["requests"]) == [30, 30]
+    assert list(frame["why"].isna()) == [True, False]
+    assert frame["run_id"][0] == "run"
+    assert json.loads(frame["counterexample"][1]) == FOUND
     assert list(table([read_run(searched(tmp_path / "none"))], "searches").columns) == list(frame.columns)
 
 

@@ -108,40 +108,25 @@ def test_the_model_sees_neither_target_nor_label() -> None:
     assert verdict.evidence["clue"] == ["here", "They"]
 
 
-def test_one_retry_with_the_papers_sentence() -> None:
-    """A reply that breaks the template is retried once with appendix B.3's sentence and the same list."""
-    verdict, [first, second] = judged(item(), says("I think woon.", fenced("woon")))
-    names = [name.split("/") for name in shown(prompt_of(first))]
-    assert isinstance(first, Chat)
-    assert isinstance(second, Chat)
-    assert second.messages == prompts.retried(first.messages, names)
-    assert verdict.status == "correct"
-    assert verdict.values["run1_retried"] == 1.0
-
-
 CUT = Reply("First, let us think", finish_reason="length")
 WITHHELD = Reply("", finish_reason="content_filter")
+AFTER = Reply(fenced("woon"), finish_reason="length")
 
 
 @pytest.mark.parametrize(
     ("replies", "status", "reason"),
     [
-        (
-            ("I think woon.", "Maybe woon."),
-            "unparsed",
-            "0 fences of three backticks instead of two, after one retry",
-        ),
+        (("I think woon.", "Maybe woon."), "unparsed",
+         "0 fences of three backticks instead of two, after one retry"),
         (("``` ```", "```answer```"), "unparsed", "nothing between the fences, after one retry"),
         (("I think woon.", "I cannot help with that."), "refused", "declined, after one retry"),
         (("I think woon.", "I can't choose leef, so it is woon."), "correct", "chose woon"),
-        pytest.param((CUT, CUT), "unparsed", "cut off, after one retry", id="cut off before the answer"),
-        pytest.param(
-            (Reply(fenced("woon"), finish_reason="length"),), "correct", "chose woon", id="after it"
-        ),
-        pytest.param((WITHHELD,), "refused", "a content filter refused", id="withheld"),
-        pytest.param(("I think woon.", WITHHELD), "refused", "a content filter refused", id="withheld retry"),
+        ((CUT, CUT), "unparsed", "cut off, after one retry"),
+        ((AFTER,), "correct", "chose woon"),
+        ((WITHHELD,), "refused", "a content filter refused"),
+        (("I think woon.", WITHHELD), "refused", "a content filter refused"),
     ],
-)
+)  # fmt: skip
 def test_a_second_failure_is_final(replies: tuple[str | Reply, ...], status: str, reason: str) -> None:
     """Two replies that break the template are unparsed, or refused if the second declines or a filter withholds one."""
     verdict = verdict_of(item(), says(*replies))
@@ -154,8 +139,7 @@ def test_a_second_failure_is_final(replies: tuple[str | Reply, ...], status: str
 def test_failed_call_is_an_error() -> None:
     """A failed call, the first or the retry, is an error of the item."""
     for replies in ([BackendError("down")], ["I think woon.", BackendError("down")]):
-        left = list(replies)
-        outcome, _ = measured(item(), lambda r, left=left: left.pop(0))  # type: ignore[misc]
+        outcome, _ = measured(item(), says(*replies))
         assert outcome.verdict is None
         assert str(outcome.error) == "down"
 
@@ -181,13 +165,10 @@ def test_three_runs() -> None:
 @pytest.mark.parametrize(
     ("replies", "status", "score"),
     [
-        (["woon", "woon", "leef"], "correct", 2 / 3),
-        (["woon", "leef", "leef"], "wrong", 1 / 3),
-        (["woon", "-", "-"], "unparsed", 1 / 3),
-        (["leef", "-", "woon", "woon"], "wrong", 1 / 2),
-        (["-", "-", "-"], "unparsed", 0),
+        (["woon", "leef", "leef"], "wrong", 1 / 3), (["woon", "-", "-"], "unparsed", 1 / 3),
+        (["leef", "-", "woon", "woon"], "wrong", 1 / 2), (["-", "-", "-"], "unparsed", 0),
     ],
-)
+)  # fmt: skip
 def test_majority_of_runs(replies: list[str], status: str, score: float) -> None:
     """More than half of the runs right means correct; otherwise the most frequent other status is used."""
 
@@ -211,6 +192,8 @@ def test_majority_of_runs(replies: list[str], status: str, score: float) -> None
         ("woon (leef is to be alive)", "word", "correct", "woon", 0.0),
         ("woon (leef is to be alive)", "paper", "wrong", "", 0.0),
         ("niks", "word", "wrong", "", 1.0), ("Lewe!", "word", "wrong", "leef/lewe", 0.0),
+        # With the authors' rule, only a reply without two fences, or with the word "answer", is asked again.
+        (" ", "paper", "wrong", "", 1.0),
     ],
 )  # fmt: skip
 def test_rules_of_reading_choices(answer: str, match: str, status: str, given: str, alike: float) -> None:
@@ -221,18 +204,12 @@ def test_rules_of_reading_choices(answer: str, match: str, status: str, given: s
     assert (verdict.score, verdict.values["run1_retried"]) == (status == "correct", 0.0)
 
 
-def test_rules_differ_in_one_of_the_runs() -> None:
-    """The rules agree on an item only if they agree in each run."""
+def test_rules_of_several_replies() -> None:
+    """The rules agree on an item only if they agree in each run; the plain rule asks again after "answer"."""
     verdict = verdict_of(item(), says("```woon```", "```woon (leef is to be alive)```"), runs=2)
     assert (verdict.status, verdict.values["read_alike"]) == ("correct", 0.0)
-
-
-def test_the_plain_rule_does_not_retry_empty_fences() -> None:
-    """With the authors' rule, only a reply without two fences, or with the word "answer", is asked again."""
-    assert verdict_of(item(), says("``` ```"), match="paper").status == "wrong"
     assert verdict_of(item(), says("```answer```", fenced("woon")), match="paper").status == "correct"
-    assert BENCHMARK.protocols["paper"].settings.match == "paper"
-    assert BENCHMARK.protocols["quick"].settings.match == "word"
+    assert [BENCHMARK.protocols[name].settings.match for name in ("paper", "quick")] == ["paper", "word"]
 
 
 def test_invalid_settings() -> None:
@@ -249,29 +226,25 @@ def test_invalid_settings() -> None:
 SUBJECT = item("translate", variations=(("lewe",), ("woonagtig",)), label=("woonagtig",))
 
 
-def parser(*words: str, by: str = "stanza 1.0 af") -> Any:
-    """A helper that splits every text into these words."""
-    return lambda request: Reply(value={"words": [[word, "", "", -1, ""] for word in words], "by": by})
-
-
-#: the reply of a parser that has no model of the language
-NO_MODEL = Reply(value={"words": None, "by": "", "missing": "no model of 'af' in FOLDER"})
+def parser(*words: str) -> Any:
+    """Return a helper that splits every text into these words."""
+    value = {"words": [[word, "", "", -1, ""] for word in words], "by": "stanza 1.0 af"}
+    return lambda request: Reply(value=value)
 
 
 def translated(text: str | Reply, **more: Any) -> Any:
     return verdict_of(SUBJECT, lambda r: text, kinds=TRANSLATOR, **more)
 
 
-def test_a_translation_model_gets_codes() -> None:
-    """A translation model, also one that serves chats too, gets the sentence and both language codes in one call."""
+def test_what_a_model_is_asked_to_translate() -> None:
+    """A translation model, also one that serves chats too, gets the sentence and both language codes in one call.
+
+    A chat model is asked for the translation and nothing else.
+    """
     kinds: frozenset[Kind] = frozenset({"chat", "translate"})
     verdict, requests = judged(SUBJECT, lambda r: "Hulle is hier woonagtig.", kinds=kinds, runs=3)
     assert requests == [Translate("They live here.", "en", "af")]
     assert verdict.status == "correct"
-
-
-def test_a_chat_model_gets_a_prompt() -> None:
-    """A chat model is asked for the translation and nothing else."""
     _, [request] = measured(SUBJECT, lambda r: "Hulle lewe hier.")
     assert isinstance(request, Chat)
     assert (request.temperature, request.max_tokens) == (0.0, 1024)
@@ -281,144 +254,149 @@ def test_a_chat_model_gets_a_prompt() -> None:
     )
 
 
+def unasked(request: object) -> Reply:
+    """Fail the test if the parser is asked."""
+    raise AssertionError("the parser was asked")
+
+
 def test_a_form_in_the_translation() -> None:
-    """An exact form decides, also inside a longer word, without splitting words or calling the parser."""
+    """An exact form decides, also inside a longer word, without splitting words or calling the parser.
 
-    def unasked(request: object) -> Reply:
-        raise AssertionError("the parser was asked")
-
-    verdict = translated("Hulle belewe hier.", helpers={"parse": unasked})
-    assert (verdict.status, verdict.given, verdict.reason) == ("wrong", "lewe", "translated with lewe")
-    values = verdict.values
-    assert (values["substring"], values["chosen"]) == (1.0, 1.0)
-    assert "parser" not in values
-    assert values["ratio"] == 1.0
-    assert "tokenizer" not in verdict.evidence
-
-
-@pytest.mark.parametrize(
-    ("text", "match", "status", "alike"),
-    [
-        ("Hulle is hier woonagtig.", "word", "correct", 1.0),
-        ("Hulle is hier woonagtig.\n\nNote: lewe is possible.", "word", "correct", 0.0),
-        ("Hulle is hier woonagtig.\n\nNote: lewe is possible.", "paper", "wrong", 0.0),
-        ("I can't translate this.", "word", "refused", 1.0),
-        ("Hulle is hier. I can't translate 'live'.", "word", "wrong", 1.0),
-    ],
-)
-def test_rules_of_reading_translations(text: str, match: str, status: str, alike: float) -> None:
-    """The setting decides which rule counts, and the verdict says whether both agree."""
-    verdict = translated(text, match=match)
-    assert (verdict.status, verdict.values["read_alike"]) == (status, alike)
+    Sentence, reference and translation are kept, the translation up to a length limit.
+    """
+    text = "Hulle belewe hier."
+    for answer, kept in ((text, text), (text + LONGEST * "a", text + (LONGEST - len(text) - 1) * "a" + "…")):
+        verdict = translated(answer, helpers={"parse": unasked})
+        assert (verdict.status, verdict.given, verdict.reason) == ("wrong", "lewe", "translated with lewe")
+        values = verdict.values
+        assert (values["substring"], values["chosen"], values["ratio"]) == (1.0, 1.0, 1.0)
+        assert "parser" not in values
+        facts = {"concept": "live", "sentence": "They live here.", "reference": "Hulle woon hier."}
+        assert {**facts, "translation": kept}.items() <= verdict.evidence.items()
+        assert "tokenizer" not in verdict.evidence
 
 
-@pytest.mark.parametrize(
-    ("text", "helpers", "by"),
-    [
-        ("Hulle is hier woonagtog.", {}, "unicode-words"),
-        ("Hulle iswoonagtoghier.", {"parse": parser("Hulle", "is", "woonagtog", "hier")}, "stanza 1.0 af"),
-    ],
-    ids=["Unicode", "parser"],
-)
-def test_a_similar_word(text: str, helpers: dict[str, Answer], by: str) -> None:
+def test_a_similar_word() -> None:
     """The words of the parser are compared, or without one the Unicode words; values, reason and evidence say which."""
-    verdict = translated(text, helpers=helpers)
-    assert verdict.status == "correct"
-    assert verdict.reason == f"translated with woonagtig (similar word, ratio 0.89; words by {by})"
-    values = verdict.values
-    assert (values["substring"], values["chosen"], values["parser"]) == (0.0, 2.0, float(bool(helpers)))
-    assert values["ratio"] == pytest.approx(16 / 18, abs=1e-4)
-    assert verdict.evidence["tokenizer"] == by
+    parsed = {"parse": parser("Hulle", "is", "woonagtog", "hier")}
+    cases: list[tuple[str, dict[str, Answer], str]] = [
+        ("Hulle is hier woonagtog.", {}, "unicode-words"),
+        ("Hulle iswoonagtoghier.", parsed, "stanza 1.0 af"),
+    ]
+    for text, helpers, by in cases:
+        verdict = translated(text, helpers=helpers)
+        assert verdict.status == "correct"
+        assert verdict.reason == f"translated with woonagtig (similar word, ratio 0.89; words by {by})"
+        values = verdict.values
+        assert (values["substring"], values["chosen"], values["parser"]) == (0.0, 2.0, float(bool(helpers)))
+        assert values["ratio"] == pytest.approx(16 / 18, abs=1e-4)
+        assert verdict.evidence["tokenizer"] == by
     assert translated("Hulle iswoonagtoghier.").status == "wrong", "as one Unicode word it is like nothing"
 
 
 def test_request_to_the_parser() -> None:
-    """The parser gets the translation, its language and the analysis into words; 'unicode' makes no call."""
+    """The parser gets the translation, its language and the analysis into words; 'unicode' makes no call.
+
+    If it returns no words, Unicode words are not used; if it fails, the item is an error.
+    """
     asked = []
 
     def record(request: Any) -> Reply:
         asked.append(request)
-        return parser("Hulle")(request)  # type: ignore[no-any-return]
+        return parser()(request)  # type: ignore[no-any-return]
 
-    assert translated("Niks.", helpers={"parse": record}).values["parser"] == 1.0
-    assert asked == [Parse("Niks.", "af", "words")]
-    assert translated("Niks.", helpers={"parse": record}, tokenizer="unicode").values["parser"] == 0.0
-    assert len(asked) == 1
-
-
-@pytest.mark.parametrize(
-    ("helpers", "message"),
-    [
-        pytest.param({"parse": lambda r: NO_MODEL}, "no model of 'af' in FOLDER", id="no model"),
-        pytest.param({}, "no model for the role 'parse': --llm-helper parse=stanza", id="no parser"),
-    ],
-)
-def test_no_parser_of_the_language(helpers: dict[str, Answer], message: str) -> None:
-    """Without a parser of the language, auto uses Unicode words, and stanza stops the run and says what is missing."""
-    verdict = translated("Niks.", helpers=helpers)
-    assert (verdict.status, verdict.values["parser"]) == ("wrong", 0.0)
-    assert verdict.reason == "no word of the translation is similar to a variation (words by unicode-words)"
-    strict: dict[str, Any] = {"kinds": TRANSLATOR, "helpers": helpers, "tokenizer": "stanza"}
-    outcome, _ = measured(SUBJECT, lambda r: "Niks.", **strict)
-    assert outcome.verdict is None
-    assert outcome.stopped == f"dtails.tokenizer=stanza: {message}; or use dtails.tokenizer=auto"
-
-
-def test_a_parser_that_fails_or_finds_no_words() -> None:
-    """If the parser returns no words or fails, Unicode words are not used; a failure is an error of the item."""
-    verdict = translated("woonagtog", helpers={"parse": parser()})
+    verdict = translated("woonagtog", helpers={"parse": record})
     assert (verdict.status, verdict.values["parser"]) == ("wrong", 1.0)
+    assert asked == [Parse("woonagtog", "af", "words")]
+    assert translated("Niks.", helpers={"parse": unasked}, tokenizer="unicode").values["parser"] == 0.0
     failing = {"parse": lambda r: BackendError("no parser")}
     outcome, _ = measured(SUBJECT, lambda r: "Niks.", kinds=TRANSLATOR, helpers=failing)
-    assert outcome.verdict is None
-    assert str(outcome.error) == "no parser"
+    assert (outcome.verdict, str(outcome.error)) == (None, "no parser")
 
 
-def test_the_lemmas_of_a_parser_are_compared() -> None:
-    """A word whose lemma is a form is read as this form, although the word itself is not similar."""
+def test_no_parser_of_the_language() -> None:
+    """Without a parser of the language, auto uses Unicode words, and stanza stops the run and says what is missing."""
+    no_model = Reply(value={"words": None, "by": "", "missing": "no model of 'af' in FOLDER"})
+    cases: list[tuple[dict[str, Answer], str]] = [
+        ({"parse": lambda r: no_model}, "no model of 'af' in FOLDER"),
+        ({}, "no model for the role 'parse': --llm-helper parse=stanza"),
+    ]
+    for helpers, message in cases:
+        verdict = translated("Niks.", helpers=helpers)
+        assert (verdict.status, verdict.values["parser"]) == ("wrong", 0.0)
+        reason = "no word of the translation is similar to a variation (words by unicode-words)"
+        assert verdict.reason == reason
+        strict: dict[str, Any] = {"kinds": TRANSLATOR, "helpers": helpers, "tokenizer": "stanza"}
+        outcome, _ = measured(SUBJECT, lambda r: "Niks.", **strict)
+        assert outcome.verdict is None
+        assert outcome.stopped == f"dtails.tokenizer=stanza: {message}; or use dtails.tokenizer=auto"
+
+
+def test_words_that_are_not_similar() -> None:
+    """A word whose lemma is a form is read as this form, and so is an inflected form, which the reason gives."""
     words = [["Hy", "hy", "", -1, ""], ["gesaai", "woonagtig", "", -1, ""]]
     lemmas = {"parse": lambda r: Reply(value={"words": words, "by": "stanza 1.0 af"})}
     assert translated("Hy gesaai.", helpers=lemmas).status == "correct"
     assert translated("Hy gesaai.").status == "wrong"
-
-
-def test_the_reason_names_the_inflected_form() -> None:
-    """The verdict on an inflected form is right, and its reason gives the form."""
     subject = item("translate", variations=(("破る",), ("壊す",)), label=("破る",), language="ja")
     verdict = verdict_of(subject, lambda r: "沈黙を破りました", kinds=TRANSLATOR)
     assert (verdict.status, verdict.reason) == ("correct", "translated with 破る (an inflected form of 破る)")
 
 
+NOTE = "Hulle is hier woonagtig.\n\nNote: lewe is possible."
+
+
 @pytest.mark.parametrize(
-    ("reply", "status", "reason"),
+    ("reply", "match", "status", "reason", "alike"),
     [
-        ("", "unparsed", "the translation is empty"),
-        (Reply("Hulle", finish_reason="length"), "unparsed", "cut off before any variation"),
-        (Reply("", finish_reason="content_filter"), "refused", "a content filter refused"),
-        ("I'm unable to translate this sentence.", "refused", "declined to translate"),
-        ("Hulle bly hier.", "wrong", "no word of the translation is similar to a variation"),
-        (Reply("Hulle is woonagtig", finish_reason="length"), "correct", "translated with woonagtig"),
+        ("Hulle is hier woonagtig.", "word", "correct", "translated with woonagtig", 1.0),
+        (NOTE, "word", "correct", "translated with woonagtig", 0.0),
+        (NOTE, "paper", "wrong", "translated with lewe", 0.0),
+        ("I can't translate this.", "word", "refused", "declined to translate", 1.0),
+        (
+            "Hulle is hier. I can't translate 'live'.",
+            "word",
+            "wrong",
+            "no word of the translation is similar",
+            1.0,
+        ),
+        ("", "word", "unparsed", "the translation is empty", 1.0),
+        (Reply("Hulle", finish_reason="length"), "word", "unparsed", "cut off before any variation", 1.0),
+        (Reply("woonagtig", finish_reason="length"), "word", "correct", "translated with woonagtig", 1.0),
+        (WITHHELD, "word", "refused", "a content filter refused", 1.0),
     ],
 )
-def test_texts_that_are_not_a_translation(reply: str | Reply, status: str, reason: str) -> None:
-    """Empty and cut-off texts are unparsed, refusals refused; a translation without a variation is wrong."""
-    verdict = translated(reply)
-    assert verdict.status == status
+def test_rules_of_reading_translations(
+    reply: str | Reply, match: str, status: str, reason: str, alike: float
+) -> None:
+    """The setting decides which rule counts, and the verdict says whether both agree.
+
+    Empty and cut-off texts are unparsed, refusals refused; a translation without a variation is wrong.
+    """
+    verdict = translated(reply, match=match)
+    assert (verdict.status, verdict.score, verdict.values["read_alike"]) == (
+        status,
+        status == "correct",
+        alike,
+    )
     assert verdict.reason.startswith(reason)
-    assert verdict.score == (status == "correct")
 
 
 def test_the_order_of_every_run_is_kept() -> None:
     """The evidence has each run's order, which with the position gives the variation chosen, and no reply.
 
-    The values say that there was a retry.
+    A reply that breaks the template is retried once with appendix B.3's sentence and the same list.
     """
 
     def stumbles(request: Request) -> str:
         prompt = prompt_of(request)
-        return fenced(shown(prompt)[0]) if "with 3 back ticks" in prompt else "Well."
+        if "with 3 back ticks" not in prompt:
+            return "Well."
+        assert shown(prompt, "translation from ") == shown(prompt)
+        return fenced(shown(prompt)[0])
 
-    verdict = verdict_of(item(), stumbles, runs=5)
+    verdict, requests = judged(item(), stumbles, runs=5)
+    assert len(requests) == 2 * 5
     evidence: Any = verdict.evidence
     assert set(evidence) == {"concept", "sentence", "variations", "shown", "read_by"}
     assert (evidence["sentence"], evidence["variations"]) == ("They live here.", ["leef/lewe", "woon"])
@@ -426,12 +404,3 @@ def test_the_order_of_every_run_is_kept() -> None:
     for run, order in enumerate(evidence["shown"], 1):
         values = [verdict.values[f"run{run}_{name}"] for name in ("retried", "position", "right")]
         assert values == [1.0, 1.0, order[0] == verdict.expected]
-
-
-def test_evidence_of_translations() -> None:
-    """Sentence, reference and translation are kept, the translation up to a length limit."""
-    text = "Hulle is woonagtig"
-    for answer, kept in ((text, text), (text + LONGEST * "a", text + (LONGEST - len(text) - 1) * "a" + "…")):
-        evidence = translated(answer).evidence
-        facts = [evidence[name] for name in ("concept", "sentence", "translation", "reference")]
-        assert facts == ["live", "They live here.", kept, "Hulle woon hier."]

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_llmprops.benchmarks.dtails.items import words
 from pytest_llmprops.benchmarks.dtails.tools.corpus import ModelParser
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Parse, Reply
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.models.registry import register_model
 from tests.support.dtails import DTAILS
-from tests.support.dtails_planted import CORPUS, TaggerModel, encoder_factory, factory, write
+from tests.support.dtails_planted import CORPUS, InOrderModel, TaggerModel, write
 from tests.support.runs import Runner
+
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +25,8 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register the parser and the encoder of the planted corpus as models and hide any installed WordNet."""
     monkeypatch.setattr("pytest_llmprops.models.registry.registered", {})
     monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.mining.find_wordnet", lambda: None)
-    register_model("planted", factory, kinds=("parse",))
-    register_model("planted-encoder", encoder_factory, kinds=("embed",))
+    register_model("planted", lambda spec, options: TaggerModel(), kinds=("parse",))
+    register_model("planted-encoder", lambda spec, options: InOrderModel(), kinds=("embed",))
 
 
 def extract(*words: object) -> int:
@@ -35,7 +34,7 @@ def extract(*words: object) -> int:
     return main(["lab", "dtails", "extract", *models, "--lang", "xx", *(str(word) for word in words)])
 
 
-def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], run: Runner) -> None:
+def test_a_whole_run(tmp_path: Path, capsys: Capture, run: Runner) -> None:
     """A run finds the planted concept, says what is missing, and the suite reads what was extracted."""
     files, out = write(tmp_path, CORPUS), tmp_path / "out"
     assert extract("--corpus", *files, "--out", out) == 0
@@ -54,41 +53,23 @@ def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], run: Ru
     assert concepts == {"see": ("VERB", {"ver", "mirar"})}
     assert extract("--corpus", *files, "--out", out, "--set", "seed=1", "--senses", "none") == 0
     assert "word senses were not checked" not in capsys.readouterr().out
-    options = ("--llm-data", str(out), "--model", "fake:echo")
-    done = run(DTAILS, *options, "--collect-only", "-q")
+    done = run(DTAILS, "--llm-data", str(out), "--model", "fake:echo", "--collect-only", "-q")
     assert done.code == 0, done.output
     assert "dtails/xx/see/g01" in done.output
 
 
-class Failing(TaggerModel):
-    """A parser with coroutines that fails on texts with "bad" and fails fatally on texts with "broken"."""
-
-    def parse(self, requests: Sequence[Parse]) -> Any:
-        async def later() -> list[Reply | BackendError]:
-            assert len(requests) <= self.max_batch
-            return [
-                BackendError(f"no: {request.text}", fatal="broken" in request.text)
-                if "b" in request.text
-                else reply
-                for request, reply in zip(requests, TaggerModel.parse(self, requests), strict=True)
-            ]
-
-        return later()
-
-
 def test_sentence_that_fails_to_parse_has_no_words() -> None:
     """A sentence that fails to parse is counted and has no words; a fatal failure stops the run."""
-    register_model("failing", lambda spec, options: Failing(), kinds=("parse",))
-    parser = ModelParser("--source-parser", "failing", "en", "dependency")
+    parser = ModelParser("--source-parser", "planted", "en", "dependency")
     parsed = parser.parse(["one two", "bad", *["three"] * 250])
     assert [len(words) for words in parsed] == [2, 0, *[1] * 250]
     assert parser.failed == 1
-    with pytest.raises(UsageError, match="--source-parser failing: no: broken"):
+    with pytest.raises(UsageError, match="--source-parser planted: no: broken"):
         parser.parse(["one", "broken"])
 
 
 def test_interrupted_run_prints_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """An interrupted run says that it can be resumed and exits with the status of an interrupt."""
 
@@ -100,27 +81,19 @@ def test_interrupted_run_prints_one_line(
     assert "run the same command again to resume" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_failures_are_one_line(tmp_path: Path, capsys: Capture) -> None:
+    """Each invalid option gives a one-line message with status 2, and nothing is written."""
+    arguments = ("--corpus", *write(tmp_path, CORPUS[:5]), "--out", tmp_path / "out")
+    for options, message in (
         ("--source-parser words", r"--source-parser words: plain words have no dependency.*use stanza"),
         ("--source-parser nosuch", r"--source-parser nosuch: unknown model"),
         ("--source-parser planted-encoder", r"--source-parser planted-encoder: not a parser"),
         ("--aligner planted", r"--aligner planted: not an encoder; use hf:MODEL"),
-        ("--aligner nosuch", r"--aligner nosuch: unknown model"),
         ("--lang afr", r"--lang afr: use"),
         ("--set tags=NN", r"none of a source word with the tag NN"),
         ("--set min_count=0", r"min_count=0: it must be at least 1"),
         ("--senses minilm", r"--senses minilm: WordNet or NLTK is not installed; .*wordnet-base"),
-    ],
-)
-def test_failures_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
-) -> None:
-    """Each invalid option gives a one-line message with status 2, and nothing is written."""
-    arguments = ("--corpus", *write(tmp_path, CORPUS[:5]), "--out", tmp_path / "out")
-    assert extract(*arguments, *words.split()) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("llmprops: "), line
-    assert re.search(message, line), line
+    ):
+        assert extract(*arguments, *options.split()) == 2
+        assert re.fullmatch(f"llmprops: .*{message}.*\n", capsys.readouterr().err), options
     assert not (tmp_path / "out/dtails").exists()

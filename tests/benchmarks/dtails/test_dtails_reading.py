@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,10 +35,16 @@ def test_inflected_forms() -> None:
 
 SEE = (("gesien",), ("kyk",), ("sien",))
 TELL = (("gesê", "sê"), ("vertel",))
+KNOW = (("weet",), ("ken",))
+THREE = (("kyk",), ("sien",), ("te",))
 
 
 def fence(text: str) -> str:
     return f"Because it is so, ```{text}``` fits."
+
+
+def selected(answer: str, variations: Variations) -> int | None:
+    return read_selection(fence(answer), variations).index
 
 
 def translated(text: str, variations: Variations = SEE) -> Reading:
@@ -52,49 +56,45 @@ def chosen(text: str, variations: Variations) -> int | None:
 
 
 def test_every_form_is_read_as_itself() -> None:
-    """Each form inside the fences is read as its own variation, whatever the order of the list."""
-    for variations in (SEE, TELL, (("خرما",), ("رطب",))):
+    """Each form inside the fences and in a translation is read as its own variation, in any order of the list.
+
+    Two Tamil variations differ only in Unicode form.
+    """
+    for variations in (SEE, TELL, (("خرما",), ("رطب",)), (("இப்போது",), ("இப்\u0baa\u0bc7\u0bbeது",))):
         for shown in (variations, variations[::-1]):
             for index, forms in enumerate(shown):
                 for form in (*forms, "/".join(forms)):
                     reading = read_selection(fence(form), shown)
                     assert (reading.index, reading.how, reading.ratio) == (index, "equal", 1.0)
-
-
-def test_untidy_answers() -> None:
-    """The word "answer", quotes, case, an explanation or a typo do not prevent reading the choice."""
-    for text in ("answer\nkyk", "'Kyk'.", "**kyk**", "kyk (to look)", "the word kyk", "kyke"):
-        reading = read_selection(fence(text), SEE)
-        assert (reading.form, reading.index, reading.problem) == ("kyk", 1, ""), text
+                    assert chosen(f"அது {form} வரும்", shown) == index
 
 
 def test_an_answer_without_two_fences() -> None:
     """The answer that a reply states counts, or the only variation in its fences. The plain rule asks again."""
-    variations = (("kyk",), ("sien",), ("te",))
     for reply in (
         "```kyk", "```kyk``` because ```kyk``` is to look", "See: ```te```. No, so the answer is: ```kyk```",
         "It means to look.\n\n**Final answer:** kyk", "The best translation of it is `kyk`.",
         "```sien``` is to see and ```kyk``` to look, so the correct word is kyk.",
         "Answer: ```kyk```. Note: ```te``` means too.",
     ):  # fmt: skip
-        reading = read_selection(reply, variations)
+        reading = read_selection(reply, THREE)
         assert (reading.index, reading.obeyed) == (0, True), reply
-        assert not paper_selection(reply, variations).obeyed
+        assert not paper_selection(reply, THREE).obeyed
 
 
-@pytest.mark.parametrize(
-    ("reply", "says"),
-    [
-        ("I would have to kyk", "0 fences"), ("```kyk or sien```", "several, variations"),
-        ("``````", "nothing"), ("```answer```", "nothing"), ("```something else```", "none of the variations"),
-    ],
-)  # fmt: skip
-def test_unreadable_replies(reply: str, says: str) -> None:
-    """Anything except two fences with a variation between them is unreadable, and the reading says why."""
-    reading = read_selection(reply, (("kyk",), ("sien",), ("te",)))
-    assert reading.index is None
-    assert says in reading.problem
-    assert reading.obeyed == ("variations" in says), "a word that is no variation is an answer all the same"
+def test_unreadable_replies() -> None:
+    """Anything except two fences with a variation between them is unreadable, and the reading says why.
+
+    A word that is not a variation follows the template all the same.
+    """
+    for reply, says, obeyed in (
+        ("I would have to kyk", "0 fences", False), ("```kyk or sien```", "several, variations", True),
+        ("``````", "nothing", False), ("```answer```", "nothing", False),
+        ("```something else```", "none of the variations", True),
+    ):  # fmt: skip
+        reading = read_selection(reply, THREE)
+        assert (reading.index, reading.obeyed) == (None, obeyed), reply
+        assert says in reading.problem
 
 
 def test_a_similarity_of_the_threshold_counts() -> None:
@@ -104,16 +104,6 @@ def test_a_similarity_of_the_threshold_counts() -> None:
     assert paper_selection(fence("abcdefxxyz"), forms).index is None
     assert read_translation("abcdefgxyz", forms, ["abcdefgxyz"]).index == 0
     assert read_translation("abcdefxxyz", forms, ["abcdefxxyz"]).index is None
-
-
-def test_variations_that_differ_in_their_unicode_form() -> None:
-    """Of two Tamil variations that differ only in Unicode form, the identical one is read."""
-    composed, decomposed = "இப்போது", "இப்\u0baa\u0bc7\u0bbeது"
-    assert composed != decomposed
-    for shown in (((composed,), (decomposed,)), ((decomposed,), (composed,))):
-        for index, (form,) in enumerate(shown):
-            assert read_selection(fence(form), shown).index == index
-            assert translated(f"அது {form} வரும்", shown).index == index
 
 
 @given(st.text(max_size=60), st.permutations(SEE))
@@ -135,21 +125,17 @@ def test_translation_by_the_most_similar_word() -> None:
     reading = translated("Hy vertelt dit", (("gesê", "sê"), ("vertal",)))
     assert (reading.form, reading.how) == ("vertal", "word")
     assert read_translation("Hy vertelt dit", (("vertal",), ("sê",)), []).index is None
-    assert read_translation("zz", SEE, ["zz", "siien"]).form == "sien", (
-        "a lemma that is not in the text counts"
-    )
+    # A lemma that is not in the text counts.
+    assert read_translation("zz", SEE, ["zz", "siien"]).form == "sien"
     assert translated("niks hiervan nie").index is None
     assert translated(" ").problem == "the translation is empty"
 
 
-def test_unwritten_joiners_and_right_to_left() -> None:
-    """A form is found in a translation that omits zero-width joiners or has direction marks."""
-    reading = translated("\u202bاین مهمترین است\u202c", (("مهم\u200cترین",), ("بیشتر",)))
-    assert reading.form == "مهم\u200cترین"
-
-
 def test_refusals() -> None:
-    """A reply that declines is read as a refusal, unless it contains a fence or only omits the fences."""
+    """A reply that declines is read as a refusal, unless it contains a fence or only omits the fences.
+
+    A remark after a translation and an English sentence that says "I can't" are not refusals.
+    """
     for reply in (
         "I'm sorry, but I can't help with that request.", "I cannot translate this sentence.", "I must decline.",
         "As an AI language model, I am unable to choose.",
@@ -157,44 +143,44 @@ def test_refusals() -> None:
         assert declines(reply)
         assert not declines(fence("kyk") + reply)
     assert not declines("One cannot see it, so kyk fits.")
+    sentence = "I can't help him."
+    assert declines("I can't help with that.", KNOW, "He waits.")
+    assert not declines("Hy wag. I can't translate it literally.", KNOW, "He waits.")
+    assert not declines(sentence, KNOW, sentence)
 
 
 def test_an_inflected_form_counts_like_a_lemma() -> None:
-    """An inflected form decides only if no form occurs, and only together with the words of the translation."""
-    forms = (("வருடம்",), ("ஆண்டு",))
-    assert chosen("சில வருடங்களாக", forms) == 0
-    assert chosen("சில வருடங்களாக ஆண்டு", forms) == 1
-    assert read_translation("சில வருடங்களாக", forms, ()).index is None
-    assert read_translation("சில வருடங்களாக", forms, ["சில"]).how == "inflected"
-    assert read_translation("சில வருடங்களாக", forms, ["ஆண்டு"]).form == "ஆண்டு", (
-        "a lemma that equals a form comes first"
-    )
+    """An inflected form decides only with the words of the translation, and after a lemma that equals a form."""
+    forms, text = (("வருடம்",), ("ஆண்டு",)), "சில வருடங்களாக"
+    assert read_translation(text, forms, ()).index is None
+    assert read_translation(text, forms, ["சில"]).how == "inflected"
+    assert read_translation(text, forms, ["ஆண்டு"]).form == "ஆண்டு"
 
 
-def test_very_short_forms_match_whole_words() -> None:
-    """A form of up to three letters counts as a word or before a short ending; a longer form counts inside words."""
-    forms = (("iet",), ("doties", "dodas"))
-    assert chosen("Vietas un lietas iedodas viegli.", forms) == 1
-    assert chosen("Vieta ir liela, ietver un ietekmē.", forms) is None
-    assert chosen("Ādai vajag krēmu.", (("āda",), ("miza",))) == 0
-    assert chosen("Viņa iet uz vietu.", forms) == 0
-    assert chosen("時速800kmで", (("km",), ("マイル",))) == 0
-
-
-def test_a_whole_word_comes_before_a_part_of_a_word() -> None:
-    """A form that is a word wins over a longer form inside a word, and a stem in Tamil is like a word."""
-    assert chosen("Ek het al vertel wat Pa alreeds weet", (("al",), ("reeds",))) == 0
-    both = (("அனைத்து",), ("எல்லாம்",))
-    assert chosen("அனைத்தும் வேண்டும், எல்லாம்", both) == 0
-    assert chosen("பலருக்கு", (("எத்தனை",), ("பல",))) == 1
-    assert chosen("பலாப்பழம்", (("எத்தனை",), ("பல",))) is None
-
-
-KNOW = (("weet",), ("ken",))
-
-
-def selected(answer: str, variations: Sequence[Sequence[str]]) -> int | None:
-    return read_selection(f"Thus ```{answer}```.", variations).index
+@pytest.mark.parametrize(
+    ("variations", "translations"),
+    [
+        # Very short forms count as a word or before a short ending.
+        ((("iet",), ("doties", "dodas")), {"Vietas un lietas iedodas viegli.": 1, "Viņa iet uz vietu.": 0,
+                                           "Vieta ir liela, ietver un ietekmē.": None}),
+        ((("āda",), ("miza",)), {"Ādai vajag krēmu.": 0}), ((("km",), ("マイル",)), {"時速800kmで": 0}),
+        # A whole word, or in Tamil a stem, comes before a part of a word and an inflected form.
+        ((("al",), ("reeds",)), {"Ek het al vertel wat Pa alreeds weet": 0}),
+        ((("அனைத்து",), ("எல்லாம்",)), {"அனைத்தும் வேண்டும், எல்லாம்": 0}),
+        ((("எத்தனை",), ("பல",)), {"பலருக்கு": 1, "பலாப்பழம்": None}),
+        ((("வருடம்",), ("ஆண்டு",)), {"சில வருடங்களாக": 0, "சில வருடங்களாக ஆண்டு": 1}),
+        # Joiners and marks of the direction do not count.
+        ((("مهم\u200cترین",), ("بیشتر",)), {"\u202bاین مهمترین است\u202c": 0}),
+        # The Japanese word for siblings has both characters, and says nothing about the age.
+        ((("兄", "お兄さん"), ("弟",)), {"私の兄弟は学生です。": None, "私の兄弟は学生で、兄は医者です。": 0}),
+        # A similar word with another letter is another word; a compound has its parts.
+        ((("weet",), ("laat",)), {"Dit is wees.": None, "Dit is weett.": 0, "Dit is gelaat.": 1}),
+        ((("huis",), ("hamers",)), {"Dit is boomhuis.": 0, "Dit is kamers.": None}),
+    ],
+)  # fmt: skip
+def test_forms_in_a_translation(variations: Variations, translations: dict[str, int | None]) -> None:
+    """Words, stems, inflected forms and parts of words are read as their variations, and look-alikes are not."""
+    assert {text: chosen(text, variations) for text in translations} == translations
 
 
 def test_labelled_replies() -> None:
@@ -210,24 +196,6 @@ def test_labelled_replies() -> None:
     assert len(wrong) <= 0.02 * len(rows), wrong
 
 
-def rejecting(label: str, others: Sequence[str]) -> Iterator[str]:
-    """Yield answers that select the label and reject all others."""
-    yield f"{label} (not {', '.join(others)})"
-    yield f"{label} (not {' or '.join(others)})"
-    yield f"{label}, not {', not '.join(others)}"
-    yield f"{label} rather than {' or '.join(others)}"
-    yield f"not {' or '.join(others)} but {label}"
-    yield f"{label}. {' '.join(f'{other} is wrong.' for other in others)}"
-    yield f"{label} (not the others)"
-
-
-def listing(names: Sequence[str]) -> Iterator[str]:
-    """Yield answers that name all variations and reject none."""
-    for separator in (", ", " or ", " and ", "/", " / ", "; ", "\n", " "):
-        yield separator.join(names)
-    yield str(list(names))
-
-
 @pytest.mark.parametrize("source", ["builtin", "published"])
 def test_labels_with_all_others_rejected_or_listed(request: pytest.FixtureRequest, source: str) -> None:
     """In every row, the label is read if the others are rejected, and a list of all is never read."""
@@ -237,61 +205,66 @@ def test_labels_with_all_others_rejected_or_listed(request: pytest.FixtureReques
     for row in {(row.variations, row.label): row for row in rows}.values():
         forms = [variation.forms for variation in row.variations]
         for names in (["/".join(f) for f in forms], [f[0] for f in forms], [f[-1] for f in forms]):
-            others = [name for index, name in enumerate(names) if index != row.label]
-            for answer in rejecting(names[row.label], others):
+            label, others = names[row.label], [name for n, name in enumerate(names) if n != row.label]
+            for answer in (
+                f"{label} (not {', '.join(others)})",
+                f"{label} (not {' or '.join(others)})",
+                f"{label}, not {', not '.join(others)}",
+                f"{label} rather than {' or '.join(others)}",
+                f"not {' or '.join(others)} but {label}",
+                f"{label}. {' '.join(f'{other} is wrong.' for other in others)}",
+                f"{label} (not the others)",
+            ):
                 assert selected(answer, forms) == row.label, answer
-            for answer in (*listing(names), f"not {names[row.label]}"):
+            lists = [mark.join(names) for mark in (", ", " or ", " and ", "/", " / ", "; ", "\n", " ")]
+            for answer in (*lists, str(list(names)), f"not {label}"):
                 assert selected(answer, forms) is None, answer
 
 
-@pytest.mark.parametrize(
-    ("written", "form"),
-    [
+def test_spelling_variants() -> None:
+    """A word in another spelling is its form, alone and with the other one rejected."""
+    for written, form in (
         ("دايي", "دایی"), ("می دانم", "می\u200cدانم"), ("می\\u200cدانم", "می\u200cدانم"), ("ｺｰﾄ", "コート"),
         ("こうと", "コウト"), ("लडका", "लड़का"), ("zinat", "zināt"), ("se\u0302", "sê"), ("**「நம்மை」**", "நம்மை"),
-    ],
-)  # fmt: skip
-def test_spelling_variants(written: str, form: str) -> None:
-    """A word in another spelling is its form, alone and with the other one rejected."""
-    forms = ((form,), ("xyz",))
-    assert selected(written, forms) == 0
-    assert selected(f"xyz (not {written})", forms) == 1
+    ):  # fmt: skip
+        forms = ((form,), ("xyz",))
+        assert selected(written, forms) == 0, written
+        assert selected(f"xyz (not {written})", forms) == 1, written
 
 
-@pytest.mark.parametrize(
-    ("answer", "forms", "index"),
-    [
-        ("week", ("weet",), None), ("wet", ("weet",), None), ("keen", ("ken",), None), ("kader", ("vader",), None),
-        ("kyke", ("kyk",), 0), ("gesein", ("gesien",), 0), ("orela", ("orella",), 0), ("sanamel", ("semanel",), None),
-        ("御菓子", ("お菓子",), 0), ("neiet", ("iet",), 0), ("gekyk", ("kyk",), 0), ("neko", ("ko",), None),
-        ("չխաղաց", ("խաղաց",), 0), ("نمی‌روم", ("می‌روم",), 0), ("読まない", ("読む",), 0), ("மரங்கள்", ("மரம்",), 0),
-        ("అమ్మాయిలకి", ("అమ్మాయి",), 0),
-    ],
-)  # fmt: skip
-def test_errors_and_inflections(answer: str, forms: tuple[str, ...], index: int | None) -> None:
+def test_errors_and_inflections() -> None:
     """A form with a typing error, a prefix or an ending is read; a similar word of the language is not."""
-    assert selected(answer, (forms, ("zzz",))) == index
-
-
-ACCENTS, NEGATIONS = (("te",), ("té",)), (("nie",), ("nooit",))
+    for answer, form, index in (
+        ("week", "weet", None), ("wet", "weet", None), ("keen", "ken", None), ("kader", "vader", None),
+        ("kyke", "kyk", 0), ("gesein", "gesien", 0), ("orela", "orella", 0), ("sanamel", "semanel", None),
+        ("御菓子", "お菓子", 0), ("neiet", "iet", 0), ("gekyk", "kyk", 0), ("neko", "ko", None),
+        ("չխաղաց", "խաղաց", 0), ("نمی‌روم", "می‌روم", 0), ("読まない", "読む", 0), ("மரங்கள்", "மரம்", 0),
+        ("అమ్మాయిలకి", "అమ్మాయి", 0),
+    ):  # fmt: skip
+        assert selected(answer, ((form,), ("zzz",))) == index, answer
 
 
 @pytest.mark.parametrize(
-    ("answer", "variations", "index"),
+    ("variations", "answers"),
     [
-        ("té", ACCENTS, 1),
-        ("not te but té", ACCENTS, 1),
-        pytest.param("tè", ACCENTS, None, id="neither is written"),
-        pytest.param("te", (("te", "ook"), ("te", "nog")), 0, id="a shared form is the first variation"),
-        pytest.param("nie", NEGATIONS, 0, id="a variation is not a word of rejection"),
-        ("nooit nie", NEGATIONS, None),
-        ("nooit (not nie)", NEGATIONS, 1),
-        pytest.param("\ue000 or \uf8ff ken", KNOW, 1, id="characters that stand for names"),
+        pytest.param(
+            SEE,
+            dict.fromkeys(("answer\nkyk", "'Kyk'.", "**kyk**", "kyk (to look)", "the word kyk", "kyke"), 1),
+            id="untidy answers",
+        ),
+        pytest.param((("te",), ("té",)), {"té": 1, "not te but té": 1, "tè": None}, id="spelled alike"),
+        pytest.param((("te", "ook"), ("te", "nog")), {"te": 0}, id="a shared form is the first variation"),
+        pytest.param(
+            (("nie",), ("nooit",)),
+            {"nie": 0, "nooit nie": None, "nooit (not nie)": 1},
+            id="a variation is not a word of rejection",
+        ),
+        pytest.param(KNOW, {"\ue000 or \uf8ff ken": 1}, id="characters that stand for names"),
     ],
 )
-def test_names_of_variations(answer: str, variations: Variations, index: int | None) -> None:
+def test_names_of_variations(variations: Variations, answers: dict[str, int | None]) -> None:
     """Spelling decides between variations that are spelled alike, and a variation is always a name."""
-    assert selected(answer, variations) == index
+    assert {answer: selected(answer, variations) for answer in answers} == answers
 
 
 ENGLISH = "The farmer will pick the apples when it is dry."
@@ -319,59 +292,41 @@ def test_the_translation_in_a_reply(reply: str) -> None:
         assert reading.form == "wanneer"
 
 
-@pytest.mark.parametrize(
-    ("reply", "source", "form"),
-    [
+def test_parts_that_belong_to_the_translation() -> None:
+    """Brackets and foreign names inside a translation stay, and it has as many lines as the English has sentences."""
+    for reply, source, form in (
         ("நான் (இன்று) London வா", "I come to London.", "வா"),
         ("Hy kom.\nSy bly toe.\nHulle gaan wanneer.", "He comes. She stays.", "toe"),
         ("Hy kom. Sy bly toe.", "He comes. She stays.", "toe"),
         ("Die boer sal wag\ntoe would also be possible", ENGLISH, ""),
-    ],
-)
-def test_parts_that_belong_to_the_translation(reply: str, source: str, form: str) -> None:
-    """Brackets and foreign names inside a translation stay, and it has as many lines as the English has sentences."""
-    forms = (("வா",), ("wanneer",), ("toe",))
-    assert read_translation(reply, forms, (), source=source).form == form
+    ):
+        forms = (("வா",), ("wanneer",), ("toe",))
+        assert read_translation(reply, forms, (), source=source).form == form, reply
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        ENGLISH, f"Translation: {ENGLISH}", "I would say that it is dry, and that is toe.", "(toe)",
-        "Dit is droog.\n\nNota: wanneer kan ook.", "Dit is droog.\n\nNote: wanner is possible.",
-    ],
-)  # fmt: skip
-def test_english_and_notes_are_no_translation(text: str) -> None:
+def test_english_and_notes_are_no_translation() -> None:
     """English has no variation, also if a form of one is an English word, nor has a note, also for a similar word."""
     forms = (("toe",), ("pick",), ("dry",), ("wanneer",))
-    reading = read_translation(text, forms, unicode_words(text), source=ENGLISH)
-    assert (reading.index is None) == (text != "(toe)")
+    for text in (
+        ENGLISH, f"Translation: {ENGLISH}", "I would say that it is dry, and that is toe.", "(toe)",
+        "Dit is droog.\n\nNota: wanneer kan ook.", "Dit is droog.\n\nNote: wanner is possible.",
+    ):  # fmt: skip
+        reading = read_translation(text, forms, unicode_words(text), source=ENGLISH)
+        assert (reading.index is None) == (text != "(toe)"), text
 
 
-@pytest.mark.parametrize(
-    ("text", "source", "concept", "form"),
-    [
-        pytest.param("al by die huis reeds", "at the house already", "already", "reeds", id="near the concept"),
-        pytest.param("reeds by die huis al al", "already at home, already there", "already", "al", id="most frequent"),
-        pytest.param("al by die huis reeds", "at the house", "already", "al", id="the first"),
-        pytest.param("al by die huis nou reeds", "at the house he already comes", "come", "reeds", id="inflected"),
-        pytest.param("reeds by die huis al", "", "", "reeds", id="without the sentence"),
-    ],
-)  # fmt: skip
-def test_one_of_several_variations(text: str, source: str, concept: str, form: str) -> None:
+def test_one_of_several_variations() -> None:
     """Of whole words, the one at the concept's place counts, then the most frequent, then the first."""
-    reading = read_translation(text, (("al",), ("reeds",)), (), source=source, concept=concept)
-    assert reading.form == form
-
-
-@pytest.mark.parametrize(
-    ("word", "form", "index"),
-    [("wees", "weet", None), ("weett", "weet", 0), ("gelaat", "laat", 0),
-     ("boomhuis", "huis", 0), ("kamers", "hamers", None)],
-)  # fmt: skip
-def test_other_words_in_a_translation(word: str, form: str, index: int | None) -> None:
-    """A similar word with another letter is another word; a compound has its parts."""
-    assert chosen(f"Dit is {word}.", ((form,), ("xyz",))) == index
+    for text, source, concept, form in (
+        ("al by die huis reeds", "at the house already", "already", "reeds"),
+        ("reeds by die huis al al", "already at home, already there", "already", "al"),
+        ("al by die huis reeds", "at the house", "already", "al"),
+        # The place of an inflected concept.
+        ("al by die huis nou reeds", "at the house he already comes", "come", "reeds"),
+        ("reeds by die huis al", "", "", "reeds"),
+    ):
+        reading = read_translation(text, (("al",), ("reeds",)), (), source=source, concept=concept)
+        assert reading.form == form, (text, source)
 
 
 def test_the_plain_rule_for_choices() -> None:
@@ -396,18 +351,3 @@ def test_the_plain_rule_for_translations() -> None:
         (" ", None),
     ):  # fmt: skip
         assert paper_translation(text, SEE, unicode_words(text)).index == index, text
-
-
-def test_refusals_of_a_translation() -> None:
-    """A remark after a translation and an English sentence that says "I can't" are not refusals."""
-    forms, sentence = (("weet",), ("ken",)), "I can't help him."
-    assert declines("I can't help with that.", forms, "He waits.")
-    assert not declines("Hy wag. I can't translate it literally.", forms, "He waits.")
-    assert not declines(sentence, forms, sentence)
-
-
-def test_a_compound_of_two_variations_names_neither() -> None:
-    """The Japanese word for siblings has both characters, and says nothing about the age."""
-    siblings = (("兄", "お兄さん"), ("弟",))
-    assert chosen("私の兄弟は学生です。", siblings) is None
-    assert chosen("私の兄弟は学生で、兄は医者です。", siblings) == 0

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails import prompts
-from pytest_llmprops.benchmarks.dtails.benchmark import Context
 from pytest_llmprops.benchmarks.dtails.rules import choose_sentences, english_tokens, sentence_key
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.protocols import resolve
@@ -38,14 +37,13 @@ REPAIR = " Please avoid the following error in your output: "
 SENTENCES = {"leef/lewe": ("All men live.",), "woon": ()}
 
 
-def self_context(sentences: dict[str, tuple[str, ...]] = SENTENCES) -> Context:
-    return context(sentences={"dtails/af/live": sentences})
+SELF_CONTEXT = context(sentences={"dtails/af/live": SENTENCES})
 
 
-def with_own_rules(answer: Answer, *, number: int = 1, **more: Any) -> tuple[Outcome, list[Request]]:
+def with_own_rules(answer: Answer, **more: Any) -> tuple[Outcome, list[Request]]:
     """Measure an item on a model that writes its own rules."""
-    more = {"case_context": self_context(), "rules": "self", **more}
-    return measured(item(number=number), answer, **more)
+    more = {"case_context": SELF_CONTEXT, "rules": "self", **more}
+    return measured(item(), answer, **more)
 
 
 def writer(*replies: str | Reply | BackendError) -> Answer:
@@ -61,12 +59,15 @@ def writer(*replies: str | Reply | BackendError) -> Answer:
 
 
 def judged_rules(answer: Answer, **more: Any) -> tuple[Verdict, list[Request]]:
+    """Measure an item, whose verdict must not be an error, on a model that writes its own rules."""
     outcome, requests = with_own_rules(answer, **more)
     assert outcome.verdict is not None
     return outcome.verdict, requests
 
 
-GOOD = '{"leef/lewe": "to be alive", "woon": "to dwell"}'
+#: rules with quotes, newlines and marks, which stay inside the JSON of a prompt
+TEXTS = {"leef/lewe": 'to "be"\n\nIgnore this: ```woon``` \u202e', "woon": "to dwell"}
+GOOD = json.dumps(TEXTS, ensure_ascii=False)
 
 
 def test_prompts_of_figures_8_and_9() -> None:
@@ -80,60 +81,51 @@ def test_prompts_of_figures_8_and_9() -> None:
     assert user.startswith("Based on the provided rules, please select the best translation of")
     assert verdict.status == "correct"
     assert (verdict.values["rules_read"], verdict.values["sentences"]) == (1.0, 1.0)
-    assert verdict.evidence["rules"] == [{"variation": "woon", "rule": "to dwell"}]
+    right: dict[str, Any] = {"variation": "woon", "rule": "to dwell"}
+    assert verdict.evidence["rules"] == [right]
     # The rules of the right and of the chosen variation are kept.
     verdict, _ = judged_rules(lambda request: GOOD if is_about_rules(request) else fenced("lewe"))
-    assert verdict.evidence["rules"] == [
-        {"variation": "leef/lewe", "rule": "to be alive", "sentences": 1},
-        {"variation": "woon", "rule": "to dwell"},
-    ]
+    wrong = {"variation": "leef/lewe", "rule": TEXTS["leef/lewe"], "sentences": 1}
+    assert verdict.evidence["rules"] == [wrong, right]
 
 
 def test_a_helper_writes_the_rules() -> None:
     """With rules=helper, the helper gets figure 9, and the model under test only figure 8 with the helper's rules."""
-    helped = context(sentences={"dtails/af/live": SENTENCES})
     asked: list[Request] = []
 
     def helper(request: Request) -> str:
         asked.append(request)
         return GOOD
 
-    more: dict[str, Any] = {"case_context": helped, "rules": "helper"}
-    outcome, [choice] = measured(item(), writer(GOOD), helpers={"rules": helper}, **more)
-    assert [request.messages for request in asked if isinstance(request, Chat)] == [
-        prompts.rule_generation("live", LIVE, "Afrikaans", SENTENCES)
-    ]
+    outcome, [choice] = with_own_rules(writer(GOOD), rules="helper", helpers={"rules": helper})
+    [request] = asked
+    assert isinstance(request, Chat)
+    assert request.messages == prompts.rule_generation("live", LIVE, "Afrikaans", SENTENCES)
     assert GOOD in prompt_of(choice)
     assert outcome.verdict is not None
     assert outcome.verdict.status == "correct"
-    assert BENCHMARK.helpers(resolve("dtails", BENCHMARK.protocols, "paper", {"rules": "helper"}, 0).settings)
-    assert not BENCHMARK.helpers(
-        resolve("dtails", BENCHMARK.protocols, "paper", {"rules": "self"}, 0).settings
-    )
     # The model under test is not blamed for a helper that writes no rules: the item is an error.
-    failed, requests = measured(item(), writer(GOOD), helpers={"rules": lambda request: "Rules?"}, **more)
+    more: dict[str, Any] = {"rules": "helper", "helpers": {"rules": lambda request: "Rules?"}}
+    failed, requests = with_own_rules(writer(GOOD), **more)
     assert (failed.verdict, requests) == (None, [])
     assert failed.error is not None
     assert "--llm-helper rules=SPEC" in failed.error.message
 
 
-def test_unreadable_rules_are_requested_again() -> None:
-    """After an unreadable reply the prompt is sent again with the problem; fenced JSON is accepted."""
-    verdict, [first, second, _] = judged_rules(writer('{"woon": "to dwell"}', f"```json\n{GOOD}\n```"))
-    start, _, problem = prompt_of(second).partition(REPAIR)
-    assert start == prompt_of(first)
-    assert problem
-    assert verdict.status == "correct"
-
-
 def test_rules_that_stay_unreadable() -> None:
-    """Each of three tries also has the problems of those before; then the item is unparsed, without a choice."""
+    """After an unreadable reply the prompt is sent again with the problems so far; fenced JSON is accepted.
+
+    After three tries, the item is unparsed, without a choice.
+    """
+    verdict, requests = judged_rules(writer('{"woon": "to dwell"}', f"```json\n{GOOD}\n```"))
+    assert (verdict.status, len(requests)) == ("correct", 3)
     verdict, requests = judged_rules(writer("nonsense"))
     assert len(requests) == len(set(requests)) == 3
     assert all(map(is_about_rules, requests))
     split_prompts = [prompt_of(request).split(REPAIR) for request in requests]
     assert [len(parts) for parts in split_prompts] == [1, 2, 3]
     assert len({parts[0] for parts in split_prompts}) == 1
+    assert all(split_prompts[2])
     assert (verdict.status, verdict.score) == ("unparsed", 0.0)
     assert "its rules for 'live' could not be read in 3 tries: it is not JSON" in verdict.reason
     values = verdict.values
@@ -144,23 +136,12 @@ def test_rules_that_stay_unreadable() -> None:
 
 def test_rules_without_a_second_try() -> None:
     """If a content filter withholds the rules, the item is refused; if the call fails, it is an error."""
-    outcome, requests = with_own_rules(writer(Reply("", finish_reason="content_filter")))
+    verdict, requests = judged_rules(writer(Reply("", finish_reason="content_filter")))
     assert len(requests) == 1
-    assert outcome.verdict is not None
-    assert outcome.verdict.status == "refused"
-    assert outcome.verdict.reason == "a content filter refused its rules for 'live'"
-    assert outcome.verdict.values["rules_read"] == 0.0
+    assert (verdict.status, verdict.values["rules_read"]) == ("refused", 0.0)
+    assert verdict.reason == "a content filter refused its rules for 'live'"
     outcome, _ = with_own_rules(writer(BackendError("down")))
-    assert outcome.verdict is None
-    assert str(outcome.error) == "down"
-
-
-def test_rules_are_data_in_the_prompt() -> None:
-    """Quotes, newlines and braces in a rule stay inside the JSON."""
-    rules = {"leef/lewe": 'say "woon"}\n\nIgnore this: ```leef``` \u202e', "woon": "b"}
-    _, requests = with_own_rules(writer(json.dumps(rules)))
-    system = prompt_of(requests[-1]).split("\n")[0]
-    assert json.loads(system.partition(" in Afrikaans:")[2]) == rules
+    assert (outcome.verdict, str(outcome.error)) == (None, "down")
 
 
 TRAIN = [
@@ -178,7 +159,10 @@ TRAIN = [
 
 
 def test_sentences_come_from_train_rows(tmp_path: Path) -> None:
-    """The sentences are the concept's own train rows under 50 tokens that match no test row of any concept or label."""
+    """The sentences are the concept's own train rows under 50 tokens that match no test row of any concept or label.
+
+    Other settings do not read the train file, so a damaged one does not affect them.
+    """
     test = [row(), row(sentence="Where do you live?", label="leef/lewe")]
     write_language(tmp_path, "af", [*test, row(concept="see", sentence="I live to see.")], TRAIN)
     sentences = prepared(tmp_path, "self").context.sentences
@@ -189,11 +173,6 @@ def test_sentences_come_from_train_rows(tmp_path: Path) -> None:
         },
         "dtails/af/see": {"leef/lewe": (), "woon": ()},
     }
-
-
-def test_only_self_reads_train_rows(tmp_path: Path) -> None:
-    """Other settings do not read the train file, so a damaged one does not affect them."""
-    write_language(tmp_path, "af", [row()])
     (tmp_path / "dtails" / "en-af" / "train_dataset.csv").write_text("nothing\n", encoding="utf-8")
     assert prepared(tmp_path).context.sentences == {}
     with pytest.raises(ValueError, match=r"train_dataset\.csv"):
@@ -203,10 +182,8 @@ def test_only_self_reads_train_rows(tmp_path: Path) -> None:
 def test_a_plan_counts_rules_and_choices() -> None:
     """A plan assumes the maximum cost: three tries per concept, two per choice, rules in its prompt."""
     protocol = resolve("dtails", BENCHMARK.protocols, "quick", {"rules": "self"}, 0)
-    cases = [
-        Case(BENCHMARK, item(number=n, sentence=f"They live {n}."), self_context(), protocol, "m", kinds=CHAT)
-        for n in range(4)
-    ]
+    items = [item(number=n, sentence=f"They live {n}.") for n in range(4)]
+    cases = [Case(BENCHMARK, one, SELF_CONTEXT, protocol, "m", kinds=CHAT) for one in items]
     asked: list[Request] = []
     [planned] = plan(cases, lambda label, request: asked.append(request))
     assert (planned.items, planned.calls) == (4, 3 + 2 * 4)
@@ -232,30 +209,20 @@ def test_longest_allowed_sentences_are_chosen(
     """The longest allowed sentences are chosen, never a test sentence in any case, spacing or punctuation."""
     disguised = [f"  {sentence.upper()}!! " for sentence in test]
     chosen = choose_sentences(rows, LIVE, disguised, most=most, tokens=tokens)
-    barred = set(map(sentence_key, test))
+    barred = {*map(sentence_key, test), ""}
     assert list(chosen) == ["leef/lewe", "woon"]
     for name, sentences in chosen.items():
-        keys = set(map(sentence_key, sentences))
-        assert not barred & keys
-        assert len(keys) == len(sentences) <= most
-        allowed = {
-            sentence
-            for sentence, label in rows
-            if set(label) & set(name.split("/"))
-            and english_tokens(sentence) < tokens
-            and sentence_key(sentence)
-        }
-        assert set(sentences) <= allowed
-        left_out = set(map(sentence_key, allowed)) - keys - barred
-        lengths = [english_tokens(sentence) for sentence in sentences]
-        assert lengths == sorted(lengths, reverse=True)
-        assert len(sentences) == most or not left_out
+        own = [s for s, label in rows if set(label) & set(name.split("/")) and sentence_key(s) not in barred]
+        # Of sentences with the same key, the first short enough one counts.
+        allowed = {sentence_key(s): s for s in own[::-1] if english_tokens(s) < tokens}
+        assert set(sentences) <= set(allowed.values())
+        assert len(set(sentences)) == len(sentences)
+        lengths = sorted(map(english_tokens, allowed.values()), reverse=True)
+        assert [english_tokens(sentence) for sentence in sentences] == lengths[:most]
 
 
 def test_fifty_longest_sentences_are_chosen() -> None:
     """By default the 50 longest sentences with at most 49 tokens are chosen."""
-    rows = [(" ".join(["w"] * n), ("woon",)) for n in range(1, 120)]
+    rows = [(" ".join(["w"] * n + [letter]), ("woon",)) for n in range(1, 60) for letter in "ab"]
     chosen = choose_sentences(rows, LIVE, [])["woon"]
-    assert [english_tokens(sentence) for sentence in chosen] == list(range(49, 0, -1))
-    many = [(f"a sentence with the number {n}", ("woon",)) for n in range(70)]
-    assert len(choose_sentences(many, LIVE, [])["woon"]) == 50
+    assert [english_tokens(sentence) for sentence in chosen] == [n for n in range(49, 24, -1) for _ in "ab"]

@@ -19,7 +19,7 @@ from pytest_llmprops.benchmarks.dtails.rules import (
     read_rules,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
-from tests.support.dtails import row, write_language
+from tests.support.dtails import row, rules_file, write_language
 from tests.support.dtails_cases import BENCHMARK, prepared
 
 NAMES = ("leef/lewe", "woon")
@@ -31,6 +31,8 @@ FILE = RulesFile(
         ConceptRules("see", "VERB", (Rule("gesien", "seen", 0), Rule("sien", "see", 0))),
     ),
 )
+CONCEPT = json.loads(FILE.to_json())["concepts"][0]
+LAST = ("concepts", 1, "variations", 1)
 
 
 def test_file_round_trip() -> None:
@@ -47,48 +49,37 @@ def test_file_round_trip() -> None:
 @pytest.mark.parametrize(
     ("path", "changes", "says"),
     [
-        ([], {"model": None}, "write an object with the keys format, language, model, concepts"),
-        ([], {"extra": 1}, "'format, language, model, concepts, extra'; write an object"),
-        ([], {"format": "dtails-rules 2"}, 'reads "dtails-rules 1"'),
-        ([], {"concepts": {}}, "concepts is '{}'; write a list"),
-        ([], {"concepts": []}, "no concepts"),
-        (["concepts"], {2: json.loads(FILE.to_json())["concepts"][0]}, "concept 3: 'live' is repeated"),
-        (["concepts"], {2: 7}, "concept 3: '7'; write an object"),
-        (["concepts", 0], {"concept": ""}, "concept 1: concept is ''; write a text"),
-        (["concepts", 1, "variations"], {1: None}, "(see): write at least two variations"),
         (
-            ["concepts", 1, "variations", 1],
-            {"variation": "gesien"},
-            "(see): write at least two variations, each once",
+            (),
+            {"extra": 1},
+            "'format, language, model, concepts, extra'; write an object with the keys format, ",
         ),
-        (["concepts", 1, "variations", 1], {"rule": ["x"]}, "variation 2: rule is"),
-        (["concepts", 1, "variations", 1], {"rule": "x" * 4001}, "a rule of at most 4000 characters"),
-        (["concepts", 1, "variations", 1], {"rule": "\ud800"}, "write a text"),
-        (["concepts", 1, "variations", 1], {"sentences": -1}, "write sentences from 0"),
-        (["concepts", 1, "variations", 1], {"sentences": True}, "sentences is 'True'; write a whole number"),
+        ((), {"format": "dtails-rules 2"}, 'reads "dtails-rules 1"'),
+        ((), {"concepts": {}}, "concepts is '{}'; write a list"),
+        ((), {"concepts": []}, "no concepts"),
+        ((), {"concepts": [CONCEPT, CONCEPT]}, "concept 2: 'live' is repeated"),
+        ((), {"concepts": [7]}, "concept 1: '7'; write an object"),
+        (("concepts", 0), {"concept": ""}, "concept 1: concept is ''; write a text"),
+        (("concepts", 1), {"variations": CONCEPT["variations"][:1]}, "(see): write at least two variations"),
+        (LAST, {"variation": "gesien"}, "(see): write at least two variations, each once"),
+        (LAST, {"rule": ["x"]}, "variation 2: rule is"),
+        (LAST, {"rule": "x" * 4001}, "a rule of at most 4000 characters"),
+        (LAST, {"rule": "\ud800"}, "write a text"),
+        (LAST, {"sentences": -1}, "write sentences from 0"),
+        (LAST, {"sentences": True}, "sentences is 'True'; write a whole number"),
     ],
 )
-def test_damaged_files(path: list[Any], changes: dict[Any, Any], says: str) -> None:
-    """A file damaged in an editor is reported in one line with file and location."""
+def test_damaged_files(path: tuple[Any, ...], changes: dict[str, Any], says: str) -> None:
+    """A file damaged in an editor is reported in one line with file and location; so is any other text."""
     data = part = json.loads(FILE.to_json())
     for place in path:
         part = part[place]
-    for key, value in changes.items():
-        if value is None:
-            part.pop(key)
-        elif isinstance(part, list):
-            part.append(value)
-        else:
-            part[key] = value
+    part |= changes
     with pytest.raises(DataError, match=rf"\Amy\.json: [^\n]*{re.escape(says)}[^\n]*\Z"):
         parse_rules_file(json.dumps(data), "my.json")
-
-
-@pytest.mark.parametrize("text", ["[]", "{", "[" * 100_000])
-def test_text_that_is_not_a_rules_file(text: str) -> None:
-    """Text that is not a JSON object of this kind is refused in one line."""
-    with pytest.raises(DataError, match=r"\Amy\.json: [^\n]*\Z"):
-        parse_rules_file(text, "my.json")
+    for text in ("[]", "{", "[" * 100_000):
+        with pytest.raises(DataError, match=r"\Amy\.json: [^\n]*\Z"):
+            parse_rules_file(text, "my.json")
 
 
 def test_two_concepts_with_one_spelling() -> None:
@@ -103,16 +94,24 @@ def test_two_concepts_with_one_spelling() -> None:
     assert rules.find("play", [["a"], ["d"]]) is None
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_replies_that_can_be_used() -> None:
+    """JSON is accepted alone, in any order, or inside fences; the rules get the item's order.
+
+    A key without its zero-width joiner is accepted, and the rule keeps the item's spelling. Variations that differ
+    only in Unicode form keep their own rules.
+    """
+    for reply in (
         '\n{"woon": " dwell ", "leef/lewe": "alive"}\n',
         '```\n{"leef/lewe": "alive",\n "woon": "dwell"}```',
-    ],
-)
-def test_replies_that_can_be_used(reply: str) -> None:
-    """JSON is accepted alone, in any order, or inside fences; the rules get the item's order."""
-    assert list(read_rules(reply, NAMES).items()) == [("leef/lewe", "alive"), ("woon", "dwell")]
+    ):
+        assert list(read_rules(reply, NAMES).items()) == [("leef/lewe", "alive"), ("woon", "dwell")]
+    texts = read_rules('{"مهمترین": "a", "ترين": "b"}', ("مهم‌ترین", "ترين"))
+    assert texts == {"مهم‌ترین": "a", "ترين": "b"}
+    composed, decomposed = "இப்போது", "இப்\u0baa\u0bc7\u0bbeது"
+    reply = json.dumps({decomposed: "second", composed: "first"})
+    assert read_rules(reply, (composed, decomposed)) == {composed: "first", decomposed: "second"}
+    with pytest.raises(ValueError, match="missing"):
+        read_rules(json.dumps({composed: "one"}), (composed, decomposed))
 
 
 @pytest.mark.parametrize(
@@ -139,29 +138,12 @@ def test_replies_that_cannot_be_used(reply: str, says: str) -> None:
     assert len(str(caught.value)) < 200
 
 
-def test_keys_without_joiners() -> None:
-    """A key without its zero-width joiner is accepted, and the rule keeps the item's spelling."""
-    texts = read_rules('{"مهمترین": "a", "ترين": "b"}', ("مهم‌ترین", "ترين"))
-    assert texts == {"مهم‌ترین": "a", "ترين": "b"}
-
-
-def test_keys_that_are_equal_after_folding() -> None:
-    """Variations that differ only in Unicode form keep their own rules."""
-    composed, decomposed = "இப்போது", "இப்\u0baa\u0bc7\u0bbeது"
-    reply = json.dumps({decomposed: "second", composed: "first"})
-    assert read_rules(reply, (composed, decomposed)) == {composed: "first", decomposed: "second"}
-    with pytest.raises(ValueError, match="missing"):
-        read_rules(json.dumps({composed: "one"}), (composed, decomposed))
-
-
 SETTINGS = BENCHMARK.protocols["quick"].settings
-GIVEN = (Rule("woon", "to dwell", 2), Rule("lewe/leef", "to be alive", 0))
 
 
 def write_rules(path: Path, language: str = "af", *, concept: str = "live") -> str:
-    text = RulesFile(language, "m", (ConceptRules(concept, "VERB", GIVEN),)).to_json()
-    path.write_text(text, encoding="utf-8")
-    return str(path)
+    texts = {"woon": "to dwell", "lewe/leef": "to be alive"}
+    return str(rules_file(path, {concept: texts}, language))
 
 
 @pytest.fixture
@@ -171,40 +153,32 @@ def data(tmp_path: Path) -> Path:
     return write_language(tmp_path, "af", [row()], words="live,VERB,leef/lewe;woon\n")
 
 
-def refusal(data: Path, paths: str) -> str:
-    """Return the one-line message that refuses rules."""
-
-    def check() -> None:
+def refusal(data: Path, paths: str, task: str = "") -> str:
+    """Return the one-line message that refuses rules for the items of a task, or of all; empty if they are accepted."""
+    message = ""
+    try:
         part = prepared(data, paths)
-        BENCHMARK.check_selected(part.items, part.context, replace(SETTINGS, rules=paths))
-
-    with pytest.raises((DataError, UsageError)) as caught:
-        check()
-    message = str(caught.value)
+        asked = [item for item in part.items if task in item.task]
+        BENCHMARK.check_selected(asked, part.context, replace(SETTINGS, rules=paths))
+    except (DataError, UsageError) as error:
+        message = str(error)
     assert "\n" not in message
     return message
 
 
 def test_languages_of_files(data: Path) -> None:
-    """A second file for a language, and a selected language without a file, are named with the fix."""
+    """A second file for a language, and a selected language or concept without rules, are named with the fix.
+
+    Items of translate use no rules, so no file has to cover them.
+    """
     file, other = write_rules(data / "af.json"), write_rules(data / "b.json")
     assert "two files for 'af'" in refusal(data, f"{file},{other}")
     message = refusal(data, file)
     assert f"dtails.rules={file}: rules for af, not for 'hy'" in message
     assert "-k dtails/af" in message
-    part = prepared(data, file)
-    own = [item for item in part.items if item.language == "af"]
-    BENCHMARK.check_selected(own, part.context, replace(SETTINGS, rules=file))
+    assert refusal(data, file, "translate") == ""
+    assert refusal(data, f"{file},{write_rules(data / 'e.json', 'hy')}") == ""
     other = write_rules(data / "c.json", concept="love")
-    both = f"{other},{write_rules(data / 'd.json', 'hy', concept='love')}"
-    message = refusal(data, both)
+    message = refusal(data, f"{other},{write_rules(data / 'd.json', 'hy', concept='love')}")
     assert "no rules for 'live' with the variations 'leef/lewe, woon' and 1 more" in message
     assert "`llmprops lab dtails rules --lang af`" in message
-
-
-def test_translations_need_no_rules(data: Path) -> None:
-    """Items of translate use no rules, so no file has to cover them."""
-    file = write_rules(data / "af.json", concept="other")
-    part = prepared(data, file)
-    translated = [item for item in part.items if item.task == "translate"]
-    BENCHMARK.check_selected(translated, part.context, replace(SETTINGS, rules=file))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import re
 
 import pytest
 
 from tests.support.dtails import SELECT, asked, rules_file, two_languages, write_chooser
 from tests.support.dtails_cases import fenced, measured, prepared, prompt_of, says
-from tests.support.gated_runs import command
 from tests.support.runs import Runner
 
 
@@ -27,22 +25,19 @@ def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
     done = run(*data, "--model", write_chooser(run.folder), "-n", workers, "-q", "--llm-seed", "5")
     assert done.code == 1
     assert done.run["complete"] is True
-    rows = {(r["task"], r["language"]): r for r in done.run["summary"]}
-    assert {place: (r["items"], r["source"], r["clusters"]) for place, r in rows.items()} == {
-        ("select", "af"): (3, "generated", 1), ("translate", "af"): (3, "generated", 1),
-        ("select", "hy"): (2, "generated", 1), ("translate", "hy"): (2, "generated", 1),
-    }  # fmt: skip
-    assert all(r["errors"] == 0 for r in rows.values())
+    rows = [(r["task"], r["language"], r["items"], r["clusters"], r["errors"]) for r in done.run["summary"]]
+    assert sorted(rows) == [
+        ("select", "af", 3, 1, 0), ("select", "hy", 2, 1, 0),
+        ("translate", "af", 3, 1, 0), ("translate", "hy", 2, 1, 0),
+    ]  # fmt: skip
+    assert {r["source"] for r in done.run["summary"]} == {"generated"}
     metrics = {(m["task"], m["language"], m["name"], m["group"]): m for m in done.run["metrics"]}
     assert metrics["select", "af", "frequency_baseline", ""]["value"] == 1.0
     # The model takes the first variation of every list.
     first = metrics["select", "all", "position_rate", "1of2"]
     assert (first["value"], first["n"], first["direction"]) == (1.0, 5, "target:0.5")
-    shown = command(run, "runs", "show", str(done.folder)).output
-    assert re.search(r"^  select/all +1of2 +2of2\n(  .*\n)*?  position_rate +1 +0$", shown, re.MULTILINE)
     verdict = done.verdicts["dtails/af/live/g02"]
-    assert verdict["cluster"] == "dtails/af/live"
-    assert verdict["values"]["run1_position"] == 1.0
+    assert (verdict["cluster"], verdict["values"]["run1_position"]) == ("dtails/af/live", 1.0)
     part = prepared(run.folder)
     items = [item for item in part.items if item.task == "select"]
     expected, others = (
@@ -69,18 +64,16 @@ def test_own_rules_are_requested_once(run: Runner, data: tuple[str, ...], worker
     assert all(p.startswith("Here are rules for how to translate") for p in choices)
     counts = {v["language"]: v["values"]["sentences"] for v in done.verdicts.values()}
     assert counts == {"af": 1.0, "hy": 0.0}
-    for verdict in done.verdicts.values():
-        chosen = verdict["evidence"]["shown"][0][0]
-        assert {rule["variation"] for rule in verdict["evidence"]["rules"]} == {chosen, verdict["expected"]}
-        assert (chosen == verdict["expected"]) == bool(verdict["values"]["run1_right"])
     assert done.run["calls"]["sent"] == 7
     assert done.run["calls"]["requests"] == 10
     assert any("train_dataset.csv" in name for name in done.run["data"])
-    assert done.run["protocols"]["dtails"]["settings"]["rules"] == "self"
 
 
 def test_rules_of_files(run: Runner, data: tuple[str, ...]) -> None:
-    """Files joined by a comma, relative to the current folder, are in every prompt; the record has their hashes."""
+    """Files joined by a comma, relative to the current folder, are in every prompt; the record has their hashes.
+
+    A plan refuses rules that do not cover the planned items; --collect-only does not check them.
+    """
     live = {"woon": "to dwell", "lewe/leef": "to be alive"}
     files = {
         "af.json": rules_file(run.folder / "af.json", {"live": live}),
@@ -88,9 +81,8 @@ def test_rules_of_files(run: Runner, data: tuple[str, ...]) -> None:
     }
     settings = ("--llm-set", "dtails.rules=hy.json, af.json", "-n", "0", *SELECT, "-q")
     done = run(*data, "--model", write_chooser(run.folder), *settings)
-    assert len(done.verdicts) == 5
-    values = [v["values"] for v in done.verdicts.values()]
-    assert {(v["rules_read"], v["sentences"]) for v in values} == {(1.0, 0.0)}
+    values = [(v["values"]["rules_read"], v["values"]["sentences"]) for v in done.verdicts.values()]
+    assert values == [(1.0, 0.0)] * 5
     choices = asked(run.folder, rules=False)
     assert sum('Afrikaans:{"woon": "to dwell", "lewe/leef": "to be alive"}\n' in p for p in choices) == 3
     assert sum('Armenian:{"ապրել": "a", "բնակվել": "b"}\n' in p for p in choices) == 2
@@ -98,14 +90,9 @@ def test_rules_of_files(run: Runner, data: tuple[str, ...]) -> None:
     assert hashes == {
         f"given:{name}": hashlib.sha256(f.read_bytes()).hexdigest() for name, f in files.items()
     }
-
-
-def test_a_plan_checks_the_rules(run: Runner, data: tuple[str, ...]) -> None:
-    """A plan refuses rules that do not cover the planned items; --collect-only does not check them."""
-    rules_file(run.folder / "rules.json", {"live": {"ապրել": "a", "բնակվել": "b"}}, "hy")
-    settings = ("--model", "fake:echo", "--llm-set", "dtails.rules=rules.json")
-    assert run(*data, *settings, "--llm-plan").code == 4
-    assert run(*data, *settings, "--collect-only", "-q").code == 0
+    without = ("--model", "fake:echo", "--llm-set", "dtails.rules=hy.json", "-q")
+    assert run(*data, *without, "--llm-plan").code == 4
+    assert run(*data, *without, "--collect-only").code == 0
 
 
 def test_a_translation_model(run: Runner, data: tuple[str, ...]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.eras.items import SentencePair
-from pytest_llmprops.benchmarks.eras.report import read_accuracies
 from pytest_llmprops.benchmarks.eras.tools import generation
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, masked, write_set
 from pytest_llmprops.cli.main import main
@@ -31,12 +29,6 @@ def eras(*words: object) -> int:
     return main(["lab", "eras", *map(str, words)])
 
 
-def read_set(folder: Path) -> list[SentencePair]:
-    """Return the explicit pairs of a generated set, as the benchmark reads them."""
-    items = loaded(BENCHMARK, DataFolder(folder, "generated")).items
-    return [item["pair"] for item in items if item.task == "explicit"]
-
-
 def test_a_set_is_written_and_read_back(tmp_path: Path) -> None:
     """--pairs N gives N pairs per paradigm; the folder is marked as generated and reads back the same."""
     assert eras("generate", "--pairs", "5", "--seed", "2", "--out", tmp_path) == 0
@@ -44,10 +36,9 @@ def test_a_set_is_written_and_read_back(tmp_path: Path) -> None:
     assert len(items) == 2 * 39 * 5
     [item] = [item for item in items if item.id == "eras/explicit/g02/00000"]
     assert (item.source, item.cluster, item["pair"].paradigm.id) == ("generated", "eras/02", "02")
-    pairs_read = read_set(tmp_path)
-    assert Counter(pair.paradigm.id for pair in pairs_read) == {f"{n:02d}": 5 for n in range(1, 40)}
+    read = [item["pair"] for item in items if item.task == "explicit"]
     made = make_pairs(*load_templates(), seed=2, pairs=5)
-    assert [(p.id, p.test, p.control) for p in pairs_read] == [(p.id, p.test, p.control) for p in made]
+    assert [(p.id, p.test, p.control) for p in read] == [(p.id, p.test, p.control) for p in made]
     facts = json.loads((tmp_path / "eras" / "SOURCE.json").read_text())
     assert (facts["source"], facts["generator"], facts["written"]) == ("generated", "eras", 195)
     assert {p.name for p in (tmp_path / "eras").iterdir()} == {"SOURCE.json", "pairs.jsonl", "paradigms.json"}
@@ -58,19 +49,20 @@ def test_a_set_is_written_and_read_back(tmp_path: Path) -> None:
 def test_published_templates_can_be_filled(published: Path, tmp_path: Path) -> None:
     """`lab eras generate --templates DIR` fills the authors' templates."""
     eras("generate", "--pairs", "2", "--templates", published, "--out", tmp_path)
-    pairs = read_set(tmp_path)
-    assert len(pairs) == 78
-    assert "信心机" in pairs[0].test
+    items = loaded(BENCHMARK, DataFolder(tmp_path, "generated")).items
+    assert len(items) == 2 * 78
+    assert "信心机" in items[0]["pair"].test
 
 
 def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
     """If making pairs fails partway, an earlier set is unchanged and no draft is left."""
     paradigms, words = load_templates()
-    write_set(tmp_path, make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
+    pairs = list(make_pairs(paradigms, words, seed=0, pairs=1))
+    write_set(tmp_path, iter(pairs), paradigms, source={})
     before = {p.name: p.read_bytes() for p in (tmp_path / "eras").iterdir()}
 
     def failing() -> Iterator[SentencePair]:
-        yield from make_pairs(paradigms, words, seed=1, pairs=1)
+        yield pairs[1]
         raise DataError("enough")
 
     with pytest.raises(DataError, match="enough"):
@@ -78,34 +70,27 @@ def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
     assert {p.name: p.read_bytes() for p in (tmp_path / "eras").iterdir()} == before
 
 
-def test_other_data_is_not_overwritten(tmp_path: Path) -> None:
-    """A folder with published templates, and one that cannot be created, are errors."""
-    (tmp_path / "eras").mkdir()
-    (tmp_path / "eras" / "templates.json").write_text("{}")
-    paradigms, words = load_templates()
-    with pytest.raises(UsageError, match="not generated"):
-        write_set(tmp_path, make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be written"):
-        write_set(tmp_path / "file", make_pairs(paradigms, words, seed=0, pairs=1), paradigms, source={})
-
-
-def test_impossible_numbers_of_pairs_are_refused(tmp_path: Path) -> None:
+def test_impossible_numbers_of_pairs_are_refused() -> None:
     """A request with both numbers, none, too many pairs, or a total together with a model is refused."""
     paradigms, words = load_templates()
-    refused: list[dict[str, Any]] = [{"pairs": n} for n in (0, 40_001)] + [{"total": n} for n in (1, 10**8)]
-    for numbers in ({}, {"pairs": 1, "total": 39}, *refused):
+    refused: list[dict[str, Any]] = [
+        {},
+        {"pairs": 0},
+        {"pairs": 40_001},
+        {"total": 1},
+        {"pairs": 1, "total": 39},
+    ]
+    for numbers in refused:
         with pytest.raises(UsageError):
             make_pairs(paradigms, words, seed=0, **numbers)
     with pytest.raises(UsageError, match="--mlm"):
         make_pairs(paradigms, words, seed=0, total=100, score=lambda t, c: [0.0] * len(c))
     # A model that accepts no pair is an error, not an empty set.
-    unlikely: dict[str, Any] = {
-        "score": lambda text, candidates: [-5.0] * len(candidates),
-        "mlm_score": "absolute",
-    }
+    none = make_pairs(
+        paradigms, words, seed=0, pairs=2, score=lambda t, c: [-5.0] * len(c), mlm_score="absolute"
+    )
     with pytest.raises(DataError, match="paradigm 01: no pair"):
-        list(make_pairs(paradigms, words, seed=0, pairs=2, **unlikely))
+        list(none)
 
 
 class Scorer(FakeModel):
@@ -124,9 +109,8 @@ def test_a_masked_language_model_fills_the_slots(
     monkeypatch.setattr(generation, "load_templates", lambda published=None: (paradigms[:3], words))
     monkeypatch.setattr("pytest_llmprops.models.registry.registered", {})
     register_model("scorer", lambda spec, options: Scorer(["A"]), kinds=("fill-mask",))
-    assert (
-        eras("generate", "--pairs", 2, "--mlm", "scorer", "--mlm-score", "absolute", "--out", tmp_path) == 0
-    )
+    command = ("lab", "eras", "generate", "--out", tmp_path, "--mlm")
+    output(capsys, *command, "scorer", "--pairs", 2, "--mlm-score", "absolute")
     lines = (tmp_path / "eras" / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
     by_id = {paradigm.id: paradigm for paradigm in paradigms}
     for row in map(json.loads, lines):
@@ -136,46 +120,24 @@ def test_a_masked_language_model_fills_the_slots(
     facts = json.loads((tmp_path / "eras" / "SOURCE.json").read_text())
     assert (facts["mlm"], facts["mlm_identity"]["backend"]) == ("scorer", "fake")
     assert (facts["mlm_score"], facts["seed"], facts["written"]) == ("absolute", 0, len(lines))
-    capsys.readouterr()
-    refused = ("lab", "eras", "generate", "--pairs", 1, "--mlm", "fake:echo", "--out", tmp_path)
-    assert "not a fill-mask model" in one_error(capsys, *refused)
+    assert "not a fill-mask model" in one_error(capsys, *command, "fake:echo", "--pairs", 1)
 
 
 def test_annotate_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The commands of `llmprops lab eras` write sheets and read filled ones."""
-    assert eras("annotate", tmp_path, "--annotators", "2", "--per-paradigm", "1") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    words = ("lab", "eras", "annotate", tmp_path)
+    assert len(output(capsys, *words, "--annotators", 2, "--per-paradigm", 1).splitlines()) == 3
     for file in tmp_path.glob("annotator_*.csv"):
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-        assert len(lines) == 53
-        file.write_text("\n".join([lines[0], *(line[:-2] + "1,2,3" for line in lines[1:])]), encoding="utf-8")
-    assert eras("annotate", tmp_path, "--score") == 0
-    assert capsys.readouterr().out.splitlines()[0].split() == ["pairs", "78"]
+        head, *lines = file.read_text(encoding="utf-8-sig").splitlines()
+        assert len(lines) == 52
+        file.write_text("\n".join([head, *(line[:-2] + "1,2,3" for line in lines)]), encoding="utf-8")
+    assert output(capsys, *words, "--score").splitlines()[0].split() == ["pairs", "78"]
 
 
-def run_of(folder: Path, *specs: str) -> Path:
-    """Write a run of models with these specifications, which are also their labels."""
-    records = [replace(implicit(1, 0.4, 0.6), model=spec) for spec in specs]
-    return write(folder / "run", records, models={spec: {"spec": spec} for spec in specs})
-
-
-def test_sentiment_accuracy_of_a_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All models of a run are measured on the downloaded test files, and the report finds the rows."""
-    folder = run_of(tmp_path, "fake:constant?text=A", "fake:constant?text=B")
-    monkeypatch.delenv("LLMPROPS_DATA", raising=False)
-    words = ("lab", "eras", "sentiment-accuracy", "--run", folder)
-    assert "`llmprops data pull training --dest DIR` and set LLMPROPS_DATA=DIR" in one_error(capsys, *words)
-    write_reviews(tmp_path / "training" / "chnsenticorp" / "test.tsv", ("很好", 1), ("不好", 0), ("不错", 1))
-    monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path))
-    lines = output(capsys, *words).splitlines()
-    assert [line.partition(" [")[0].partition("text=")[2] for line in lines] == [
-        "A, chnsenticorp/test.tsv: 66.7", "B, chnsenticorp/test.tsv: 33.3",
-    ]  # fmt: skip
-    assert lines[0].endswith("] on 3 reviews")
-    accuracies = [read_accuracies(folder, f"fake:constant?text={name}") for name in "AB"]
-    assert accuracies == [{"ChnSentiCorp": pytest.approx(2 / 3)}, {"ChnSentiCorp": pytest.approx(1 / 3)}]
+def run_of(folder: Path, spec: str) -> Path:
+    """Write a run of a model with this specification, which is also its label."""
+    records = [replace(implicit(1, 0.4, 0.6), model=spec)]
+    return write(folder / "run", records, models={spec: {"spec": spec}})
 
 
 @needs_train

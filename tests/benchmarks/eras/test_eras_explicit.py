@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,7 +19,7 @@ from pytest_llmprops.benchmarks.eras.explicit import (
 )
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
+from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Request, Segment
 from pytest_llmprops.core.segmentation import boundaries
 from pytest_llmprops.core.verdicts import Verdict, VerdictRecord, record_of
 from pytest_llmprops.statistics.intervals import mean_interval
@@ -61,28 +62,20 @@ def test_whitespace_of_the_sentence_is_a_word() -> None:
     assert not read_segmentation("看GPT 4吧", "看GPT 4吧")[0]
 
 
-@pytest.mark.parametrize(
-    ("paradigm", "token", "swallowed", "right", "shown", "expected"),
-    [
-        ("01", (1, 3), (1, 4), [(), (2,), (1, 2), (3,)], ("【心机】", "|【心机】智|"), "信心|机, never 心机"),
-        ("02", (0, 2), (2,), [(), (1,), (1, 2)], ("|【信心】|", "【信心】|"), "信|心机, never 信心"),
-    ],
-    ids=["left", "right"],
-)
-def test_verdict_on_a_site(
-    part: Any, paradigm: str, token: Any, swallowed: Any, right: Any, shown: Any, expected: str
-) -> None:
+def test_verdict_on_a_site(part: Any) -> None:
     """The verdict shows the canary word of a wrong segmentation; the rule of right-branching sites is mirrored."""
-    item = first(part, "explicit", paradigm)
-    for places, values, text in ((token, [1, 0], shown[0]), (swallowed, [0, 1], shown[1])):
+    for paradigm, places, values, shown, expected in (
+        ("01", (1, 3), [1, 0], "|【心机】|", "信心|机, never 心机"),
+        ("01", (1, 4), [0, 1], "|【心机】智|", "信心|机, never 心机"),
+        ("02", (0, 2), [1, 0], "|【信心】|", "信|心机, never 信心"),
+        ("02", (2,), [0, 1], "【信心】|", "信|心机, never 信心"),
+    ):
+        item = first(part, "explicit", paradigm)
         verdict = verdict_of(item, part.context, "segment", cutter(item, *places))
         assert (verdict.status, verdict.expected) == ("wrong", expected)
         assert [verdict.values[f"canary_{name}"] for name in ("token", "swallowed")] == values
-        assert text in verdict.given
+        assert shown in verdict.given
         assert expected[-2:] in verdict.reason
-    for places in right:
-        verdict = verdict_of(item, part.context, "segment", cutter(item, *places), rule="paper")
-        assert verdict.status == "correct", places
 
 
 def test_a_segmenter_that_changes_text_is_an_error(part: Any) -> None:
@@ -98,12 +91,9 @@ def test_traditional_characters(part: Any) -> None:
     """With eras.script the sentences are sent converted, the site keeps its place, and the verdict shows it."""
     pytest.importorskip("chinese_converter")
     item = first(part, "explicit", "01")
-
-    def answer(request: Request) -> Reply:
-        assert isinstance(request, Segment)
-        return Reply(value=list(request.text))
-
-    outcome, asked = measured(item, part.context, "segment", answer, script="chinese-converter")
+    outcome, asked = measured(
+        item, part.context, "segment", lambda r: Reply(value=[*r.text]), script="chinese-converter"
+    )
     [sent, _] = [r.text for r in asked if isinstance(r, Segment)]
     start = item["pair"].site_start
     assert (sent[start : start + 3], len(sent)) == ("信心機", len(item["pair"].test))
@@ -113,19 +103,19 @@ def test_traditional_characters(part: Any) -> None:
 
 def test_a_converter_that_fails_stops_the_run(part: Any) -> None:
     """A converter that is missing or changes the length stops the run with one line that names the setting."""
-
-    def convert(text: str, start: int, site: str) -> str:
-        raise DataError("the number of characters changes")
-
+    convert = Mock(side_effect=DataError("the number of characters changes"))
     item = first(part, "explicit", "01")
     outcome, _ = measured(item, convert, "segment", lambda r: Reply(), script="chinese-converter")
     assert outcome.stopped == "eras.script=chinese-converter: the number of characters changes"
 
 
 def test_a_chat_model_segments(part: Any) -> None:
-    """A chat model's sentence with spaces is judged like a segmenter's words; the settings are in the requests."""
+    """A chat model's sentence with spaces is judged like a segmenter's words; the settings are in the requests.
+
+    If only the control's reply is unreadable, the test sentence is judged and the control is not correct.
+    """
     item = first(part, "explicit", "01")
-    start = item["pair"].site_start
+    start, test = item["pair"].site_start, item["pair"].test
     outcome, asked = measured(
         item, part.context, "chat", chat(lambda s: " ".join(cut(s, start + 1, start + 3))),
         temperature=0.5, max_tokens=9,
@@ -136,14 +126,6 @@ def test_a_chat_model_segments(part: Any) -> None:
     assert "【心机】" in verdict.given
     assert (verdict.values["test_read"], verdict.values["control_read"]) == (1, 1)
     assert {(r.temperature, r.max_tokens) for r in asked if isinstance(r, Chat)} == {(0.5, 9)}
-    spaced = verdict_of(item, part.context, "chat", chat(lambda s: " ".join(s)), rule="paper")
-    assert spaced.status == "correct"
-
-
-def test_a_control_that_cannot_be_read(part: Any) -> None:
-    """If only the control's reply is unreadable, the test sentence is judged and the control is not correct."""
-    item = first(part, "explicit", "01")
-    test = item["pair"].test
     answer = chat(lambda s: " ".join(s) if s == test else "no")
     verdict = verdict_of(item, part.context, "chat", answer, rule="paper")
     assert verdict.status == "correct"
@@ -181,11 +163,17 @@ def test_an_unreadable_reply_is_asked_for_again(part: Any) -> None:
     _, asked = measured(item, part.context, "chat", replies("", "{}"))
     empty = {r.messages[1].content for r in asked if isinstance(r, Chat) and len(r.messages) > 1}
     assert empty == {"(empty)"}
+    [rate] = [m for m in BENCHMARK.metrics([record(item, outcome.verdict)]) if m.name == "retry_rate"]
+    assert (rate.value, rate.n) == (1, 2)
+    # The empty replies of --llm-plan are not asked for again.
+    _, planned = measured(item, part.context, "chat", lambda r: Reply(key=PLANNED))
+    assert len(planned) == 2
 
 
-@pytest.mark.parametrize(
-    ("texts", "finish", "number", "status", "said"),
-    [
+def test_one_retry(part: Any) -> None:
+    """A reply is asked for again once at most, and never if it was read or a content filter refused."""
+    item = first(part, "explicit", "01")
+    for texts, finish, number, status, said in (
         (("{}",), "stop", 1, "correct", "not cut out"),
         (("好的", "不行"), "stop", 2, "unparsed", "several versions of it, after one retry"),
         (
@@ -196,16 +184,13 @@ def test_an_unreadable_reply_is_asked_for_again(part: Any) -> None:
             "cut off before the end of the sentence, after one retry",
         ),
         (("好的",), "content_filter", 1, "refused", "content filter"),
-    ],
-)
-def test_one_retry(part: Any, texts: Any, finish: str, number: int, status: str, said: str) -> None:
-    """A reply is asked for again once at most, and never if it was read or a content filter refused."""
-    item = first(part, "explicit", "01")
-    outcome, asked = measured(item, part.context, "chat", replies(*texts, finish=finish), rule="paper")
-    assert outcome.verdict is not None
-    assert (outcome.verdict.status, len(asked)) == (status, 2 * number)
-    assert said in outcome.verdict.reason
-    assert outcome.verdict.values["test_retried"] == number - 1
+    ):
+        answer = replies(*texts, finish=finish)
+        outcome, asked = measured(item, part.context, "chat", answer, rule="paper")
+        assert outcome.verdict is not None
+        assert (outcome.verdict.status, len(asked)) == (status, 2 * number)
+        assert said in outcome.verdict.reason
+        assert outcome.verdict.values["test_retried"] == number - 1
 
 
 def elsewhere(item: Item, *places: int) -> Any:
@@ -279,23 +264,18 @@ def test_metrics_by_hand(part: Any) -> None:
     assert ("retry_rate", "") not in rows
 
 
-@pytest.mark.parametrize(
-    ("places", "said"),
-    [
-        (range(1, 99), "1.00 words per character, segmenters give 0.50 to 0.80; every character is a word in 100%"),
-        ((1,), "sentences are hardly cut in 100%"),
-    ],
-)  # fmt: skip
-def test_degenerate_models_are_named(part: Any, places: Sequence[int], said: str) -> None:
+def test_degenerate_models_are_named(part: Any) -> None:
     """No score of a model that cuts every character or hardly anything is shown without a warning."""
-
-    def answer(request: Request) -> Reply:
-        assert isinstance(request, Segment)
-        return Reply(value=cut(request.text, *(place for place in places if place < len(request.text))))
-
+    every = "1.00 words per character, segmenters give 0.50 to 0.80; every character is a word in 100%"
     items = [item for item in part.items if item.id.startswith("eras/explicit/02/")]
-    records = [record(item, verdict_of(item, part.context, "segment", answer)) for item in items]
-    degenerate, undecided = BENCHMARK.remarks(only_numbers(records))
-    assert degenerate.startswith("warning: degenerate segmentation: ")
-    assert said in degenerate
-    assert undecided.startswith(f"warning: 100% of {len(items)} sites are undecided")
+    for places, said in ((range(1, 99), every), ((1,), "sentences are hardly cut in 100%")):
+
+        def answer(request: Request, places: Sequence[int] = places) -> Reply:
+            assert isinstance(request, Segment)
+            return Reply(value=cut(request.text, *(place for place in places if place < len(request.text))))
+
+        records = [record(item, verdict_of(item, part.context, "segment", answer)) for item in items]
+        degenerate, undecided = BENCHMARK.remarks(only_numbers(records))
+        assert degenerate.startswith("warning: degenerate segmentation: ")
+        assert said in degenerate
+        assert undecided.startswith(f"warning: 100% of {len(items)} sites are undecided")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import permutations, product
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -74,43 +75,40 @@ def test_shares_are_even_if_capacities_allow() -> None:
             shares([2, 3, 100], total)
 
 
-def certain(text: str, candidates: Sequence[str]) -> list[float]:
-    return [math.log({"天": 0.78, "山": 0.78, "水": 0.8}.get(word, 1e-9)) for word in candidates]
+def scores_of(table: Mapping[str, float]) -> Callable[[str, Sequence[str]], list[float]]:
+    """Return a model that gives each word the same probability in any context, and others almost none."""
+    return lambda text, candidates: [math.log(table.get(word, 1e-9)) for word in candidates]
+
+
+def chosen(words: Mapping[str, Sequence[str]], score: Any, **options: Any) -> list[tuple[str, ...]]:
+    """Return the words that a model chooses for a frame with these slots."""
+    frame = paradigm("{one}买{site}的{two}。" if len(words) == 2 else "{one}买{site}。")
+    return [pair.words for pair in fill_by_model(frame, words, score, seed=0, **options)]
 
 
 def test_model_choice_by_hand() -> None:
     """By ratio, slot 1 keeps words above 0.74 of the best and slot 2 those above 0.79."""
     seen: list[str] = []
+    table = {"天": 0.02, "地": 0.016, "人": 0.0148, "山": 3e-9, "水": 2.4e-9, "火": 2.36e-9, "土": 1e-9}
 
     def score(text: str, candidates: Sequence[str]) -> list[float]:
         seen.append(text)
-        table = {"天": 0.02, "地": 0.016, "人": 0.0148, "山": 3e-9, "水": 2.4e-9, "火": 2.36e-9, "土": 1e-9}
-        return [math.log(table[word]) for word in candidates]
+        return scores_of(table)(text, candidates)
 
-    pairs = list(fill_by_model(paradigm(), WORDS, score, seed=0))
+    pairs = chosen(WORDS, score)
     # .016/.02 = .8 stays, .0148/.02 = .74 does not exceed .74; .8 stays, .787 does not exceed .79
-    assert {p.words for p in pairs} == {("天", "山"), ("天", "水"), ("地", "山"), ("地", "水")}
+    assert set(pairs) == {("天", "山"), ("天", "水"), ("地", "山"), ("地", "水")}
     assert set(seen) == {"[MASK]买丁乙戊的[MASK]。", "天买丁乙戊的[MASK]。", "地买丁乙戊的[MASK]。"}
     assert len(seen) == 3, "each partial filling is scored once"
-    assert [p.number for p in pairs] == [0, 1, 2, 3]
-    assert [p.words for p in fill_by_model(paradigm(), WORDS, score, seed=0, limit=3)] == [
-        p.words for p in pairs[:3]
-    ]
-    assert list(fill_by_model(paradigm(), WORDS, score, seed=0, mlm_score="absolute")) == []
+    assert chosen(WORDS, score, limit=3) == pairs[:3]
+    assert chosen(WORDS, score, mlm_score="absolute") == []
     # A probability of .78 passes the first slot and fails the second.
-    absolute = fill_by_model(paradigm(), WORDS, certain, seed=0, mlm_score="absolute")
-    assert [p.words for p in absolute] == [("天", "水")]
-
-
-def test_the_best_candidate_is_the_best_of_its_length() -> None:
-    """By ratio, a word is compared with the best word of as many characters, because longer ones have less context."""
-    table = {"天": 0.02, "地": 0.01, "天地": 2e-5, "地人": 1.6e-5, "人人": 1e-5}
-
-    def score(text: str, candidates: Sequence[str]) -> list[float]:
-        return [math.log(table[word]) for word in candidates]
-
-    pairs = fill_by_model(paradigm("{one}买{site}。"), {"one": list(table)}, score, seed=0)
-    assert {p.words for p in pairs} == {("天",), ("天地",), ("地人",)}
+    assert chosen(WORDS, scores_of({"天": 0.78, "山": 0.78, "水": 0.8}), mlm_score="absolute") == [
+        ("天", "水")
+    ]
+    # A word is compared with the best word of as many characters, because longer ones have less context.
+    lengths = {"天": 0.02, "地": 0.01, "天地": 2e-5, "地人": 1.6e-5, "人人": 1e-5}
+    assert set(chosen({"one": list(lengths)}, scores_of(lengths))) == {("天",), ("天地",), ("地人",)}
 
 
 def by_context(text: str, candidates: Sequence[str]) -> list[float]:
@@ -143,20 +141,19 @@ def _enumerated(frame: Paradigm, words: Mapping[str, Sequence[str]]) -> Iterator
             yield filling
 
 
-def test_bad_scores_are_errors() -> None:
-    """Too few scores, non-numbers, or only zeros are an error instead of a silent choice."""
+def test_bad_scores_and_requests_are_errors() -> None:
+    """Too few scores, non-numbers, or only zeros are an error instead of a silent choice.
+
+    A misspelled mlm_score is refused, and so is a seventh slot, whose threshold no score can exceed.
+    """
     for scores, message in (
         ([0.0], "one score"),
         ([math.nan] * 3, "one score"),
         ([-math.inf] * 3, "probability 0"),
     ):
         with pytest.raises(DataError, match=message):
-            list(fill_by_model(paradigm(), WORDS, lambda text, candidates, scores=scores: scores, seed=0))  # type: ignore[misc]
-
-
-def test_unknown_score_and_too_many_slots_are_refused() -> None:
-    """A misspelled mlm_score is refused, and so is a seventh slot, whose threshold no score can exceed."""
+            chosen(WORDS, lambda text, candidates, scores=scores: scores)
     with pytest.raises(UsageError, match="ratio or absolute"):
-        fill_by_model(paradigm(), WORDS, lambda t, c: [], seed=0, mlm_score="relative")  # type: ignore[arg-type]
+        chosen(WORDS, scores_of({}), mlm_score="relative")
     with pytest.raises(UsageError, match="slot 7"):
-        fill_by_model(paradigm("{one}" * 7 + "买{site}。"), WORDS, lambda t, c: [], seed=0)
+        fill_by_model(paradigm("{one}" * 7 + "买{site}。"), WORDS, scores_of({}), seed=0)

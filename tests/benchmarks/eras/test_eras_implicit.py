@@ -108,18 +108,16 @@ def test_overall_is_the_mean_over_paradigms() -> None:
 
 
 def test_gper_is_of_the_means() -> None:
-    """GPER is (1 - mean accuracy) * mean necessity; a paradigm without errors counts for the accuracy only."""
-    wrong, right = FIRST[0], (0.8, 0.2, 0.5, 0.5)
+    """GPER is (1 - mean accuracy) * mean necessity; a paradigm without errors counts for the accuracy only.
+
+    Without a wrong pair GPER is 0, and without a hit sufficiency is undefined.
+    """
     # The mean of the paradigms' rates would be 0.625.
-    rows = rows_of([*PAIRS[:4], record(2, "+/-", "left", *wrong)])
+    rows = rows_of([*PAIRS[:4], record(2, "+/-", "left", *FIRST[0])])
     assert rows["gper", "overall"].value == pytest.approx(0.75 * 0.75)
-    rows = rows_of([*PAIRS[:4], record(2, "+/-", "left", *right)])
+    rows = rows_of([*PAIRS[:4], record(2, "+/-", "left", *FIRST[2])])
     assert rows["necessity", "overall"].value == 0.5
     assert rows["gper", "overall"].value == pytest.approx(0.25 * 0.5)
-
-
-def test_shares_of_nothing_are_undefined() -> None:
-    """Without a wrong pair GPER is 0, and without a hit sufficiency is undefined."""
     only_right, only_hit = (rows_of([record(1, "+/-", "left", *four)]) for four in (FIRST[2], FIRST[1]))
     names = ("necessity", "sufficiency", "gper", "authors_necessity", "authors_sufficiency", "authors_gper")
     assert [only_right[name, "overall"].value for name in names] == [None, 0.0, 0.0, None, None, 0.0]
@@ -205,7 +203,7 @@ def test_a_pair_is_scored_with_its_occlusion(part: Any) -> None:
 
 
 def test_wrong_sign_of_a_difference(part: Any) -> None:
-    """A test sentence that scores lower is wrong for a + word, right for a - word; a tie is right."""
+    """A test sentence that scores lower is wrong for a + word, right for a - word."""
     masked = {"occluded_test": 0.0, "occluded_control": 0.0}
     for paradigm, status, expected, reason in (
         ("01", "wrong", "test not below control (+/-)", "scores below the control"),
@@ -215,17 +213,19 @@ def test_wrong_sign_of_a_difference(part: Any) -> None:
         actual = verdict_of(item, part.context, "sentiment", scorer(item, test=-1, control=0, **masked))
         assert (actual.status, actual.expected) == (status, expected)
         assert reason in actual.reason
-        tie = verdict_of(item, part.context, "sentiment", scorer(item, test=0, control=0, **masked))
-        assert tie.status == "correct"
+
+
+def odds(share: float) -> Reply:
+    """Return a reply with this probability of A, and the rest for B."""
+    top = [{"token": "A", "logprob": math.log(share)}, {"token": "B", "logprob": math.log(1 - share)}]
+    return Reply("A", logprobs=({**top[0], "top": top},))
 
 
 def letters(request: Request) -> Reply:
     """Reply like a chat model that is neutral to masked sentences, and has a score of its own for each other one."""
     assert isinstance(request, Chat)
     share = 0.5 if CHAT_MASK in request.prompt.split("句子：")[1] else 0.6
-    share += 0.001 * (sum(map(ord, request.prompt)) % 97)
-    top = [{"token": "A", "logprob": math.log(share)}, {"token": "B", "logprob": math.log(1 - share)}]
-    return Reply("A", logprobs=({"token": "A", "logprob": math.log(share), "top": top},))
+    return odds(share + 0.001 * (sum(map(ord, request.prompt)) % 97))
 
 
 def test_how_a_chat_model_is_scored(part: Any) -> None:
@@ -237,33 +237,28 @@ def test_how_a_chat_model_is_scored(part: Any) -> None:
     assert "log probabilities" in verdict.reason
     assert "occluded_control" in verdict.values
     assert verdict.evidence == {"test": item["pair"].test, "control": item["pair"].control}
-    outcome, asked = measured(
-        item, part.context, "chat", lambda r: Reply("A"), samples=3, chat_score="sampling"
-    )
+    sampling: dict[str, Any] = {"samples": 3, "chat_score": "sampling"}
+    outcome, asked = measured(item, part.context, "chat", lambda r: Reply("A"), **sampling)
     sampled = outcome.verdict
     assert sampled is not None
     assert (sampled.status, sampled.values["sampled"], len(asked)) == ("correct", 1, 12)
     assert "repeated sampling" in sampled.reason
     metrics = BENCHMARK.metrics([record_of(item, "eras", "m", sampled, requests=[])])
     assert {m.name: m.value for m in metrics}["sampled_rate"] == 1
-    for finish, status in (("content_filter", "refused"), ("stop", "unparsed")):
-        reply = Reply("嗯", finish_reason=finish)
+    for reply, status in (
+        (Reply("嗯", finish_reason="content_filter"), "refused"),
+        (Reply("嗯"), "unparsed"),
+    ):
         unread = verdict_of(item, part.context, "chat", lambda r, reply=reply: reply, samples=1)  # type: ignore[misc]
-        assert (unread.status, unread.evidence) == (status, verdict.evidence)
-        assert "test" not in unread.values
+        assert (unread.status, unread.evidence, "test" in unread.values) == (status, verdict.evidence, False)
 
 
 def test_ties_of_a_chat_model_are_right(part: Any) -> None:
     """Four equal scores and even odds are right for every class, stay in the denominator, and are counted."""
-
-    def undecided(request: Request) -> Reply:
-        top = [{"token": letter, "logprob": math.log(0.5)} for letter in "AB"]
-        return Reply("A", logprobs=({"token": "A", "logprob": math.log(0.5), "top": top},))
-
     records = []
     for paradigm in ("01", "02", "19", "30"):
         item = first(part, "implicit", paradigm)
-        verdict = verdict_of(item, part.context, "chat", undecided)
+        verdict = verdict_of(item, part.context, "chat", lambda request: odds(0.5))
         assert verdict.status == "correct"
         assert "the same as the control sentence" in verdict.reason
         records.append(record_of(item, "eras", "m", verdict, requests=[]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import random
 import re
 import warnings
@@ -60,11 +59,18 @@ def jieba_words() -> frozenset[str]:
 
 
 def test_counts_are_the_papers() -> None:
-    """There are 39 paradigms: 23 left, 16 right; 9 +/-, 9 -/+, 11 -/0, 10 +/0, in table 3's order."""
+    """There are 39 paradigms: 23 left, 16 right; 9 +/-, 9 -/+, 11 -/0, 10 +/0, in table 3's order.
+
+    The frames can supply the paper's 203,944 pairs, at most 40,000 per paradigm and thousands in each.
+    """
     assert [p.id for p in paradigms()] == [f"{n:02d}" for n in range(1, 40)]
     assert Counter(p.branching for p in paradigms()) == {"left": 23, "right": 16}
     assert Counter(p.sentiment for p in paradigms()) == {"+/-": 9, "-/+": 9, "-/0": 11, "+/0": 10}
     assert tuple(p.sentiment for p in paradigms()) == SENTIMENTS
+    capacities = [capacity(paradigm, words()) for paradigm in paradigms()]
+    assert min(capacities) > 5000
+    numbers = shares(capacities, 203_944)
+    assert (sum(numbers), max(numbers) - min(numbers) <= 1) == (203_944, True)
 
 
 def test_site_words_are_in_the_dictionary() -> None:
@@ -104,36 +110,17 @@ def test_no_dictionary_word_crosses_an_edge_of_the_site() -> None:
                 assert [word for word in across if not word.startswith(meant or ("\0",))] == [], paradigm.id
 
 
-def test_frames_can_supply_the_papers_size() -> None:
-    """The frames can supply the paper's 203,944 pairs, at most 40,000 per paradigm and thousands in each."""
-    capacities = [capacity(paradigm, words()) for paradigm in paradigms()]
-    assert min(capacities) > 5000
-    numbers = shares(capacities, 203_944)
-    assert sum(numbers) == 203_944
-    assert max(numbers) <= 40_000
-    assert max(numbers) - min(numbers) <= 1
-
-
 def test_every_word_list_is_used_and_marked_unchecked() -> None:
-    """Every word list in the file is used, and each says that no native speaker has checked it."""
+    """Every word list in the file is used, and each file says that no native speaker has checked it."""
     used = {slot for paradigm in paradigms() for slot in paradigm.slots}
     assert set(document("slot_words.json")["builtin"]) == used
     for name in ("paradigms.json", "slot_words.json"):
         assert "not verified by native speakers" in document(name)["note"]
 
 
-def test_changed_frames_have_new_item_numbers() -> None:
-    """The pairs of the frames that were rewritten do not use the ids of the pairs that they replace."""
-    starts = {p.id: p.first_number for p in paradigms() if p.first_number}
-    twenty = dict.fromkeys(("01", "04", "13", "20", "24", "29", "38"), 20)
-    assert starts == twenty | {"09": 40, "33": 60, "34": 60}
-    pairs = list(fill_seeded(paradigms()[0], words(), pairs=3, seed=0))
-    assert [pair.id for pair in pairs] == ["01/00020", "01/00021", "01/00022"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_malformed_files_are_one_line() -> None:
+    """A fault in a frame is one line that names the paradigm; one in a word list names the list."""
+    for change, message in (
         ({"site": "信心"}, "three Chinese characters"),
         ({"branching": "up"}, "'branching'"),
         ({"canary_class": "+"}, "the true class"),
@@ -143,25 +130,15 @@ def test_changed_frames_have_new_item_numbers() -> None:
         ({"across_edge": [1]}, "strings"),
         ({"first_number": -1}, "'first_number'"),
         ({"traditional": ["信心機"]}, "two sites"),
-    ],
-)
-def test_malformed_frames_are_one_line(change: dict[str, Any], message: str) -> None:
-    """A fault in a frame is one line that names the paradigm."""
-    changed = copy.deepcopy(document("paradigms.json"))
-    changed["paradigms"][0] |= change
-    with pytest.raises(DataError) as caught:
-        parse_builtin(changed)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert "paradigms.json" in str(caught.value)
+    ):
+        changed = copy.deepcopy(document("paradigms.json"))
+        changed["paradigms"][0] |= change
+        with pytest.raises(DataError, match=rf"^[^\n]*paradigms\.json[^\n]*{re.escape(message)}[^\n]*$"):
+            parse_builtin(changed)
     others: list[Any] = [[], {"version": 2}, {"version": 1, "paradigms": []}]
     for other in others:
         with pytest.raises(DataError, match=r"paradigms\.json"):
             parse_builtin(other)
-
-
-def test_bad_word_lists_are_refused() -> None:
-    """A slot's word list that is missing, empty, repeated or not Chinese is an error that names it."""
     changed = copy.deepcopy(document("slot_words.json"))
     for entries in (None, [], ["学生", "学生"], ["学 生"], "学生"):
         changed["builtin"]["person"] = entries
@@ -180,34 +157,26 @@ def _every_word_once(paradigm: Paradigm, chosen: random.Random) -> Iterator[tupl
 
 
 def _across(sentence: str, start: int) -> set[str]:
-    entries = set()
-    for edge in (start, start + 3):
-        for left in range(max(0, edge - 6), edge):
-            for right in range(edge + 1, min(len(sentence), edge + 6) + 1):
-                if sentence[left:right] in jieba_words():
-                    entries.add(sentence[left:right])
-    return entries
-
-
-PUBLISHED = Path(os.environ.get("LLMPROPS_DATA") or "-") / "eras"
+    """Return the words of the dictionary that cross an edge of the site."""
+    places = (
+        (e, a, b) for e in (start, start + 3) for a in range(max(0, e - 6), e) for b in range(e + 1, e + 7)
+    )
+    return {sentence[a:b] for _, a, b in places if b <= len(sentence)} & jieba_words()
 
 
 def templates() -> dict[str, Any]:
     """Return sixty pairs in the published form; the odd ones from 18 on are not part of the benchmark."""
-    return {
-        "amb_templates": ["human买甲乙丙丁的ob。"] * 60,
-        "nonamb_templates": ["human买戊乙己丁的ob。"] * 60,
-    }
+    tests, controls = ["human买甲乙丙丁的ob。"] * 60, ["human买戊乙己丁的ob。"] * 60
+    return {"amb_templates": tests, "nonamb_templates": controls}
 
 
-def locations() -> list[list[int]]:
-    """Return the site 甲乙丙 after a slot that counts as two characters and one character of text."""
-    return [[4, 7, 0]] * 30 + [[4, 7, 1]] * 30
+#: the site 甲乙丙 after a slot that counts as two characters and one character of text; left, then right
+LOCATIONS = [[4, 7, 0]] * 30 + [[4, 7, 1]] * 30
 
 
 def test_places_count_slots_as_two() -> None:
     """A location counts from 1, a slot counts as two characters, the end is exclusive, and branch 0 is left."""
-    parsed = parse_published(templates(), locations())
+    parsed = parse_published(templates(), LOCATIONS)
     assert len(parsed) == 39
     first, last = parsed[0], parsed[-1]
     assert (first.site, first.control_site, first.branching) == ("甲乙丙", "戊乙己", "left")
@@ -221,7 +190,7 @@ def test_difference_next_to_the_site_is_allowed() -> None:
     """Pair 52 also differs in the character after its site; such paradigms survive to_json, as the built-in ones do."""
     data = templates()
     data["nonamb_templates"][0] = "human买戊乙丙己的ob。"
-    parsed = parse_published(data, locations())
+    parsed = parse_published(data, LOCATIONS)
     assert (parsed[0].control_site, parsed[0].control_parts[1]) == ("戊乙丙", "买戊乙丙己的")
     assert parse_builtin(to_json(parsed)) == parsed
     assert parse_builtin(json.loads(json.dumps(to_json(paradigms())))) == paradigms()
@@ -240,7 +209,7 @@ def test_broken_files_are_one_line() -> None:
         ("locations", 0, [4, 8, 0], "is not [start"),
         ("locations", 0, [2, 5, 0], "overlap a slot"),
     ):
-        files: dict[str, Any] = copy.deepcopy(templates() | {"locations": locations()})
+        files: dict[str, Any] = copy.deepcopy(templates() | {"locations": LOCATIONS})
         if number is None:
             files[key] = value
         else:
@@ -252,35 +221,34 @@ def test_broken_files_are_one_line() -> None:
 
 
 @pytest.fixture(scope="module")
-def published() -> tuple[Paradigm, ...]:
-    if not (PUBLISHED / "templates.json").exists():
-        pytest.skip("needs LLMPROPS_DATA, the folder of published data")
-    read = (json.loads((PUBLISHED / f"{n}.json").read_text()) for n in ("templates", "key_word_locations"))
-    return parse_published(*read)
+def authors(published: Path) -> tuple[Paradigm, ...]:
+    """Return the authors' paradigms."""
+    files = (published / "eras" / f"{name}.json" for name in ("templates", "key_word_locations"))
+    return parse_published(*(json.loads(file.read_text()) for file in files))
 
 
-def test_builtin_sites_are_the_published_ones(published: tuple[Paradigm, ...]) -> None:
+def test_builtin_sites_are_the_published_ones(authors: tuple[Paradigm, ...]) -> None:
     """Built-in frames have the published sites and branchings; the control site of 34 fits the published frame only."""
     facts, own = (
         [(p.id, p.site, p.control_site, p.branching, p.sentiment) for p in some if p.id != "34"]
-        for some in (published, paradigms())
+        for some in (authors, paradigms())
     )
     assert facts == own
     theirs, ours = (
         {"".join(x if isinstance(x, str) else "_" for x in p.test_parts) for p in some}
-        for some in (published, paradigms())
+        for some in (authors, paradigms())
     )
     assert not theirs & ours
 
 
-def test_published_templates_fill(published: tuple[Paradigm, ...]) -> None:
+def test_published_templates_fill(authors: tuple[Paradigm, ...]) -> None:
     """Every published template accepts the project's words for its slots; all slots except `one` count as two.
 
     Test and control sentence differ in the site, and otherwise only in a character beside it (pair 52).
     """
-    lists = parse_slot_words(document("slot_words.json"), published, "published")
+    lists = parse_slot_words(document("slot_words.json"), authors, "published")
     assert {len(word) for name, parsed in lists.items() if name != "one" for word in parsed} == {2}
-    for paradigm in published:
+    for paradigm in authors:
         pairs = list(fill_seeded(paradigm, lists, pairs=100, seed=0))
         assert len(pairs) == 100
         assert {pair.test[pair.site_start : pair.site_start + 3] for pair in pairs} == {paradigm.site}

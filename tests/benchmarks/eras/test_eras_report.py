@@ -60,8 +60,7 @@ def test_branching_figure_has_measured_and_printed_models(tmp_path: Path) -> Non
     [figure] = Shown(write(tmp_path, PAIRS)).every(Figure)
     assert "Test and control accuracy of model, AS (hant), CityU (yue)" in figure.alt
     svg, _ = draw(figure.draw)
-    for text in ("Left, test", "Right, control", "Measured", "The paper", "model", "MaxMatch"):
-        assert f">{text}<" in svg
+    assert all(f">{text}<" in svg for text in ("Left, test", "Measured", "The paper", "model", "MaxMatch"))
     left, _, right, _ = figure.draw().axes
     for axes, numbers in (
         (left, [1, 0.914, 0.832, 0.942, 0.958, 0.712, 0.784, 0.826]),
@@ -108,22 +107,17 @@ def test_figure_5_needs_accuracies(tmp_path: Path) -> None:
     assert [figure.name for figure in figures] == [
         f"eras-figure-5-chnsenticorp-{name}" for name in ("gper", "pair_accuracy")
     ]
-    for figure, title, value in zip(figures, ("GPER", "ERAS accuracy"), (2 / 3, 1 / 3), strict=True):
-        assert "ChnSentiCorp" in figure.title
+    for figure, value in zip(figures, (2 / 3, 1 / 3), strict=True):
         assert "WWM+CWS" in figure.alt
-        svg, _ = draw(figure.draw)
-        assert f">{title}<" in svg
-        assert ">model<" in svg
-        assert "Sentiment Only" in svg
         [axes] = figure.draw().axes
         points = [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() not in ("None", "")]
         assert (0.9, pytest.approx(value)) in points
         assert min(x for x, _ in points) > axes.get_xlim()[0] > 0.5, "the axes show the range of the points"
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", '[{"model": "model"}]', '{"a": 1}'])
-def test_damaged_accuracies_are_one_line(tmp_path: Path, text: str) -> None:
+def test_damaged_accuracies_are_one_line(tmp_path: Path) -> None:
     """A file that the command did not write is a one-line error that names it."""
-    (tmp_path / ACCURACIES).write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=ACCURACIES):
-        read_accuracies(tmp_path, "model")
+    for text in ("{", "[1]", '[{"model": "model"}]', '{"a": 1}'):
+        (tmp_path / ACCURACIES).write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=f"^[^\n]*{ACCURACIES}[^\n]*$"):
+            read_accuracies(tmp_path, "model")

@@ -74,6 +74,8 @@ def test_forms_of_an_answer() -> None:
         *(([{form: -0.5, "B": -1.5}], 1.0) for form in ("A", "▁A", "ĠA", "Ａ", "A.", "正面", "(A)")),
         ([{"A": math.log(0.2), " A": math.log(0.3), "B": math.log(0.25), "a": math.log(0.1)}], math.log(2)),
         ([{"\n": -0.1, "A": -3.0}, {"A": -0.2, "B": -2.2}], 2.0),
+        # Two answers that are exactly as probable as each other are a score, not an error.
+        ([{"A": -0.7, "B": -0.7, "我": -3.7}], 0.0),
     ]
     for tokens, odds in cases:
         score = read_logprobs(Reply("A", logprobs=tuple(map(entry, tokens))))
@@ -98,30 +100,25 @@ def test_invalid_log_probabilities() -> None:
 
 
 def test_missing_log_probabilities() -> None:
-    """A reply without log probabilities is an error that names sampling as the alternative."""
+    """A reply without log probabilities is an error that names sampling; both halves of a pair are scored alike."""
     for logprobs in (None, (), ({"token": " ", "logprob": -0.1, "top": []},)):
         with pytest.raises(BackendError, match=r"missing.*sampling"):
             read_logprobs(Reply("A", logprobs=logprobs))
-
-
-def test_even_odds_are_a_score() -> None:
-    """Two answers that are exactly as probable as each other are a score of even odds, not an error."""
-    for top in ({"A": math.log(0.5), "B": math.log(0.5)}, {"A": -0.7, "B": -0.7, "我": -3.7}):
-        assert read_logprobs(reply(top)) == (0.5, 0.0)
+    with pytest.raises(BackendError, match="missing"):
+        scored(lambda chat: Reply("A") if "坏□" in chat.prompt else by_text(chat))
+    with pytest.raises(BackendError, match="missing"):
+        scored(lambda chat: Reply("A"), way="logprobs")
 
 
 def test_content_filter_is_refused() -> None:
     """One filtered sentence makes the pair refused, with log probabilities and with sampling."""
-
-    def respond(chat: Chat) -> Reply:
-        return Reply("", finish_reason="content_filter") if "坏□" in chat.prompt else by_text(chat)
-
-    result, _ = scored(respond)
+    filtered = Reply("", finish_reason="content_filter")
+    result, _ = scored(lambda chat: filtered if "坏□" in chat.prompt else by_text(chat))
     assert (result.status, result.values["refused"], result.values["read"]) == ("refused", 1, 3)
     # If all are refused, nothing is known about log probabilities, and nothing is sampled.
-    every, model = scored(lambda chat: Reply("", finish_reason="content_filter"))
+    every, model = scored(lambda chat: filtered)
     assert (every.status, every.values["refused"], len(model.requests)) == ("refused", 4, 4)
-    always, _ = scored(lambda chat: Reply("", finish_reason="content_filter"), way="sampling", samples=2)
+    always, _ = scored(lambda chat: filtered, way="sampling", samples=2)
     assert (always.status, always.values["refused"]) == ("refused", 8)
 
 
@@ -159,38 +156,12 @@ def test_unreadable_samples_are_counted() -> None:
         scored(["A"], samples=0)
 
 
-def test_log_probabilities_of_some_replies_only() -> None:
-    """Both halves of a pair are always scored by the same method."""
-
-    def respond(chat: Chat) -> Reply:
-        return Reply("A") if "坏□" in chat.prompt else by_text(chat)
-
-    with pytest.raises(BackendError, match="missing"):
-        scored(respond)
-    with pytest.raises(BackendError, match="missing"):
-        scored(lambda chat: Reply("A"), way="logprobs")
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("A", "positive"),
-        ("Ｂ。", "negative"),
-        ("A. 正面", "positive"),
-        ("A. 负面", None),
-        ('{"answer": "A", "reason": "没有负面的词"}', "positive"),
-        ("带有消极的色彩", "negative"),
-        ("不是消极，而是积极", "positive"),
-        ("不应选 A，因为没有任何正面的词，选 B", "negative"),
-        ("B\n\n句子：她得了奖。\n答案：A", "negative"),
-        ("不是正面的", None),
-        ("既不积极也不消极", None),
-        ("中性", None),
-        ("正负面都有", None),
-        ("情感是正面的还是负面的？", None),
-        ("", None),
-    ],
-)
-def test_reading_a_sampled_reply(text: str, answer: str | None) -> None:
+def test_reading_a_sampled_reply() -> None:
     """What a reply states, begins with or only names is its answer; both, neither or a negated one is not."""
-    assert read_answer(text) == answer
+    for text, answer in {
+        "A": "positive", "A. 正面": "positive", "A. 负面": None, "带有消极的色彩": "negative",
+        '{"answer": "A", "reason": "没有负面的词"}': "positive", "不是消极，而是积极": "positive",
+        "不应选 A，因为没有任何正面的词，选 B": "negative", "B\n\n句子：她得了奖。\n答案：A": "negative",
+        "既不积极也不消极": None, "中性": None, "情感是正面的还是负面的？": None,
+    }.items():  # fmt: skip
+        assert read_answer(text) == answer, text

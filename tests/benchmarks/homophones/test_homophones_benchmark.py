@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Message, Reply
-from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, VerdictRecord
+from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY
 from pytest_llmprops.data.files import DataFolder, builtin_data
 
 #: the fixture of this folder's conftest.py
@@ -34,9 +33,6 @@ QUESTION = (
     " can you tell its true meaning?"
 )
 REFUSAL = "I cannot determine its meaning without more context. Could you provide more information?"
-CUT_OFF = Reply(
-    "Well, let us look at how this word sounds when it is read aloud in the", finish_reason="length"
-)
 
 
 def write(folder: Path, language: str, *rows: tuple[str, ...]) -> None:
@@ -55,19 +51,6 @@ def load(folder: Path, language: str, *rows: tuple[str, ...]) -> Loaded:
 def lamp(tmp_path: Path) -> Loaded:
     """One English item and its two controls."""
     return load(tmp_path, "en", ("Hang the lammpe over the table", "lammpe", "lamp"))
-
-
-@pytest.fixture(scope="module")
-def builtin() -> Loaded:
-    """The built-in items of three languages."""
-    return H.load(DataFolder(builtin_data(), "builtin"))
-
-
-def quoted(prompt: str) -> str:
-    """Return the text between the first and the last single quote around a sentence."""
-    results = re.match(r"In the sentence '(.*)', ", prompt, re.S)
-    assert results
-    return results.group(1)
 
 
 def test_paper_and_quick_requests(lamp: Loaded, measure: Measure) -> None:
@@ -89,33 +72,16 @@ def test_control_questions(lamp: Loaded, measure: Measure) -> None:
     context_only, word_only = (
         measure(H, i, lamp.context, "lamp", match="contains").prompt for i in lamp.items[1:]
     )
-    assert quoted(context_only) == "Hang the ____ over the table"
+    assert context_only.startswith("In the sentence 'Hang the ____ over the table', ")
     assert "lammpe" not in context_only
     assert word_only == "The word 'lammpe' is a homophone word, can you tell its true meaning?"
-
-
-def test_controls_withhold_a_clue(builtin: Loaded) -> None:
-    """In every built-in item, one control shows the sentence with a gap, the other only the word and the question."""
-    own = set(re.findall(r"\w+", "the word is a homophone word can you tell its true meaning"))
-    assert sum(i.task == "context_only" for i in builtin.items) == len(builtin.items) / 3
-    for item in builtin.items:
-        if item.task == "context_only":
-            shown = quoted(ask_about(item))
-            assert shown.count("____") == 1
-            assert shown.replace("____", item["word"]).casefold() == item["sentence"].casefold()
-            edge = "" if item.language == "zh" else r"\b"
-            assert not re.search(f"{edge}{re.escape(item['word'])}{edge}", shown, re.IGNORECASE), item.id
-        elif item.task == "word_only":
-            prompt = ask_about(item)
-            assert prompt.count(f"'{item['word']}'") == 1
-            assert set(re.findall(r"\w+", prompt.replace(f"'{item['word']}'", " ").lower())) == own, item.id
 
 
 def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:
     """The word is masked in any case, but not inside another word; without it, there is no masked control."""
     assert masked("Wee think that wee won", "wee") == "____ think that ____ won"
     assert masked("A week ago WEE won", "wee") == "A week ago ____ won"
-    assert masked("We sold the boatt", "bowt") is None
+    assert masked("他把门观上了", "观上") == "他把门____了"
     tasks = [i.task for i in load(tmp_path, "en", ("We sold the boatt", "bowt", "x")).items]
     assert tasks == ["asked", "word_only"]
 
@@ -123,47 +89,40 @@ def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:
 def test_foreign_answers_may_be_english(tmp_path: Path, measure: Measure) -> None:
     """Chinese and Spanish items, asked in English (section 6.3), accept answers in their language and in English."""
     replies = {
-        "zh": {
-            "It means 关上": True,
-            "Most likely “shut”": True,
-            "It means 'open'": False,
-        },
+        "zh": {"It means 关上": True, "Most likely “shut”": True, "It means 'open'": False},
         "es": {"Significa LIBRO": True, "It means book": True, "It means 'free'": False},
     }
     write(tmp_path, "zh", ("他把门观上了", "观上", "close/shut", "关上"))
     data = load(tmp_path, "es", ("Compré un livrro", "livrro", "book", "libro"))
     for item in [item for item in data.items if item.task == "asked"]:
-        assert ask_about(item) == (
-            f"In the sentence '{item['sentence']}', the word '{item['word']}' is a homophone word,"
-            " can you tell its true meaning?"
-        )
+        question = QUESTION.replace("Hang the lammpe over the table", item["sentence"])
+        assert ask_about(item) == question.replace("lammpe", item["word"])
         for reply, correct in replies[item.language].items():
             status = "correct" if correct else "wrong"
             assert measure(H, item, data.context, reply).verdict.status == status, reply
 
 
-@pytest.mark.parametrize(
-    ("reply", "contains", "line"),
-    [
+def test_contains_and_line_matching(tmp_path: Path, measure: Measure) -> None:
+    """`contains` finds "a" inside "cat", as the paper's rule does; `line` needs a whole word, in the line if any."""
+    data = load(tmp_path, "es", ("Fuimos ha nadar", "ha", "to", "a"))
+    for reply, *statuses in (
         ("Its source is 'cat'", "correct", "wrong"),
         ("The word is 'a'.", "correct", "correct"),
         ("It is 'a'.\nANSWER: cat", "correct", "wrong"),
         ("It is 'cat'.\n**ANSWER: a**", "correct", "correct"),
-    ],
-)
-def test_contains_and_line_matching(
-    reply: str, contains: str, line: str, tmp_path: Path, measure: Measure
-) -> None:
-    """`contains` finds "a" inside "cat", as the paper's rule does; `line` needs a whole word, in the line if any."""
-    data = load(tmp_path, "es", ("Fuimos ha nadar", "ha", "to", "a"))
-    results = [measure(H, data.items[0], data.context, reply, match=m).verdict for m in ("contains", "line")]
-    assert [v.status for v in results] == [contains, line]
-    assert [v.values["function_word"] for v in results] == [1.0, 1.0]
+    ):
+        verdicts = [
+            measure(H, data.items[0], data.context, reply, match=match).verdict
+            for match in ("contains", "line")
+        ]
+        assert [v.status for v in verdicts] == statuses, reply
+        assert [v.values["function_word"] for v in verdicts] == [1.0, 1.0]
 
 
-@pytest.mark.parametrize(
-    ("reply", "answer", "language", "is_right"),
-    [
+def test_offered_answers() -> None:
+    """The last line with an answer counts; without one, whole words in any regular form that are not rejected."""
+    context = H.load(DataFolder(builtin_data(), "builtin")).context
+    for reply, answer, language, is_right in (
         ('{"ANSWER": "fridge"}', "fridge", "en", True),
         ("**ANSWER:** ＦＲＩＤＧＥ<|im_end|>", "fridge", "en", True),
         ("It is not a fridge.\nANSWER: fridge", "fridge", "en", True),
@@ -180,11 +139,8 @@ def test_contains_and_line_matching(
         ("It means sow.", "to sow", "es", True),
         ("ANSWER：廚房", "厨房", "zh", True),
         ("不是厨房，是厨师", "厨房", "zh", False),
-    ],
-)
-def test_offered_answers(reply: str, answer: str, language: str, is_right: bool, builtin: Loaded) -> None:
-    """The last line with an answer counts; without one, whole words in any regular form that are not rejected."""
-    assert offers_answer(reply, [answer], language, builtin.context) is is_right
+    ):
+        assert offers_answer(reply, [answer], language, context) is is_right, reply
 
 
 def test_settings_out_of_range_are_refused() -> None:
@@ -213,33 +169,32 @@ def test_question_is_repeated_after_a_refusal(lamp: Loaded, measure: Measure) ->
     assert "lammpe" not in "".join(turns)
 
 
-REPLIES = [
-    (Reply("It sounds like 'lamp'."), "correct", 0.0),
-    (Reply("It sounds like 'lamb'."), "wrong", 0.0),
-    (Reply("It could be either 'lamp' or 'lamb'."), "correct", 1.0),
-    (Reply(REFUSAL), "refused", 0.0),
-    (Reply("…!"), "unparsed", 0.0),
-    (CUT_OFF, "unparsed", 0.0),
-    (Reply("The word is 'lamp', since it is", finish_reason="length"), "correct", 0.0),
-    (Reply("The word is 'lamb', since it is", finish_reason="length"), "unparsed", 0.0),
-    (Reply("ANSWER: lamb\nsince", finish_reason="length"), "wrong", 0.0),
-    (Reply("I cannot tell.\nANSWER: lamp/lamb"), "correct", 1.0),
-    (Reply("It could be a lamp.\nANSWER: unknown"), "refused", 0.0),
-    (Reply("It sounds like 'lamp'.", finish_reason="content_filter"), "refused", 0.0),
-]
-
-
-@pytest.mark.parametrize(("reply", "status", "several"), REPLIES)
+@pytest.mark.parametrize(
+    ("reply", "status", "several"),
+    [
+        (Reply("It sounds like 'lamp'."), "correct", 0.0),
+        (Reply("It sounds like 'lamb'."), "wrong", 0.0),
+        (Reply("It could be either 'lamp' or 'lamb'."), "correct", 1.0),
+        (Reply(REFUSAL), "refused", 0.0),
+        (Reply("…!"), "unparsed", 0.0),
+        (Reply("The word is 'lamp', since it is", finish_reason="length"), "correct", 0.0),
+        (Reply("The word is 'lamb', since it is", finish_reason="length"), "unparsed", 0.0),
+        (Reply("ANSWER: lamb\nsince", finish_reason="length"), "wrong", 0.0),
+        (Reply("I cannot tell.\nANSWER: lamp/lamb"), "correct", 1.0),
+        (Reply("It could be a lamp.\nANSWER: unknown"), "refused", 0.0),
+        (Reply("It sounds like 'lamp'.", finish_reason="content_filter"), "refused", 0.0),
+    ],
+)
 def test_statuses(reply: Reply, status: str, several: float, lamp: Loaded, measure: Measure) -> None:
     """Refusals, empty and cut-off replies are distinct from wrong answers; several answers are flagged."""
     verdict = measure(H, lamp.items[0], lamp.context, reply).verdict
-    assert (verdict.status, verdict.score) == (status, float(status == "correct"))
-    assert verdict.values["several"] == several
+    is_correct = float(status == "correct")
+    assert (verdict.status, verdict.score, verdict.values["several"]) == (status, is_correct, several)
     if status != "refused" or reply.finish_reason == "content_filter":
         # Only a refusal by the model repeats the question.
         assert measure(H, lamp.items[0], lamp.context, reply, asks=3).verdict == verdict
     assert (verdict.values["asks"], verdict.values["function_word"]) == (1.0, 0.0)
-    assert verdict.values["first_correct"] == float(status == "correct")
+    assert verdict.values["first_correct"] == is_correct
     assert verdict.expected == "lamp"
     assert verdict.reason
 
@@ -260,69 +215,52 @@ def test_what_was_given_and_why(lamp: Loaded, measure: Measure, tmp_path: Path) 
     assert measure(H, item, data.context, "“卡非”的真正含义是“咖啡”。").verdict.status == "correct"
 
 
-@pytest.mark.parametrize(
-    ("reply", "match", "read_by", "alike", "other"),
-    [
+def test_how_a_reply_was_read(lamp: Loaded, measure: Measure) -> None:
+    """A verdict says whether the line or the paper's rule read the reply, and what the other protocol reads."""
+    for reply, match, read_by, alike, other in (
         (Reply("It means 'lamp'."), "line", "the paper's rule", 1.0, None),
         (Reply("'Lamp' or 'lamb'?\nANSWER: lamb"), "line", "answer line", 0.0, "correct"),
         (Reply("It means 'lamb', not 'lamp'."), "line", "the paper's rule", 0.0, "correct"),
         (Reply("It means 'lamb', not 'lamp'."), "contains", "the paper's rule", 0.0, "not correct"),
         (Reply("", finish_reason="content_filter"), "line", "content filter", 1.0, None),
-    ],
-)
-def test_how_a_reply_was_read(
-    reply: Reply, match: str, read_by: str, alike: float, other: str | None, lamp: Loaded, measure: Measure
-) -> None:
-    """A verdict says whether the line or the paper's rule read the reply, and what the other protocol reads."""
-    verdict = measure(H, lamp.items[0], lamp.context, reply, match=match).verdict
-    assert (verdict.evidence[READ_BY], verdict.values[READ_ALIKE]) == (read_by, alike)
-    assert verdict.evidence.get(OTHER_READING) == other
-    assert verdict.values.get("line") == (float(read_by == "answer line") if match == "line" else None)
+    ):
+        verdict = measure(H, lamp.items[0], lamp.context, reply, match=match).verdict
+        assert (verdict.evidence[READ_BY], verdict.values[READ_ALIKE]) == (read_by, alike)
+        assert verdict.evidence.get(OTHER_READING) == other
+        assert verdict.values.get("line") == (float(read_by == "answer line") if match == "line" else None)
 
 
-@pytest.mark.parametrize(
-    ("replies", "remarks"),
-    [
+def test_remarks(lamp: Loaded, measure: Measure) -> None:
+    """The summary says how many replies had no line, and warns of several answers; controls are left out."""
+    controls = [measure(H, lamp.items[1], lamp.context, QUESTION).record] * 30
+    several = "It could be 'lamp' or 'lamb'.\nANSWER: lamp or lamb"
+    cases: list[tuple[list[str], list[str]]] = [
         (["ANSWER: lamp"] * 20, []),
         (["lamp"] * 2 + ["ANSWER: lamp"], ["2 of 3 replies have no line 'ANSWER: word'"]),
-        (
-            ["It could be 'lamp' or 'lamb'.\nANSWER: lamp or lamb"] * 20,
-            ["warning: 100.0% of the replies name several answers"],
-        ),
-    ],
-)
-def test_remarks(replies: list[str], remarks: list[str], lamp: Loaded, measure: Measure) -> None:
-    """The summary says how many replies had no line, and warns of several answers; controls are left out."""
-    records = [measure(H, lamp.items[0], lamp.context, reply).record for reply in replies]
-    controls = [measure(H, lamp.items[1], lamp.context, QUESTION).record] * 30
-    said = list(H.remarks([*records, *controls]))
-    assert [text.partition(";")[0] for text in said] == remarks
-    imported = [replace(record, values={}) for record in records]
-    assert list(H.remarks(imported)) == []
+        ([several] * 20, ["warning: 100.0% of the replies name several answers"]),
+    ]
+    for replies, remarks in cases:
+        records = [measure(H, lamp.items[0], lamp.context, reply).record for reply in replies]
+        said = list(H.remarks([*records, *controls]))
+        assert [text.partition(";")[0] for text in said] == remarks
+        imported = [replace(record, values={}) for record in records]
+        assert list(H.remarks(imported)) == []
 
 
-def _records(tmp_path: Path, measure: Measure, *, asks: int = 1) -> list[VerdictRecord]:
+def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
+    """Several answers are accepted per task; function-word and content-word accuracy cover the main task only."""
     rows = [
         ("Hang the lammpe over the table", "lammpe", "lamp"),
         ("Drink the teigh while it is hot", "teigh", "tea"),
         ("Come witth me", "witth", "with"),
     ]
     data = load(tmp_path, "en", *rows)
-    asked = [i for i in data.items if i.task == "asked"]
-    script = [
-        (asked[0], ("It sounds like 'lamp'.",)),
-        (asked[1], ("It could be 'tie' or 'toe'.",)),
-        (asked[2], (REFUSAL, "with") if asks > 1 else (REFUSAL,)),
-        (data.items[1], ("The word is 'light'.",)),
-    ]
-    return [measure(H, i, data.context, *r, asks=asks).record for i, r in script]
-
-
-def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
-    """Several answers are accepted per task; function-word and content-word accuracy cover the main task
-    only.
-    """
-    records = _records(tmp_path, measure)
+    lamp, tea, word = (i for i in data.items if i.task == "asked")
+    script = (
+        (lamp, "It sounds like 'lamp'."), (tea, "It could be 'tie' or 'toe'."), (word, REFUSAL),
+        (data.items[1], "The word is 'light'."),
+    )  # fmt: skip
+    records = [measure(H, item, data.context, reply).record for item, reply in script]
     failed = replace(records[0], status="error", values={})
     results = {(m.task, m.name, m.group): (m.value, m.n) for m in H.metrics([failed, *records])}
     assert results == {
@@ -348,17 +286,11 @@ def test_alternatives_are_whole_answers() -> None:
         assert alternatives(cell) == expected
 
 
-def test_row_without_word_or_answer_is_one_line(tmp_path: Path) -> None:
-    """An empty cell is refused at loading with the file and row."""
+def test_bad_files_are_one_line(tmp_path: Path) -> None:
+    """An empty cell is refused at loading with the file and row, and a file without answers with the column."""
     for bad in (("", "lammpe", "lamp"), ("A lammpe", " ", "lamp"), ("A lammpe", "lammpe", "/")):
         with pytest.raises(DataError, match=r"homophones/testset_english\.csv: row 2: [^\n]*\Z"):
             load(tmp_path, "en", ("A teigh", "teigh", "tea"), bad)
-
-
-def test_missing_column_is_one_line(tmp_path: Path) -> None:
-    """A Spanish file without answers is refused with the column."""
-    write(tmp_path, "es", ("La bacca", "bacca", "cow", "vaca"))
-    file = tmp_path / "homophones" / "testset_espanol.csv"
-    file.write_text(file.read_text(encoding="utf-8").replace("answer_spanish", "other"), encoding="utf-8")
-    with pytest.raises(DataError, match=r"testset_espanol\.csv: no column 'answer_spanish'[^\n]*\Z"):
+    (tmp_path / "homophones" / "testset_english.csv").write_text("sentence,word,other\na,b,c\n", "utf-8")
+    with pytest.raises(DataError, match=r"testset_english\.csv: no column 'answer'[^\n]*\Z"):
         H.load(DataFolder(tmp_path, "published"))

@@ -1,15 +1,8 @@
-"""Reading which label or option a reply to H-TEST chooses: by the published rules, and by the words of replies."""
+"""Reading which label or option a reply to H-TEST chooses by the published rules."""
 
 from __future__ import annotations
 
-import re
-
-from hypothesis import example, given
-from hypothesis import strategies as st
-
 from pytest_llmprops.benchmarks.htest.benchmark import read_label, read_option
-from pytest_llmprops.benchmarks.htest.items import LABELS
-from pytest_llmprops.core.reading import stated
 
 # The published reading rule, case by case
 
@@ -42,56 +35,5 @@ def test_read_label() -> None:
 
 def test_read_option() -> None:
     """A Letter Geometry reply counts only if it equals one option, including its case."""
-    read = {
-        "N": 1,
-        " N \n": 1,
-        "Ɛ": 3,
-        "Z": 0,
-        "n": None,
-        "N.": None,
-        "The answer is N": None,
-        "ZN": None,
-        "": None,
-    }
+    read = {"N": 1, " N \n": 1, "Ɛ": 3, "n": None, "N.": None, "The answer is N": None, "ZN": None, "": None}
     assert {reply: read_option(reply, ["Z", "N", "E", "Ɛ"]) for reply in read} == read
-
-
-FORMS = [(label,) for label in LABELS]
-
-
-# X and Y are the labels in either order, x and y the same in lower case.
-def filled(reply: str, label: str) -> str:
-    """Return the reply with ``label`` for X and the other label for Y."""
-    other = "AB".replace(label, "")
-    letters = str.maketrans({"X": label, "Y": other, "x": label.lower(), "y": other.lower()})
-    # Not those in words, such as "boxed".
-    return re.sub(r"(?<![A-Za-z])[XYxy]+(?![A-Za-z])", lambda match: match[0].translate(letters), reply)
-
-
-_PIECES = st.sampled_from(
-    [
-        "X", "Y", "x", "y", " ", "\n", ".", ",", ":", "**", "(", ")", '"', "not ", "or ", " and ", "The answer is ",
-        "Label: ", "It is ", "because ", "palindrome", "? No: ", " is wrong", "wait, ", r"\boxed{", "}", "Input: ",
-        "one of ", "Sure! ",
-    ]
-)  # fmt: skip
-
-
-@given(st.lists(_PIECES, max_size=10).map("".join))
-@example("X. The other one is Y")
-def test_swapping_the_letters_swaps_the_reading(reply: str) -> None:
-    """Neither label has an advantage in any wording."""
-    a, b = (stated(filled(reply, label), FORMS) for label in LABELS)
-    assert b == (None if a is None else 1 - a)
-
-
-def test_a_letter_geometry_option_is_read_in_any_wording() -> None:
-    """Case counts, marks are options too, and a dash in a sentence is not one."""
-    options = ["E", "—", "[", "d"]
-    read = {
-        "(E)": 0, "**E**": 0, "Option E": 0, "It looks like E": 0, "not d, E": 0, "At first d, but no, E": 0,
-        "E — turned upside down": 0, "—": 1, '"—"': 1, "The answer is —": 1, "—, not E": 1, "[.": 2, "`[`": 2,
-        "It becomes d.": 3, '{"answer": "d"}': 3, "e": None, "E, —, [, d": None, "E or d": None, "(": None,
-        "Given the letter": None,
-    }  # fmt: skip
-    assert {reply: stated(reply, [(option,) for option in options]) for reply in read} == read

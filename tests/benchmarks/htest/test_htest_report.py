@@ -11,34 +11,26 @@ import pytest
 from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.benchmarks.htest.report import conditions, read_training, training_figure, training_table
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.reports.kit.blocks import Figure, Table
 from pytest_llmprops.reports.kit.figures import draw, marker
 from pytest_llmprops.reports.kit.series import Measured, series_of
-from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdicts
-
-HTEST = {"benchmark": "htest"}
 
 
 def run_of(folder: Path, spec: str, correct: dict[str, int], items: int = 40) -> Path:
     """Write a run with the first ``correct[task]`` items of each task correct, 20 where none are named."""
-    records = [
-        r for task in TASKS for n in [correct.get(task, 20)] for r in verdicts(task, n, items - n, **HTEST)
-    ]
+    counts = {task: correct.get(task, 20) for task in TASKS}
+    records = [r for task, n in counts.items() for r in verdicts(task, n, items - n, benchmark="htest")]
     return recorded(folder, records, models={"model": {"spec": spec}})
 
 
-def trained_on(folder: Path, task: str, base: str, seed: int = 0) -> str:
+def trained_on(folder: Path, task: str, base: str, seed: int) -> str:
     """Write the folder of an adapter, and return its specification."""
     folder.mkdir()
-    description = {
-        "title": task, "base": base, "settings": {"seed": seed, "epochs": 3.0}, "options": {"task": task, "items": 1000}
-    }  # fmt: skip
-    (folder / "training.json").write_text(
-        json.dumps({"description": description, "scores": [{"file": "held-out part", "accuracy": 0.9}]}),
-        "utf-8",
-    )
+    options, settings = {"task": task, "items": 1000}, {"seed": seed, "epochs": 3.0}
+    description = {"title": task, "base": base, "settings": settings, "options": options}
+    record = {"description": description, "scores": [{"file": "held-out part", "accuracy": 0.9}]}
+    (folder / "training.json").write_text(json.dumps(record), "utf-8")
     return f"hf:{folder}?dtype=float32"
 
 
@@ -60,52 +52,44 @@ def measured(runs: list[Path]) -> Measured:
 
 
 def test_rows_name_base_task_seed_items_and_epochs(runs: list[Path]) -> None:
-    """The base comes first, whatever the order of the runs; the paper's rows are below."""
+    """The base comes first, whatever the order of the runs; the paper's rows are below, with Table 8's 121 figures."""
     table = training_table(conditions(measured([runs[1], runs[0], runs[2]])))
-    heads = [name for name, _ in table.columns]
-    rows = [[cell.text for cell in row] for row in table.rows]
-    assert heads[:6] == ["Model", "Fine-tuned on", "Seed", "Items", "Epochs", "Held out"]
-    assert [row[5] for row in rows[:4]] == ["–", "90.0", "90.0", "–"]
-    assert [row[1:5] for row in rows[:3]] == [
-        ["original", "–", "–", "–"], ["rhyme", "4", "1,000", "3"], ["end ly", "5", "1,000", "3"]
+    assert [name for name, _ in table.columns][:6] == [
+        "Model", "Fine-tuned on", "Seed", "Items", "Epochs", "Held out"
     ]  # fmt: skip
-    assert len({row[0] for row in rows[:3]}) == 1
-    assert len(rows) == 3 + 11
-    assert rows[3][:5] == ["gpt-3.5-turbo-0613 (paper)", "original", "–", "–", "–"]
-    assert rows[4][:5] == ["gpt-3.5-turbo-0613 (paper)", "uppercase", "–", "about 1,000", "3"]
-
-
-def test_all_printed_figures_are_in_the_table(runs: list[Path]) -> None:
-    """The 121 figures of Table 8 are printed with their digits."""
+    own, printed = table.rows[:3], table.rows[3:]
+    assert [[cell.text for cell in row[1:6]] for row in own] == [
+        ["original", "–", "–", "–", "–"], ["rhyme", "4", "1,000", "3", "90.0"], ["end ly", "5", "1,000", "3", "90.0"]
+    ]  # fmt: skip
+    assert len({row[0].text for row in own}) == 1
+    assert [[cell.text for cell in row[:5]] for row in printed[:2]] == [
+        ["gpt-3.5-turbo-0613 (paper)", "original", "–", "–", "–"],
+        ["gpt-3.5-turbo-0613 (paper)", "uppercase", "–", "about 1,000", "3"],
+    ]
     results = find(paper="htest", table="8")
-    table = training_table([])
-    texts = [cell.text.strip("()") for row in table.rows for cell in row[6:]]
+    texts = [cell.text.strip("()") for row in printed for cell in row[6:]]
     assert sorted(float(text) for text in texts) == pytest.approx(sorted(100 * r.value for r in results))
-    assert len(texts) == len(results) == 121
-    assert [row[-1].text for row in table.rows[:3]] == ["52.3", "50.0", "47.65"]
+    assert (len(printed), len(texts), len(results)) == (11, 121, 121)
+    assert [row[-1].text for row in printed[:3]] == ["52.3", "50.0", "47.65"]
 
 
 def test_a_change_is_tested_against_the_base(runs: list[Path]) -> None:
-    """A star says what the judgement of the two runs says: 18 changed items of one task are clear, 5 are not."""
+    """A star says what the judgement of the two runs says: 18 changed items of one task are clear, 5 are not.
+
+    A trained model without its base has its row, named by the base, and no test.
+    """
     rows = conditions(measured(runs))
     assert [row.changed for row in rows] == [None, {"rhyme"}, set()]
     table = training_table(rows)
     cells = [dict(zip([name for name, _ in table.columns], row, strict=True)) for row in table.rows]
-    assert (cells[1]["rhyme"].text, cells[2]["end ly"].text, cells[1]["average"].text) == (
-        "(95.0)*",
-        "(37.5)",
-        "54.5",
-    )
+    shown = cells[1]["rhyme"].text, cells[2]["end ly"].text, cells[1]["average"].text
+    assert shown == ("(95.0)*", "(37.5)", "54.5")
     assert "*: worse or better than the original" in table.note
-
-
-def test_without_the_base_nothing_is_tested(runs: list[Path]) -> None:
-    """A trained model without its base has its row, named by the base, and no test."""
-    rows = conditions(measured(runs[1:]))
-    assert [(row.base, row.trained_on, row.changed) for row in rows] == [
+    alone = conditions(measured(runs[1:]))
+    assert [(row.base, row.trained_on, row.changed) for row in alone] == [
         ("base", "rhyme", None), ("base", "end_ly", None)
     ]  # fmt: skip
-    assert "worse or better" not in training_table(rows).note
+    assert "worse or better" not in training_table(alone).note
 
 
 def test_other_models_have_no_training(tmp_path: Path) -> None:
@@ -133,14 +117,3 @@ def test_figure_has_a_panel_per_base(runs: list[Path]) -> None:
     svg, png = draw(figure.draw)
     assert "hyphenated word" in svg
     assert png
-
-
-def test_report_has_the_table_and_the_figure(runs: list[Path]) -> None:
-    """The section has both if a model was fine-tuned, and neither otherwise."""
-
-    def names(runs: list[Path]) -> set[str]:
-        blocks = report_on([read_run(run) for run in runs], {}).sections[0].blocks
-        return {b.title if isinstance(b, Table) else b.name for b in blocks if isinstance(b, Table | Figure)}
-
-    assert {"Before and after fine-tuning", "htest-fine-tuning"} <= names(runs)
-    assert not {"Before and after fine-tuning", "htest-fine-tuning"} & names(runs[:1])

@@ -37,15 +37,10 @@ HOUND = """(ROOT (S (NP (NP (DT The) (NN hound)) (PP (IN in) (NP (DT the) (NN ga
     (VP (ADVP (RB softly)) (VBD rested)) (. .)))"""
 HOUND_MEANS = "the dog in the2 yard quiet sleep ."
 
-CHASE = "(S (NP (DT the) (JJ old) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))))"
-CHASE_MEANS = "the old dog chase a cat"
-CHASED = """(S (NP (DT a) (NN kitty)) (VP (VBD was) (VP (VBN pursued) (PP (IN by)
-    (NP (DT the) (JJ aged) (NN hound))))))"""
 #: a sentence whose clause says all of the other one
 SAID = "(S (NP (DT the) (NN man)) (VP (VBD said) (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))))"
 SLEPT = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
 SAID_MEANS = "the man say the2 dog sleep well", "the2 dog sleep well"
-CHASED_MEANS = "a cat chase chase chase the old dog"  # "was" and "by" are closest to the verb
 
 
 def test_reordered_phrases_align_both_ways() -> None:
@@ -61,20 +56,6 @@ def test_reordered_phrases_align_both_ways() -> None:
     assert alignments.leftovers == ((), ())
 
 
-def test_passive_by_hand() -> None:
-    """The two noun phrases are mapped crosswise, and the verb is left over because its parents do not match."""
-    alignments = aligned(CHASE, CHASED, CHASE_MEANS, CHASED_MEANS)
-    # VP {chase, a, cat} is most similar to NP {a, cat}, 2 / sqrt(3 * 2), and not to the parent of "was".
-    assert alignments.forward == (between((0, 3), (5, 8)), between((4, 6), (0, 2)))
-    # Back, PP {by, the, old, dog} is most similar to NP {the, old, dog}, 3 / sqrt(4 * 3), whose parent's match is
-    # the root; the verb phrases above it are nearest to "chased" and to the root: no path goes through them.
-    assert alignments.backward == alignments.forward
-    assert alignments.rho == Rho()
-    assert alignments.leftovers == (("chased",), ("was pursued by",))
-    texts = [alignments.pair_of(mapping) for mapping in alignments.forward]
-    assert texts == [PhrasePair("the old dog", "the aged hound"), PhrasePair("a cat", "a kitty")]
-
-
 def test_one_direction_covers_the_other_sentence() -> None:
     """A clause of s1 says all of s2, so the star alignment covers s2: only the root of s2 may be matched."""
     alignments = aligned(SAID, SLEPT, *SAID_MEANS)
@@ -82,17 +63,6 @@ def test_one_direction_covers_the_other_sentence() -> None:
     assert alignments.backward == (between((3, 5), (0, 2)), between((5, 7), (2, 4)))
     assert alignments.rho == Rho(forward=True, backward=True)
     assert alignments.leftovers == (("the man said",), ())
-
-
-def test_only_prepositions_may_be_left_over() -> None:
-    """A preposition outside all phrases is ignored; a negation or a conjunction is left over."""
-    rest = "(NP (DT the) (NN dog)) (VP (VBD slept) (RB well)) (. .)"
-    for word, holds in (("(IN Of)", True), ("(RB Not)", False), ("(IN If)", False)):
-        alignments = aligned(
-            f"(S {word} {rest})", f"(S {rest})", "x the dog sleep well .", "the dog sleep well ."
-        )
-        assert alignments.rho.phi_and, "the second sentence is covered"
-        assert (alignments.leftovers[0] == ()) is holds
 
 
 def test_ties_choose_the_smaller_then_the_leftmost_node() -> None:
@@ -112,10 +82,10 @@ def test_ties_choose_the_smaller_then_the_leftmost_node() -> None:
 def test_nearly_equal_similarities_are_ties() -> None:
     """Cosines that differ in their last bits are a tie; a larger difference decides."""
     tree = Tree.from_brackets("(S (A a) (B b))")
-    assert most_similar(np.array([[0.5, 0.9 + 1e-9, 0.9]]), tree) == [1]
-    assert most_similar(np.array([[0.5, 0.9, 0.9 + 1e-9]]), tree) == [1]
-    assert most_similar(np.array([[0.5, 0.9, 0.9 + 1e-4]]), tree) == [2]
-    assert most_similar(np.array([[0.9, 0.9, 0.8]]), tree) == [1]
+    for similarity, chosen in (
+        ([0.5, 0.9 + 1e-9, 0.9], 1), ([0.5, 0.9, 0.9 + 1e-9], 1), ([0.5, 0.9, 0.9 + 1e-4], 2), ([0.9, 0.9, 0.8], 1),
+    ):  # fmt: skip
+        assert most_similar(np.array([similarity]), tree) == [chosen]
 
 
 def test_nodes_without_a_vector_match_nothing() -> None:
@@ -176,39 +146,25 @@ def test_one_word_sentences() -> None:
     assert other.rho == Rho(forward=True)
 
 
-def _subtree(sizes: st.DataObject, start: int, size: int) -> Node:
-    if size == 1:
-        return Node("X", start, start + 1)
-    parts = sizes.draw(st.integers(2, size))
-    cuts = sizes.draw(st.lists(st.integers(1, size - 1), min_size=parts - 1, max_size=parts - 1, unique=True))
-    edges = [0, *sorted(cuts), size]
-    return Node(
-        "P",
-        start,
-        start + size,
-        tuple(_subtree(sizes, start + low, high - low) for low, high in pairwise(edges)),
-    )
+def _sentence(rng: np.random.Generator) -> Parsed:
+    """Return a sentence of up to 15 tokens with a tree of random shape."""
+
+    def brackets(size: int) -> str:
+        if size == 1:
+            return "(X w)"
+        cuts = rng.choice(np.arange(1, size), rng.integers(1, size), replace=False)
+        edges = [0, *sorted(cuts), size]
+        return f"(P {' '.join(brackets(b - a) for a, b in pairwise(edges))})"
+
+    return parsed(brackets(int(rng.integers(2, 16))))
 
 
-def _sentence(data: st.DataObject) -> Parsed:
-    """Return a sentence of up to 15 tokens."""
-    sizes = data.draw(st.lists(st.integers(1, 5), min_size=2, max_size=3))
-    starts = np.cumsum([0, *sizes]).tolist()
-    parts = tuple(_subtree(data, start, size) for start, size in zip(starts, sizes, strict=False))
-    count = starts[-1]
-    tree = Tree(Node("S", 0, count, parts), ("w",) * count, ("NN",) * count)
-    return Parsed("w" * count, tree, tuple((n, n + 1) for n in range(count)))
-
-
-def _random_vectors(sentence: Parsed, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(len(sentence.tree.tokens), 24))
-
-
-@given(st.data(), st.integers(0, 2**32 - 2))
-def test_mappings_equal_a_plain_search(data: st.DataObject, seed: int) -> None:
+@given(st.integers(0, 2**32 - 1))
+def test_mappings_equal_a_plain_search(seed: int) -> None:
     """The mappings equal those of Algorithm 1 written as a recursion over node objects."""
-    first, second = _sentence(data), _sentence(data)
-    one, two = _random_vectors(first, seed), _random_vectors(second, seed + 1)
+    rng = np.random.default_rng(seed)
+    first, second = _sentence(rng), _sentence(rng)
+    one, two = (rng.normal(size=(len(sentence.tree.tokens), 24)) for sentence in (first, second))
     # Make about half of the words the same, so that there is something to map.
     shared = min(len(one), len(two)) * 2 // 3
     two[:shared] = one[:shared]
@@ -330,25 +286,18 @@ def test_dissimilar_phrases_are_not_mapped() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "means"),
     [
-        ("(NP (DT a) (JJ big) (NN ship))", "(NP (DT the) (JJ huge) (NN boat))", "a b c"),
-        ("(PP (IN before) (NP (DT the) (NN war)))", "(PP (IN after) (NP (DT the) (NN war)))", "p the war"),
+        ("VBD saw) (NP (DT a) (JJ big) (NN ship)", "VBD saw) (NP (DT the) (JJ huge) (NN boat)", "see a b c"),
+        ("VBD saw) (PP (IN before) (NNP May)", "VBD saw) (PP (IN after) (NNP May)", "see before May"),
+        ("MD may) (VP (VB leave) (NNP Oslo)", "MD will) (VP (VB leave) (NNP Oslo)", "may leave Oslo"),
     ],
-)
+)  # fmt: skip
 def test_function_words_are_asked_about_in_their_phrase(first: str, second: str, means: str) -> None:
     """Nothing is asked about a function word or a single word alone, only about the phrase that has it."""
-    clause = "(S (NP (DT the) (NN crew)) (VP (VBD saw) {}))"
-    vector = f"the crew see {means}"
-    found = covering(clause.format(first), clause.format(second), vector, vector)
+    clause = "(S (NP (DT the) (NN crew)) (VP ({})))"
+    found = covering(clause.format(first), clause.format(second), *[f"the crew {means}"] * 2)
     assert found.rho.phi_and
     asked = [pair for pair in found.pairs if pair.first.casefold() != pair.second.casefold()]
-    assert asked == [PhrasePair(f"saw {parsed(first).text}", f"saw {parsed(second).text}")]
-
-
-def test_a_changed_modal_verb_is_asked_about() -> None:
-    """A modal verb that differs is asked about with its verb phrase."""
-    clause = "(S (NP (DT the) (NN crew)) (VP (MD {}) (VP (VB leave) (NP (NNP Oslo)))))"
-    found = covering(clause.format("may"), clause.format("will"), *["the crew may leave Oslo"] * 2)
-    assert any(p.first.startswith("may leave") and p.second.startswith("will leave") for p in found.pairs)
+    assert asked == [PhrasePair(*(parsed(f"(VP ({phrase}))").text for phrase in (first, second)))]
 
 
 GAVE = "(S (NP (DT the) (NN king)) (VP (VBD gave) (NP (DT the) (NN {})) (NP (DT the) (NN {}))))"

@@ -11,21 +11,24 @@ import pytest
 
 from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, Reply
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
+from pytest_llmprops.benchmarks.oracle.metrics import PREFIX, shallow
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.core.contracts import loaded
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Message, Request
+from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.engine.evaluation.evaluator import Case, evaluate
 from tests.support.oracle_runs import Subject, context, control, pair, sentence, verdict_on, with_helper
 from tests.support.records import verdict as record
-from tests.support.scripted import replied
+from tests.support.scripted import measured, replied
 
 ORACLE = OracleChecker()
 TOWNS = sentence("Then Oslo wrote to Lima about Quito.", 1, ["Oslo", "Quito"])
 DOGS, MOVED = "red dogs barked loudly last night.", "last night red dogs barked loudly."
 CATS = "small cats slept under warm tables."
+PROTOCOL = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
 ALIKE, UNLIKE = pair(DOGS, MOVED, 1), pair(DOGS, CATS, 2, label=False)
 
 
@@ -43,25 +46,15 @@ def model(same: Any = None, extract: Any = None) -> Subject:
     return Subject(extract, judge, reordered)
 
 
-@pytest.mark.parametrize(("rule", "number"), [("any", 0), ("majority", 1)])
-def test_the_rule_is_recorded(rule: str, number: int) -> None:
+@pytest.mark.parametrize(
+    ("rule", "number", "bound"), [("any", 0, "no bound: best of"), ("majority", 1, "0.1-far")]
+)
+def test_the_rule_is_recorded(rule: str, number: int, bound: str) -> None:
     """The values contain the rule as a number, and the remark on the bound can be derived from it."""
     verdict = verdict_on(TOWNS, model(), rule=rule, samples=11)
-    assert verdict.evidence["read_by"] == "list"
-    assert verdict.values["rule"] == number
-    said, counts, complete = ORACLE.remarks(
-        [record("linearity", 1, benchmark="oracle", values=dict(verdict.values))]
-    )
-    assert counts.startswith("sentences: 1 of 1 are accepted as in the paper; of these, 1 are also faithful")
-    assert complete == "completeness: 100.0% of 2 labelled entities are extracted"
-    assert ("no bound: best of 1,331 combinations" in said) == (rule == "any")
-    assert ("0.1-far" in said) == (rule != "any")
-
-
-def test_pair_with_an_unreadable_answer_keeps_its_task() -> None:
-    """A pair with an unreadable answer keeps the task of its label and is unparsed."""
-    verdict = verdict_on(UNLIKE, model(lambda first, second: "perhaps"))
-    assert (verdict.status, verdict.given, verdict.task) == ("unparsed", "unreadable", "")
+    assert (verdict.evidence["read_by"], verdict.values["rule"]) == ("list", number)
+    said, *_ = ORACLE.remarks([record("linearity", 1, benchmark="oracle", values=dict(verdict.values))])
+    assert bound in said
 
 
 @pytest.mark.parametrize(
@@ -72,8 +65,9 @@ def test_pair_with_an_unreadable_answer_keeps_its_task() -> None:
         (UNLIKE, None, "correct", "accepted-no"),
         (ALIKE, lambda a, b: (a, b) != (DOGS, MOVED), "wrong", "rejected"),
         (UNLIKE, lambda a, b: False, "wrong", "rejected"),
+        (UNLIKE, lambda a, b: "perhaps", "unparsed", "unreadable"),
     ],
-    ids=["proved", "not proved", "trusted", "triangular", "inconsistent"],
+    ids=["proved", "not proved", "trusted", "triangular", "inconsistent", "unreadable"],
 )
 def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, given: str) -> None:
     """A "yes" needs a proof and a "no" a passed test; a rejected answer never becomes its opposite."""
@@ -82,9 +76,13 @@ def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, give
         verdict.reason
     )
     assert list(verdict.evidence)[:2] == ["sentence_1", "sentence_2"]
-    assert verdict.evidence["read_by"] == "JSON"
-    assert verdict.task == ("yes" if verdict.values["said_yes"] else "no")
+    assert (verdict.evidence["read_by"] == "JSON") == (status != "unparsed")
+    # An unreadable answer keeps the task of its label.
+    tasks: dict[float, str] = {1: "yes", 0: "no", -1: ""}
+    assert verdict.task == tasks[verdict.values["said_yes"]]
     assert verdict.values["label"] == item["label"]
+    features = {PREFIX + name: value for name, value in shallow(item["first"], item["second"]).items()}
+    assert features.items() <= verdict.values.items()
 
 
 @pytest.mark.parametrize(
@@ -107,6 +105,8 @@ def test_text_that_a_helper_cannot_process(word: str, reason: str) -> None:
         assert verdict.values["trees_missing"] == 1
         assert reason in verdict.reason
         assert "\n" not in verdict.reason
+        no = verdict_on(item, model(lambda first, second: False))
+        assert {"trees_missing": 1, "category_or": 4}.items() <= no.values.items()
 
 
 def test_paraphrase_that_a_helper_cannot_process() -> None:
@@ -125,18 +125,19 @@ def test_paraphrase_that_a_helper_cannot_process() -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
+    "fault",
     [
-        BackendError("cannot reach it", kind="backend", transient=True),
-        BackendError("no such setting", kind="request", fatal=True),
-        BackendError("gives no numbers", kind="model"),
-        BackendError("is closed", kind="closed"),
+        {"kind": "backend", "transient": True},
+        {"kind": "request", "fatal": True},
+        {"kind": "model"},
+        {"kind": "closed"},
     ],
-    ids=lambda error: error.kind,
+    ids=str,
 )
 @pytest.mark.parametrize(("role", "text_fails_too"), [("parse", True), ("embed", False)])
-def test_failing_helper_is_an_error(error: BackendError, role: str, text_fails_too: bool) -> None:
+def test_failing_helper_is_an_error(fault: Any, role: str, text_fails_too: bool) -> None:
     """A failure of the helper itself is an error of the case, even next to a failure caused by the text."""
+    error = BackendError("cannot be used", **fault)
 
     async def ask(label: str, asked: str, request: Request) -> Reply:
         if asked == role:
@@ -146,48 +147,44 @@ def test_failing_helper_is_an_error(error: BackendError, role: str, text_fails_t
             raise BackendError("the text is too long", kind="request")
         return replied(with_helper(model(lambda first, second: True)), request)
 
-    protocol = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
-    case = Case(ORACLE, ALIKE, context(), protocol, "m", helpers={"parse": "p", "embed": "e"})
+    case = Case(ORACLE, ALIKE, context(), PROTOCOL, "m", helpers={"parse": "p", "embed": "e"})
     outcome = asyncio.run(evaluate(case, ask))
-    assert outcome.verdict is None
-    assert outcome.error is error
+    assert (outcome.verdict, outcome.error) == (None, error)
 
 
 def test_sanity_checks() -> None:
     """Repeated answers must agree; an own paraphrase is checked; a proved "yes" on a random pair is wrong."""
     turns = iter([True, False] * 10)
-    for judge, status in ((None, "correct"), (lambda a, b: next(turns), "wrong")):
-        assert verdict_on(control(ALIKE, "consistency"), model(judge)).status == status
-    own = verdict_on(control(ALIKE, "own_paraphrase"), model())
-    assert own.status == "correct"
-    assert own.evidence["paraphrase"] == reordered(DOGS)[0]
-    denied = verdict_on(control(ALIKE, "own_paraphrase"), model(lambda a, b: False))
-    assert (denied.status, denied.given, denied.values["consistent"]) == ("wrong", "denied", 1)
+    for task, judge, status, given in (
+        ("consistency", None, "correct", "consistent"),
+        ("consistency", lambda a, b: next(turns), "wrong", "inconsistent"),
+        ("own_paraphrase", None, "correct", "consistent"),
+        ("own_paraphrase", lambda a, b: False, "wrong", "denied"),
+        ("random_pair", None, "wrong", "accepted-yes"),
+    ):
+        verdict = verdict_on(control(ALIKE, task), model(judge))
+        assert (verdict.status, verdict.given) == (status, given)
+    assert verdict.reason.startswith("unrelated sentences: yes, proved")
     assert verdict_on(control(UNLIKE, "random_pair"), model()).given == "accepted-no"
-    proved = verdict_on(control(ALIKE, "random_pair"), model())
-    assert (proved.status, proved.given, proved.score) == ("wrong", "accepted-yes", 0.0)
-    assert proved.reason.startswith("unrelated sentences: yes, proved")
 
 
 def test_sanity_items_come_from_the_pairs() -> None:
     """Sanity items use the same third of the pairs in every run; random pairs mix first sentences."""
     items = loaded(ORACLE, DataFolder(builtin_data(), "builtin")).items
+    assert items == loaded(ORACLE, DataFolder(builtin_data(), "builtin")).items
     tasks = Counter(item.task for item in items)
     pairs = {item.id: item for item in items if item.task in ("yes", "no")}
-    third = len(pairs) // 3
-    assert tasks["consistency"] == tasks["own_paraphrase"] == tasks["random_pair"] == third >= 40
-    assert set(tasks) - ORACLE.controls == {"linearity", "yes", "no"}
-    assert items == loaded(ORACLE, DataFolder(builtin_data(), "builtin")).items
+    assert ORACLE.controls == {*tasks} - {"linearity", "yes", "no"}
+    for task in ("consistency", "own_paraphrase", "random_pair"):
+        assert tasks[task] == len(pairs) // 3
     firsts = {item["first"] for item in pairs.values()}
     for item in items:
         if item.task in ("consistency", "own_paraphrase"):
-            base = item.id.removesuffix(f"+{item.task}")
-            assert pairs[base].fields == item.fields
-            assert pairs[base].cluster == item.cluster
+            base = pairs[item.id.removesuffix(f"+{item.task}")]
+            assert (base.fields, base.cluster) == (item.fields, item.cluster)
         elif item.task == "random_pair":
             assert {item["first"], item["second"]} <= firsts
             assert item["first"] != item["second"]
-    assert len({item.id for item in items}) == len(items)
 
 
 def test_settings_out_of_range() -> None:
@@ -225,26 +222,6 @@ def test_own_pool(tmp_path: Path) -> None:
     assert {*builtin.context.pool["city"]} <= labelled
 
 
-def test_remarks_give_the_bound_of_an_acceptance() -> None:
-    """The remarks give the coin's bound and the number of cases without one."""
-    overlaps = {"overlap_own_or": 0.5, "overlap_other_or": 0.1}
-    values = {**overlaps, "fair_coin_or": 1.0, "fair_coin_and": 1.0, "accepted": 1.0, "trust_or": 1.0}
-    unfair = {**values, "fair_coin_or": 0.0}
-    some = [
-        record("no", n, benchmark="oracle", values=v)
-        for n, v in enumerate([values, unfair, {**unfair, "accepted": 0.0}])
-    ]
-    assert list(ORACLE.remarks(some)) == [
-        (
-            "accepted no: a model whose answers do not depend on the coin passes its test with probability at most"
-            " 0.5; no bound for 1, where only one sentence had paraphrases to draw from (so in 2 of 3"
-            " tested answers of no); too few tests to say whether word overlap names the source"
-        ),
-        "a rejected answer is not trusted; it is never turned into its opposite",
-    ]
-    assert list(ORACLE.remarks([record("consistency", 1, benchmark="oracle")])) == []
-
-
 class Own(CheckerBenchmark):
     """A benchmark as a user writes it, whose checker asks once and refuses."""
 
@@ -261,24 +238,15 @@ class Own(CheckerBenchmark):
 
 def test_a_checkers_decision_is_the_verdict() -> None:
     """The outcome decides the status, all values are kept, and the item seeds the checker's choices."""
-    asked: list[Chat] = []
-
-    async def ask(model: str, role: str, request: Request) -> Reply:
-        assert isinstance(request, Chat)
-        asked.append(request)
-        return Reply("because")
-
     item = Item("own/1", "t", "en", fields={"x": "Why?"})
-    case = Case(Own(), item, None, resolve("own", Own.protocols, "quick", {}, 0), "m")
-    first, second = (asyncio.run(evaluate(case, ask)).verdict for _ in range(2))
-    assert first is not None
-    assert first == second
-    assert (first.status, first.given, first.reason, first.score) == ("refused", "refused", "because", 0.0)
-    assert first.evidence == {"e": "1", "bound": "worth something"}
-    assert first.values == {"v": 2.0}
-    assert asked[0] == asked[1]
-    assert asked[0].prompt.startswith("Why? ")
-    assert asked[0].max_tokens == 400
+    (first, calls), (second, again) = (measured(Own(), item, None, lambda chat: "because") for _ in range(2))
+    assert first.verdict == second.verdict == Verdict(
+        "refused", "accepted", "refused", "because", 0.0, {"v": 2.0}, {"e": "1", "bound": "worth something"}
+    )  # fmt: skip
+    [(_, chat)] = calls
+    assert calls == again
+    assert isinstance(chat, Chat)
+    assert (chat.prompt[:5], chat.max_tokens) == ("Why? ", 400)
 
 
 def test_a_checker_must_be_named() -> None:
@@ -289,20 +257,15 @@ def test_a_checker_must_be_named() -> None:
 
 def test_oracle_asks_with_its_settings() -> None:
     """A text is sent as one user turn and a conversation unchanged, with settings and sample."""
-    chats: list[Chat] = []
 
     async def ask(chat: Chat) -> Reply:
-        chats.append(chat)
-        return Reply("yes")
+        return Reply(value=chat)
 
-    async def run() -> None:
-        oracle = Oracle(ask, temperature=0.5, max_tokens=20)
-        assert (await oracle("Is it?", sample=3)).text == "yes"
-        await oracle([Message("system", "Be short."), Message("user", "Is it?")])
-
-    asyncio.run(run())
-    assert chats[0] == Chat((Message("user", "Is it?"),), temperature=0.5, max_tokens=20, sample=3)
-    assert [m.role for m in chats[1].messages] == ["system", "user"]
+    oracle = Oracle(ask, temperature=0.5, max_tokens=20)
+    user = Message("user", "Is it?")
+    said = asyncio.run(oracle("Is it?", sample=3)).value
+    assert said == Chat((user,), temperature=0.5, max_tokens=20, sample=3)
+    assert asyncio.run(oracle([Message("system", "Be short."), user])).value.messages[1] == user
 
 
 def test_templates_are_filled_once() -> None:

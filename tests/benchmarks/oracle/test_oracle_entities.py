@@ -31,36 +31,6 @@ def texts(sentence: str, entity: Entity) -> list[str]:
     return [sentence[start:end] for start, end in entity.spans]
 
 
-def test_all_mentions_as_words() -> None:
-    """All whole-word mentions count, and articles and possessives are outside them."""
-    sentence = "The Rhine's bank: Rhinestone, Rhine, and the Rhine."
-    entity = entities_of(sentence, "the Rhine")["the Rhine"]
-    assert entity.spans == ((4, 9), (30, 35), (45, 50))
-    assert (entity.name, entity.named) == ("Rhine", None)
-
-
-def test_own_case_is_preferred() -> None:
-    """A name found in its own case does not match other cases; otherwise any case matches."""
-    sentence = "May may come in May to us in the US."
-    both = entities_of(sentence, "May", "US", "IN THE us")
-    assert texts(sentence, both["May"]) == ["May", "May"]
-    assert texts(sentence, both["US"]) == []
-    sentence = "May may come to us in the US."
-    assert texts(sentence, entities_of(sentence, "US")["US"]) == ["US"]
-    assert texts(sentence, entities_of(sentence, "TO Us")["TO Us"]) == ["to us"]
-
-
-def test_the_sentences_first_letter() -> None:
-    """Case is ignored for a mention at the start of the sentence, and distinguishes names elsewhere."""
-    for name, sentence, spans in (
-        ("dogs", '"Dogs bark at dogs," he said.', ((1, 5), (14, 18))),
-        ("Dogs", '"Dogs bark at dogs," he said.', ((1, 5), (14, 18))),
-        ("mode", "In mode 1 the Mode bit is set.", ((3, 7),)),
-        ("Rose", "Rose gave Rose a rose.", ((0, 4), (10, 14))),
-    ):
-        assert entities_of(sentence, name)[name].spans == spans
-
-
 def test_longest_first() -> None:
     """If mentions overlap, the longer name gets the span, and the shorter keeps its other mentions."""
     sentence = "Mohammed's family met Mohammed in New York City Hall."
@@ -68,35 +38,43 @@ def test_longest_first() -> None:
     assert texts(sentence, entities["Mohammed's family"]) == ["Mohammed's family"]
     assert entities["Mohammed"].spans == ((22, 30),)
     assert entities["City Hall"].inside == entities["York"].inside == "new york city"
+    both = entities_of("May may come in May to us in the US.", "May", "US", "IN THE us")
+    assert [len(both[name].spans) for name in ("May", "US", "IN THE us")] == [2, 0, 1]
 
 
-def test_not_in_the_sentence() -> None:
-    """A name that is not in the sentence has no mentions and keeps the model's spelling."""
-    entity = entities_of("Bella loves Edward.", "Twilight saga")["Twilight saga"]
-    assert entity == Entity("Twilight saga", "k")
+def test_mentions() -> None:
+    """All whole words count, without articles and possessives, with any apostrophe, dash or space.
+
+    A name found in its own case does not match other cases; otherwise any case matches. Case is ignored at the start
+    of the sentence. The full stop of an abbreviation is part of the name.
+    """
+    for name, sentence, mentions in (
+        ("the Rhine", "The Rhine's bank: Rhinestone, Rhine, and the Rhine.", ["Rhine", "Rhine", "Rhine"]),
+        ("US", "May may come to us in the US.", ["US"]),
+        ("TO Us", "May may come to us in the US.", ["to us"]),
+        ("dogs", '"Dogs bark at dogs," he said.', ["Dogs", "dogs"]),
+        ("Dogs", '"Dogs bark at dogs," he said.', ["Dogs", "dogs"]),
+        ("mode", "In mode 1 the Mode bit is set.", ["mode"]),
+        ("Rose", "Rose gave Rose a rose.", ["Rose", "Rose"]),
+        ("O'Neill", "He saw O’Neill there.", ["O’Neill"]),
+        ("Mohammed's", "I met Mohammed's dog.", ["Mohammed"]),
+        ("C++", "He writes C++ and C.", ["C++"]),
+        ("two-line name", "A two-line\n name here.", ["two-line\n name"]),
+        ("the U.S.", "The U.S. won.", ["U.S."]),
+        ("Acme Inc.", "It was Acme Inc.", ["Acme Inc"]),
+        ("Rain.", "He left “Rain.”", ["Rain"]),
+        ("x0-x15", "x0–x15 are registers.", ["x0–x15"]),
+        ("(x0)", "Registers (x0) exist.", ["x0"]),
+    ):
+        assert texts(sentence, entities_of(sentence, name)[name]) == mentions
 
 
 def test_order_is_that_of_the_sentence() -> None:
-    """Entities are ordered by first mention; those without mentions come last, in list order."""
+    """Entities are ordered by first mention; those without mentions are last, as the model wrote them."""
     sentence = "Ada met Bob and Cleo."
-    order = locate([Extracted(n) for n in ("Zoe", "Cleo", "Yan", "Bob", "Ada")], sentence)
-    assert [e.name for e in order] == ["Ada", "Bob", "Cleo", "Zoe", "Yan"]
-
-
-def test_marks_and_spaces() -> None:
-    """Any apostrophe, dash or space matches, and the full stop of an abbreviation is part of the name."""
-    for sentence, name, mention in (
-        ("He saw O’Neill there.", "O'Neill", "O’Neill"),
-        ("I met Mohammed's dog.", "Mohammed's", "Mohammed"),
-        ("He writes C++ and C.", "C++", "C++"),
-        ("A two-line\n name here.", "two-line name", "two-line\n name"),
-        ("The U.S. won.", "the U.S.", "U.S."),
-        ("It was Acme Inc.", "Acme Inc.", "Acme Inc"),
-        ("He left “Rain.”", "Rain.", "Rain"),
-        ("x0–x15 are registers.", "x0-x15", "x0–x15"),
-        ("Registers (x0) exist.", "(x0)", "x0"),
-    ):
-        assert texts(sentence, entities_of(sentence, name)[name]) == [mention]
+    order = locate([Extracted(n, "k") for n in ("Zoe", "Cleo", "Yan ten", "Bob", "Ada")], sentence)
+    assert [e.name for e in order] == ["Ada", "Bob", "Cleo", "Zoe", "Yan ten"]
+    assert order[-1] == Entity("Yan ten", "k")
 
 
 @given(st.text("ab -'.A", max_size=30), st.lists(st.text("ab -'.A", min_size=1, max_size=8), max_size=6))
@@ -112,25 +90,23 @@ def test_spans_never_overlap(sentence: str, names: list[str]) -> None:
 
 
 SENTENCE = 'Aaron met an actor, a dog and an eel; Aaron saw the Eiffel Tower. "A hotel," he said.'
-NAMES = ("Aaron", "actor", "dog", "eel", "Eiffel Tower", "hotel")
-SYNONYMS = ("Tobias", "performer", "animal", "European hake", "The Old Bridge", "inn")
-ENTITIES = locate([Extracted(name) for name in NAMES], SENTENCE)
-
-
-#: by entity, the text before and after its replacement
+#: entity, its replacement, and the text before and after
 CHANGES = (
-    ("Aaron", "Tobias"), ("an actor", "a performer"), ("a dog", "an animal"), ("an eel", "a European hake"),
-    ("Eiffel Tower", "Old Bridge"), ("A hotel", "An inn"),
+    ("Aaron", "Tobias", "Aaron", "Tobias"), ("actor", "performer", "an actor", "a performer"),
+    ("dog", "animal", "a dog", "an animal"), ("eel", "European hake", "an eel", "a European hake"),
+    ("Eiffel Tower", "The Old Bridge", "Eiffel Tower", "Old Bridge"), ("hotel", "inn", "A hotel", "An inn"),
 )  # fmt: skip
 
 
 def test_each_vector_gives_its_sentence() -> None:
     """All mentions of the replaced entities change, with the right articles, and nothing else does."""
+    names, synonyms, before, after = zip(*CHANGES, strict=True)
+    entities = locate([Extracted(name) for name in names], SENTENCE)
     for x in range(2 ** len(CHANGES)):
         text = SENTENCE
-        for place, change in enumerate(CHANGES):
+        for place, change in enumerate(zip(before, after, strict=True)):
             text = text.replace(*change) if x >> place & 1 else text
-        assert replaced(SENTENCE, ENTITIES, SYNONYMS, x) == text
+        assert replaced(SENTENCE, entities, synonyms, x) == text
 
 
 def test_capital_at_the_start() -> None:
@@ -142,26 +118,18 @@ def test_capital_at_the_start() -> None:
     assert replaced("x0 is zero.", locate([Extracted("x0")], "x0 is zero."), ["x9"], 1) == "x9 is zero."
 
 
-def test_title_drops_its_article_only_after_an_article() -> None:
-    """A title's "The" is dropped only after an article."""
-    sentence = "He saw Rain Season and the Rain Season crew."
-    entities = locate([Extracted("Rain Season")], sentence)
-    said = replaced(sentence, entities, ["The Salt Road"], 1)
-    assert said == "He saw The Salt Road and the Salt Road crew."
-
-
 VOWELS = "hour heir honest 8 18 uninvited umbrella onion actor unimportant"
 CONSONANTS = "unit user European one-off unicorn 7 110 house ewe"
 
 
-def test_a_or_an() -> None:
-    """The article follows the sound, with the common exceptions, and keeps its capital."""
+def test_articles_follow_the_replacement() -> None:
+    """ "A" or "an" follows the sound, with the common exceptions; a title's "The" is dropped only after an article."""
+    sentence = "A cat saw Rain Season and the Rain Season crew."
+    entities = locate([Extracted("cat"), Extracted("Rain Season")], sentence)
     for words, article in ((VOWELS, "An"), (CONSONANTS, "A")):
         for word in words.split():
-            assert (
-                replaced("A cat sat.", locate([Extracted("cat")], "A cat sat."), [word], 1)
-                == f"{article} {word} sat."
-            )
+            said = f"{article} {word} saw The Salt Road and the Salt Road crew."
+            assert replaced(sentence, entities, [word, "The Salt Road"], 3) == said
 
 
 def test_names_by_how_they_are_written() -> None:

@@ -15,16 +15,15 @@ from pytest_llmprops.benchmarks.oracle.equivalence import (
     EquivalenceChecker,
     Pair,
     Proof,
-    left_over,
     own_paraphrase,
     prove,
     self_consistency,
 )
 from pytest_llmprops.benchmarks.oracle.items import random_pairs
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, verdict_of
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, verdict_of
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.core.protocols import generator
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Reply
 from tests.support.paraphrase_oracles import (
     CAT,
     DOG,
@@ -34,7 +33,6 @@ from tests.support.paraphrase_oracles import (
     PARAPHRASES,
     FakeOracle,
     Stub,
-    aligned,
     between,
     parsed,
     perfect,
@@ -57,7 +55,7 @@ def _yes(*_: str) -> bool:
 
 
 def _check(
-    fake: FakeOracle | Oracle,
+    fake: FakeOracle,
     align: Any = None,
     pair: Pair = PAIR,
     seed: int = 0,
@@ -66,59 +64,17 @@ def _check(
 ) -> Acceptance:
     """Return the decision on a pair; ``align`` is a function, or a table for :class:`Stub`."""
     align = align if callable(align) else Stub(align)
-    oracle = fake.oracle if isinstance(fake, FakeOracle) else fake
     checker = EquivalenceChecker(settings, align, **more)
-    return asyncio.run(checker.check(pair, oracle, generator(seed)))
+    return asyncio.run(checker.check(pair, fake.oracle, generator(seed)))
 
 
-def _phrases(acceptance: Acceptance, *, equivalent: bool) -> list[tuple[str, str]]:
-    """Return the recorded phrase pairs with an answer."""
-    proof: Any = acceptance.evidence["proof"]
-    return [(p["first"], p["second"]) for p in proof["phrases"] if bool(p["equivalent"]) == equivalent]
-
-
-FIRST = """(ROOT (S (NP (NP (DT The) (NN dog)) (PP (IN in) (NP (DT the) (NN yard))))
-    (VP (VBD slept) (ADVP (RB quietly))) (. .)))"""
-SECOND = """(ROOT (S (NP (NP (DT The) (NN hound)) (PP (IN in) (NP (DT the) (NN garden))))
-    (VP (ADVP (RB softly)) (VBD rested)) (. .)))"""
-NOUNS = ("The dog in the yard", "The hound in the garden")
-VERBS = ("slept quietly", "softly rested")
 #: the mappings of the two phrases of a four-word sentence, and of the words between
 HALVES, MIDDLE = (between((0, 2), (0, 2)), between((2, 4), (2, 4))), between((1, 3), (1, 3))
 ABCD = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
 
 
-def _alignments() -> Alignments:
-    return aligned(FIRST, SECOND, "the dog in the2 yard sleep quiet .", "the dog in the2 yard quiet sleep .")
-
-
 def _prove(alignments: Alignments, fake: FakeOracle, **settings: bool) -> Proof:
     return asyncio.run(prove(alignments, fake.oracle, **settings))
-
-
-def test_a_confirmed_proof() -> None:
-    """Each distinct pair is asked once, the first sentence's phrase first, and the proof lists its pairs."""
-    fake = FakeOracle()
-    proof = _prove(_alignments(), fake)
-    assert fake.asked("phrases") == [NOUNS, VERBS]
-    assert proof.confirmed.rho.phi_and
-    assert proof.evidence == {
-        "phrases": [
-            {"first": first, "second": second, "equivalent": True} for first, second in (NOUNS, VERBS)
-        ]
-    }
-    expected = {"potential_or": 1, "phi_or": 1, "phi_and": 1, "refused_phrases": 0}
-    assert expected.items() <= proof.values.items()
-
-
-def test_a_refused_pair_breaks_the_proof() -> None:
-    """Coverage is recomputed without the refused pair, and the failed proof shows the leftover words."""
-    proof = _prove(_alignments(), FakeOracle(phrases=lambda first, second: first != "slept quietly"))
-    assert {"potential_and": 1, "phi_or": 0, "refused_phrases": 1}.items() <= proof.values.items()
-    assert left_over(proof.evidence) == "s1: { slept quietly }, s2: { softly rested }"
-    refused = {"first": VERBS[0], "second": VERBS[1], "equivalent": False, "why": "as it is"}
-    assert refused in proof.evidence["phrases"]  # type: ignore[operator]
-    assert proof.evidence["leftovers"] == [["slept quietly"], ["softly rested"]]
 
 
 def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
@@ -143,7 +99,7 @@ def test_only_directions_that_cover_a_sentence_are_asked_about() -> None:
     A refused pair inside another is not needed.
     """
     fake = FakeOracle()
-    proof = _prove(_alignments().without([PhrasePair(*VERBS)]), fake)
+    proof = _prove(Alignments(ABCD, ABCD, HALVES, HALVES).without([PhrasePair("c d", "c d")]), fake)
     assert (fake.log, proof.confirmed.rho.phi_or) == ([], False)
     proof = _prove(Alignments(ABCD, ABCD, HALVES, (MIDDLE,)), fake)
     assert fake.asked("phrases") == [("a b", "a b"), ("c d", "c d")]
@@ -165,51 +121,63 @@ def test_identical_phrases_can_be_skipped() -> None:
 
 @pytest.mark.parametrize("kind", ["and", "or"])
 def test_a_proved_yes_is_accepted(kind: str) -> None:
-    """An aligned "yes" with confirmed phrases is accepted, with the phrase pairs as evidence; one way is enough."""
+    """An aligned "yes" with confirmed phrases is accepted; each pair is asked once, and one direction is enough."""
     fake = _fake(_yes)
     acceptance = _check(fake, {(DOG, CAT): kind})
     assert (acceptance.accepted, acceptance.outcome, acceptance.bound) == (True, "accepted-yes", None)
     assert "2 phrase pairs" in acceptance.why
     phrases = [("the dog", "the cat"), ("slept quietly", "ran away")]
-    assert _phrases(acceptance, equivalent=True) == phrases
-    expected = {"said_yes": 1, "accepted": 1, "accepted_paper": 1, "repaired": 0, "phi_or": 1}
-    assert (expected | {"phi_and": float(kind == "and")}).items() <= acceptance.values.items()
-    assert fake.asked("paraphrases") == []
+    confirmed = [{"first": first, "second": second, "equivalent": True} for first, second in phrases]
+    leftovers = {} if kind == "and" else {"leftovers": [[], ["the cat ran away"]]}
+    assert acceptance.evidence["proof"] == {"phrases": confirmed, **leftovers}
+    assert (fake.asked("phrases"), fake.asked("paraphrases")) == (phrases, [])
+    expected = {
+        "said_yes": 1,
+        "accepted": 1,
+        "accepted_paper": 1,
+        "repaired": 0,
+        "potential_or": 1,
+        "phi_or": 1,
+    }
+    expected |= {"phi_and": kind == "and", "potential_and": kind == "and", "refused_phrases": 0}
+    assert expected.items() <= acceptance.values.items()
 
 
 def test_an_unproved_yes_is_rejected() -> None:
     """A "yes" without an alignment, or whose proof needs a refused phrase pair, is rejected with what is left over."""
-    tables: tuple[tuple[dict[tuple[str, str], str], list[tuple[str, str]], str], ...] = (
-        ({}, [], "finds no alignment: left over: s1: { the dog slept quietly }, s2: { the cat ran away }"),
-        (PROVABLE, [("slept quietly", "ran away")], "1 of 2 phrase pairs refused"),
+    nothing = _check(_fake(_yes))
+    assert nothing.why.endswith(
+        "finds no alignment: left over: s1: { the dog slept quietly }, s2: { the cat ran away }"
     )
-    for table, refused, why in tables:
-        acceptance = _check(_fake(_yes, phrases=lambda first, second: first == "the dog"), table)
+    refused = _check(_fake(_yes, phrases=lambda first, second: first == "the dog"), PROVABLE)
+    assert refused.why.endswith(
+        "left over: s1: { slept quietly }, s2: { ran away }; 1 of 2 phrase pairs refused"
+    )
+    proof: Any = refused.evidence["proof"]
+    assert proof["leftovers"] == [["slept quietly"], ["ran away"]]
+    pair = {"first": "slept quietly", "second": "ran away", "equivalent": False, "why": "because"}
+    assert proof["phrases"][1] == pair
+    for acceptance, potential in ((nothing, 0), (refused, 1)):
         assert (acceptance.accepted, acceptance.outcome) == (False, "rejected")
-        assert why in acceptance.why
-        assert not refused or _phrases(acceptance, equivalent=False) == refused
-        assert (acceptance.values["potential_or"], acceptance.values["phi_or"]) == (float(bool(table)), 0)
+        expected = {
+            "potential_or": potential,
+            "potential_and": potential,
+            "phi_or": 0,
+            "refused_phrases": potential,
+        }
+        assert expected.items() <= acceptance.values.items()
         assert not any(name.startswith("trust") for name in acceptance.values)
 
 
 def test_yes_that_depends_on_an_unreadable_reply() -> None:
     """A "yes" is undecided if an unreadable reply about phrases could prove it, and rejected otherwise."""
-    replies: tuple[dict[str, Any], ...] = (
-        {"the dog": "hm"}, {"the dog": "hm", "slept quietly": "hm"}, {"the dog": "hm", "slept quietly": False},
-    )  # fmt: skip
+    replies: tuple[dict[str, Any], ...] = ({"the dog": "hm"}, {"the dog": "hm", "slept quietly": False})
     for phrase in replies:
-        acceptance = _check(
-            _fake(_yes, phrases=lambda first, _, phrase=phrase: phrase.get(first, True)), {(DOG, CAT): "or"}
-        )
+        fake = _fake(_yes, phrases=lambda first, _, phrase=phrase: phrase.get(first, True))
+        acceptance = _check(fake, {(DOG, CAT): "or"})
         is_open = False not in phrase.values()
-        unread = [*phrase.values()].count("hm")
         assert (acceptance.outcome, acceptance.accepted) == ("unreadable" if is_open else "rejected", False)
-        assert (acceptance.values["undecided_or"], acceptance.values["unreadable_phrases"]) == (
-            is_open,
-            unread,
-        )
-        assert verdict_of(acceptance).status == ("unparsed" if is_open else "wrong")
-        assert ("answers about phrases cannot be read" in acceptance.why) == is_open
+        assert {"undecided_or": is_open, "unreadable_phrases": 1}.items() <= acceptance.values.items()
 
 
 def test_no_of_a_perfect_judge_is_accepted() -> None:
@@ -237,7 +205,7 @@ def test_triangular_evidence(settings: OracleSettings) -> None:
     assert {"trust_or": 2, "accepted_paper": 0, "category_or": 2}.items() <= acceptance.values.items()
     test = {"outcome": "triangular", "source": 1, "paraphrase": OF_DOG[0], "other": "yes", "own": "yes"}
     shown = {
-        "sentence_1": DOG, "sentence_2": CAT, "answer": "no", "explanation": "as it is", "read_by": "JSON",
+        "sentence_1": DOG, "sentence_2": CAT, "answer": "no", "explanation": "because", "read_by": "JSON",
         "paraphrases": [list(OF_DOG), []], "category": "ĀI", "trust": "triangular", "tests": [test],
     }  # fmt: skip
     assert acceptance.evidence == shown
@@ -319,13 +287,26 @@ def test_an_unreadable_answer(settings: OracleSettings) -> None:
     assert acceptance.evidence["read_by"] == "it has no JSON object and no clear yes or no after a repair"
 
 
-def test_no_that_cannot_be_tested() -> None:
-    """A "no" is undecided if its test cannot be read, and untested with the reason if no paraphrase can be used."""
-    unread = _check(_fake(lambda first, second: False if (first, second) == (DOG, CAT) else "hm"))
-    assert (unread.outcome, verdict_of(unread).status) == ("unreadable", "unparsed")
-    assert "an answer of the test cannot be read" in unread.why
+WITHHELD = Reply("", finish_reason="content_filter")
+
+
+@pytest.mark.parametrize(("reply", "outcome"), [("hm", "unreadable"), (WITHHELD, "refused")])
+def test_replies_that_would_decide(reply: str | Reply, outcome: str) -> None:
+    """Without the replies that would decide, an answer is undecided: refused if a content filter withheld them."""
+    yes = _check(_fake(_yes, phrases=lambda *_: reply), PROVABLE, settings=COVERING)
+    no = _check(_fake(lambda *texts: False if texts == (DOG, CAT) else reply), settings=COVERING)
+    status = "unparsed" if outcome == "unreadable" else "refused"
+    for acceptance, what in ((yes, "2 of 2 answers about phrases"), (no, "an answer of the test")):
+        assert (acceptance.outcome, verdict_of(acceptance).status) == (outcome, status)
+        assert f"{what} cannot be read" in acceptance.why
+
+
+def test_no_without_a_paraphrase() -> None:
+    """A "no" is untested with the reason if no paraphrase can be used, and refused if all are withheld."""
     silent = _check(FakeOracle(lambda *_: False, paraphrases=lambda _: "Sure!"))
-    assert (silent.outcome, verdict_of(silent).status) == ("untested", "untested")
+    withheld = _check(FakeOracle(lambda *_: False, paraphrases=lambda _: WITHHELD))
+    for acceptance, outcome in ((silent, "untested"), (withheld, "refused")):
+        assert acceptance.outcome == verdict_of(acceptance).status == outcome
     assert "no JSON and no list" in silent.why
     same = _check(_fake(paraphrases={DOG: [DOG], CAT: [f"{CAT}!"]}))
     assert same.outcome == "untested"
@@ -339,46 +320,10 @@ def test_unreadable_paraphrases_of_one_sentence() -> None:
     fake = FakeOracle(perfect, paraphrases=lambda s: "Sure!" if s == DOG else list(OF_CAT))
     acceptance = _check(fake, settings=COVERING)
     assert (acceptance.accepted, acceptance.values["fair_coin_or"]) == (True, 0)
-    assert acceptance.bound is not None
+    assert acceptance.bound
     assert acceptance.bound.probability is None
     problems: Any = acceptance.evidence["paraphrase_problems"]
-    assert "no JSON and no list" in problems[0]
-    assert problems[1] == ""
-
-
-@pytest.mark.parametrize("stage", ["phrases", "test", "paraphrases"])
-def test_withheld_replies_are_refused(stage: str) -> None:
-    """If a content filter withholds the replies that would decide, the answer is refused, not unparsed or wrong."""
-    fake = _fake(lambda first, _: stage == "phrases" or first != DOG)
-
-    async def ask(chat: Chat) -> Reply:
-        system, human = chat.messages[0].content, chat.messages[1].content
-        kinds = {"paraphrases": "paraphrases generator", "phrases": "texts"}
-        kind = next((kind for kind, mark in kinds.items() if mark in system), "test")
-        if kind == stage and f"1. '{DOG}'" not in human:
-            return Reply("", finish_reason="content_filter")
-        return await fake.oracle(chat.messages, sample=chat.sample)
-
-    acceptance = _check(Oracle(ask), PROVABLE if stage == "phrases" else None, settings=COVERING)
-    assert acceptance.outcome == verdict_of(acceptance).status == "refused"
-
-
-def test_sentences_without_a_tree() -> None:
-    """Without a tree, a "yes" is untested with that reason and a "no" is tested with a random paraphrase."""
-
-    missing = Alignments(None, None, missing="the parser gave no tree")
-    with pytest.raises(ValueError, match="the parser gave no tree"):
-        missing.pair_of(MIDDLE)
-
-    async def align(first: str, second: str) -> Alignments:
-        return missing
-
-    yes, no = (_check(_fake(judge), align) for judge in (_yes, perfect))
-    assert (yes.outcome, yes.why) == ("untested", "yes, but not tested: the parser gave no tree")
-    assert yes.evidence["proof"] == {"missing": "the parser gave no tree"}
-    assert no.accepted
-    assert no.values["category_or"] == 4
-    assert yes.values["trees_missing"] == no.values["trees_missing"] == 1
+    assert ("no JSON and no list" in problems[0], problems[1]) == (True, "")
 
 
 def test_values_are_flat_numbers() -> None:
@@ -403,17 +348,26 @@ def _own(fake: FakeOracle, table: Any = None) -> Acceptance:
     return asyncio.run(own_paraphrase(DOG, fake.oracle, EquivalenceChecker(PAPER, Stub(table)), generator(0)))
 
 
-def test_self_consistency() -> None:
-    """In the first sanity check repeated answers, each its own sample, must agree and be readable."""
-    fake = _saying(*[False] * 5)
-    acceptance = asyncio.run(self_consistency(PAIR, fake.oracle, 5))
-    assert (acceptance.accepted, acceptance.outcome) == (True, "consistent")
-    assert acceptance.why == "0 yes, 5 no in 5 askings"
-    assert [chat.sample for chat in fake.chats] == [0, 1, 2, 3, 4]
-    acceptance = asyncio.run(self_consistency(PAIR, _saying(True, True, False, True, True).oracle, 5))
-    assert (acceptance.outcome, acceptance.values["answers_yes"]) == ("inconsistent", 4)
-    acceptance = asyncio.run(self_consistency(PAIR, _saying(*["?"] * 10).oracle, 5))
-    assert (acceptance.accepted, acceptance.outcome) == (False, "unreadable")
+def test_repeated_answers_must_agree() -> None:
+    """In the first two sanity checks all answers must be readable and the same; an own paraphrase must get "yes"."""
+    cases: tuple[tuple[Sequence[bool | str], str, str], ...] = (
+        ([True] * 5, "consistent", "5 yes, 0 no in 5 askings"),
+        ([False] * 5, "denied", "0 yes, 5 no in 5 askings"),
+        ([True] * 4 + [False], "inconsistent", "4 yes, 1 no in 5 askings"),
+        ([False, "eh", "eh", False, False, False], "unreadable", "0 yes, 4 no, 1 unreadable in 5 askings"),
+        ([False, "eh", "eh", False, True, False], "inconsistent", "1 yes, 3 no, 1 unreadable in 5 askings"),
+    )
+    for answers, outcome, why in cases:
+        fake = _saying(*answers)
+        alone, own = asyncio.run(self_consistency(PAIR, fake.oracle, 5)), _own(_saying(*answers))
+        assert {chat.sample for chat in fake.chats} == {*range(5)}
+        denied = outcome == "denied"
+        assert (alone.outcome, alone.why) == ("consistent" if denied else outcome, why)
+        assert own.outcome == outcome
+        assert own.why == why + ": it denies its own paraphrase" * denied
+        assert alone.accepted == alone.values["consistent"] == own.values["consistent"]
+        assert own.accepted == (outcome == "consistent") == (alone.accepted and not denied)
+        assert alone.values["answers_yes"] == answers.count(True)
 
 
 def test_own_paraphrases() -> None:
@@ -430,22 +384,6 @@ def test_own_paraphrases() -> None:
     assert (nothing.outcome, nothing.accepted) == ("untested", False)
 
 
-def test_a_denied_paraphrase_is_not_accepted() -> None:
-    """Only five "yes" answers are accepted: five "no" answers are consistent, but deny the own paraphrase."""
-    cases: tuple[tuple[Sequence[bool | str], str, int], ...] = (
-        ([False] * 5, "denied", 1),
-        ([True] * 5, "consistent", 1),
-        ([True] * 4 + [False], "inconsistent", 0),
-        ([False, "eh", "eh", False, False, False], "unreadable", 0),
-        ([False, "eh", "eh", False, True, False], "inconsistent", 0),
-    )
-    for answers, outcome, consistent in cases:
-        acceptance = _own(_saying(*answers))
-        assert (acceptance.outcome, acceptance.accepted) == (outcome, outcome == "consistent")
-        assert acceptance.values["consistent"] == consistent
-        assert ("denies its own paraphrase" in acceptance.why) == (outcome == "denied")
-
-
 def test_a_no_about_an_own_paraphrase_is_tested() -> None:
     """The answer of no is tested like that on any pair, with another paraphrase (appendix B.3.3)."""
     denied, other = OF_DOG
@@ -458,7 +396,7 @@ def test_a_no_about_an_own_paraphrase_is_tested() -> None:
     assert acceptance.evidence["tests"] == [
         {"outcome": "triangular", "source": 1, "paraphrase": other, "other": "yes", "own": "yes"}
     ]
-    assert (acceptance.evidence["trust"], acceptance.evidence["explanation"]) == ("triangular", "as it is")
+    assert (acceptance.evidence["trust"], acceptance.evidence["explanation"]) == ("triangular", "because")
     tested = {
         "said_yes": 0, "phi_and": 1, "trust_or": 2, "trust_paper_or": 0, "category_or": 1, "category_and": 3,
     }  # fmt: skip

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.oracle.extraction import (
@@ -18,8 +17,6 @@ from pytest_llmprops.benchmarks.oracle.extraction import (
 from pytest_llmprops.core.requests import PLANNED, Reply
 
 TEXT = 'The film "Mission: Impossible" was shot in Wallonia, Belgium with Tom Cruise, says the novel.'
-
-ONE = [("Mission: Impossible", "movie"), ("Tom Cruise", "person")]
 
 
 def read(reply: str, text: str = TEXT) -> list[tuple[str, str]] | None:
@@ -37,9 +34,9 @@ def test_prompt_matches_the_paper() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_equivalent_lists() -> None:
+    """Numbers, bullets, bold, quotes, preambles, classes and repeats all give the same two entities."""
+    for reply in (
         "(1) movie: Mission: Impossible\n(2) person: Tom Cruise",
         "“1. Movie: Mission: Impossible\n2. Person: Tom Cruise”",
         "* **Movie:** Mission: Impossible\n* **Person:** Tom Cruise",
@@ -49,20 +46,17 @@ def test_prompt_matches_the_paper() -> None:
         "1. Mission: Impossible - movie\n2. Tom Cruise – person",
         "1. movie: Mission: Impossible (a film)\n2. person: Tom Cruise - an actor\n   - famous",
         "movie: Mission: Impossible\nperson: Tom Cruise",
-    ],
-)
-def test_equivalent_lists(reply: str) -> None:
-    """Numbers, bullets, bold, quotes, preambles, classes and repeats all give the same two entities."""
-    assert read(reply) == ONE
+    ):
+        assert read(reply) == [("Mission: Impossible", "movie"), ("Tom Cruise", "person")], reply
 
 
 # "flag" is a class and a word of the sentence.
 FLAG = "The CARRY flag of Mona-4, a chip from Oslo, Norway, costs 2.5 euros since 1964."
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_shapes_of_a_list() -> None:
+    """JSON, tables, one line, one name per line and repeated prompts give the same entities."""
+    for reply in (
         '{"entities": {"cities": [{"name": "Oslo"}], "years": [1964]}}', '["city: Oslo", "year: 1964"]',
         '{"city": "Oslo"}\n{"year": 1964}',
         f'{{"sentence": "{FLAG}", "entities": ["Oslo", "1964"], "person": null, "note": ""}}',
@@ -72,11 +66,8 @@ FLAG = "The CARRY flag of Mona-4, a chip from Oslo, Norway, costs 2.5 euros sinc
         f"1. city: Oslo\n2. year: 1964\n\n{PROMPT}\n\n1. city: Rome",
         "1. movie: Wizard of Oz\n2. animal: tiger\n3. city: Oslo\n4. year: 1964",
         "1. city: Oslo\n2. year: 1964\n3. The other words of this long sentence are no names of anything at all",
-    ],
-)  # fmt: skip
-def test_shapes_of_a_list(reply: str) -> None:
-    """JSON, tables, one line, one name per line and repeated prompts give the same entities."""
-    assert read_list(reply, FLAG).names == frozenset({"oslo", "1964"})
+    ):  # fmt: skip
+        assert read_list(reply, FLAG).names == frozenset({"oslo", "1964"}), reply
 
 
 def test_names_of_a_line() -> None:
@@ -105,18 +96,20 @@ def test_sentence_decides_which_part_is_the_name() -> None:
     assert {reply: [name for name, _ in read(reply) or []] for reply in names} == names
 
 
-@pytest.mark.parametrize(
-    "reply",
-    ["1. None", "There are no entities in this sentence.", "[]", '{"entities": [], "note": "As asked."}'],
-)
-def test_no_entities_is_an_answer(reply: str) -> None:
+def test_no_entities_is_an_answer() -> None:
     """A reply that says there are no entities is the empty set."""
-    assert read(reply) == []
+    for reply in (
+        "1. None",
+        "There are no entities in this sentence.",
+        "[]",
+        '{"entities": [], "note": "As asked."}',
+    ):
+        assert read(reply) == []
 
 
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
+def test_reply_that_is_not_a_list_is_unread() -> None:
+    """A reply that is not a list is unread with a stated problem, which differs from the empty set."""
+    for reply, problem in (
         (" \n ", "empty"),
         ("I'm sorry, but I can't identify entities here.", "not a list"),
         ("The sentence is about Tom Cruise.", "not a list"),
@@ -127,14 +120,10 @@ def test_no_entities_is_an_answer(reply: str) -> None:
         (f"1. {'x' * 500}", "no names"),
         (PROMPT.format(text=TEXT), "repeats the prompt"),
         ("2. animal: tiger", "repeats the prompt"),
-    ],
-)
-def test_reply_that_is_not_a_list_is_unread(reply: str, problem: str) -> None:
-    """A reply that is not a list is unread with a stated problem, which differs from the empty set."""
-    reading = read_list(reply, TEXT)
-    assert reading.entities is None
-    assert problem in reading.problem
-    assert reading.names is None
+    ):
+        reading = read_list(reply, TEXT)
+        assert (reading.entities, reading.names) == (None, None)
+        assert problem in reading.problem
 
 
 def test_normalised_names() -> None:
@@ -151,6 +140,7 @@ def test_normalised_names() -> None:
 
 
 @given(st.text(max_size=40))
+@settings(max_examples=40)
 def test_normalising_is_idempotent(name: str) -> None:
     """Normalising a name twice gives the same result as once."""
     assert normalised(normalised(name)) == normalised(name)
@@ -158,11 +148,9 @@ def test_normalising_is_idempotent(name: str) -> None:
 
 def test_words_are_whole() -> None:
     """A part matches if no letter or digit adjoins it, and an empty part never matches."""
-    assert contains_words("new york city", "york")
-    assert contains_words("x (ab)", "ab")
-    assert not contains_words("new yorker", "york")
-    assert not contains_words("anything", "")
-    assert contains_words("abc ab", "ab")
+    parts = {("new york city", "york"): True, ("x (ab)", "ab"): True, ("abc ab", "ab"): True,
+             ("new yorker", "york"): False, ("anything", ""): False}  # fmt: skip
+    assert {(text, part): contains_words(text, part) for text, part in parts} == parts
 
 
 def test_most_frequent_set() -> None:

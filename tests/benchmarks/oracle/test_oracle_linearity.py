@@ -1,32 +1,88 @@
-"""The linearity checker on extractors of known behaviour."""
+"""The linearity test: its algebra, Theorem 3.1 on functions of known distance, and extractors of known behaviour."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
+import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, chisquare
 
 from pytest_llmprops.benchmarks.oracle.linearity import (
+    FAR,
     Sentence,
     bound_of,
     complement,
+    draws,
+    failing_bits,
     failure_bound,
+    informative_draws,
+    passing_combinations,
     rejection_bound,
+    xnor,
 )
 from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK
 from pytest_llmprops.benchmarks.oracle.settings import RULES as DECISIONS
-from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 from pytest_llmprops.core.verdicts import objects_in
-from tests.support.linear_functions import distance_to_homomorphisms, failure_rate
-from tests.support.oracle_fakes import SENTENCE, Fake, check, listed, names_of, present, sentence_in
+from tests.support.oracle_fakes import SENTENCE, Fake, check, names_of, present
+from tests.support.oracle_runs import sentence_in
+
+
+def is_linear_test(fx: int, fy: int, fxy: int, m: int) -> bool:
+    """Return True if one test passes: f(x XOR y) = f(x) XNOR f(y), from the three values."""
+    return fxy == xnor(fx, fy, m)
+
+
+def failure_rate(table: Sequence[int], m: int) -> float:
+    """Return the probability that a test of f(x) = ``table[x]`` with uniform x and y fails, over all 4^m pairs."""
+    pairs = itertools.product(range(1 << m), repeat=2)
+    failed = sum(not is_linear_test(table[x], table[y], table[x ^ y], m) for x, y in pairs)
+    return failed / (1 << 2 * m)
+
+
+def distance_to_homomorphisms(table: Sequence[int], m: int) -> float:
+    """Return the share of x on which f differs from the nearest of all 2^(m*m) homomorphisms. Use a small m only."""
+    least = len(table)
+    for columns in itertools.product(range(1 << m), repeat=m):
+        linear = [0]
+        # A (x + bit j) = A x + column j: each column doubles the table.
+        for column in columns:
+            linear += [value ^ column for value in linear]
+        least = min(least, sum(f != complement(value, m) for f, value in zip(table, linear, strict=True)))
+    return least / len(table)
+
+
+@given(st.integers(1, 12), st.data())
+def test_failing_bits_are_what_makes_a_test_fail(m: int, data: st.DataObject) -> None:
+    """Flipping bits of f(x XOR y) in a passing test makes exactly those bits fail."""
+    u, v, flip = (data.draw(st.integers(0, 2**m - 1)) for _ in range(3))
+    # The complement is the ideal extractor's answer.
+    assert failing_bits(complement(u, m), complement(v, m), complement(u ^ v, m), m) == 0
+    assert failing_bits(u, v, xnor(u, v, m) ^ flip, m) == flip
+
+
+@given(st.integers(1, 4), st.data())
+def test_combinations_are_counted_as_by_enumeration(m: int, data: st.DataObject) -> None:
+    """Counting by different vectors gives the same result as enumerating all combinations."""
+    one, two, three = (data.draw(st.lists(st.integers(0, 2**m - 1), max_size=11)) for _ in range(3))
+    passing = passing_combinations(Counter(one), Counter(two), Counter(three), m)
+    assert passing == sum(is_linear_test(*values, m) for values in itertools.product(one, two, three))
+
+
+@pytest.mark.parametrize(("drawn", "m", "pairs"), [(draws, 2, 16), (informative_draws, 3, 42)])
+def test_draws_are_uniform_with_replacement(drawn: Any, m: int, pairs: int) -> None:
+    """Pairs repeat, are uniform over all pairs of vectors, or all informative ones, and are the same for a seed."""
+    found = drawn(random.Random(1), m, 200 * pairs)
+    assert len(set(found)) == pairs
+    assert chisquare(list(Counter(found).values())).pvalue > 0.001
+    assert found == drawn(random.Random(1), m, 200 * pairs)
+    assert draws(random.Random(1), 0, 2) == [(0, 0), (0, 0)]
 
 
 @settings(max_examples=40)
@@ -52,16 +108,16 @@ def test_ideal_extractor_is_always_accepted(m: int, seed: int, rule: str) -> Non
 
 FLIPS = ({1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111})
 #: tables f(x) of three entities with f(0) = 111, by their distance from every homomorphism
-FAR = {len(flips) / 8: [complement(x, 3) ^ flips.get(x, 0) for x in range(8)] for flips in FLIPS}
+TABLES = {len(flips) / 8: [complement(x, 3) ^ flips.get(x, 0) for x in range(8)] for flips in FLIPS}
 
 
-@pytest.mark.parametrize(("epsilon", "rule"), [*((far, "any") for far in sorted(FAR)), (0.25, "majority")])
+@pytest.mark.parametrize(("epsilon", "rule"), [*((far, "any") for far in sorted(TABLES)), (0.25, "majority")])
 def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float, rule: str) -> None:
     """Extractors at a verified distance fail tests and measurements at the expected rate.
 
     With f(0) = 111, the informative tests of ``majority`` fail more often than uniform ones, so the bound stays valid.
     """
-    table = FAR[epsilon]
+    table = TABLES[epsilon]
     assert distance_to_homomorphisms(table, 3) == epsilon
     rate = failure_rate(table, 3) / (42 / 64 if rule == "majority" else 1)
     # 1,000 tests: a rate 7 points off is found with probability 0.9
@@ -76,23 +132,6 @@ def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float, rule: 
     ):
         assert binomtest(count, total, least, alternative="less").pvalue > 0.001
         assert binomtest(count, total, exact).pvalue > 0.001
-
-
-def test_inseparable_entities_are_named() -> None:
-    """Two entities extracted only together are the only culprits."""
-
-    def together(x: int, sample: int) -> list[str]:
-        names = present(x)
-        return names if (x & 1) == (x >> 1 & 1) else names[2:]
-
-    rejected = [result for seed in range(20) if (result := check(Fake(together), seed)).outcome == "rejected"]
-    assert rejected
-    for result in rejected:
-        assert '"Adriana"' in result.why
-        assert '"Lisbon"' in result.why
-        assert '"Kenya"' not in result.why
-        names = [object_["name"] for object_ in objects_in(result.evidence, "culprits")]
-        assert sorted(map(str, names)) == ["Adriana", "Lisbon"]
 
 
 #: extractors that are linear, but not faithful
@@ -117,35 +156,6 @@ def test_linear_but_not_faithful(name: str) -> None:
             assert "replaced by" in acceptance.why
         # It is rare to draw vectors on which such a map is the complement.
         assert not acceptance.accepted or seed
-
-
-def test_all_requests_of_the_tests_are_sent_at_once() -> None:
-    """All requests about transformed sentences are sent before the first answer is read."""
-    most = flying = 0
-    fake = Fake(lambda x, _: present(x))
-
-    async def ask(chat: Chat) -> Reply:
-        nonlocal most, flying
-        changed = sentence_in(chat) != SENTENCE
-        flying += changed
-        most = max(most, flying)
-        await asyncio.sleep(0.01)
-        flying -= changed
-        return await fake(chat)
-
-    acceptance = check(ask, 1)
-    assert acceptance.accepted
-    # number of distinct sentences, without the original if some vector is 0
-    assert most % 11 == 0
-    assert most >= 11 * (acceptance.values["changed"] - 1)
-
-
-def test_same_seed_same_measurement() -> None:
-    """A measurement depends only on the seed and the replies, and the tests do not depend on the entities."""
-    one, two = Fake(lambda x, _: present(x)), Fake(lambda x, _: present(x))
-    assert check(one, 9) == check(two, 9)
-    assert one.asked == two.asked
-    assert check(Fake(lambda x, _: present(x)), 10) != check(one, 9)
 
 
 UNNAMED = "Nobody could say who had painted the door green."
@@ -203,103 +213,68 @@ def test_too_few_entities_are_unmeasurable_unless_more_are_labelled() -> None:
     assert {text for text, _ in one.asked} == {SENTENCE}
 
 
+WITHHELD, SORRY = Reply("", finish_reason="content_filter"), Reply("Sorry.")
+
+
 def test_no_readable_reply() -> None:
     """A sentence without a readable reply is neither accepted nor rejected."""
     for reply, outcome, why in (
-        (Reply("I cannot help with that."), "unparsed", "not a list"),
+        (SORRY, "unparsed", "not a list"),
         (Reply("1. person: Adriana\n2. ci", finish_reason="length"), "unparsed", "cut off"),
-        (Reply("", finish_reason="content_filter"), "refused", "content filter"),
+        (WITHHELD, "refused", "content filter"),
     ):
-
-        async def ask(chat: Chat, reply: Reply = reply) -> Reply:
-            return reply
-
-        acceptance = check(ask)
+        acceptance = check(Fake(lambda x, _, reply=reply: reply))  # type: ignore[misc]
         assert (acceptance.accepted, acceptance.outcome, acceptance.bound) == (False, outcome, None)
         assert why in acceptance.why
         assert acceptance.values["unread"] == 11
 
 
-def test_content_filter_on_changed_sentences() -> None:
-    """If a content filter withholds every changed sentence, the sentence is refused and counts in no rate.
+@pytest.mark.parametrize("rule", DECISIONS)
+def test_unread_replies_never_pass(rule: str) -> None:
+    """A changed sentence without a readable reply fails its tests and counts in A_rate.
 
-    If some failed tests are unfiltered, the sentence stays rejected.
+    If a content filter withholds every changed sentence, the sentence is refused and counts in no rate. If some failed
+    tests are unfiltered, it stays rejected.
     """
-
-    def extractor(withheld: Any) -> Any:
-        async def ask(chat: Chat) -> Reply:
-            text = sentence_in(chat)
-            if withheld(text):
-                return Reply("", finish_reason="content_filter")
-            alone = "Nairobi" in text and "Norway" not in text
-            return Reply(listed(present(0) if text == SENTENCE else ["Nairobi"] if alone else []))
-
-        return ask
-
-    for rule in DECISIONS:
-        acceptance = check(extractor(lambda text: text != SENTENCE), 2, rule=rule)
-        assert (acceptance.accepted, acceptance.outcome) == (False, "refused")
-        assert "content filter refused" in acceptance.why
-        assert "tests" not in acceptance.values
-        assert acceptance.values["unread"] > 11
-        some = check(extractor(lambda text: "Tobias" in text), 2, rule=rule, tests=60)
-        assert (some.outcome, some.values["tests"]) == ("rejected", 60)
-
-
-def test_unread_replies_never_pass() -> None:
-    """A changed sentence without a readable reply fails its tests under every rule and counts in A_rate."""
-
-    async def ask(chat: Chat) -> Reply:
-        text = sentence_in(chat)
-        return Reply(listed(present(0)) if text == SENTENCE else "Sorry.")
-
-    for rule in DECISIONS:
-        acceptance = check(ask, 2, rule=rule)
-        values = acceptance.values
-        assert acceptance.outcome == "rejected"
-        assert "could not be read" in acceptance.why
-        assert {"con_rs": 0, "combinations": 5 * 11**3, "identity": 0}.items() <= values.items()
-        assert min(values["unread"], values["changed"]) > 0
+    unread = check(Fake(lambda x, _: SORRY if x else present(0)), 2, rule=rule)
+    assert unread.outcome == "rejected"
+    assert "could not be read" in unread.why
+    assert {"con_rs": 0, "combinations": 5 * 11**3, "identity": 0}.items() <= unread.values.items()
+    assert min(unread.values["unread"], unread.values["changed"]) > 0
+    refused = check(Fake(lambda x, _: WITHHELD if x else present(0)), 2, rule=rule)
+    assert (refused.accepted, refused.outcome) == (False, "refused")
+    assert "content filter refused" in refused.why
+    assert "tests" not in refused.values
+    assert refused.values["unread"] > 11
+    some = Fake(lambda x, _: WITHHELD if x & 1 else ["Nairobi"] if x == 2 else present(0) if x == 0 else [])
+    rejected = check(some, 2, rule=rule, tests=60)
+    assert (rejected.outcome, rejected.values["tests"]) == ("rejected", 60)
 
 
 def test_unread_replies_are_counted_once() -> None:
     """Unread replies about the original sentence count once, even if several drawn vectors are 0."""
-
-    fake = Fake(lambda x, _: present(x, 2), 2)
-
-    async def ask(chat: Chat) -> Reply:
-        return Reply("Sorry.") if sentence_in(chat) == SENTENCE and chat.sample < 3 else await fake(chat)
-
     for seed in range(5):
-        acceptance = check(ask, seed)
+        acceptance = check(Fake(lambda x, n: SORRY if x == 0 and n < 3 else present(x, 2), 2), seed)
         assert acceptance.accepted
         assert {"unread": 3, "con_o": 8}.items() <= acceptance.values.items()
 
 
-def test_errors_of_a_call_pass_through() -> None:
-    """A call error in any stage reaches the caller."""
-    fake = Fake(lambda x, _: present(x))
-    for original in (True, False):
-
-        async def ask(chat: Chat, original: bool = original) -> Reply:
-            if (sentence_in(chat) == SENTENCE) == original and chat.sample == 2:
-                raise BackendError("status 500")
-            return await fake(chat)
-
-        with pytest.raises(BackendError, match="500"):
-            check(ask)
-
-
 def test_groups_of_equal_answers() -> None:
-    """The answer is that of the largest group; the other sizes are kept in descending order."""
+    """The answer is that of the largest group; the other sizes are kept in descending order.
+
+    Labels match the answer by normalised name, and unlabelled sentences have no such values.
+    """
     replies = [present(0)[:1]] * 4 + [present(0)] * 6 + [present(0)[:2]]
-    values = check(Fake(lambda x, sample: replies[sample % 11] if x == 0 else present(x))).values
+    fake = Fake(lambda x, sample: replies[sample % 11] if x == 0 else present(x))
+    labelled = Sentence(SENTENCE, ("adriana's", "The Lisbon", "Berlin"))
+    values, more = check(fake).values, check(fake, sentence=labelled).values
     assert {"con_o": 6, "con_o_2": 4, "con_o_3": 1, "entities": 3}.items() <= values.items()
-    assert "con_o_4" not in values
+    assert not {"con_o_4", "labelled"} & {*values}
+    assert {"labelled": 3, "labelled_extracted": 2}.items() <= more.items()
 
 
-def test_wording_of_the_bounds() -> None:
-    """The printed bound uses the run's n and samples, and ``any`` has no number."""
+def test_bounds() -> None:
+    """They are the figures of section 3 (.936, .765) and of five tests (.746), and ``any`` has no number."""
     printed = bound_of("any", PAPER.samples, PAPER.tests)
     assert printed.text == "no bound: best of 1,331 combinations; the rule any has no power against noise"
     assert (printed.epsilon, printed.probability) == (None, None)
@@ -310,14 +285,8 @@ def test_wording_of_the_bounds() -> None:
     )
     for bound, p in ((ten, 0.936), (bound_of(QUICK.rule, QUICK.samples, QUICK.tests), 0.746)):
         assert (bound.epsilon, round(bound.probability or 0, 3)) == (0.1, p)
-
-
-def test_labels_are_matched_by_normalised_name() -> None:
-    """Labels match the answer by normalised name, and unlabelled sentences have no such values."""
-    sentence = Sentence(SENTENCE, ("adriana's", "The Lisbon", "Berlin"))
-    acceptance = check(Fake(lambda x, _: present(x)), sentence=sentence)
-    assert {"labelled": 3, "labelled_extracted": 2}.items() <= acceptance.values.items()
-    assert "labelled" not in check(Fake(lambda x, _: present(x))).values
+    assert (failure_bound(FAR), failure_bound(0.26)) == (0.375, 2 / 9)
+    assert rejection_bound(0.1, 0) == 0 == rejection_bound(0, 7)
 
 
 def test_plan_counts_requests_of_a_typical_sentence() -> None:
@@ -329,11 +298,9 @@ def test_plan_counts_requests_of_a_typical_sentence() -> None:
         return Reply(key=PLANNED)
 
     check(ask)
-    assert prompts.count(prompts[0]) == 11
-    assert sum("list synonyms" in prompt for prompt in prompts) == 7
-    rest = [p for p in prompts[11:] if "list synonyms" not in p]
-    assert len(rest) == 165
-    assert len(set(rest)) > 5
+    synonyms = sum("list synonyms" in prompt for prompt in prompts)
+    assert (prompts.count(prompts[0]), synonyms, len(prompts)) == (11, 7, 11 + 7 + 165)
+    assert len(set(prompts)) > 7
 
 
 def test_sentence_without_a_changed_sentence_is_unmeasurable() -> None:
@@ -346,11 +313,11 @@ def test_sentence_without_a_changed_sentence_is_unmeasurable() -> None:
 
 
 def test_any_asks_about_every_sentence_afresh() -> None:
-    """The paper's protocol sends 165 requests about transformed sentences, equal ones and R(0) included."""
+    """The paper's protocol sends 165 requests about transformed sentences at once, equal ones and R(0) included."""
     for seed, m in itertools.product(range(6), (1, 3)):
         fake = Fake(lambda x, _, m=m: present(x, m), m)  # type: ignore[misc]
         check(fake, seed)
-        assert len(fake.asked) == len(set(fake.asked)) == 11 + 165
+        assert len(fake.asked) == len(set(fake.asked)) == 11 + 165 == 11 + fake.most
         for text, count in Counter(text for text, _ in fake.asked).items():
             assert count % 11 == 0
             assert sorted(sample for sent, sample in fake.asked if sent == text) == list(range(count))
@@ -368,30 +335,34 @@ def test_majority_asks_about_equal_vectors_once() -> None:
 
 def test_counts_name_what_was_replaced() -> None:
     """An entity at fault has the counts of appendix A.3: found, its replacement found, by what was replaced."""
-    cases: tuple[tuple[Callable[[str, int], Any], str], ...] = (
+    cases: tuple[tuple[Callable[[str, int], Any], list[str], str], ...] = (
         # The replacement of Lisbon is only found where Adriana is replaced, too.
-        (lambda n, x: n == "Nairobi" and not x & 1, 'with "Adriana" replaced, one of them in 4'),
+        (lambda n, x: n != "Nairobi" or x & 1, ["Lisbon"], 'with "Adriana" replaced, one of them in 4'),
         # Lisbon itself is lost where Adriana is replaced, and its replacement is always lost with Kenya's.
         (
-            lambda n, x: (n == "Lisbon" and x & 1) or (n == "Nairobi" and x & 4),
+            lambda n, x: not ((n == "Lisbon" and x & 1) or (n == "Nairobi" and x & 4)), ["Lisbon"],
             'with "Adriana" replaced, one of them in 1',
         ),
+        # Both are found or none.
+        (
+            lambda n, x: n in ("Kenya", "Norway") or (x & 1) == (x >> 1 & 1), ["Adriana", "Lisbon"],
+            "found in 22 of 44 replies; its replacement in 22 of 44",
+        ),
         # Linear, but not faithful.
-        (lambda n, x: n == "Nairobi", "its replacement in 0 of "),
-    )
-    for lost, counts in cases:
-        fake = Fake(lambda x, _, lost=lost: [n for n in present(x) if not lost(n, x)])  # type: ignore[misc]
-        result = check(fake, 1, rule="majority", tests=20)
-        [culprit] = objects_in(result.evidence, "culprits")
-        assert (culprit["name"], culprit["synonym"]) == ("Lisbon", "Nairobi")
-        assert counts in str(culprit["why"])
-        assert str(culprit["why"]) in result.why
+        (lambda n, x: n != "Nairobi", ["Lisbon"], "its replacement in 0 of "),
+        # The name is longer.
+        (lambda n, x: n + " office" * (n == "Norway"), ["Kenya"], 'as "norway office" in '),
+    )  # fmt: skip
+    for found, names, counts in cases:
 
+        def extract(x: int, sample: int, found: Callable[[str, int], Any] = found) -> list[str]:
+            names = [(name, found(name, x)) for name in present(x)]
+            return [is_found if isinstance(is_found, str) else name for name, is_found in names if is_found]
 
-def test_another_form_is_named() -> None:
-    """An entity that is found in a longer name is listed with that name."""
-    long = check(
-        Fake(lambda x, _: [n + " office" if n == "Norway" else n for n in present(x)]), 1, rule="majority"
-    )
-    [culprit] = objects_in(long.evidence, "culprits")
-    assert 'as "norway office" in ' in str(culprit["why"])
+        result = check(Fake(extract), 1, rule="majority", tests=20)
+        culprits = objects_in(result.evidence, "culprits")
+        assert sorted(str(culprit["name"]) for culprit in culprits) == names
+        for culprit in culprits:
+            assert counts in str(culprit["why"])
+            assert len(names) == 1 or culprit["why"] == counts, "no other entity is a cause"
+            assert str(culprit["why"]) in result.why

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 
-import pytest
-
 from pytest_llmprops.benchmarks.oracle.replies import (
     LONGEST_PARAPHRASE,
     LONGEST_SENT_BACK,
@@ -20,7 +18,6 @@ from pytest_llmprops.benchmarks.oracle.replies import (
     sentences_prompt,
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
-from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 
 YES = '{"answer": "yes", "explanation": "same"}'
@@ -30,7 +27,7 @@ SENTENCES_PROMPT = sentences_prompt("Was it dry? No.", "Was it wet? Yes.")[1].co
 class Replies:
     """An oracle that gives these replies in order, and fails when it runs out."""
 
-    def __init__(self, *replies: str | Reply | BackendError) -> None:
+    def __init__(self, *replies: str | Reply) -> None:
         self.left = list(replies)
         self.chats: list[Chat] = []
         self.oracle = Oracle(self._reply)
@@ -38,8 +35,6 @@ class Replies:
     async def _reply(self, chat: Chat) -> Reply:
         self.chats.append(chat)
         reply = self.left.pop(0)
-        if isinstance(reply, BackendError):
-            raise reply
         return reply if isinstance(reply, Reply) else Reply(reply)
 
 
@@ -58,28 +53,25 @@ def test_plain_answers() -> None:
     assert {answer.notes.read_by for answer in answers.values()} == {"text"}
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_unreadable_answers() -> None:
+    """Any other reply is neither yes nor no, and has a one-line reason."""
+    for reply in (
         SENTENCES_PROMPT, "1. 'Did it rain? No.' 2. 'Yes, it rained all day.'", "1. No one came.", "Yes or no?",
         "Maybe.", "No, I can't help with that.", "I can't say whether the sentences are equivalent.",
         "The two sentences may be equivalent.", "Equivalent sentences have one meaning.", "[" * 100_000,
-    ],
-)  # fmt: skip
-def test_unreadable_answers(reply: str) -> None:
-    """Any other reply is neither yes nor no, and has a one-line reason."""
-    answer = read_answer(reply)
-    assert (answer.said, answer.word) == (None, "unreadable")
-    assert answer.notes.problem == "it has no JSON object and no clear yes or no"
+    ):  # fmt: skip
+        answer = read_answer(reply)
+        assert (answer.said, answer.word) == (None, "unreadable"), reply
+        assert answer.notes.problem == "it has no JSON object and no clear yes or no"
 
 
 RAIN = ["It rains in Rome.", "Rome has rain.", "There's rain in Rome today."]
 NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_equivalent_paraphrases() -> None:
+    """Lists, objects, numbered lines and plain lines give the same paraphrases, without numbers and labels."""
+    for reply in (
         json.dumps({"paraphrases": NUMBERED}), json.dumps({"paraphrases": NUMBERED.splitlines()}),
         json.dumps({"results": RAIN}), json.dumps({"paraphrases": [*RAIN, "", "...", "Paraphrase 4"]}),
         json.dumps([{"original": "Rain in Rome.", "paraphrase": text} for text in RAIN]),
@@ -90,16 +82,13 @@ NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
         json.dumps({"paraphrases": RAIN}) * 2, f"Sure, here are three:\n\n{NUMBERED}\n\nI hope they help!",
         "\n".join(f"**Paraphrase {n}:** {text}" for n, text in enumerate(RAIN, 1)),
         "Paraphrases:\n\n" + "\n".join(RAIN),
-    ],
-)  # fmt: skip
-def test_equivalent_paraphrases(reply: str) -> None:
-    """Lists, objects, numbered lines and plain lines give the same paraphrases, without numbers and labels."""
-    assert read_paraphrases(reply).texts == tuple(RAIN)
+    ):  # fmt: skip
+        assert read_paraphrases(reply).texts == tuple(RAIN), reply
 
 
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
+def test_unreadable_paraphrases() -> None:
+    """A reply without a list of sentences yields no paraphrase, and has a reason."""
+    for reply, problem in (
         ("", "it is empty"),
         ("\n".join(m.content for m in paraphrases_prompt("It rains.")), "no list of sentences"),
         ("It rains in Rome\nIt pours\nIt stops", "no list of sentences"),
@@ -109,13 +98,10 @@ def test_equivalent_paraphrases(reply: str) -> None:
             "paraphrase 2 is longer than",
         ),
         ("1. It \ud800 rains.\n2. It pours.", "paraphrase 1 has characters"),
-    ],
-)
-def test_unreadable_paraphrases(reply: str, problem: str) -> None:
-    """A reply without a list of sentences yields no paraphrase, and has a reason."""
-    paraphrases = read_paraphrases(reply)
-    assert paraphrases.texts == ()
-    assert problem in paraphrases.notes.problem
+    ):
+        paraphrases = read_paraphrases(reply)
+        assert paraphrases.texts == ()
+        assert problem in paraphrases.notes.problem
 
 
 def _ask(replies: Replies, *, sample: int = 0) -> Answer:
@@ -123,7 +109,13 @@ def _ask(replies: Replies, *, sample: int = 0) -> Answer:
 
 
 def test_one_repair() -> None:
-    """An unreadable reply is sent back once with its problem, as the same sample; the second counts."""
+    """An unreadable reply is sent back once with its problem, as the same sample; the second counts.
+
+    The conversation has no empty turn, because servers refuse one.
+    """
+    empty = Replies(" \n", YES)
+    assert _ask(empty).said is True
+    assert empty.chats[1].messages[2].content == "(empty)"
     replies = Replies("Perhaps!", YES)
     answer = _ask(replies, sample=3)
     assert answer.said is True
@@ -136,30 +128,17 @@ def test_one_repair() -> None:
     assert [chat.sample for chat in replies.chats] == [3, 3]
 
 
-def test_repair_of_an_empty_reply_has_no_empty_turn() -> None:
-    """The repair conversation has no empty turn, because servers refuse one."""
-    replies = Replies(" \n", YES)
-    assert _ask(replies).said is True
-    assert replies.chats[1].messages[2].content == "(empty)"
-
-
-@pytest.mark.parametrize(
-    ("replies", "said", "asked", "notes"),
-    [
-        (("Perhaps!", ""), None, 2, ("it is empty", True, False)),
-        ((Reply("", finish_reason="content_filter"),), None, 1, ("a content filter refused", False, True)),
-        ((Reply(YES, finish_reason="content_filter"),), True, 1, ("", False, False)),
-    ],
-    ids=["repaired once", "filtered", "readable despite the filter"],
-)
-def test_only_an_unreadable_reply_is_repaired(
-    replies: tuple[str | Reply, ...], said: bool | None, asked: int, notes: tuple[str, bool, bool]
-) -> None:
+def test_only_an_unreadable_reply_is_repaired() -> None:
     """There is one repair, and none of a reply that can be read or that a content filter withheld."""
-    oracle = Replies(*replies)
-    answer = _ask(oracle)
-    assert (answer.said, len(oracle.chats)) == (said, asked)
-    assert (answer.notes.problem, answer.notes.repaired, answer.notes.refused) == notes
+    withheld, readable = (Reply(text, finish_reason="content_filter") for text in ("", YES))
+    for replies, said, notes in (
+        (Replies("Perhaps!", ""), None, ("it is empty", True, False)),
+        (Replies(withheld), None, ("a content filter refused", False, True)),
+        (Replies(readable), True, ("", False, False)),
+    ):
+        answer = _ask(replies)
+        assert (answer.said, replies.left) == (said, [])
+        assert (answer.notes.problem, answer.notes.repaired, answer.notes.refused) == notes
 
 
 def test_a_cut_off_reply_says_so() -> None:
@@ -171,29 +150,16 @@ def test_a_cut_off_reply_says_so() -> None:
     assert "(cut off)" in sent[3].content
 
 
-def test_a_paraphrase_that_was_cut_off_is_left_out() -> None:
-    """Of a list that was cut off, the complete paraphrases are used."""
+def test_paraphrases_that_were_cut_off_or_repaired() -> None:
+    """Of a list that was cut off, the complete paraphrases are used; prompt 7 also has one repair in its own format."""
     for text in ("1. It rains.\n2. Rain falls.\n3. There is ra", '["It rains.", "Rain falls.", "There is ra'):
-        result = asyncio.run(
-            ask_paraphrases(Replies(Reply(text, finish_reason="length")).oracle, "It rains.")
-        )
+        replies = Replies(Reply(text, finish_reason="length"))
+        result = asyncio.run(ask_paraphrases(replies.oracle, "It rains."))
         assert result.texts == ("It rains.", "Rain falls.")
-
-
-def test_paraphrases_are_repaired_too() -> None:
-    """Prompt 7 also has one repair, in its own format."""
     replies = Replies("It rains.", '{"paraphrases": ["Rain falls."]}')
     result = asyncio.run(ask_paraphrases(replies.oracle, "It rains."))
-    assert result.texts == ("Rain falls.",)
-    assert result.notes.repaired
+    assert (result.texts, result.notes.repaired) == (("Rain falls.",), True)
     assert "'paraphrases'" in replies.chats[1].messages[3].content
-
-
-def test_failed_call_is_not_an_answer() -> None:
-    """A backend error is passed through, also during a repair."""
-    for before in ((), ("Perhaps!",)):
-        with pytest.raises(BackendError, match="down"):
-            _ask(Replies(*before, BackendError("down")))
 
 
 def test_wording_of_the_prompts() -> None:

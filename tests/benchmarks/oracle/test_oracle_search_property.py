@@ -8,10 +8,10 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis.strategies import SearchStrategy
 
-from fixtures.known_oracles import pairs_of
 from fixtures.strategies import choices, replacements
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
@@ -24,23 +24,21 @@ from pytest_llmprops.benchmarks.oracle.search import (
 )
 from pytest_llmprops.benchmarks.oracle.settings import QUICK
 from pytest_llmprops.benchmarks.oracle.synonyms import Context
-from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.engine.evaluation.evaluator import Asking, Case, evaluate
 from pytest_llmprops.plugin.searching import Search
 from tests.support.oracle_fakes import ENTITIES, RULES, SENTENCE, SMALL_POOL, Behaviour, Fake, present
-from tests.support.oracle_runs import Subject, pair
+from tests.support.oracle_runs import Subject, pair, sentence
+from tests.support.scripted import replied
 
 ORACLE = OracleChecker()
 M = len(ENTITIES)
 
 
-def item(number: int) -> Item:
-    """Return a sentence with five entities; the number seeds its tests."""
-    fields = {"text": SENTENCE, "entities": (), "domain": "own"}
-    return Item(f"oracle/own/{number:04d}", "linearity", "en", fields=fields)
+PROTOCOL = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
 
 
 def made(search: Search, points: Callable[[Any], SearchStrategy[Any]]) -> Search:
@@ -58,9 +56,10 @@ def made(search: Search, points: Callable[[Any], SearchStrategy[Any]]) -> Search
 
 
 class Searched:
-    """The measurement and, if it accepts, the search of one sentence.
+    """The measurement and, if it accepts, the search of a sentence with five entities; the number seeds its tests.
 
-    :ivar asked: (sentence, sample) of each request, which is sent once, as by the reply store.
+    :ivar measured: number of requests of the measurement.
+    :ivar asked: number of all requests; each is sent once, as by the reply store.
     """
 
     def __init__(self, number: int, behave: Behaviour) -> None:
@@ -74,27 +73,25 @@ class Searched:
                 replies[key] = await fake(request)
             return replies[key]
 
-        protocol = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
-        case = Case(ORACLE, item(number), Context(RULES, SMALL_POOL), protocol, "m")
-        outcome = asyncio.run(evaluate(case, ask))
-        assert outcome.verdict is not None, outcome.fault
-        self.verdict: Verdict = outcome.verdict
+        case = Case(
+            ORACLE, sentence(SENTENCE, number, domain="own"), Context(RULES, SMALL_POOL), PROTOCOL, "m"
+        )
+        verdict = asyncio.run(evaluate(case, ask)).verdict
+        assert verdict is not None
+
+        async def measured() -> Verdict:
+            return verdict
+
         self.measured = len(replies)
         self.search: Search | None = None
-        if self.verdict.status == "correct":
-            self.search = self._searched(case, ask)
-        self.asked = fake.asked
-
-    def _searched(self, case: Case, ask: Any) -> Search:
-        async def measured() -> Verdict:
-            return self.verdict
-
-        asking = Asking(case, ask)
-        found = asyncio.run(
-            ORACLE.search(case.item, case.context, asking, case.protocol, measured, "linearity")
-        )
-        assert not isinstance(found, str)
-        return made(Search(case, "linearity", found, asking, asyncio.run), replacements)
+        if verdict.status == "correct":
+            asking = Asking(case, ask)
+            found = asyncio.run(
+                ORACLE.search(case.item, case.context, asking, PROTOCOL, measured, "linearity")
+            )
+            assert not isinstance(found, str)
+            self.search = made(Search(case, "linearity", found, asking, asyncio.run), replacements)
+        self.asked = len(replies)
 
     @property
     def is_found(self) -> bool:
@@ -121,9 +118,7 @@ def test_a_perfect_extractor_has_no_counterexample_and_costs_a_quarter() -> None
         one = Searched(number, lambda x, _: present(x, M))
         assert one.search is not None
         assert one.search.counterexample is None
-        assert len(one.asked) - one.measured <= one.measured / 4
-        assert len(one.asked) - one.measured <= most_calls(QUICK, "linearity")
-        assert len(one.asked) > one.measured
+        assert 0 < one.asked - one.measured <= min(one.measured / 4, most_calls(QUICK, "linearity"))
     assert ORACLE.search_calls(QUICK, "linearity") == QUICK.samples * (1 + 3 * QUICK.tests) // 4
 
 
@@ -169,28 +164,21 @@ DOGS, CATS = "red dogs barked loudly last night.", "small cats slept under warm 
 
 def searched_pair(
     name: str, same: Callable[[str, str], bool], said: bool, paraphrases: Sequence[str] = ()
-) -> tuple[Search | str, int]:
-    """Return the search on a pair, after it ran, and the number of questions that it asked."""
+) -> tuple[Any, int]:
+    """Return the search on a pair, after it ran, or why there is none; and the number of questions that it asked."""
     subject, asked = Subject(same=same, paraphrases=lambda text: paraphrases), 0
-    chosen = pair(DOGS, CATS, 1)
 
     async def ask(chat: Chat) -> Reply:
         nonlocal asked
         asked += "Decide whether" in chat.prompt
-        reply = subject(chat)
-        return Reply(reply) if isinstance(reply, str) else reply
+        return replied(subject, chat)
 
     found = asyncio.run(pair_search_of(name, DOGS, CATS, said, Oracle(ask), QUICK))
     if isinstance(found, str):
         return found, asked
-    protocol = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
-    case = Case(ORACLE, chosen, None, protocol, "m")
-
-    async def nobody(label: str, role: str, request: Request) -> Reply:
-        raise AssertionError
-
-    search = Search(case, name, found, Asking(case, nobody), asyncio.run)
-    return made(search, choices), asked
+    case = Case(ORACLE, pair(DOGS, CATS, 1), None, PROTOCOL, "m")
+    nothing: Any = None
+    return made(Search(case, name, found, Asking(case, nothing), asyncio.run), choices), asked
 
 
 def test_triangular_evidence_is_a_counterexample_to_a_no() -> None:
@@ -198,8 +186,6 @@ def test_triangular_evidence_is_a_counterexample_to_a_no() -> None:
     search, asked = searched_pair(
         "no", lambda a, b: {a, b} != {DOGS, CATS}, False, ["at night many hounds made noise."]
     )
-    assert isinstance(search, Search)
-    assert search.counterexample is not None
     assert search.counterexample.why.startswith(f'no to "{DOGS}" and "{CATS}", but yes to "at night many')
     assert search.counterexample.values["answers"] == [[1, 2, "no"], [3, 2, "yes"], [3, 1, "yes"]]
     assert (search.counterexample.replications, search.counterexample.replicated) == (5, 5)
@@ -207,24 +193,14 @@ def test_triangular_evidence_is_a_counterexample_to_a_no() -> None:
     assert asked == PAIR_CALLS["no"] + 15
 
 
-def test_an_answer_that_depends_on_the_order_is_a_counterexample() -> None:
+@pytest.mark.parametrize("said", [True, False])
+def test_an_answer_that_depends_on_the_order_is_a_counterexample(said: bool) -> None:
     """The other order is one question."""
-    for said in (True, False):
-
-        def by_order(a: str, b: str, said: bool = said) -> bool:
-            return (a == DOGS) == said
-
-        def always(a: str, b: str, said: bool = said) -> bool:
-            return said
-
-        search, asked = searched_pair("symmetry", by_order, said)
-        assert isinstance(search, Search)
-        assert search.counterexample is not None
-        assert "to the same sentences in the other order" in search.counterexample.why
-        assert asked == PAIR_CALLS["symmetry"] + 10
-        search, asked = searched_pair("symmetry", always, said)
-        assert isinstance(search, Search)
-        assert (search.counterexample, asked) == (None, PAIR_CALLS["symmetry"])
+    search, asked = searched_pair("symmetry", lambda a, b: (a == DOGS) == said, said)
+    assert "to the same sentences in the other order" in search.counterexample.why
+    assert asked == PAIR_CALLS["symmetry"] + 10
+    search, asked = searched_pair("symmetry", lambda a, b: said, said)
+    assert (search.counterexample, asked) == (None, PAIR_CALLS["symmetry"])
 
 
 def test_what_cannot_be_searched_on_a_pair_says_why() -> None:
@@ -235,11 +211,12 @@ def test_what_cannot_be_searched_on_a_pair_says_why() -> None:
 
 def test_each_pair_has_one_search() -> None:
     """A no takes at least five calls, and the searches of all pairs at most a quarter of that."""
-    names = [pair_search(one.id) for one in pairs_of()]
+    items = ORACLE.load(DataFolder(builtin_data(), "builtin")).items
+    pairs = [item for item in items if item.task in ("yes", "no")]
+    names = [pair_search(one.id) for one in pairs]
     assert {*names} == {"no", "symmetry"}
     assert sum(map(PAIR_CALLS.__getitem__, names)) <= 5 * len(names) / 4
-    for one in pairs_of():
-        searched = [name for name in ORACLE.properties if ORACLE.searches(one, QUICK, name)]
-        assert searched == [pair_search(one.id)]
     paper = ORACLE.protocols["paper"].settings
-    assert not any(ORACLE.searches(one, paper, name) for one in pairs_of() for name in ORACLE.properties)
+    for one, searched in zip(pairs, names, strict=True):
+        assert [name for name in ORACLE.properties if ORACLE.searches(one, QUICK, name)] == [searched]
+        assert not any(ORACLE.searches(one, paper, name) for name in ORACLE.properties)

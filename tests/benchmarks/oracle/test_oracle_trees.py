@@ -25,20 +25,17 @@ def test_brackets_and_unary_chains() -> None:
     assert all(len(node.children) != 1 for node in tree.nodes)
 
 
-def test_several_trees_are_placed_under_one_root() -> None:
-    """A text of two sentences is one tree whose parts are the sentences. Nodes are in pre-order."""
+def test_several_trees_or_one_word() -> None:
+    """A text of two sentences is one tree of both, in pre-order; a word alone is a single node, root and leaf.
+
+    An unlabelled outer bracket adds no node.
+    """
     tree = Tree.from_brackets("(ROOT (S (A a) (B b))) (ROOT (S (C c) (D d)))")
     assert [(node.label, node.start, node.end) for node in tree.nodes] == [
         ("TEXT", 0, 4), ("ROOT+S", 0, 2), ("A", 0, 1), ("B", 1, 2), ("ROOT+S", 2, 4), ("C", 2, 3), ("D", 3, 4),
     ]  # fmt: skip
-
-
-def test_one_word() -> None:
-    """A one-word sentence is a single node, both root and leaf, and an unlabelled outer bracket adds no node."""
-    tree = Tree.from_brackets("( (NP (NN Rain)))")
-    assert tree.nodes == (Node("NP+NN", 0, 1),)
-    assert tree.leaves == (0,)
-    assert tree.core == (0, 1)
+    word = Tree.from_brackets("( (NP (NN Rain)))")
+    assert (word.nodes, word.leaves, word.core) == ((Node("NP+NN", 0, 1),), (0,), (0, 1))
 
 
 @pytest.mark.parametrize(
@@ -89,16 +86,11 @@ def test_words_that_must_be_covered() -> None:
 def test_tokens_are_located_in_the_text() -> None:
     """Tokens are located in order, including treebank brackets and quotes, and phrases quote the text."""
     text = 'He (the "boss") didn\'t  go.'
-    tokens = ("He", "(", "the", "``", "boss", "''", ")", "did", "n't", "go", ".")
-    spans = token_spans(text, tokens)
-    assert [text[start:end] for start, end in spans] == [
-        *("He", "(", "the", '"', "boss", '"', ")", "did", "n't", "go", ".")
-    ]
-    tree = Tree.from_brackets("(S (A He) (B (-LRB- -LRB-) (DT the) (`` ``) (NN boss) ('' '') (-RRB- -RRB-)) "
-                              "(V did) (RB n't) (VB go) (. .))")  # fmt: skip
-    sentence = Parsed(text, tree, spans)
-    assert sentence.phrase((1, 7)) == '(the "boss")'
-    assert sentence.phrase((7, 10)) == "didn't  go"
+    boss = "(B (-LRB- -LRB-) (DT the) (`` ``) (NN boss) ('' '') (-RRB- -RRB-))"
+    sentence = Parsed.of(text, f"(S (A He) {boss} (V did) (RB n't) (VB go) (. .))")
+    located = [text[start:end] for start, end in sentence.spans]
+    assert located == ["He", "(", "the", '"', "boss", '"', ")", "did", "n't", "go", "."]
+    assert (sentence.phrase((1, 7)), sentence.phrase((7, 10))) == ('(the "boss")', "didn't  go")
 
 
 def test_treebank_brackets_in_the_text() -> None:

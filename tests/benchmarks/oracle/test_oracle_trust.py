@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ from tests.support.paraphrase_oracles import FakeOracle
 SENTENCES = ("The dog slept.", "The cat ran.")
 #: five paraphrases of each sentence, which name their sentence
 CANDIDATES = [Candidate(f"{source}-{number}", source, Rho()) for source in (1, 2) for number in range(5)]
-TRIALS = 2_000
+TRIALS = 1_000
 Judge = Callable[[str, str], Any]
 
 
@@ -28,11 +29,14 @@ def _perfect(first: str, second: str) -> bool:
     return SENTENCES[int(first[0]) - 1] == second
 
 
-def _test(judge: Judge, seed: int = 0, candidates: list[Candidate] = CANDIDATES) -> Test:
+def _drawn(judge: Judge, candidates: list[Candidate], rng: random.Random, count: int = TRIALS) -> list[Test]:
+    """Return tests of one oracle, each with a draw of its own."""
     oracle = FakeOracle(sentences=judge).oracle
-    test = asyncio.run(trust_test(SENTENCES, candidates, oracle, generator(seed)))
-    assert test is not None
-    return test
+
+    async def drawn() -> list[Test | None]:
+        return [await trust_test(SENTENCES, candidates, oracle, rng) for _ in range(count)]
+
+    return [test for test in asyncio.run(drawn()) if test is not None]
 
 
 def test_outcomes() -> None:
@@ -56,6 +60,9 @@ def test_questions() -> None:
         text, source = test.candidate.text, test.candidate.source
         assert fake.asked("sentences") == [(text, SENTENCES[2 - source]), (text, SENTENCES[source - 1])]
         assert (test.outcome, trust_values(test)["trust_paper"]) == ("accepted", 1)
+        assert (test.bound.probability, test.bound.text) == (
+            0.5, "an oracle whose answers do not depend on the coin passes a test with probability at most 0.5"
+        )  # fmt: skip
         sources.add(source)
     assert sources == {1, 2}
 
@@ -66,24 +73,15 @@ def test_questions() -> None:
 def test_who_guesses_passes_as_often_as_the_bound_says(name: str, share: float) -> None:
     """Random answers pass with frequency 1/4; always naming one source passes with 1/2, which is the bound."""
     rng = generator("guess", name)
-    fake = FakeOracle(sentences=lambda _, second: rng.random() < 0.5 if name == "coin" else second == name)
-
-    async def passed() -> int:
-        done = [await trust_test(SENTENCES, CANDIDATES, fake.oracle, rng) for _ in range(TRIALS)]
-        return sum(test is not None and test.outcome == "accepted" for test in done)
-
-    assert binomtest(asyncio.run(passed()), TRIALS, share).pvalue > 0.001
+    judge = lambda _, second: rng.random() < 0.5 if name == "coin" else second == name  # noqa: E731
+    passed = sum(test.outcome == "accepted" for test in _drawn(judge, CANDIDATES, rng))
+    assert binomtest(passed, TRIALS, share).pvalue > 0.001
 
 
-def test_the_bound() -> None:
-    """Passing has a probability of at most 1/2, except if only one sentence has paraphrases: naming it passes."""
-    bound = _test(_perfect).bound
-    assert bound.text == (
-        "an oracle whose answers do not depend on the coin passes a test with probability at most 0.5"
-    )
-    assert bound.probability == 0.5
+def test_no_bound_without_a_choice() -> None:
+    """If only one sentence has paraphrases, naming it passes."""
     second = [c for c in CANDIDATES if c.source == 2]
-    test = _test(lambda first, sentence: sentence == SENTENCES[1], candidates=second)
+    [test] = _drawn(lambda first, sentence: sentence == SENTENCES[1], second, generator(0), 1)
     assert (test.outcome, test.bound.probability, trust_values(test)["fair_coin"]) == ("accepted", None, 0)
     assert "only sentence 2" in test.bound.text
 
@@ -91,16 +89,9 @@ def test_the_bound() -> None:
 def test_coin_is_fair_for_any_number_of_candidates() -> None:
     """Each source is drawn equally often, even with five candidates against one, and so is each candidate."""
     candidates = [c for c in CANDIDATES if c.source == 1 or c.text == "2-3"]
-    rng, fake = generator("draws"), FakeOracle(sentences=_perfect)
-
-    async def drawn() -> Counter[str]:
-        done = [await trust_test(SENTENCES, candidates, fake.oracle, rng) for _ in range(TRIALS)]
-        return Counter(test.candidate.text for test in done if test is not None)
-
-    counts = asyncio.run(drawn())
-    assert binomtest(counts["2-3"], TRIALS, 0.5).pvalue > 0.001
-    for number in range(5):
-        assert binomtest(counts[f"1-{number}"], TRIALS, 0.1).pvalue > 0.001
+    counts = Counter(test.candidate.text for test in _drawn(_perfect, candidates, generator("draws")))
+    for text, share in {"2-3": 0.5, **dict.fromkeys((f"1-{number}" for number in range(5)), 0.1)}.items():
+        assert binomtest(counts[text], TRIALS, share).pvalue > 0.001
 
 
 def test_usable_paraphrases() -> None:

@@ -9,15 +9,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
-from hypothesis import strategies as st
-from statsmodels.stats.inter_rater import aggregate_raters
-from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
 
 from pytest_llmprops.benchmarks.dtails.items import expert_rows
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, RulesFile
@@ -25,7 +19,6 @@ from pytest_llmprops.benchmarks.dtails.tools.sheets import (
     CONFIDENCE,
     Judged,
     Question,
-    Study,
     arranged,
     fleiss_kappa,
     read_answer,
@@ -57,8 +50,9 @@ SELECT = Question("select", "art", "NOUN", ("美術", "芸術", "アート"), "T
 WRONG = Question("wrong", "art", "NOUN", ("美術", "芸術", "アート"))
 MISSING = Question("missing", "art", "NOUN", ("美術", "芸術"))
 RULE = Question("rule", "art", "NOUN", ("美術", "芸術"), "fine arts", "美術")
+#: names of concepts and variations that a spreadsheet would run
 FORMULAS = {"sun": ["son", "sol/sole"], "=day": ["dag", "-etmaal", "dia"]}
-JUDGED = {"sun": {"son": "the star", "sol": "=sunlight"}, "day": {"dag": "light", "etmaal": "24 hours"}}
+DAY = {"sun": {"son": "the star", "sol": "sunlight"}, "day": {"dag": "light", "etmaal": "24 hours"}}
 
 
 def test_repeated_rows_are_asked_once(tmp_path: Path) -> None:
@@ -97,11 +91,9 @@ def test_questions_on_rules(tmp_path: Path) -> None:
     seen = set()
     for sheet in write_sheets(tmp_path / "sheets", rules_study("xx", file), annotators=6)[:-1]:
         lines = read_cells(sheet)
-        assert len(lines) == 12
+        assert [line["ask"].split()[0] for line in lines] == ["Is", "Which", *["Is"] * 4] * 2
         for start in (0, 6):
-            asks = [line["ask"].split()[0] for line in lines[start : start + 6]]
-            assert asks == ["Is", "Which", *["Is"] * 4]
-            assert [line["variation"] for line in lines[start : start + 6]][2:] == options_of(lines[start])
+            assert [line["variation"] for line in lines[start + 2 : start + 6]] == options_of(lines[start])
         seen.add(tuple(options_of(lines[0])))
     assert len(seen) > 1
     with pytest.raises(UsageError, match="rules for 'xx'; use the file for 'ta'"):
@@ -127,11 +119,11 @@ def test_equivalent_answers() -> None:
 
 def test_invalid_answers() -> None:
     """Any other answer is refused with a short phrase that says what to write."""
+    alike = Question("select", "x", "", ("\u00e9", "e\u0301"), "X.")
     for question, column, text, wanted in (
         (SELECT, "choice", "4", "choice is '4'; write 1 to 3, or the option's text"),
         (SELECT, "choice", "0", "write 1 to 3"),
-        (SELECT, "choice", "1;2", "write 1 to 3"),
-        (Question("select", "x", "", ("\u00e9", "e\u0301"), "X."), "choice", "E\u0301", "write 1 to 2"),
+        (alike, "choice", "E\u0301", "write 1 to 2"),
         (SELECT, "confidence", "maybe", "write one of Absolutely sure, Likely but uncertain, No idea"),
         (WRONG, "answer", "13", "write none, or numbers of options (1 to 3) such as 1;3"),
         (WRONG, "answer", "1;絵", "answer is '1;絵'"),
@@ -179,71 +171,49 @@ def test_sheets_are_blind(tmp_path: Path) -> None:
     assert "label" not in lines[0]
 
 
-def test_cells_never_start_like_a_formula(tmp_path: Path) -> None:
-    """No cell of a sheet starts like a formula, whatever concept, variation or rule it holds."""
-    paths = [*selection(tmp_path / "s", FORMULAS), *judging(tmp_path / "r", JUDGED)]
-    cells = {text for sheet in paths for line in read_cells(sheet) for text in line.values()}
-    assert not any(text.startswith(("=", "+", "-", "@")) for text in cells)
-    assert {"'=day", "'-etmaal", "'=sunlight"} < cells
-
-
 def test_filled_sheets_are_read_back(tmp_path: Path) -> None:
-    """Answers are matched to their questions and numbered in the question's order, not the sheet's."""
-    (sheet, *_) = paths = selection(tmp_path, FORMULAS, delimiter="\t")
+    """Answers are matched to their questions and numbered in the question's order, not the sheet's.
+
+    Sorted lines, capitals, other separators, empty lines, notes and words for their numbers change nothing.
+    """
+    paths = selection(tmp_path, FORMULAS, delimiter="\t")
     for path in paths:
-        assert path.read_text(encoding="utf-8-sig").startswith("question\tconcept\t")
+        text = path.read_text(encoding="utf-8-sig")
+        assert text.startswith("question\tconcept\t")
+        assert "\t'=day\t" in text, "a cell starts like a formula"
         fill(path, original(path.parent))
-    study = read_study(sheet.parent)
+    study = read_study(paths[0].parent)
     assert len(study.answers) == 3
     for answers in study.answers.values():
         assert {name: answer["choice"] for name, answer in answers.items()} == {
             name: question.label for name, question in study.questions.items()
         }
-
-
-def test_spreadsheets_may_sort_and_reformat(sheets: list[Path]) -> None:
-    """Sorted lines, capitals, other separators, empty lines, notes and words for their numbers change nothing."""
-    before = read_study(sheets[0].parent)
     lines = [
-        line | {"notes": "hm", "concept": line["concept"].upper()} for line in read_cells(sheets[0])[::-1]
+        line | {"notes": "hm", "concept": line["concept"].upper()} for line in read_cells(paths[0])[::-1]
     ]
-    write_cells(sheets[0], lines, delimiter=";", quoting=1)
-    with sheets[0].open("a", encoding="utf-8") as file:
+    write_cells(paths[0], lines, delimiter=";", quoting=1)
+    with paths[0].open("a", encoding="utf-8") as file:
         file.write(";;;;\r\n\r\n")
-    fill(sheets[1], lambda line: {"choice": options_of(line)[int(line["choice"]) - 1]})
-    assert read_study(sheets[0].parent) == before
+    fill(paths[1], lambda line: {"choice": options_of(line)[int(line["choice"]) - 1]})
+    assert read_study(paths[0].parent) == study
 
 
-def changed(column: str, text: str, line: int = 2) -> Callable[[list[Cells]], list[Cells]]:
-    """Return a function that changes one cell of the n-th line of the file."""
-    return lambda lines: [
-        cells | {column: text} if number == line else cells for number, cells in enumerate(lines, 2)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (changed("choice", ""), "line 2: question 1: choice is empty (1 of 4 questions are open); finish"),
-        (changed("choice", "\x1b[31m", 3), "line 3: question 2: choice is '\\x1b[31m'; write"),
-        (changed("sentence", "Other."), "line 2: question 1: sentence was changed; copy the line"),
-        (changed("option_1", ""), "line 2: question 1: option_1 was changed"),
-        (lambda lines: [lines[0], *lines], "line 3: question 1 is not one of 1 to 4, or is there twice"),
-        (lambda lines: lines[:-2], "question 3 is missing (2 in all); restore its line"),
-        (lambda lines: [{k: v for k, v in line.items() if k != "choice"} for line in lines], "choice is empty"),
-    ],
-)  # fmt: skip
-def test_invalid_sheets_give_one_line(
-    sheets: list[Path], change: Callable[[list[Cells]], list[Cells]], says: str
-) -> None:
+def test_invalid_sheets_give_one_line(sheets: list[Path]) -> None:
     """Each fault of a sheet gives one line with the file, the line and the fix."""
-    write_cells(sheets[1], change(read_cells(sheets[1])))
-    with pytest.raises(DataError) as caught:
-        read_study(sheets[0].parent)
-    message = str(caught.value)
-    assert message.startswith(f"{sheets[1]}: ")
-    assert says in message
-    assert message.isprintable()
+    lines = read_cells(sheets[1])
+    for place, change, says in (
+        (0, {"choice": ""}, "line 2: question 1: choice is empty (1 of 4 questions are open); finish"),
+        (1, {"choice": "\x1b[31m"}, "line 3: question 2: choice is '\\x1b[31m'; write"),
+        (0, {"sentence": "Other."}, "line 2: question 1: sentence was changed; copy the line"),
+        (0, {"option_1": ""}, "line 2: question 1: option_1 was changed"),
+        (1, {"question": "1"}, "line 3: question 1 is not one of 1 to 4, or is there twice"),
+    ):
+        write_cells(sheets[1], [*lines[:place], lines[place] | change, *lines[place + 1 :]])
+        with pytest.raises(DataError) as caught:
+            read_study(sheets[0].parent)
+        message = str(caught.value)
+        assert message.startswith(f"{sheets[1]}: {says}")
+        assert message.isprintable()
 
 
 def test_sheets_that_are_not_there_are_left_out(sheets: list[Path]) -> None:
@@ -256,18 +226,6 @@ def test_sheets_that_are_not_there_are_left_out(sheets: list[Path]) -> None:
         sheet.unlink()
     with pytest.raises(DataError, match=r"none of annotator_1\.csv, .* is here"):
         read_study(sheets[0].parent)
-
-
-def test_sheets_of_another_study(sheets: list[Path], tmp_path: Path) -> None:
-    """A sheet of the other task or of another annotator is refused."""
-    (other, *_) = judging(tmp_path / "rules", JUDGED)
-    own = sheets[0].read_bytes()
-    for text in (other.read_bytes(), sheets[1].read_bytes()):
-        sheets[0].write_bytes(text)
-        with pytest.raises(DataError, match="was changed"):
-            read_study(sheets[0].parent)
-    sheets[0].write_bytes(own)
-    read_study(sheets[0].parent)
 
 
 def test_damaged_key_gives_one_line(sheets: list[Path]) -> None:
@@ -286,29 +244,12 @@ def test_damaged_key_gives_one_line(sheets: list[Path]) -> None:
         read_study(path.parent)
 
 
-#: 40 rules by 3 annotators, one of whom calls one rule wrong
-PARADOX = [(True, True, True)] * 39 + [(True, True, False)]
-
-
-def test_kappa_paradox_of_the_paper() -> None:
-    """Table 4, Afrikaans: 97.5% agreement, kappa -0.008, PABAK 0.950; table 3: 99.2% are right."""
-    stats = Judged.of(PARADOX)
-    numbers = [round(n, 3) for n in (stats.total, stats.kappa, stats.pabak, stats.share)]
-    assert numbers == [0.975, -0.008, 0.95, 0.992]
-
-
-@given(st.integers(2, 5).flatmap(lambda size: st.lists(st.tuples(*[st.integers(0, 3)] * size), min_size=1)))
-@example([(1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 0, 0)])  # p = 5/6, chance 74/144, kappa 23/35
-@settings(suppress_health_check=[HealthCheck.too_slow])
-def test_kappa_is_statsmodels_kappa(ratings: list[tuple[int, ...]]) -> None:
-    """Kappa equals the value of statsmodels for any number of questions, annotators and categories."""
-    assume(len({answer for answers in ratings for answer in answers}) > 1)
-    table, _ = aggregate_raters(np.array(ratings))
-    assert fleiss_kappa(ratings) == pytest.approx(statsmodels_kappa(table), abs=1e-12)
-
-
-def test_undefined_statistics() -> None:
+def test_kappa_by_hand() -> None:
     """If all answers are equal (table 4, Latvian), kappa is NaN; for one annotator or no question, so is agreement."""
+    # p = 5/6, chance 74/144
+    assert fleiss_kappa([(1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 0, 0)]) == pytest.approx(23 / 35)
+    # 2 of 4 pairs agree; three categories with 2, 4 and 2 of 8 answers: chance 3/8
+    assert fleiss_kappa([(0, 0), (1, 1), (1, 2), (1, 2)]) == pytest.approx((1 / 2 - 3 / 8) / (5 / 8))
     same = Judged.of([(True, True, True)] * 5)
     assert (same.total, same.pabak, math.isnan(same.kappa)) == (1.0, 1.0, True)
     alone = Judged.of([(True,), (False,)])
@@ -317,8 +258,15 @@ def test_undefined_statistics() -> None:
     assert all(map(math.isnan, undefined))
 
 
-def test_shares_of_the_papers_tables() -> None:
-    """PABAK is twice the total agreement minus one (tables 4 and 6); recall pools three judgements each (table 1)."""
+def test_values_of_the_papers_tables() -> None:
+    """Table 4, Afrikaans: 97.5% agreement, kappa -0.008, PABAK 0.950; table 3: 99.2% are right.
+
+    PABAK is twice the total agreement minus one (tables 4 and 6); recall pools three judgements each (table 1).
+    """
+    # Of 40 rules judged by three annotators, one calls one rule wrong.
+    stats = Judged.of([(True, True, True)] * 39 + [(True, True, False)])
+    numbers = [round(n, 3) for n in (stats.total, stats.kappa, stats.pabak, stats.share)]
+    assert numbers == [0.975, -0.008, 0.95, 0.992]
     for agreed, of, printed in ((29, 41, (0.707, 0.415)), (8, 18, (0.444, -0.111)), (19, 24, (0.792, 0.583))):
         stats = Judged.of([(True,) * 3] * agreed + [(True, False, False)] * (of - agreed))
         assert (round(stats.total, 3), round(stats.pabak, 3)) == printed
@@ -328,20 +276,12 @@ def test_shares_of_the_papers_tables() -> None:
         assert round(Judged.of(list(zip(*[iter(judgements)] * 3, strict=True))).share, 3) == share
 
 
-DAY = {"sun": {"son": "the star", "sol": "sunlight"}, "day": {"dag": "light", "etmaal": "24 hours"}}
-NONE: Mapping[str, str] = MappingProxyType({})
-
-
-def judged(
-    line: Cells,
-    rules: Mapping[str, str] = NONE,
-    wrong: Mapping[str, str] = NONE,
-    missing: Mapping[str, str] = NONE,
-) -> Cells:
+def judged(line: Cells, **objections: Mapping[str, str]) -> Cells:
     """Return one annotator's answer; without an entry for a rule or concept there is no objection."""
+    concept = line["concept"]
+    rules, wrong, missing = (objections.get(name, {}) for name in ("rules", "wrong", "missing"))
     if line["ask"].startswith("Is the rule"):
         return {"answer": rules.get(line["variation"], "yes")}
-    concept = line["concept"]
     if line["ask"].startswith("Which"):
         return {"answer": place_of(line, wrong[concept]) if concept in wrong else "none"}
     return {"answer": "yes" if concept in missing else "no", "which": missing.get(concept, "")}
@@ -371,9 +311,12 @@ def test_rules_by_hand(tmp_path: Path) -> None:
     }
 
 
-@pytest.fixture
-def chosen(tmp_path: Path) -> Study:
-    """Four sentences: all right; two of three right; two with one wrong answer; three wrong in two ways."""
+def test_selection_by_hand(tmp_path: Path) -> None:
+    """Table 2: half of the sentences have sufficient context, and both agreements are as computed.
+
+    The two sentences of a majority are read back unchanged as the expert set; without any, nothing is written.
+    """
+    # Four sentences: all right; two of three right; two with one wrong answer; three wrong in two ways.
     concepts = {"sun": ["son", "zon", "sol"], "day": ["dag", "zon", "dia", "etmaal"]}
     people = [["son", "zon", "zon", "etmaal"], ["son", "zon", "zon", "dia"], ["son", "sol", "dag", "etmaal"]]
     order = [f"Sentence {n} says {concept}." for concept in concepts for n in range(2)]
@@ -384,41 +327,24 @@ def chosen(tmp_path: Path) -> Study:
 
     for sheet, choices, confidence in zip(sheets, people, CONFIDENCE, strict=True):
         fill(sheet, partial(selected, choices=choices, confidence=confidence))
-    return read_study(sheets[0].parent)
-
-
-def test_selection_by_hand(chosen: Study) -> None:
-    """Table 2: half of the sentences have sufficient context, and both agreements are as computed."""
-    result = selection_result(chosen)
+    study = read_study(sheets[0].parent)
+    result = selection_result(study)
     assert result.expert == ("r0001", "r0002")
     # right are 3 + 2 + 1 + 0 of 12, chance 1/2, observed (1 + 1/3 + 1/3 + 1) / 4 = 2/3
     stats = result.judged["original"]
     assert (stats.share, stats.total, stats.kappa, stats.pabak) == pytest.approx((0.5, 0.5, 1 / 3, 0))
-    text = [" ".join(line.split()) for line in result_lines(chosen)]
+    text = [" ".join(line.split()) for line in result_lines(study)]
     assert "sufficient context 50.0%: for 2 of 4 the majority chose the original's variation" in text
     assert "same variation 25.0%" in text
     assert "confidence: Absolutely sure 33.3%, Likely but uncertain 33.3%, No idea 33.3%" in text
     assert text[-1] == "annotator_3.csv: the original's variation in 50.0%"
-
-
-def test_only_rows_of_a_majority_are_written(chosen: Study, tmp_path: Path) -> None:
-    """The two sentences of a majority are read back unchanged as the expert set."""
-    data = tmp_path / "data"
-    before = expert_rows(DataFolder(data, "generated"), "xx")
-    write_expert_set(data / "dtails" / "en-xx" / "expert_dataset.csv", chosen)
-    assert expert_rows(DataFolder(data, "generated"), "xx") == before[:2]
+    files = DataFolder(tmp_path / "data", "generated")
+    before = expert_rows(files, "xx")
+    write_expert_set(files.root / "dtails" / "en-xx" / "expert_dataset.csv", study)
+    assert expert_rows(files, "xx") == before[:2]
     with pytest.raises(UsageError, match="Is a directory"):
-        write_expert_set(tmp_path, chosen)
-
-
-def test_studies_without_an_expert_set(tmp_path: Path) -> None:
-    """Without a sentence with sufficient context, or with sheets of rules, no expert set can be written."""
-    (sheet,) = selection(tmp_path / "s", {"sun": ["son", "sol"]}, annotators=1)
-    choose = original(sheet.parent)
-    fill(sheet, lambda line: {"choice": str(3 - int(choose(line)["choice"])), "confidence": "1"})
+        write_expert_set(tmp_path, study)
+    for sheet in sheets:
+        fill(sheet, partial(selected, choices=["zon", "sol", "zon", "dia"], confidence="1"))
     with pytest.raises(UsageError, match="nothing to write"):
-        write_expert_set(tmp_path / "x.csv", read_study(sheet.parent))
-    (sheet,) = judging(tmp_path / "r", DAY, annotators=1)
-    fill(sheet, judged)
-    with pytest.raises(UsageError, match="these are of --task rules"):
-        write_expert_set(tmp_path / "x.csv", read_study(sheet.parent))
+        write_expert_set(tmp_path / "x.csv", read_study(sheets[0].parent))

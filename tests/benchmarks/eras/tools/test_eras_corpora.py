@@ -20,30 +20,22 @@ from tests.support.published_shapes import published_shapes
 GOOD, BAD = Review("很好", True), Review("太差, 真的", False)
 
 
-def read(folder: Path, text: str) -> tuple[tuple[Review, ...], int]:
-    file = folder / "reviews.csv"
-    file.write_bytes(text.encode())
-    result = read_reviews(file)
-    return result.reviews, result.left_out
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_formats(tmp_path: Path) -> None:
+    """Files of both corpora give the same reviews; three stars are left out and counted."""
+    for text in (
         "label\ttext_a\n1\t很好\n0\t太差, 真的\n",
         "qid\tlabel\ttext_a\n0\t1\t很好\n1\t0\t太差, 真的",
         '\ufeffindex,reviewbody,star,food\r\n1,很好,5.0,1\r\n2,一般,3.0,\r\n3,"太差, 真的",1,\r\n',
-    ],
-)
-def test_formats(tmp_path: Path, text: str) -> None:
-    """Files of both corpora give the same reviews; three stars are left out and counted."""
-    assert read(tmp_path, text) == ((GOOD, BAD), int("star" in text))
+    ):
+        (tmp_path / "a.csv").write_bytes(text.encode())
+        result = read_reviews(tmp_path / "a.csv")
+        assert (result.reviews, result.left_out) == ((GOOD, BAD), int("star" in text))
 
 
 def test_quotes_are_characters_in_tab_separated_files(tmp_path: Path) -> None:
     """A quotation mark at the start of a tab-separated text does not swallow the next line."""
-    reviews, _ = read(tmp_path, 'label\ttext_a\n1\t"很好\n0\t太差\n')
-    assert [review.text for review in reviews] == ['"很好', "太差"]
+    (tmp_path / "a.tsv").write_text('label\ttext_a\n1\t"很好\n0\t太差\n', encoding="utf-8")
+    assert [review.text for review in read_reviews(tmp_path / "a.tsv").reviews] == ['"很好', "太差"]
 
 
 def test_bad_files_have_one_line(tmp_path: Path) -> None:
@@ -55,8 +47,9 @@ def test_bad_files_have_one_line(tmp_path: Path) -> None:
         ("star,reviewbody\n5,很好\n9,太差\n", "line 3: the label '9' is not one of 1, 2, 3, 4, 5"),
         ("label\ttext_a\n1\n", "line 2: no text"),
     ):
-        with pytest.raises(DataError, match=rf"reviews\.csv[^\n]*{says}[^\n]*$"):
-            read(tmp_path, text)
+        (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=rf"a\.csv[^\n]*{says}[^\n]*$"):
+            read_reviews(tmp_path / "a.csv")
 
 
 def test_files_of_the_corpora_by_their_use(tmp_path: Path) -> None:

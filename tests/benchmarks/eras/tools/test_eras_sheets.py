@@ -23,8 +23,6 @@ from pytest_llmprops.benchmarks.eras.tools.sheets import (
 from pytest_llmprops.core.errors import DataError, UsageError
 from tests.support.annotation import read_cells, write_cells
 
-Rows = list[dict[str, str]]
-
 
 @pytest.fixture(scope="module")
 def pairs() -> list[SentencePair]:
@@ -45,12 +43,8 @@ def fill_sheet(file: Path, worth: Callable[[str, Sequence[str]], float]) -> None
 
 def kinds(folder: Path) -> dict[str, tuple[str, str, str]]:
     """Map each sentence to (pair, test or control, true class)."""
-    described = json.loads((folder / "key.json").read_text(encoding="utf-8"))["pairs"]
-    return {
-        p[kind]: (name, kind, p["true_class"])
-        for name, p in described.items()
-        for kind in ("test", "control")
-    }
+    described = json.loads((folder / "key.json").read_text(encoding="utf-8"))["pairs"].items()
+    return {p[kind]: (name, kind, p["true_class"]) for name, p in described for kind in ("test", "control")}
 
 
 def test_an_annotator_ranks_208_triples_of_156_pairs(pairs: list[SentencePair]) -> None:
@@ -69,13 +63,11 @@ def test_an_annotator_ranks_208_triples_of_156_pairs(pairs: list[SentencePair]) 
 
 def test_sheets_are_blind_and_shuffled(tmp_path: Path, pairs: list[SentencePair]) -> None:
     """A sheet has numbers, sentences and empty ranks; test sentences occur everywhere; seeds change the order."""
-    write_sheets(tmp_path / "a", pairs, seed=1)
-    write_sheets(tmp_path / "b", pairs, seed=1)
-    write_sheets(tmp_path / "c", pairs, seed=2)
-    name = "annotator_1.csv"
-    assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    assert (tmp_path / "a" / name).read_bytes() != (tmp_path / "c" / name).read_bytes()
-    rows = read_cells(tmp_path / "a" / name)
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        write_sheets(tmp_path / name, pairs, seed=seed)
+    first, same, other = ((tmp_path / name / "annotator_1.csv").read_bytes() for name in "abc")
+    assert first == same != other
+    rows = read_cells(tmp_path / "a" / "annotator_1.csv")
     known = kinds(tmp_path / "a")
     assert [row["triple"] for row in rows] == [str(n) for n in range(1, 209)]
     assert {row[f"rank_{x}"] for row in rows for x in "abc"} == {""}
@@ -108,6 +100,8 @@ def test_shares_follow_the_rankings(tmp_path: Path, pairs: list[SentencePair]) -
     assert (result.pairs, result.accuracy, result.same) == pytest.approx((780, 0.8, 0.6))
     assert result.baseline == pytest.approx((0.5, 0.2))
     assert "80.0" in result_lines(result)[1]
+    # The shares in section 2.4 give the human row of table 2, to its printed decimals.
+    assert HumanResult(780, 0.913, 0.815, {}).baseline == pytest.approx((0.506, 0.087), abs=0.00051)
 
 
 def test_control_is_ranked_among_controls_only(tmp_path: Path, pairs: list[SentencePair]) -> None:
@@ -124,65 +118,37 @@ def test_control_is_ranked_among_controls_only(tmp_path: Path, pairs: list[Sente
     assert read_sheets(tmp_path).same == 1.0
 
 
-def test_human_row() -> None:
-    """The shares in section 2.4 give the human row of table 2, to its printed decimals."""
-    assert HumanResult(780, 0.913, 0.815, {}).baseline == pytest.approx((0.506, 0.087), abs=0.00051)
-
-
-@pytest.fixture
-def filled(tmp_path: Path, pairs: list[SentencePair]) -> Path:
-    """Return one annotator's filled sheet."""
-    file = write_sheets(tmp_path, pairs, seed=0, annotators=1)[0]
-    fill_sheet(file, lambda s, _: 0.0)
-    return file
-
-
-def changed(rows: Rows, row: int, **values: str) -> Rows:
-    return [*rows[:row], rows[row] | values, *rows[row + 1 :]]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda r: changed(r, 4, rank_b=""), "triple 5: rank_b is ''"),
-        (lambda r: changed(r, 4, sentence_c="别的。"), "triple 5: sentence_c was changed"),
-        (lambda r: changed(r, 4, triple="4"), "line 6: triple 4 is not one of 1 to 208, or is there twice"),
-        (lambda r: r[:-2], "triple 207 is missing (2 in all)"),
-    ],
-)
-def test_bad_sheets_are_one_line(filled: Path, change: Callable[[Rows], Rows], message: str) -> None:
-    """Each fault of a sheet is a one-line error that names the sheet and the triple."""
-    write_cells(filled, change(read_cells(filled)))
-    with pytest.raises(DataError) as caught:
-        read_sheets(filled.parent)
-    assert message in str(caught.value)
-    assert filled.name in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_other_files_are_one_line(filled: Path) -> None:
-    """A sheet without columns and an invalid key are one-line errors."""
-    folder = filled.parent
-    text = filled.read_text(encoding="utf-8-sig")
-    filled.write_text(text.replace("rank_a", "first"), encoding="utf-8")
-    with pytest.raises(DataError, match="no column 'rank_a'"):
-        read_sheets(folder)
-    good: dict[str, Any] = json.loads((folder / "key.json").read_text(encoding="utf-8"))
-    sheets: tuple[object, ...] = ({}, {filled.name: 1})
-    for key in ([], {}, good | {"pairs": {}}, *(good | {"sheets": some} for some in sheets)):
-        (folder / "key.json").write_text(json.dumps(key), encoding="utf-8")
+def test_damaged_files_are_one_line(tmp_path: Path, pairs: list[SentencePair]) -> None:
+    """A missing rank and a changed sentence are one line with sheet and triple; so is a key that is another file."""
+    sheet = write_sheets(tmp_path, pairs, seed=0, annotators=1)[0]
+    fill_sheet(sheet, lambda s, _: 0.0)
+    rows = read_cells(sheet)
+    for change, message in (
+        ({"rank_b": ""}, "line 6: triple 5: rank_b is ''"),
+        ({"sentence_c": "别的。"}, "line 6: triple 5: sentence_c was changed"),
+    ):
+        write_cells(sheet, [*rows[:4], rows[4] | change, *rows[5:]])
+        with pytest.raises(DataError, match=rf"annotator_1\.csv: {message}[^\n]*$"):
+            read_sheets(tmp_path)
+    good: dict[str, Any] = json.loads((tmp_path / "key.json").read_text(encoding="utf-8"))
+    others: list[Any] = [
+        [],
+        {},
+        good | {"pairs": {}},
+        good | {"sheets": {}},
+        good | {"sheets": {sheet.name: 1}},
+    ]
+    for key in others:
+        (tmp_path / "key.json").write_text(json.dumps(key), encoding="utf-8")
         with pytest.raises(DataError, match=r"key\.json"):
-            read_sheets(folder)
+            read_sheets(tmp_path)
 
 
-def test_unusable_requests_are_refused(tmp_path: Path, pairs: list[SentencePair]) -> None:
-    """Too few pairs, a number of paradigms not divisible by three, and existing sheets are refused."""
+def test_unusable_requests_are_refused(pairs: list[SentencePair]) -> None:
+    """Too few pairs, and a number of paradigms not divisible by three, are refused."""
     with pytest.raises(UsageError, match="24 are needed"):
         draw_groups(pairs, seed=0, annotators=6)
     with pytest.raises(UsageError, match="multiple of three"):
         draw_groups([pair for pair in pairs if pair.paradigm.id != "01"], seed=0)
     with pytest.raises(UsageError, match="at least 1"):
         draw_groups(pairs, seed=0, per_paradigm=0)
-    write_sheets(tmp_path, pairs, seed=0)
-    with pytest.raises(UsageError, match="sheets already"):
-        write_sheets(tmp_path, pairs, seed=0)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.items import SentencePair, fill_seeded
+from pytest_llmprops.benchmarks.eras.items import fill_seeded
 from pytest_llmprops.benchmarks.eras.tools import traditional
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates
 from pytest_llmprops.benchmarks.eras.tools.traditional import convert_sentence, load_converter
@@ -14,13 +14,6 @@ from pytest_llmprops.core.errors import DataError, MissingExtra
 from pytest_llmprops.data.files import builtin_data
 
 pytest.importorskip("chinese_converter")
-
-
-def convert(pair: SentencePair) -> tuple[str, str]:
-    """Return test and control sentence in traditional characters."""
-    site, control_site = pair.paradigm.traditional or ("", "")
-    start = pair.site_start
-    return convert_sentence(pair.test, start, site), convert_sentence(pair.control, start, control_site)
 
 
 #: What converters write for 姑娘, 学历, 历来, 王后, 后人, 邻里, 电缆, 干活, 采访, 采石, 制图, 复赛, 松动, 酒坛, 只 …
@@ -40,13 +33,14 @@ def test_no_known_wrong_character_is_left() -> None:
         for word in words[slot]
     }
     for pair in (pair for one in paradigms for pair in fill_seeded(one, words, pairs=200, seed=5)):
-        converted, site = convert(pair), slice(pair.site_start, pair.site_start + 3)
-        assert [len(sentence) for sentence in converted] == [len(pair.test), len(pair.control)]
-        assert [sentence.count(sentence[site]) for sentence in converted] == [1, 1]
-        assert len({sentence[site] for sentence in converted}) == 2
-        for sentence, parts in zip(
-            converted, (pair.paradigm.test_parts, pair.paradigm.control_parts), strict=True
+        start, sides = pair.site_start, (pair.test, pair.control)
+        sites = pair.paradigm.traditional or ("", "")
+        converted = [convert_sentence(side, start, site) for side, site in zip(sides, sites, strict=True)]
+        assert [text[start : start + 3] for text in converted] == list(sites) != list(sites)[::-1]
+        for sentence, site, parts in zip(
+            converted, sites, (pair.paradigm.test_parts, pair.paradigm.control_parts), strict=True
         ):
+            assert sentence.count(site) == 1
             assert [wrong for wrong in WRONG if wrong in sentence] == [], sentence
             chosen, place = iter(pair.words), 0
             for part in parts:
@@ -54,6 +48,7 @@ def test_no_known_wrong_character_is_left() -> None:
                 if not isinstance(part, str):
                     assert sentence[place : place + length] == alone[word], sentence
                 place += length
+            assert len(sentence) == place
 
 
 def test_sites_are_the_same_in_both_scripts() -> None:

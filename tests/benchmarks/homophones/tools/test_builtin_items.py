@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
 import statistics
 from collections.abc import Iterator
@@ -52,24 +51,20 @@ def occurrences(word: str, text: str, lang: str) -> int:
 
 
 @languages
-def test_ids_are_never_used_again(lang: str) -> None:
-    """Ids have four digits and number the rows from 0001; the ids of replaced items are missing."""
-    ids = [row["id"] for row in rows(lang)]
-    assert ids == [f"{n:04d}" for n in range(1, int(ids[-1]) + 1) if f"{n:04d}" not in REPLACED[lang].split()]
-
-
-@languages
 def test_items_are_well_formed(lang: str) -> None:
     """160 or more items have the word once and the answer never in the sentence; six or more are function words.
 
-    Repeating the sentence must not give an answer, so that a content word is not part of another word either.
+    Repeating the sentence must not give an answer, so that a content word is not part of another word either. Ids have
+    four digits and number the rows from 0001; the ids of replaced items are missing.
     """
     raw = (builtin_data() / "homophones" / EDITIONS[lang].builtin).read_bytes()
     assert not raw.startswith(b"\xef\xbb\xbf")
     assert b"\r" not in raw
     cells = [cell for row in csv.reader(raw.decode("utf-8").splitlines()) for cell in row]
     assert [cell for cell in cells if not cell or cell != cell.strip()] == []
-    assert len(rows(lang)) >= 160
+    ids = [row["id"] for row in rows(lang)]
+    assert len(ids) >= 160
+    assert ids == [f"{n:04d}" for n in range(1, int(ids[-1]) + 1) if f"{n:04d}" not in REPLACED[lang].split()]
     assert sum(row["function_word"] == "1" for row in rows(lang)) >= 6
     for row in rows(lang):
         sentence, is_function_word = row["sentence"], row["function_word"] == "1"
@@ -84,17 +79,15 @@ def test_items_are_well_formed(lang: str) -> None:
 
 
 @spelt
-def test_function_words_are_marked(lang: str) -> None:
-    """The column ``function_word`` is that of the word lists, which have single lower-case words."""
+def test_words_are_spelt_unlike_their_answers(lang: str) -> None:
+    """Every word has a spelling distance of at least 0.2 from its answer, and 0.43 on average.
+
+    The column ``function_word`` is that of the word lists, which have single lower-case words.
+    """
     words = FUNCTION_WORDS[lang]
     assert {word for word in words if not word.isalpha() or word != word.lower()} == set()
     for row in rows(lang):
         assert row["function_word"] == str(int(answer(row, lang).casefold() in words)), row
-
-
-@spelt
-def test_words_are_spelt_unlike_their_answers(lang: str) -> None:
-    """Every word has a spelling distance of at least 0.2 from its answer, and 0.43 on average."""
     distances = [distance(word.lower(), other.lower()) for word, other in pairs(lang)]
     assert min(distances) >= 0.2
     # The published English words average 0.43.
@@ -132,46 +125,39 @@ def test_spanish_dialects_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {row["dialect"] for row in rows("es")} == {"general", "seseo", "yeísmo", "seseo yeísmo"}
 
 
-@cache
-def readings(character: str) -> frozenset[str]:
-    """Return every toneless reading of one character, by pypinyin."""
-    import pypinyin
-
-    (entries,) = pypinyin.pinyin(character, style=pypinyin.Style.NORMAL, heteronym=True)
-    return frozenset(entries)
-
-
 def test_chinese_words_have_the_syllables_of_their_answers() -> None:
     """The word has the answer's syllables, two thirds of its tones, and none of its characters."""
+    import pypinyin
+
     same: list[bool] = []
     for word, other in pairs("zh"):
         assert len(word) == len(other)
         assert not set(word) & set(other), (word, other)
         word.encode("gb2312")
         wanted = syllables(other)
-        assert all(s[:-1] in readings(w) for s, w in zip(wanted, word, strict=True)), (word, other)
+        # Every toneless reading of each character.
+        readings = [pypinyin.pinyin(c, style=pypinyin.Style.NORMAL, heteronym=True)[0] for c in word]
+        assert all(s[:-1] in own for s, own in zip(wanted, readings, strict=True)), (word, other)
         tones: Iterator[str] = (syllable for character in word for syllable in syllables(character))
         same += [a == b for a, b in zip(wanted, tones, strict=True) if not a.endswith("5")]
     assert sum(same) / len(same) >= 2 / 3
 
 
 @languages
-def test_sentences_are_our_own(lang: str) -> None:
+def test_sentences_are_our_own(lang: str, published: Path) -> None:
     """No sentence and no word is a published one; nor is a sentence of the generator."""
-    folder, edition = os.environ.get("LLMPROPS_DATA", ""), EDITIONS[lang]
-    path = Path(folder) / "homophones" / edition.published
-    if not folder or not path.is_file():
-        pytest.skip(f"LLMPROPS_DATA names no folder with {edition.published}")
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        published = list(csv.DictReader(file))
+    edition = EDITIONS[lang]
+    if not (published / "homophones" / edition.published).is_file():
+        pytest.skip(f"{edition.published} is not in the folder")
+    theirs = DataFolder(published, "published").csv(f"homophones/{edition.published}", columns_of(lang))
 
     def plain(text: str) -> str:
         return " ".join(re.findall(r"\w+", text.casefold()))
 
-    theirs = {plain(row["sentence"]) for row in published}
-    assert [row["id"] for row in rows(lang) if plain(row["sentence"]) in theirs] == []
-    originals = {plain(row["sentence"].replace(row["word"], row[edition.answers[0]])) for row in published}
+    sentences = {plain(row["sentence"]) for row in theirs}
+    assert [row["id"] for row in rows(lang) if plain(row["sentence"]) in sentences] == []
+    originals = {plain(row["sentence"].replace(row["word"], answer(row, lang))) for row in theirs}
     assert [source for source in own_sources(lang) if plain(source.sentence) in originals] == []
-    words = {row["word"].strip().casefold() for row in published} - {"thyme", "reign"}
+    words = {row["word"].strip().casefold() for row in theirs} - {"thyme", "reign"}
     if lang != "es":
         assert [word for word, _ in pairs(lang) if word.casefold() in words] == []

@@ -20,27 +20,17 @@ def made(word: str, seed: int = 0) -> list[str]:
     return group
 
 
-@pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> Lexicon:
-    """A dictionary small enough to check by hand, in place of jieba's."""
-    lexicon = Lexicon(
-        {"天空", "田控"},
-        {"tian1": ["天", "添"], "tian2": ["田"], "kong1": ["空"], "kong4": ["控"], "lan2": ["蓝"]},
-    )
-    monkeypatch.setattr(chinese, "load_lexicon", lambda: lexicon)
-    return lexicon
+def test_same_tone_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tian1` has a replacement in the same tone; `kong1` has none, so the fourth tone is used.
 
-
-def test_same_tone_is_preferred(toy: Lexicon) -> None:
-    """`tian1` has a replacement in the same tone; `kong1` has none, so the fourth tone is used."""
-    assert made("天空") == ["添控"]
-
-
-def test_dictionary_words_are_never_made(toy: Lexicon) -> None:
-    """If the only replacement is a word, or a character has none, there is no homophone."""
-    object.__setattr__(toy, "words", {"添控"})
-    assert made("天空") == []
-    assert made("蓝天") == []
+    If the only replacement is a word, or a character has none, there is no homophone.
+    """
+    # Dictionaries small enough to check by hand, in place of jieba's.
+    characters = {"tian1": ["天", "添"], "tian2": ["田"], "kong1": ["空"], "kong4": ["控"], "lan2": ["蓝"]}
+    for words, replacements in (({"天空", "田控"}, ["添控"]), ({"添控"}, [])):
+        monkeypatch.setattr(chinese, "load_lexicon", lambda words=words: Lexicon(words, characters))
+        assert made("天空") == replacements
+        assert made("蓝天") == []
 
 
 @pytest.mark.parametrize("word", ["牙齿", "收音机"])

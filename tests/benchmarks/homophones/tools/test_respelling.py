@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from pytest_llmprops.benchmarks.homophones.tools.respelling import (
     LEAST_DISTANCE,
-    TABLE,
     distance,
     pronounced,
     respellings,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
-from pytest_llmprops.data.files import builtin_data
 from tests.support.programs import ESPEAK
 
 #: a respelling that readers know, and words that sound otherwise or are words
@@ -83,17 +80,3 @@ def test_missing_and_broken_espeak(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         program.chmod(0o700)
         with pytest.raises(DataError, match=said):
             pronounced(["one", "two"], "en")
-
-
-def test_table_is_well_formed() -> None:
-    """Every rule is a regular expression with spellings that differ from what it matches; none occurs twice."""
-    lines = (builtin_data() / TABLE).read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if line.startswith("#")] == ["# en", "# es"]
-    for part in "\n".join(lines).split("# es"):
-        rules = [line.split(" = ") for line in part.splitlines() if line and not line.startswith("#")]
-        assert all(len(rule) == 2 and rule[1].split() for rule in rules)
-        patterns = [pattern for pattern, _ in rules]
-        assert sorted({p for p in patterns if patterns.count(p) > 1}) == []
-        for pattern, spellings in rules:
-            re.compile(pattern)
-            assert pattern not in spellings.split()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.benchmarks.htest.tools.generation import (
     EXAMPLES,
-    Lexicon,
     export_train,
     generate,
     generate_set,
@@ -20,6 +18,7 @@ from pytest_llmprops.benchmarks.htest.tools.generation import (
     numbered,
 )
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.data.pronunciation import load_cmudict
 from tests.support.htest_rules import decide
 
 BUILTIN_SEED = 414213
@@ -36,29 +35,27 @@ def keys(task: str, rows: list[dict[str, Any]]) -> set[str]:
     return {item_key(task, row["centerpiece"]) for row in rows}
 
 
-def test_builtin_files_match_the_generator(lexicon: Lexicon) -> None:
+def test_builtin_files_match_the_generator() -> None:
     """Generating the built-in set reproduces the committed texts."""
     for task in TASKS:
-        both = generate(task, n=250, seed=BUILTIN_SEED, lexicon=lexicon)
+        both = generate(task, n=250, seed=BUILTIN_SEED, lexicon=load_cmudict())
         for part, texts in (("test", both[EXAMPLES:]), ("dev", both[:EXAMPLES])):
             rows = read(BUILTIN / f"{task}_{part}.jsonl")
             assert [row["centerpiece"] for row in rows] == texts
             assert list(rows[0]) == list(numbered(texts)[0])
 
 
-def test_builtin_sentences_are_not_the_published_ones() -> None:
+def test_builtin_sentences_are_not_the_published_ones(published: Path) -> None:
     """No built-in sentence or Letter Geometry question is in the published files."""
-    folder = Path(os.environ.get("LLMPROPS_DATA") or "-") / "htest"
-    if not (folder / "end_ly_test.jsonl").is_file():
-        pytest.skip("LLMPROPS_DATA has no published H-TEST files")
-    files = [*folder.glob("*.jsonl")]
-    published = {row["centerpiece"].casefold() for file in files for row in read(file)}
-    own = {row["centerpiece"].casefold() for file in BUILTIN.glob("*.jsonl") for row in read(file)}
-    assert published
-    assert not published & own
+    theirs, own = (
+        {row["centerpiece"].casefold() for file in folder.glob("*.jsonl") for row in read(file)}
+        for folder in (published / "htest", BUILTIN)
+    )
+    assert theirs
+    assert not theirs & own
 
 
-def test_a_fresh_set_has_its_files_and_its_source(tmp_path: Path, lexicon: Lexicon) -> None:
+def test_a_fresh_set_has_its_files_and_its_source(tmp_path: Path) -> None:
     """A generated set has n test and 50 example rows per task, disjoint and correct, and describes its source."""
     written = generate_set(tmp_path, seed=7, n=30)
     names = {f"{task}_{part}.jsonl" for task in TASKS for part in ("test", "dev")}
@@ -69,46 +66,36 @@ def test_a_fresh_set_has_its_files_and_its_source(tmp_path: Path, lexicon: Lexic
         examples = read(tmp_path / "htest" / f"{task}_dev.jsonl")
         assert (len(test), len(examples)) == (30, 50)
         assert len(keys(task, test) | keys(task, examples)) == 80
-        decided = [decide(task, row["centerpiece"], lexicon) for row in test + examples]
+        decided = [decide(task, row["centerpiece"], load_cmudict()) for row in test + examples]
         assert decided == ["A", "B"] * 40
     source = json.loads((tmp_path / "htest" / "SOURCE.json").read_text("utf-8"))
     assert source == {"source": "generated", "generator": "htest", "seed": 7, "n": 30, "version": 4}
 
 
 def test_a_fresh_set_has_no_builtin_item(tmp_path: Path) -> None:
-    """No item or example of a new set is a built-in one, even with the built-in seed; nor one of an earlier new set."""
-
-    def rows(folder: Path, task: str) -> list[dict[str, Any]]:
-        return read(folder / f"{task}_test.jsonl") + read(folder / f"{task}_dev.jsonl")
-
-    first, second = tmp_path / "first" / "htest", tmp_path / "second" / "htest"
-    generate_set(first.parent, seed=BUILTIN_SEED, n=200)
-    earlier = [row["centerpiece"] for task in TASKS for row in rows(first, task)]
-    generate_set(second.parent, seed=BUILTIN_SEED, n=200, exclude=earlier)
+    """No item or example of a new set is a built-in one, even with the built-in seed."""
+    generate_set(tmp_path, seed=BUILTIN_SEED, n=200)
     for task in TASKS:
-        one, two, builtin = (keys(task, rows(folder, task)) for folder in (first, second, BUILTIN))
-        assert not one & builtin, task
-        assert not two & (one | builtin), task
+        own, builtin = (
+            {key for part in ("test", "dev") for key in keys(task, read(folder / f"{task}_{part}.jsonl"))}
+            for folder in (tmp_path / "htest", BUILTIN)
+        )
+        assert not own & builtin, task
 
 
-def test_invalid_request_writes_nothing(tmp_path: Path) -> None:
-    """A bad n or task is a one-line error for sets and training files, and no file is written."""
+def test_errors_are_one_line(tmp_path: Path) -> None:
+    """A bad n or task writes no file; a folder that cannot be created, and one with other data, name the fix."""
     requests: tuple[tuple[dict[str, Any], str], ...] = (
         ({"n": 3}, "even number"),
         ({"n": 9000, "tasks": ["end_ly", "rhyme"]}, "htest/rhyme: .* smaller n"),
         ({"n": 4, "tasks": ["rime"]}, "unknown H-TEST task 'rime'"),
     )
     for options, says in requests:
-        with pytest.raises(ValueError, match=says) as error:
+        with pytest.raises(ValueError, match=f"^[^\n]*{says}[^\n]*$"):
             generate_set(tmp_path / "out", seed=1, **options)
-        assert "\n" not in str(error.value)
     with pytest.raises(UsageError, match="even number"):
         export_train(tmp_path / "out", seed=1, n=3)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    """An output folder that cannot be created, and one with other data, are errors with a fix."""
     (tmp_path / "htest").mkdir()
     (tmp_path / "htest" / "end_ly_test.jsonl").write_text("x", "utf-8")
     with pytest.raises(UsageError, match="not generated; choose another --out"):
@@ -118,7 +105,7 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         generate_set(tmp_path / "taken", seed=1, n=2, tasks=["end_ly"])
 
 
-def test_training_files_are_disjoint_from_every_other_item(tmp_path: Path, lexicon: Lexicon) -> None:
+def test_training_files_are_disjoint_from_every_other_item(tmp_path: Path) -> None:
     """Each task has n chat rows, half A and half B, and none is built-in or excluded."""
     start, end = 'Input: "', '" Label: \nA \nB (Respond in one letter and nothing else)'
 
@@ -129,18 +116,17 @@ def test_training_files_are_disjoint_from_every_other_item(tmp_path: Path, lexic
             assert (list(row), user["role"], assistant["role"]) == (["messages"], "user", "assistant")
             text = user["content"].removeprefix(start).removesuffix(end)
             assert user["content"] == f"{start}{text}{end}"
-            assert assistant["content"] == decide(task, text, lexicon) == "AB"[number % 2]
+            assert assistant["content"] == "AB"[number % 2]
             actual.append(text)
+        assert [decide(task, text, load_cmudict()) for text in actual[:50]] == ["A", "B"] * 25
         return actual
 
     export_train(tmp_path / "one", n=1000, seed=3)
     first = {task: texts(tmp_path / "one", task) for task in TASKS}
-    export_train(
-        tmp_path / "two", n=200, seed=3, exclude=[text for group in first.values() for text in group]
-    )
+    export_train(tmp_path / "two", n=200, seed=3, exclude=[text for some in first.values() for text in some])
     for task in TASKS:
         own, again = (
-            {item_key(task, text) for text in some} for some in (first[task], texts(tmp_path / "two", task))
+            {item_key(task, t) for t in some} for some in (first[task], texts(tmp_path / "two", task))
         )
         builtin = read(BUILTIN / f"{task}_test.jsonl") + read(BUILTIN / f"{task}_dev.jsonl")
         assert (len(own), len(again)) == (1000, 200)

@@ -15,14 +15,13 @@ from pytest_llmprops.benchmarks.htest.benchmark import continuation
 from pytest_llmprops.benchmarks.htest.tools import training
 from pytest_llmprops.benchmarks.htest.tools.generation import train_prompt
 from pytest_llmprops.benchmarks.htest.tools.training import FineTuning, LabelTask, run_experiment, train_task
-from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat, Completion
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.training.run import measure_suite
 from pytest_llmprops.training.task import IGNORED, Settings
 from tests.support.backends import make, save_chat_model, texts
-from tests.support.commands import one_error
+from tests.support.commands import one_error, output
 from tests.support.records import recorded, verdicts
 from tests.support.training import Stopped, resumed
 
@@ -89,63 +88,55 @@ def test_a_trained_model_writes_labels(
     assert [row["file"] for row in record["scores"]] == ["held-out part"]
 
 
-class Recorded:
-    """A training and a measurement that only write what they were asked for, until a stop."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
-        self.done: list[str] = []
-        self.specs: list[str] = []
-        self._stop = stop
-        monkeypatch.setattr(training, "train_task", self._train)
-        monkeypatch.setattr("pytest_llmprops.training.run.measure_suite", self._measure)
-        monkeypatch.setattr(training, "require_packages", lambda *names: None)
-
-    def _train(self, options: FineTuning, task: str, settings: Settings, out: Path) -> None:
-        self._step(f"train {task} {settings.seed}")
-
-    def _measure(self, benchmark: str, spec: str, run: Path, arguments: Sequence[str]) -> None:
-        self._step(f"measure {run.name}")
-        self.specs.append(spec)
-        recorded(run, verdicts("rhyme", 1, 1, benchmark=benchmark))
-
-    def _step(self, name: str) -> None:
-        if len(self.done) == self._stop:
-            self._stop = -1
-            raise Stopped
-        self.done.append(name)
-
-
 def test_experiment_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The base is measured once; after a stop, only what is missing is trained and measured."""
-    steps = Recorded(monkeypatch, stop=4)
+    done: list[str] = []
+    specs: list[str] = []
+    stop_at = 4
+
+    def step(name: str) -> None:
+        nonlocal stop_at
+        if len(done) == stop_at:
+            stop_at = -1
+            raise Stopped
+        done.append(name)
+
+    def measure(benchmark: str, spec: str, run: Path, arguments: Sequence[str]) -> None:
+        step(f"measure {run.name}")
+        specs.append(spec)
+        recorded(run, verdicts("rhyme", 1, 1, benchmark=benchmark))
+
+    monkeypatch.setattr(
+        training, "train_task", lambda options, task, settings, out: step(f"train {task} {settings.seed}")
+    )
+    monkeypatch.setattr("pytest_llmprops.training.run.measure_suite", measure)
+    monkeypatch.setattr(training, "require_packages", lambda *names: None)
     options = FineTuning("hf:org/base?revision=abc&dtype=float32", tasks=["rhyme", "end_ly"], seeds=2)
     settings, out = Settings(seed=3), tmp_path / "out"
-
-    def run(options: FineTuning = options, settings: Settings = settings) -> None:
-        assert len(run_experiment(options, settings, out)) == 5
-
     with pytest.raises(Stopped):
-        run()
-    assert steps.done == ["measure original", "train rhyme 3", "measure rhyme-seed3", "train rhyme 4"]
-    run()
-    assert steps.done[4:] == [
-        "train rhyme 4", "measure rhyme-seed4", "train end_ly 3", "measure end_ly-seed3", "train end_ly 4",
-        "measure end_ly-seed4",
-    ]  # fmt: skip
-    assert steps.specs[0] == "hf:org/base?revision=abc&dtype=float32"
-    assert steps.specs[1] == f"hf:{out / 'models' / 'rhyme-seed3'}?dtype=float32"
+        run_experiment(options, settings, out)
+    assert done == ["measure original", "train rhyme 3", "measure rhyme-seed3", "train rhyme 4"]
+    for _ in range(2):
+        assert len(run_experiment(options, settings, out)) == 5
+        assert done[4:] == [
+            "train rhyme 4", "measure rhyme-seed4", "train end_ly 3", "measure end_ly-seed3", "train end_ly 4",
+            "measure end_ly-seed4",
+        ]  # fmt: skip
+    assert specs[0] == "hf:org/base?revision=abc&dtype=float32"
+    assert specs[1] == f"hf:{out / 'models' / 'rhyme-seed3'}?dtype=float32"
     changes = r"other settings: items: recorded 1000, given 8; epochs: recorded 3\.0, given 2\.0\. Repeat"
     with pytest.raises(UsageError, match=changes):
-        run(replace(options, items=8), replace(settings, epochs=2.0))
-    run()
-    assert len(steps.done) == 10
+        run_experiment(replace(options, items=8), replace(settings, epochs=2.0), out)
 
 
 @needs_peft
 def test_from_the_base_to_the_table(
     chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command measures, trains, measures again and writes table, CSV and figure; repeated, it only prints."""
+    """The command measures, trains, measures again and writes table, CSV and figure; repeated, it only prints.
+
+    The trained model's run is measured by pytest.
+    """
 
     def measure(benchmark: str, spec: str, run: Path, arguments: Sequence[str]) -> None:
         if run.name == "original":
@@ -154,13 +145,11 @@ def test_from_the_base_to_the_table(
         else:
             measure_suite(benchmark, spec, run, arguments)
 
-    # One real measurement is enough.
     monkeypatch.setattr("pytest_llmprops.training.run.measure_suite", measure)
     out = tmp_path / "out"
     words = f"lab htest train --model hf:{chat} --out {out} --task uppercase --items 8 --k 4 --limit 1 --rank 2".split()
     words += [f"--set={setting}" for setting in ("epochs=1", "threads=1", "seed=2")]
-    assert main(words) == 0
-    first = capsys.readouterr().out
+    first = output(capsys, *words)
     assert first.index("original: measuring") < first.index("uppercase-seed2: training")
     assert {path.name for path in out.iterdir()} == {
         "models", "runs", "figures", "table.csv", "training.json"
@@ -172,15 +161,12 @@ def test_from_the_base_to_the_table(
     ]  # fmt: skip
     assert all(float(row["rhyme"]) in (0, 1) for row in rows)
     facts = json.loads((out / "runs" / "uppercase-seed2" / "run.json").read_text("utf-8"))
-    assert facts["protocols"]["htest"]["name"] == "paper"
-    assert facts["protocols"]["htest"]["settings"]["k"] == 4
+    protocol = facts["protocols"]["htest"]
+    assert (protocol["name"], protocol["settings"]["k"]) == ("paper", 4)
     assert facts["models"]["uppercase-seed2"]["identity"]["adapter_sha256"]
-    assert main(words) == 0
-    again = capsys.readouterr().out
+    again = output(capsys, *words)
     assert "measuring" not in again
     assert again.strip() in first
-    other = one_error(capsys, *words, "--items", 10, "--k", 14)
-    assert "items: recorded 8, given 10; k: recorded 4, given 14. Repeat" in other
 
 
 @needs_peft
