@@ -167,9 +167,9 @@ def test_several_models_are_a_table_of_models_and_suites(tmp_path: Path) -> None
     """With more than two models, each is a line with its decision and its accuracy on every suite."""
     runs = []
     for n, name in ((9, "a"), (5, "b"), (1, "c")):
-        rows = [] if name == "c" else verdicts("rhyme", n, 9, model=name, **HTEST)
+        others = [] if name == "c" else verdicts("rhyme", n, 9, model=name, **HTEST)
         gate = {"decision": "fail", "line": "FAIL: lost"} if name == "b" else None
-        runs.append(recorded(tmp_path / name, [*asked(n, 10 - n, model=name), *rows], gate=gate))
+        runs.append(recorded(tmp_path / name, [*asked(n, 10 - n, model=name), *others], gate=gate))
     report = report_on(list(map(read_run, runs)), {})
     assert report.table is not None
     assert [name for name, _ in report.table.columns] == ["Model", "Decision", "Homophones", "H-TEST"]
