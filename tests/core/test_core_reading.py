@@ -51,61 +51,58 @@ def test_a_reply_that_only_rejects_or_names_both_is_unread() -> None:
         assert stated(reply, LABELS) is stated(swapped(reply), LABELS) is None
 
 
-FORMS = [
-    ('{"answer": "no", "explanation": "Yes is hasty."}', YES_NO, 1),
-    ('{"answer": "yes"} or {"answer": "no"}', YES_NO, None),
-    ('{"answer": "yes"}\n\nWait, that is wrong.\n\n{"answer": "no"}', YES_NO, 1),
-    ("No new fact is added, so the answer is yes.", YES_NO, 0),
-    ("Yes, they share the topic, but no, they are not equivalent.", YES_NO, None),
-    ("They are not equivalent.", YES_NO, 1),
-    ("虽然有负面词语，但整体是正面。", FEELINGS, 0),
-    ("A. 正面\nB. 负面", FEELINGS, None),
-    ("A: positive, B: negative", FEELINGS, None),
-    ("ken, want weet is vir feite", VERBS, 1),
-    ("weet, nie ken nie", VERBS, 0),
-    ("kén", VERBS, 1),
-    ("weet/ken", VERBS, None),
-    ("stations", (("station",), ("nation",)), None),
-    ("⊣", (("⊣",), ("|",)), 0),
-    ("Not b but d", (("b",), ("d",), ("p",)), 1),
-]
-
-
 def test_options_have_forms() -> None:
     """Forms are words in any case and spelling, or single letters, whose case counts if two options differ in it."""
-    for reply, options, expected in FORMS:
+    for reply, options, expected in (
+        ('{"answer": "no", "explanation": "Yes is hasty."}', YES_NO, 1),
+        ('{"answer": "yes"} or {"answer": "no"}', YES_NO, None),
+        ('{"answer": "yes"}\n\nWait, that is wrong.\n\n{"answer": "no"}', YES_NO, 1),
+        ("No new fact is added, so the answer is yes.", YES_NO, 0),
+        ("Yes, they share the topic, but no, they are not equivalent.", YES_NO, None),
+        ("They are not equivalent.", YES_NO, 1),
+        ("虽然有负面词语，但整体是正面。", FEELINGS, 0),
+        ("A. 正面\nB. 负面", FEELINGS, None),
+        ("A: positive, B: negative", FEELINGS, None),
+        ("ken, want weet is vir feite", VERBS, 1),
+        ("weet, nie ken nie", VERBS, 0),
+        ("kén", VERBS, 1),
+        ("weet/ken", VERBS, None),
+        ("stations", (("station",), ("nation",)), None),
+        ("⊣", (("⊣",), ("|",)), 0),
+        ("Not b but d", (("b",), ("d",), ("p",)), 1),
+    ):
         assert stated(reply, options) == expected
-
-
-LISTS = [
-    ("1. city: Huy\n2. date: 1964", ["city: Huy", "date: 1964"]),
-    ("Sure!\n- **Huy** (city)\n- Ghent (city)", ["Huy (city)", "Ghent (city)"]),
-    ("1. a: Huy 2. b: Ghent 3. c: 1964", ["a: Huy", "b: Ghent", "c: 1964"]),
-    ('[{"type": "city", "name": "Huy"}, {"city": "Ghent"}]', ["city: Huy", "city: Ghent"]),
-    ("| # | type | entity |\n|---|---|---|\n| 1 | city | Huy |", ["city: Huy"]),
-    ("“1. Huy\n2. Ghent”", ["Huy", "Ghent”"]),
-    ("1. Tiger\n\nWait, that is wrong. Corrected list:\n1. Huy", ["Huy"]),
-    ("- WAIT\n- PENDING", ["WAIT", "PENDING"]),
-    ("**Entities:**\n\n1. Huy\n   - a city\n2. Ghent", ["Huy", "Ghent"]),
-    ("<city>Huy</city>, <city>Ghent</city>", ["city: Huy", "city: Ghent"]),
-    ('[{"kind": "song", "name": "Sorry"}, {"kind": "city", "name": "Huy"}]', ["song: Sorry", "city: Huy"]),
-    ("1. Huy\n\nNot entities:\n- went\n\nExplanation:\n1. It is a city.", ["Huy"]),
-    ("1. Huy\n\nSentence: A dog.\n1. dog", ["Huy"]),
-    ("Entities: Huy, Ghent and Bruges", ["Huy", "Ghent", "Bruges"]),
-    ("The entities are: Huy, Ghent.", ["Huy", "Ghent"]),
-    ("The entities are: Huy, the U.S.", ["Huy", "the U.S."]),
-    ("Person: Ines\nBook: Orchard", ["Person: Ines", "Book: Orchard"]),
-    ("There are no named entities.", []),
-    ("1. None", []),
-    ("[]", []),
-    ("", None),
-    ("The sentence talks about Huy.", None),
-]
 
 
 def test_lists() -> None:
     """A list is numbered, bulleted, a table or JSON; remarks and a second list are left out."""
-    for reply, expected in LISTS:
+    for reply, expected in (
+        ("1. city: Huy\n2. date: 1964", ["city: Huy", "date: 1964"]),
+        ("Sure!\n- **Huy** (city)\n- Ghent (city)", ["Huy (city)", "Ghent (city)"]),
+        ("1. a: Huy 2. b: Ghent 3. c: 1964", ["a: Huy", "b: Ghent", "c: 1964"]),
+        ('[{"type": "city", "name": "Huy"}, {"city": "Ghent"}]', ["city: Huy", "city: Ghent"]),
+        ("| # | type | entity |\n|---|---|---|\n| 1 | city | Huy |", ["city: Huy"]),
+        ("“1. Huy\n2. Ghent”", ["Huy", "Ghent”"]),
+        ("1. Tiger\n\nWait, that is wrong. Corrected list:\n1. Huy", ["Huy"]),
+        ("- WAIT\n- PENDING", ["WAIT", "PENDING"]),
+        ("**Entities:**\n\n1. Huy\n   - a city\n2. Ghent", ["Huy", "Ghent"]),
+        ("<city>Huy</city>, <city>Ghent</city>", ["city: Huy", "city: Ghent"]),
+        (
+            '[{"kind": "song", "name": "Sorry"}, {"kind": "city", "name": "Huy"}]',
+            ["song: Sorry", "city: Huy"],
+        ),
+        ("1. Huy\n\nNot entities:\n- went\n\nExplanation:\n1. It is a city.", ["Huy"]),
+        ("1. Huy\n\nSentence: A dog.\n1. dog", ["Huy"]),
+        ("Entities: Huy, Ghent and Bruges", ["Huy", "Ghent", "Bruges"]),
+        ("The entities are: Huy, Ghent.", ["Huy", "Ghent"]),
+        ("The entities are: Huy, the U.S.", ["Huy", "the U.S."]),
+        ("Person: Ines\nBook: Orchard", ["Person: Ines", "Book: Orchard"]),
+        ("There are no named entities.", []),
+        ("1. None", []),
+        ("[]", []),
+        ("", None),
+        ("The sentence talks about Huy.", None),
+    ):
         assert listed(reply) == expected
 
 
@@ -164,20 +161,17 @@ def test_segmentations_are_read() -> None:
         assert segmented(reply, SENTENCE) == WORDS, reply
 
 
-CHANGED = [
-    "", SENTENCE, f"切分：{SENTENCE}\n{SENTENCE}", f"{SPACED}\n{OTHER_CUT}", f"{SPACED} 或者 {OTHER_CUT}",
-    "学生 留心 机动 的", "学生 留心 機动 的 书", "学生 留心 机动 书", "好 学生 留心 机动 的 书",
-    "好学生 留心 机动 的 书",
-    "学生 留心 机动 的 书 吧", "好\n学生\n留心\n机动\n的\n书", '["好", "学生", "留心", "机动", "的", "书"]',
-    "学生/n 留心/v 机动/a 的/u 书/n 吧/y", "学生 留心 ， 机动 的 书", "学生留心，机动的书", "学生“留心”机动的书",
-    f"不应切分为：{OTHER_CUT}", "学生：名词\n留心：动词", "The student minds the mobile book.",
-    f"学生留心 {'means that the student minds something ' * 3} 机动的书",
-]  # fmt: skip
-
-
 def test_changed_uncut_and_several_segmentations_are_unread() -> None:
     """The characters must be the sentence's, with a boundary, and one version of it."""
-    for reply in CHANGED:
+    for reply in (
+        "", SENTENCE, f"切分：{SENTENCE}\n{SENTENCE}", f"{SPACED}\n{OTHER_CUT}", f"{SPACED} 或者 {OTHER_CUT}",
+        "学生 留心 机动 的", "学生 留心 機动 的 书", "学生 留心 机动 书", "好 学生 留心 机动 的 书",
+        "好学生 留心 机动 的 书",
+        "学生 留心 机动 的 书 吧", "好\n学生\n留心\n机动\n的\n书", '["好", "学生", "留心", "机动", "的", "书"]',
+        "学生/n 留心/v 机动/a 的/u 书/n 吧/y", "学生 留心 ， 机动 的 书", "学生留心，机动的书", "学生“留心”机动的书",
+        f"不应切分为：{OTHER_CUT}", "学生：名词\n留心：动词", "The student minds the mobile book.",
+        f"学生留心 {'means that the student minds something ' * 3} 机动的书",
+    ):  # fmt: skip
         assert segmented(reply, SENTENCE) is None
 
 

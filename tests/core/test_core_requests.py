@@ -28,8 +28,10 @@ from pytest_llmprops.core.requests import (
     request_to_json,
 )
 from pytest_llmprops.core.verdicts import VerdictRecord
-from pytest_llmprops.records.files import from_plain, line, plain
+from pytest_llmprops.records.files import from_plain, from_text, line, plain, text
+from pytest_llmprops.records.messages import CaseReport, GroupLines
 from pytest_llmprops.records.requests import LoggedReply, RequestRecord, record_of
+from pytest_llmprops.records.rows import SearchRecord
 
 IDENTITY = {"backend": "b", "name": "m", "revision": "r"}
 
@@ -178,3 +180,18 @@ def test_a_reply_without_likelihoods_is_an_error() -> None:
         with pytest.raises(BackendError, match="did not return the log-likelihood of each option"):
             Scores.of(request, Reply("a", value=value))
     assert Scores.of(request, Reply(key=PLANNED)).best is None
+
+
+def test_reports_of_cases_survive_json() -> None:
+    """A worker's report is unchanged by a round trip through JSON, and has the status of its verdict or group."""
+    place = ("gpt", "sums", "add", "en", "own", "sums/1")
+    verdict = VerdictRecord(
+        *place, "sums/1", "wrong", 0.0, "2", "3", "no", {"n": 1.0}, ("k1",), evidence={"x": "y"}
+    )
+    for message, status in (
+        (CaseReport(verdict, by_model=True), "wrong"),
+        (CaseReport(group=GroupLines("error", {"wrong": 1}, "{}\n")), "error"),
+        (CaseReport(search=SearchRecord(*place, 3, 4, 2, False, {"why": "1 + 1"}, "")), None),
+    ):
+        assert from_text(CaseReport, text(message)) == message
+        assert message.status == status

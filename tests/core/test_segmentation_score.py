@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmarks.eras.tools.corpora import read_segmented
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.segmentation import boundaries, score, with_whitespace
-from pytest_llmprops.core.texts import utf8
 from pytest_llmprops.models.segmenters import longest_match, read_words
 from tests.support.commands import output
-
-
-def lines_of(file: Path) -> list[list[str]]:
-    return [line.split() for line in utf8(file.read_bytes(), str(file)).strip("\r\n").split("\n")]
 
 
 def test_edges_of_words() -> None:
@@ -42,12 +38,9 @@ def test_words_that_differ_from_the_text() -> None:
         assert raised.value.kind == "segmentation"
 
 
-SPACED = ["ab cd", " ab  cd\u3000", "abcd ", "a b c d", "\tab\tc d"]
-
-
 def test_whitespace_is_restored() -> None:
     """Whitespace that a segmenter left out is restored as separate words, even inside one of its words."""
-    for text in SPACED:
+    for text in ("ab cd", " ab  cd\u3000", "abcd ", "a b c d", "\tab\tc d"):
         for words in (["ab", "cd"], ["abcd"], ["a", "b", "c", "d"], ["a", "bcd"]):
             whole = with_whitespace(words, text)
             assert "".join(whole) == text
@@ -103,7 +96,7 @@ def test_maxmatch_on_the_msr_test_set(published: Path) -> None:
     folder = published / "icwb2"
     words = read_words(folder / "msr_training_words.utf8")
     cut = longest_match(words)
-    gold = lines_of(folder / "msr_test_gold.utf8")
+    gold = read_segmented(folder / "msr_test_gold.utf8").lines
     result = score(gold, [cut("".join(line)) for line in gold], known=words)
     assert result.predicted == 111_480
     assert (result.precision, result.recall, result.f1) == pytest.approx((0.9174, 0.9569, 0.9367), abs=5e-5)

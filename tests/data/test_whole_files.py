@@ -17,13 +17,10 @@ from pytest_llmprops.data.whole_files import replacing, write_text
 
 
 @contextmanager
-def full_disk(largest: int = 64) -> Iterator[None]:
-    """Make writes beyond this file size fail, as on a full disk.
-
-    :param largest: maximum size of a file in bytes.
-    """
+def full_disk() -> Iterator[None]:
+    """Make writes beyond 64 bytes of a file fail, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, hard))
     try:
         yield
     finally:

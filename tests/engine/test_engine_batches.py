@@ -241,30 +241,18 @@ def test_labels_of_one_model_share_its_batches(start_batch_server: Start, tmp_pa
         assert [(one.model, one.replies) for one in store.info().models] == [("h", 4), ("m", 4)]
 
 
-@pytest.mark.parametrize(
-    ("server_type", "api", "limit", "value"),
-    [
-        (BatchServer, OpenAIBatches, "most_lines", 4),
-        (MessageBatchServer, AnthropicBatches, "most_bytes", 700),
-    ],
-)
 def test_a_wave_is_divided_at_the_limits_of_a_batch(
-    start_batch_server: Start,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    server_type: Any,
-    api: Any,
-    limit: str,
-    value: int,
+    start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch has at most as many lines and bytes as the provider accepts."""
-    monkeypatch.setattr(api, limit, value)
-    server = start_batch_server(server_type)
-    assert BatchRun(server, tmp_path, sums(11)).texts == right(11)
-    assert sum(server.sizes) == 10
-    assert max(server.sizes) in (3, 4)
-    if limit == "most_bytes":
-        assert max(map(len, server.files.values())) < 3000
+    monkeypatch.setattr(OpenAIBatches, "most_lines", 4)
+    monkeypatch.setattr(AnthropicBatches, "most_bytes", 700)
+    for kind in (BatchServer, MessageBatchServer):
+        server = start_batch_server(kind)
+        assert BatchRun(server, tmp_path / kind.__name__, sums(11)).texts == right(11)
+        assert sum(server.sizes) == 10
+        assert max(server.sizes) in (3, 4)
+    assert max(map(len, server.files.values())) < 3000
 
 
 def test_each_format_of_replies_is_tried_as_a_call(start_batch_server: Start, tmp_path: Path) -> None:
@@ -295,22 +283,17 @@ def test_the_lines_have_what_the_first_call_learned(start_batch_server: Start, t
 TOO_LONG = "20 calls in a row failed, the last with: the API refuses the request"
 
 
-@pytest.mark.parametrize(
-    ("requests", "settings", "reason"),
-    [
+def test_a_wave_that_cannot_succeed_is_not_submitted(start_batch_server: Start, tmp_path: Path) -> None:
+    """A refused parameter, calls that all fail, and a budget below the wave stop the run at its first calls."""
+    server = start_batch_server()
+    waves: list[tuple[list[Chat], dict[str, Any], str]] = [
         (sums(8, extra=(("top_k", 3),)), {"spec": "openai:strict"}, "the API refuses --llm-param top_k"),
         (sums(30), {"spec": "openai:too-long"}, TOO_LONG),
         (sums(8), {"max_calls": 7}, "--llm-max-calls 7 is spent"),
-    ],
-    ids=["parameter", "calls", "budget"],
-)
-def test_a_wave_that_cannot_succeed_is_not_submitted(
-    start_batch_server: Start, tmp_path: Path, requests: list[Chat], settings: Any, reason: str
-) -> None:
-    """A refused parameter, calls that all fail, and a budget below the wave stop the run at its first calls."""
-    server = start_batch_server()
-    assert reason in BatchRun(server, tmp_path, requests, **settings).stopped
-    assert [server.sizes, server.files] == [[], {}]
+    ]
+    for number, (requests, settings, reason) in enumerate(waves):
+        assert reason in BatchRun(server, tmp_path / str(number), requests, **settings).stopped
+        assert [server.sizes, server.files] == [[], {}]
 
 
 # A line is estimated at 2 prompt and 8 completion tokens, at half of 10 and 20 USD per million: 0.0000888 USD.
@@ -334,36 +317,25 @@ def test_open_batches_count_for_the_limit_of_costs(start_batch_server: Start, tm
     assert server.sizes == [9]
 
 
-@pytest.mark.parametrize(
-    ("server_type", "api", "polls"),
-    [
-        (BatchServer, OpenAIBatches, 3),
-        (MessageBatchServer, AnthropicBatches, 0),
-        (MessageBatchServer, AnthropicBatches, 3),
-    ],
-)
+@pytest.mark.parametrize("polls", [0, 3])
 def test_a_batch_whose_creation_was_not_confirmed_is_found(
-    start_batch_server: Start,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    server_type: Any,
-    api: Any,
-    polls: int,
+    start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polls: int
 ) -> None:
     """If the answer to the creation is lost, the batch is found and not created twice."""
-    create, lost = api.create, []
+    for kind, api in ((BatchServer, OpenAIBatches), (MessageBatchServer, AnthropicBatches)):
+        create, marks = api.create, list[str]()
 
-    async def losing(self: Any, lines: Any, mark: str) -> Any:
-        await create(self, lines, mark)
-        lost.append(mark)
-        raise BackendError("connection lost", kind="connection", transient=True)
+        async def losing(self: Any, lines: Any, mark: str, create: Any = create, marks: Any = marks) -> Any:
+            await create(self, lines, mark)
+            marks.append(mark)
+            raise BackendError("connection lost", kind="connection", transient=True)
 
-    monkeypatch.setattr(api, "create", losing)
-    server = start_batch_server(server_type, polls=polls)
-    assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
-    assert [server.sizes, len(lost)] == [[7], 1]
-    if server_type is BatchServer:
-        assert [batch["metadata"] for batch in server.batches.values()] == [{"llmprops": lost[0]}]
+        monkeypatch.setattr(api, "create", losing)
+        server = start_batch_server(kind, polls=polls)
+        assert BatchRun(server, tmp_path / kind.__name__, sums(8)).texts == right(8)
+        assert [server.sizes, len(marks)] == [[7], 1]
+        if kind is BatchServer:
+            assert [batch["metadata"] for batch in server.batches.values()] == [{"llmprops": marks[0]}]
 
 
 async def failing_create(self: Any, lines: Any, mark: str) -> Any:

@@ -11,7 +11,7 @@ from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker.local import LocalBroker
 from pytest_llmprops.models.fake import FakeModel, FakeReply
 from pytest_llmprops.models.spec import ModelSpec
-from tests.support.engine_models import MakeBroker, ask_all, failing, final, kinds, transient
+from tests.support.engine_models import MakeBroker, ask_all, config_of, failing, final, kinds, transient
 
 
 def test_cancelled_caller_does_not_cancel_the_shared_call(make_broker: MakeBroker) -> None:
@@ -142,10 +142,9 @@ def test_failed_attempts_count_before_the_first_success(make_broker: MakeBroker)
     assert len(model.requests) == 20
 
 
-def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:
+def test_an_unknown_backend_stops_the_run() -> None:
     """A model that cannot be loaded gives the same one-line error for all requests, without a traceback."""
-    template = make_broker(FakeModel(["x"]))
-    broken = LocalBroker(type(template.config)({"m": ModelSpec("nowhere:m", "nowhere", "m")}, cache="off"))
+    broken = LocalBroker(config_of({"m": ModelSpec("nowhere:m", "nowhere", "m")}, cache="off"))
     asked = ask_all(broken, ["a", "b"])
     assert kinds(asked.results) == ["stopped"] * 2
     assert "unknown backend 'nowhere'" in str(asked.results[0])

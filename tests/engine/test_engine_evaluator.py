@@ -103,6 +103,11 @@ def test_every_case_gets_its_own_outcome(loop: LoopThread) -> None:
     assert [o.verdict.given for o in results if o.verdict] == [f"I{n}" for n in range(30)]
     assert [o.record().requests for o in results] == [(f"key of i{n}",) for n in range(30)]
     assert [(o.record().id, o.record().status) for o in results[:2]] == [("i0", "correct"), ("i1", "correct")]
+    # Without Allure, a waiting outcome has only the keys of its calls, for the record.
+    evaluator = evaluator_of(loop, capitals, case("a"), keeps_calls=False)
+    outcome = evaluator.outcome(case("a"), timeout=60)
+    loop.call(evaluator.close(), 60)
+    assert (outcome.calls, outcome.record().requests) == ((), ("key of a",))
 
 
 def test_the_window_holds_over_all_submissions(loop: LoopThread) -> None:
@@ -147,15 +152,6 @@ def test_unfetched_outcomes_are_bounded(
         assert is_reversed or answered <= fetched + 10 + 4
     assert answered == 100
     loop.call(evaluator.close(), 60)
-
-
-def test_outcomes_without_calls(loop: LoopThread) -> None:
-    """Without Allure, a waiting outcome has only the keys of its calls, for the record."""
-    evaluator = evaluator_of(loop, capitals, case("a"), keeps_calls=False)
-    outcome = evaluator.outcome(case("a"), timeout=60)
-    loop.call(evaluator.close(), 60)
-    assert not outcome.calls
-    assert outcome.record().requests == ("key of a",)
 
 
 def test_failed_call_is_an_error_and_not_a_wrong_answer(loop: LoopThread) -> None:
@@ -453,10 +449,7 @@ def test_stopped_group_keeps_its_judged_items() -> None:
     outcome = outcome_of("correct", "out of money", "wrong")
     assert (outcome.stopped, outcome.verdict) == ("out of money", None)
     assert [json.loads(line)["id"] for line in outcome.lines.split("\n") if line] == ["some/0", "some/2"]
-
-
-def test_lines_are_the_records() -> None:
-    """Each item is one line for any separators in its texts, and lone surrogates are preserved."""
+    # Each item is one line for any separators in its texts, and lone surrogates are preserved.
     outcome = outcome_of("wrong", "correct", given="a\u2028b\n\x85c")
     assert [json.loads(line) for line in outcome.lines.rstrip("\n").split("\n")] == [
         plain(record) for record in outcome.records

@@ -157,17 +157,13 @@ def test_a_provider_without_capacity_is_waited_for(status: int) -> None:
 
 
 def test_a_model_that_only_refuses_stops_the_run() -> None:
-    """Without any reply for five minutes, the run stops with the server's words."""
+    """Without any reply for five minutes, the run stops with the server's words. A limit per day is not waited for."""
     result = run(serve(lambda now, cost: Refusal(429), 0, [1] * 200), 200)
     assert {type(reply) for reply in result.replies} == {RunStopped}
     assert result.broker.stopped == "m: no reply for 5.0 minutes: transient status 429"
     assert PATIENCE <= result.seconds <= PATIENCE + 10
     # A tenth of what each call alone would send.
     assert result.refused < 150
-
-
-def test_a_wait_of_hours_stops_the_run_at_once() -> None:
-    """A limit per day is not waited for."""
     result = run(serve(lambda now, cost: Refusal(429, 7200.0), 0, [1] * 20), 20, trial=False)
     assert result.broker.stopped == "m: the server asks to wait 2.0 hours: transient status 429"
     assert result.seconds < 1
@@ -308,8 +304,6 @@ def test_a_stop_ends_the_wait_for_a_limit() -> None:
 
     async def respond(chat: Chat) -> Any:
         await asyncio.sleep(LATENCY)
-        if chat.prompt == "late":
-            return BackendError("wrong key", kind="replica", fatal=True)
         return transient("status 429", retry_after=60.0)
 
     async def work() -> float:

@@ -174,13 +174,6 @@ def test_request_that_ends_replicas_is_an_error() -> None:
     )
 
 
-def ray_broker(model: Local) -> LocalBroker:
-    """Return a broker of a model with one replica."""
-    registry.register_model("own", lambda spec, options: model)
-    models = {"m": registry.parse_spec("own")}
-    return LocalBroker(BrokerConfig(models, cache="off", engine="ray", replicas={"m": Replicas(1)}))
-
-
 def test_replicas_that_always_end_are_not_replaced_forever() -> None:
     """After some replicas in a row that served nothing, the run ends."""
     machines = Machines(then=0)
@@ -216,20 +209,15 @@ def lacking() -> Local:
     raise UsageError("no such file:\nx.gguf")
 
 
-@pytest.mark.parametrize(
-    ("there", "said"),
-    [
-        (Other, f"files_sha256 is {'b' * 64} there and none here; install the same files and versions"),
-        (lacking, "no such file: x.gguf"),
-    ],
-)
-def test_unusable_replica_is_refused(there: Callable[[], Local], said: str) -> None:
+def test_unusable_replica_is_refused() -> None:
     """A replica with another identity, or that cannot create its model, gets no request; one line says why."""
-    results, notes = served(Machines(), 2, there=there)
-    [line] = notes
-    assert line.endswith(f"was refused: {said}")
-    assert texts(results) == [line] * 2
-    assert results[0].fatal
+    other = f"files_sha256 is {'b' * 64} there and none here; install the same files and versions"
+    makers: list[tuple[Callable[[], Local], str]] = [(Other, other), (lacking, "no such file: x.gguf")]
+    for there, said in makers:
+        results, [line] = served(Machines(), 2, there=there)
+        assert line.endswith(f"was refused: {said}")
+        assert texts(results) == [line] * 2
+        assert results[0].fatal
 
 
 def test_head_node_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +240,10 @@ def test_head_node_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(fleets_module, "Cluster", lambda address: Headless())
     monkeypatch.setattr(fleets_module, "CLOSE_SECONDS", 0.05)
-    asked = ask_all(ray_broker(Local(serve=slow)), map(str, range(40)))
+    registry.register_model("own", lambda spec, options: Local(serve=slow))
+    models = {"m": registry.parse_spec("own")}
+    broker = LocalBroker(BrokerConfig(models, cache="off", engine="ray", replicas={"m": Replicas(1)}))
+    asked = ask_all(broker, map(str, range(40)))
     assert kinds([asked.results[0], asked.results[39]]) == ["reply", "stopped"]
     assert asked.broker.stopped == "m: the Ray cluster does not answer: its head node may be lost"
 

@@ -142,14 +142,6 @@ def test_different_requests_are_separate_calls(make_broker: MakeBroker) -> None:
     assert model.calls == [("q", 1)] * 11
 
 
-def test_samples_beyond_the_maximum_need_further_calls(make_broker: MakeBroker) -> None:
-    """Samples beyond the maximum of one call are sent in further calls."""
-    model = Several(most=4)
-    asked = ask_all(make_broker(model), eleven())
-    assert sorted(count for _, count in model.calls) == [3, 4, 4]
-    assert len(set(asked.texts)) == 4
-
-
 def test_a_set_takes_one_slot_and_one_tick(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of four sets uses one slot (two at a time) and one tick of the rate limit, not eleven."""
     requests = [r for prompt in "abcd" for r in eleven(prompt)]
@@ -169,7 +161,13 @@ def test_a_set_takes_one_slot_and_one_tick(make_broker: MakeBroker, monkeypatch:
 
 
 def test_missing_choices_are_requested_singly(make_broker: MakeBroker) -> None:
-    """If the server returns four of eleven, seven calls fetch the others, and every sample has a reply."""
+    """If the server returns four of eleven, seven calls fetch the others, and every sample has a reply.
+
+    Samples beyond the maximum of one call are sent in further calls.
+    """
+    limited = Several(most=4)
+    assert len(set(ask_all(make_broker(limited, cache="off"), eleven()).texts)) == 4
+    assert sorted(count for _, count in limited.calls) == [3, 4, 4]
     model = Several(lambda request, count: numbered(request, min(count, 4)))
     asked = ask_all(make_broker(model), eleven())
     assert model.calls == [("q", 11), *[("q", 1)] * 7]
@@ -211,20 +209,14 @@ def test_a_failed_set_is_one_failure_of_all(make_broker: MakeBroker) -> None:
     assert (asked.counters.failed, asked.broker.stopped) == (2, None)
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [(KeyError("choices"), "KeyError: 'choices'"), (asyncio.CancelledError(), "CancelledError")],
-)
-def test_what_a_model_raises_is_an_error_of_the_samples(
-    make_broker: MakeBroker, fault: BaseException, said: str
-) -> None:
+def test_what_a_model_raises_is_an_error_of_the_samples(make_broker: MakeBroker) -> None:
     """Whatever a call for several samples raises is the error of that set, and nobody waits for ever."""
 
     def answer(request: Chat, count: int) -> Sequence[Reply]:
-        raise fault
+        raise KeyError("choices") if request.prompt == "q" else asyncio.CancelledError
 
-    asked = ask_all(make_broker(Several(answer)), eleven())
-    assert {str(result) for result in asked.results} == {said}
+    asked = ask_all(make_broker(Several(answer)), [*eleven(), *eleven("p")])
+    assert [str(result) for result in asked.results] == ["KeyError: 'choices'"] * 11 + ["CancelledError"] * 11
     assert asked.broker.stopped is None
 
 

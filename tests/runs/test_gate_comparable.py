@@ -153,51 +153,45 @@ def test_gate_file_may_allow_mixed_models() -> None:
     assert against({"options": {"params": {}}}, allow_mixed=True).decision == "invalid"
 
 
-@pytest.mark.parametrize(
-    ("asked", "newest", "decision"),
-    [
-        ("k{}", 100.0, "invalid"),
-        ("k{}", 100.5, "pass"),
-        ("k{}", None, "pass"),
-        ("other{}", 99.0, "pass"),
-        ("", 99.0, "pass"),
-    ],
-    ids=["same", "asked again", "not known", "other requests", "no requests"],
-)
-def test_replies_of_the_baseline_are_no_measurement(asked: str, newest: float | None, decision: str) -> None:
+def test_replies_of_the_baseline_are_no_measurement() -> None:
     """A candidate with the requests of its baseline and no newer reply was not asked."""
 
-    def asking(text: str, model: str) -> list[VerdictRecord]:
-        return [
-            replace(record, requests=(text.format(n),) if text else ())
-            for n, record in enumerate(verdicts("c" * 40, model=model))
-        ]
+    def asking(model: str, *requests: str) -> list[VerdictRecord]:
+        return [replace(record, requests=requests) for record in verdicts("c" * 40, model=model)]
 
-    facts = facts_of("new", models={"new": {"newest_reply": newest}})
-    baseline = baseline_of(asking("k{}", "old"), models={"old": {"newest_reply": 100.0}})
-    gate = gate_of({"benchmark": "sums", "max_drop": 0.5})
-    result = decide(gate, facts, asking(asked, "new"), baseline)
-    assert result.decision == decision
-    assert result.line.startswith("INVALID: all replies of this run are those of") == (decision == "invalid")
+    baseline = baseline_of(asking("old", "k"), models={"old": {"newest_reply": 100.0}})
+    for requests, newest, decision in (
+        (["k"], 100.0, "invalid"),
+        (["k"], 100.5, "pass"),
+        (["k"], None, "pass"),
+        (["other"], 99.0, "pass"),
+        ([], 99.0, "pass"),
+    ):
+        facts = facts_of("new", models={"new": {"newest_reply": newest}})
+        result = decide(gate_of({"max_drop": 0.5}), facts, asking("new", *requests), baseline)
+        assert result.decision == decision
+        is_said = result.line.startswith("INVALID: all replies of this run are those of")
+        assert is_said == (decision == "invalid")
 
 
-@pytest.mark.parametrize(("given", "measured", "decision"), [
-    ({}, ["sums"], "pass"), ({}, ["sums", "oracle"], "invalid"), ({"parse": "words"}, ["sums"], "invalid"),
-])  # fmt: skip
-def test_a_default_helper_of_another_benchmark_is_not_compared(
-    given: dict[str, str], measured: list[str], decision: str
-) -> None:
+def test_a_default_helper_of_another_benchmark_is_not_compared() -> None:
     """A baseline on more benchmarks has helpers for them. One that the user gave is always compared."""
 
     def summary(*benchmarks: str) -> list[dict[str, Any]]:
         return [plain(row) for n in benchmarks for row in summary_rows(verdicts("c", benchmark=n))]
 
-    theirs = {
-        "helpers": {**FACTS["helpers"], "parse": {"spec": "words"}},
-        "options": {"params": {"top_p": 0.9}, "helpers": given},
-        "summary": summary("sums", "oracle"),
-    }
-    assert against({"summary": summary(*measured)}, theirs).decision == decision
+    cases: list[tuple[dict[str, str], list[str], str]] = [
+        ({}, ["sums"], "pass"),
+        ({}, ["sums", "oracle"], "invalid"),
+        ({"parse": "words"}, ["sums"], "invalid"),
+    ]
+    for given, measured, decision in cases:
+        theirs = {
+            "helpers": {**FACTS["helpers"], "parse": {"spec": "words"}},
+            "options": {"params": {"top_p": 0.9}, "helpers": given},
+            "summary": summary("sums", "oracle"),
+        }
+        assert against({"summary": summary(*measured)}, theirs).decision == decision
 
 
 def test_accuracy_rule_on_a_task_with_a_target_is_invalid() -> None:
@@ -447,32 +441,19 @@ def test_a_run_is_not_its_own_baseline() -> None:
     assert decide(gate, later, records, itself).decision == "pass"
 
 
-@pytest.mark.parametrize(
-    ("theirs", "note"),
-    [
-        ({"started": "2026-01-03T00:00:00Z"}, "baseline run-old of 2026-01-03 is newer than this run of 2026-01-02"),
+def test_a_decision_names_what_is_odd_about_its_baseline() -> None:
+    """It is judged all the same. An imported baseline starts when it is imported, which is no oddity."""
+    ours = {"versions": {"pytest-llmprops": "0.2", "python": "3.12"}}
+    later, imported = {"started": "2026-01-03T00:00:00Z"}, {"old": ModelMetadata("old", imported=True)}
+    odd: list[tuple[dict[str, Any], str]] = [
+        (later, "baseline run-old of 2026-01-03 is newer than this run of 2026-01-02"),
+        ({**later, "models": imported}, ""),
         (
             {"versions": {"pytest-llmprops": "0.1", "python": "3.11"}},
             "baseline run-old was measured with other versions: pytest-llmprops 0.1 → 0.2",
         ),
-    ],
-)  # fmt: skip
-def test_a_decision_names_what_is_odd_about_its_baseline(theirs: dict[str, Any], note: str) -> None:
-    """It is judged all the same."""
-    ours = {"versions": {"pytest-llmprops": "0.2", "python": "3.12"}, "protocols": {"sums": PROTOCOL},
-            "data": {"builtin:sums/en.csv": "aa", "builtin:sums/zh.csv": "bb"}}  # fmt: skip
-    records, before = verdicts("c" * 40, model="new"), verdicts("c" * 40)
-    summary = [plain(row) for row in summary_rows(records)]
-    baseline = baseline_of(before, **{**ours, "summary": summary, **theirs})
-    result = decide(gate_of({"max_drop": 0.5}), facts_of("new", summary=summary, **ours), records, baseline)
-    assert (result.decision, result.notes[0]) == ("pass", note)
-    assert len(result.notes) == 2  # the other is on a benchmark that is not installed
-
-
-def test_an_imported_baseline_has_no_date() -> None:
-    """It starts when it is imported, which may be after the candidate was."""
-    records, before = verdicts("c" * 40, model="new"), verdicts("c" * 40)
-    models = {"old": ModelMetadata("old", imported=True)}
-    baseline = baseline_of(before, started="2026-01-03T00:00:00Z", models=models)
-    result = decide(gate_of({"max_drop": 0.5}), facts_of("new"), records, baseline)
-    assert not any("is newer than" in note for note in result.notes)
+    ]
+    for theirs, note in odd:
+        result = against(ours, {**ours, **theirs})
+        assert result.decision == "pass"
+        assert [text for text in result.notes if "baseline run-old" in text] == ([note] if note else [])

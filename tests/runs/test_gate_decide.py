@@ -126,15 +126,6 @@ def test_rules_are_judged_together_with_all_members() -> None:
     assert change.p == pytest.approx(min(1, max(4 * mcnemar_drop(13, 3), 5 * mcnemar_drop(14, 3))))
 
 
-def test_a_rule_on_other_items_is_corrected_for_them_too() -> None:
-    """Items of a rule that are no member, such as two of three tasks, are one more comparison."""
-    ours, theirs = paired_runs(870, 20, 6, 4)
-    ours, theirs = ([replace(r, task=f"t{n % 3}") for n, r in enumerate(rs)] for rs in (ours, theirs))
-    result = judged(gate_of({"task": "t[01]", "max_drop": 0.01}), ours, theirs)
-    assert {change.name for change in result.changes if change.kind == "task"} == {"t0", "t1", "t2"}
-    assert result.changes == judged(gate_of({"max_refused": 0.5}), ours, theirs).changes
-
-
 def test_items_of_a_cluster_do_not_count_as_independent() -> None:
     """40 losses in four whole clusters are far weaker evidence than 40 single losses."""
     old, fallen = "c" * 400, "w" * 40 + "c" * 360
@@ -190,18 +181,6 @@ def test_repeats_are_averaged_first() -> None:
     assert check_of(result, "max_drop").value == pytest.approx(-1 / 3)
     assert result.rules[0].items == 40
     assert judged(gate_of({"min_accuracy": 0.5, "min_items": 41}), ours).decision == "invalid"
-
-
-def test_item_is_in_error_if_no_sample_has_an_answer() -> None:
-    """An item is in error if all of its samples are; otherwise it is answered, and its errors count in part."""
-    records = repeated([3] * 40, 3, "new")
-    records[0] = replace(records[0], status="error")
-    gate = gate_of({"min_accuracy": 0.5, "max_errors": 1 / 120, "min_items": 40})
-    assert judged(gate, records).decision == "pass"
-    assert judged(gate_of({"min_accuracy": 0.5, "max_errors": 1 / 121}), records).decision == "invalid"
-    records[:3] = [replace(record, status="error") for record in records[:3]]
-    result = judged(gate, records)
-    assert check_of(result, "min_items").verdict == check_of(result, "max_errors").verdict == "invalid"
 
 
 def test_errors_and_missing_items_of_either_run_count() -> None:
@@ -292,19 +271,16 @@ def test_the_worst_rule_decides() -> None:
                *new("c" * 9, task="few")]  # fmt: skip
     records = [replace(r, id=f"{r.task}/{r.id}") for r in records]
     rules = {t: {"task": t, "min_accuracy": 0.5} for t in ("good", "bad", "open", "few")}
-    for tasks, decision in [
-        (("good",), "pass"),
-        (("good", "open"), "inconclusive"),
-        (("open", "bad", "good"), "fail"),
-        (("open", "bad", "good", "few"), "invalid"),
-    ]:
+    for tasks, decision, said in (
+        (("good",), "pass", "new meets the rule"),
+        (("good", "open"), "inconclusive", "open"),
+        (("open", "bad", "good"), "fail", "bad"),
+        (("open", "bad", "good", "few"), "invalid", "few"),
+    ):
         result = judged(gate_of(*(rules[t] for t in tasks)), records)
-        assert result.decision == decision
-        assert result.passed == (decision == "pass")
+        assert (result.decision, result.passed) == (decision, decision == "pass")
         assert result.line.startswith(f"{decision.upper()}: ")
-        assert {"fail": "bad", "inconclusive": "open", "invalid": "few"}.get(
-            decision, "new meets the rule"
-        ) in result.line
+        assert said in result.line
     assert plain(result)["rules"][1]["checks"][0]["verdict"] == "failed"
 
 

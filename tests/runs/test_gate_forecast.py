@@ -115,12 +115,6 @@ def test_repeats_make_an_unchanged_model_pass() -> None:
     assert few.whole[0] == Rates(0.0, 0.0, 1.0)
 
 
-def test_what_is_not_simulated() -> None:
-    """Shares have no rates, and a gate of these alone has no forecast."""
-    plan = forecast.forecast(gate_of({"max_refused": 0.1}), verdicts("c" * 90), FACTS)
-    assert (plan.rules[0].rates, plan.whole) == ((), ())
-
-
 @pytest.mark.parametrize(("each", "size"), [("task", 1), ("cluster", 30)])
 def test_no_collapse_is_simulated(each: str, size: int) -> None:
     """An unchanged model meets the rule, one that is far worse fails it, as the gate decides on simulated verdicts."""
@@ -154,6 +148,9 @@ def test_min_accuracy_follows_the_baseline() -> None:
     for limit, index in ((0.6, 0), (0.95, 1), (0.8, 2)):
         [rule] = forecast.forecast(gate_of({"min_accuracy": limit}), records, FACTS).rules
         assert rule.rates[0][index] > 0.9
+    # Shares have no rates, and a gate of these alone has no forecast.
+    plan = forecast.forecast(gate_of({"max_refused": 0.1}), records, FACTS)
+    assert (plan.rules[0].rates, plan.whole) == ((), ())
 
 
 def write_gate(text: str) -> None:

@@ -306,8 +306,6 @@ def mutate(run: Path, chance: random.Random) -> str:
         kind = chance.random()
         if kind < 0.1:
             lines[place] = chance.choice(RAW)
-        elif kind < 0.15:
-            lines.insert(place, chance.choice(lines))
         elif kind < 0.2:
             lines[place] = lines[place][: chance.randrange(len(lines[place]))]
         else:

@@ -190,17 +190,10 @@ def test_metrics_and_filters_of_lm_eval(capsys: Capture) -> None:
     assert [r.status for r in run.records] == ["correct"]
 
 
+SUM = {"task": "sums", "language": "en", "cluster": "x"}
 ROWS: list[dict[str, Any]] = [
-    {
-        "id": "a",
-        "score": 1,
-        "task": "sums",
-        "language": "en",
-        "cluster": "x",
-        "expected": "4",
-        "given": "4\n",
-    },
-    {"id": "b", "score": 0.0, "task": "sums", "language": "de", "cluster": "x", "seconds": 1.5},
+    {"id": "a", "score": 1, **SUM, "expected": "4", "given": "4\n"},
+    {"id": "b", "score": 0.0, **SUM, "seconds": 1.5},
     {"id": 3, "score": None},
 ]
 

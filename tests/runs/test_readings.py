@@ -76,9 +76,7 @@ def test_replies_are_counted_by_status_rule_and_difference() -> None:
     assert (readings.unread, readings.unread_share) == ({"no option": 8}, 8 / 98)
     assert readings.differing == (10, 98)
 
-
-def test_a_reply_that_a_paper_counts_as_wrong_may_be_unread() -> None:
-    """The value ``parsed`` says so, and the cause has no details of the reply."""
+    # A reply that a paper counts as wrong may be unread: ``parsed`` says so, and the cause has no details of it.
     record = verdict("select", 1, "wrong", values={"parsed": 0.0}, reason="several variations: ken, weet")
     [readings] = readings_of([record])
     assert readings.unread == {"several variations": 1}

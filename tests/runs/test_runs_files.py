@@ -47,11 +47,7 @@ def test_only_new_complete_lines_are_returned(path: Path) -> None:
     assert lines.read(100) == ([], False, False)
     add(path, "o\nthree\n")
     assert lines.read(100) == ([b"two", b"three"], False, False)
-
-
-def test_a_read_is_limited_but_a_long_line_is_read(path: Path) -> None:
-    """A large file comes in parts, and a line above the limit is returned whole."""
-    lines = AppendedLines(path)
+    # A large file comes in parts, and a line above the limit is returned whole.
     add(path, "a\nb\n" + "x" * 1000 + "\nc\n")
     assert lines.read(4) == ([b"a", b"b"], False, True)
     assert lines.read(4).lines[0] == b"x" * 1000

@@ -30,6 +30,7 @@ from pytest_llmprops.models.api.batches import (
 )
 from pytest_llmprops.models.api.client import ChatApiModel, Provider, ProviderModel
 from pytest_llmprops.models.api.deviations import Deviations
+from pytest_llmprops.models.api.http import FILE_SECONDS
 from pytest_llmprops.models.base import CallOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
@@ -122,7 +123,7 @@ class AnthropicBatches(BatchApi):
     async def create(self, lines: IO[bytes], mark: str) -> BatchState:
         """Create a batch. The API keeps no ``mark``."""
         requests = [json.loads(line) for line in lines]
-        created = self._client.request("POST", _BATCHES, {"requests": requests})
+        created = self._client.request("POST", _BATCHES, {"requests": requests}, seconds=FILE_SECONDS)
         return self._state(await self._object(created))
 
     async def find(

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 LARGEST_ANSWER = 64 * 2**20
 #: bytes that are decompressed at a time: deflate makes a body at most 1,032 times as small
 _PIECE = 2**20
+#: seconds for which a connection without a call is kept; uvicorn, which many servers of models use, closes it after 5,
+#: and a call that meets a closed one fails
+KEPT_SECONDS = 4.0
 #: a wait in seconds for a part of a file of up to 200 MB
 FILE_SECONDS = 600.0
 
@@ -86,17 +89,18 @@ class HttpClient:
         path: str,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, str | int] = MappingProxyType({}),
+        seconds: float = 0.0,
     ) -> tuple[bytes, Mapping[str, str]]:
         """Return (body, headers) of the answer to a call, as :meth:`post` does.
 
-        :param body: sent as JSON.
+        :param body: sent as JSON. :param seconds: see :meth:`_answer`.
         """
         data, kind = None, {}
         if body is not None:
             # As bytes, aiohttp sends it without an own conversion.
             data = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
             kind = {"Content-Type": "application/json"}
-        async with self._answer(method, path, query, data=data, headers=kind) as answer:
+        async with self._answer(method, path, query, seconds, data=data, headers=kind) as answer:
             return await _content(answer), answer.headers
 
     async def upload(
@@ -142,7 +146,9 @@ class HttpClient:
 
         if self._session is None:
             self._session = ClientSession(
-                connector=TCPConnector(limit=self._options.concurrency, ssl=self._tls or True),
+                connector=TCPConnector(
+                    limit=self._options.concurrency, ssl=self._tls or True, keepalive_timeout=KEPT_SECONDS
+                ),
                 headers=self._headers,
                 cookie_jar=DummyCookieJar(),
                 auto_decompress=False,
@@ -159,7 +165,9 @@ class HttpClient:
         )
         async with call as answer:
             if not 200 <= answer.status < 300:
-                raise StatusError(answer.status, answer.headers, _parsed(await _content(answer)))
+                # The status counts, also without a body that can be read.
+                content = await _content(answer) if _encoding(answer) in _ENCODINGS else b""
+                raise StatusError(answer.status, answer.headers, _parsed(content))
             yield answer
 
     async def aclose(self) -> None:
@@ -201,20 +209,28 @@ def _too_large(what: str, answer: ClientResponse) -> BackendError:
     return BackendError(errors.clean(text), kind="response")
 
 
+#: those that Python's own library reads
+_ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
+
+
+def _encoding(answer: ClientResponse) -> str:
+    return answer.headers.get("Content-Encoding", "").strip().lower()
+
+
 async def _pieces(answer: ClientResponse) -> AsyncIterator[bytes]:
     """Yield the body of an answer in pieces, decompressed if a server compresses what no call asked for.
 
-    :raises BackendError: if it is compressed in a way that Python's own library does not read, or is damaged.
+    :raises BackendError: if it is compressed in a way that is not read here, or is damaged.
     """
-    encoding = answer.headers.get("Content-Encoding", "").strip().lower()
+    encoding = _encoding(answer)
     if encoding in ("", "identity"):
         async for piece in answer.content.iter_any():
             yield piece
         return
-    if encoding not in ("gzip", "x-gzip", "deflate"):
+    if encoding not in _ENCODINGS:
         text = f"the answer of {answer.host} is compressed with '{encoding}', which no call asks for"
         raise BackendError(errors.clean(text), kind="response")
-    unpacker = None
+    unpacker, is_damaged = None, False
     try:
         async for piece in answer.content.iter_any():
             while piece:
@@ -225,8 +241,8 @@ async def _pieces(answer: ClientResponse) -> AsyncIterator[bytes]:
                 yield unpacker.decompress(piece, _PIECE)
                 piece = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
     except zlib.error:
-        unpacker = None
-    if unpacker is None or not unpacker.eof:
+        is_damaged = True
+    if is_damaged or (unpacker is not None and not unpacker.eof):
         text = f"the compressed answer of {answer.host} is damaged or cut off"
         raise BackendError(errors.clean(text), kind="connection", transient=True)
 

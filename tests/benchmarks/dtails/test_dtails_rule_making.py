@@ -104,6 +104,9 @@ def test_a_helper_writes_the_rules() -> None:
     assert GOOD in prompt_of(choice)
     assert outcome.verdict is not None
     assert outcome.verdict.status == "correct"
+    for rules in ("helper", "self"):
+        settings = resolve("dtails", BENCHMARK.protocols, "paper", {"rules": rules}, 0).settings
+        assert bool(BENCHMARK.helpers(settings)) == (rules == "helper")
     # The model under test is not blamed for a helper that writes no rules: the item is an error.
     more: dict[str, Any] = {"rules": "helper", "helpers": {"rules": lambda request: "Rules?"}}
     failed, requests = with_own_rules(writer(GOOD), **more)

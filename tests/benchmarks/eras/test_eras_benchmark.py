@@ -57,15 +57,15 @@ def test_a_damaged_set_is_one_line(tmp_path: Path) -> None:
 
 def test_size_of_a_pytest_case(part: Any) -> None:
     """A case is one pair in small sets and one paradigm in larger sets; eras.case forces either."""
-    name = BENCHMARK.case_names
     items = [i for i in part.items if i.task == "explicit"]
-    assert name(items, ErasSettings()) is None
-    assert name(items, ErasSettings(case="pair")) is None
-    forced = name(items, ErasSettings(case="paradigm"))
-    assert forced is not None
-    assert Counter(forced)["eras/explicit/07"] == 20
-    assert len(set(forced)) == 39
     many = [items[0]] * (MAX_PAIR_CASES + 1)
-    assert name(many, ErasSettings()) == ["eras/explicit/01"] * len(many)
-    assert name(many[1:], ErasSettings()) is None
-    assert name(many, ErasSettings(case="pair")) is None
+    expectations: list[tuple[Any, Any, dict[str, int]]] = [
+        (items, "auto", {}),
+        (items, "pair", {}),
+        (items, "paradigm", {f"eras/explicit/{n:02d}": 20 for n in range(1, 40)}),
+        (many, "auto", {"eras/explicit/01": len(many)}),
+        (many[1:], "auto", {}),
+        (many, "pair", {}),
+    ]
+    for cases, setting, expected in expectations:
+        assert Counter(BENCHMARK.case_names(cases, ErasSettings(case=setting)) or ()) == expected

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.eras.items import SentencePair
+from pytest_llmprops.benchmarks.eras.report import read_accuracies
 from pytest_llmprops.benchmarks.eras.tools import generation
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, masked, write_set
 from pytest_llmprops.cli.main import main
@@ -55,7 +56,7 @@ def test_published_templates_can_be_filled(published: Path, tmp_path: Path) -> N
 
 
 def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
-    """If making pairs fails partway, an earlier set is unchanged and no draft is left."""
+    """If making pairs fails partway, an earlier set is unchanged and no draft is left; other data is not replaced."""
     paradigms, words = load_templates()
     pairs = list(make_pairs(paradigms, words, seed=0, pairs=1))
     write_set(tmp_path, iter(pairs), paradigms, source={})
@@ -68,6 +69,13 @@ def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="enough"):
         write_set(tmp_path, failing(), paradigms, source={})
     assert {p.name: p.read_bytes() for p in (tmp_path / "eras").iterdir()} == before
+    (tmp_path / "eras" / "SOURCE.json").unlink()
+    for out, message in (
+        (tmp_path, "not generated"),
+        (tmp_path / "eras" / "pairs.jsonl", "cannot be written"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            write_set(out, iter(pairs), paradigms, source={})
 
 
 def test_impossible_numbers_of_pairs_are_refused() -> None:
@@ -134,39 +142,41 @@ def test_annotate_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert output(capsys, *words, "--score").splitlines()[0].split() == ["pairs", "78"]
 
 
-def run_of(folder: Path, spec: str) -> Path:
-    """Write a run of a model with this specification, which is also its label."""
-    records = [replace(implicit(1, 0.4, 0.6), model=spec)]
-    return write(folder / "run", records, models={spec: {"spec": spec}})
-
-
 @needs_train
-def test_long_reviews_are_cut(
+def test_accuracy_on_labelled_reviews(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A classifier reads the start of a review that is too long for it; the line says how many were cut."""
+    """All models of a run are measured, and the report finds their accuracies.
+
+    A classifier reads the start of a review that is too long for it; the line says how many were cut. A model that
+    never answers, or that is a segmenter, gives a one-line error instead of an accuracy.
+    """
     from transformers import BertForSequenceClassification
 
-    folder = save_base(tmp_path / "base", positions=16)
-    names = {0: "negative", 1: "positive"}
-    network = BertForSequenceClassification.from_pretrained(folder, id2label=names)
-    network.save_pretrained(folder)
-    file = tmp_path / "training" / "asap" / "test.csv"
-    write_reviews(file, ("老师有信心", 1), ("学生的书" * 9, 0), ("的" * 14, 0))
-    monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path))
-    words = ("lab", "eras", "sentiment-accuracy", "--run", run_of(tmp_path, f"hf:{folder}"))
-    assert "on 3 reviews, 1 cut to 512 tokens" in output(capsys, *words)
+    def command(*specs: str) -> tuple[object, ...]:
+        records = [replace(implicit(1, 0.4, 0.6), model=spec) for spec in specs]
+        run = write(tmp_path / "run", records, models={spec: {"spec": spec} for spec in specs})
+        return "lab", "eras", "sentiment-accuracy", "--run", run
 
-
-def test_model_without_answers_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A model that never answers, or that is a segmenter, gives a one-line error instead of an accuracy."""
-    write_reviews(tmp_path / "training" / "asap" / "test.csv", ("很好", 1), ("不好", 0))
+    monkeypatch.delenv("LLMPROPS_DATA", raising=False)
+    says = "`llmprops data pull training --dest DIR` and set LLMPROPS_DATA=DIR"
+    assert says in one_error(capsys, *command("fake:echo"))
     monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path))
-    for model, said in (
+    reviews = ("老师有信心", 1), ("学生的书" * 9, 0), ("的" * 14, 0)
+    write_reviews(tmp_path / "training" / "asap" / "test.csv", *reviews)
+    for spec, said in (
         ("fake:constant?text=嗯", "asap/test.csv: no text was scored: no answer was read"),
         ("maxmatch:words.txt", "neither a sentiment classifier nor a chat model"),
     ):
-        words = ("lab", "eras", "sentiment-accuracy", "--run", run_of(tmp_path, model))
-        assert said in one_error(capsys, *words)
+        assert said in one_error(capsys, *command(spec))
+    base = save_base(tmp_path / "base", positions=16)
+    network = BertForSequenceClassification.from_pretrained(base, id2label={0: "negative", 1: "positive"})
+    network.save_pretrained(base)
+    models = [f"hf:{base}", "fake:constant?text=A", "fake:constant?text=B"]
+    lines = output(capsys, *command(*models)).splitlines()
+    assert lines[0].endswith("on 3 reviews, 1 cut to 512 tokens")
+    assert [line.partition(" [")[0].partition("text=")[2] for line in lines[1:]] == [
+        "A, asap/test.csv: 33.3", "B, asap/test.csv: 66.7",
+    ]  # fmt: skip
+    accuracies = [read_accuracies(tmp_path / "run", model) for model in models[1:]]
+    assert accuracies == [{"ASAP": pytest.approx(1 / 3)}, {"ASAP": pytest.approx(2 / 3)}]

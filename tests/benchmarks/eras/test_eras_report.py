@@ -45,13 +45,11 @@ def test_table_1_has_the_papers_rows(tmp_path: Path) -> None:
 def test_warnings_come_first(tmp_path: Path) -> None:
     """The run's remarks on ERAS are warnings above the tables; those on other benchmarks are not."""
     remarks = [
-        {"model": "model", "benchmark": name, "text": f"degenerate {name}", "warning": True}
-        for name in ("eras", "sums")
+        {"model": "model", "benchmark": name, "text": text, "warning": text == "degenerate"}
+        for name, text in (("eras", "degenerate"), ("sums", "degenerate"), ("eras", "edits: 1 of 2"))
     ]
-    remarks.append({"model": "model", "benchmark": "eras", "text": "edits: 1 of 2"})
     first, second, third, *_ = Shown(write(tmp_path, PAIRS, remarks=remarks)).section.blocks
-    assert first == Note("model: degenerate eras.", "warn")
-    assert second == Note("model: edits: 1 of 2.")
+    assert [first, second] == [Note("model: degenerate.", "warn"), Note("model: edits: 1 of 2.")]
     assert isinstance(third, Table)
 
 

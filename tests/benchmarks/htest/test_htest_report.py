@@ -11,8 +11,10 @@ import pytest
 from pytest_llmprops.benchmarks.htest.items import TASKS
 from pytest_llmprops.benchmarks.htest.report import conditions, read_training, training_figure, training_table
 from pytest_llmprops.data.published_results import find
+from pytest_llmprops.reports.kit.blocks import Table
 from pytest_llmprops.reports.kit.figures import draw, marker
 from pytest_llmprops.reports.kit.series import Measured, series_of
+from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdicts
 
@@ -117,3 +119,12 @@ def test_figure_has_a_panel_per_base(runs: list[Path]) -> None:
     svg, png = draw(figure.draw)
     assert "hyphenated word" in svg
     assert png
+
+
+def test_report_has_the_table_and_the_figure(runs: list[Path]) -> None:
+    """The section has both if a model was fine-tuned, and neither otherwise."""
+    expected = {"Before and after fine-tuning", "htest-fine-tuning"}
+    for chosen, shown in ((runs, expected), (runs[:1], set())):
+        blocks = report_on([read_run(run) for run in chosen], {}).sections[0].blocks
+        names = {block.title if isinstance(block, Table) else getattr(block, "name", "") for block in blocks}
+        assert names & expected == shown

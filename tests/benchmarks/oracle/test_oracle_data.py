@@ -36,10 +36,6 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", text.casefold()))
 
 
-def mentions(name: str, text: str) -> int:
-    return len(re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text))
-
-
 def named(item: Item) -> list[str]:
     return [name for name, _ in item["entities"]]
 
@@ -86,7 +82,7 @@ def test_names_are_labelled_everywhere(domain: str, kept: Any) -> None:
         text = item["text"]
         for name in sorted(named(item), key=len, reverse=True):
             text = re.sub(rf"(?<![\w.]){re.escape(name)}(?!\w|\.\w)", "", text)
-        assert not [name for name in names if mentions(name, text)], item.id
+        assert not [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)], item.id
         # "CSR" is a common noun: a specification has many of them.
         capitals = set(re.findall(r"\b[A-Z][A-Z0-9_.]*[A-Z0-9]\b", text))
         assert domain != "hardware" or capitals <= {"CSR"}, item.id

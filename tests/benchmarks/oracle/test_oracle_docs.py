@@ -85,9 +85,8 @@ def test_example_search_runs_unchanged(run: Runner) -> None:
     assert done.verdicts["letters/a"]["status"] == "correct"
     lines = (done.folder / "searches.jsonl").read_text("utf-8").splitlines()
     found, none = sorted(map(json.loads, lines), key=lambda row: row["counterexample"] is None)
-    assert found["counterexample"] == {
-        "why": "miscounts 13 letters", "letters": 13, "evidence": {"reply": "12"},
-    }  # fmt: skip
+    expected = {"why": "miscounts 13 letters", "letters": 13, "evidence": {"reply": "12"}}
+    assert found["counterexample"] == expected
     assert "  letters/a: miscounts 13 letters" in done.output
     assert none["counterexample"] is None
     assert none["examples"] > 30
@@ -126,9 +125,8 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the verdicts of the tutorial's model by id; on pairs only if the default helpers are installed."""
     run = Runner(tmp_path_factory.mktemp("worked"))
     lines = (ROOT / "fixtures" / "oracle_paraphrases.jsonl").read_text("utf-8").splitlines()
-    known = {
-        row["place"]: row["paraphrases"] for row in map(json.loads, lines) if TRUSTED.endswith(row["pair"])
-    }
+    rows = [row for row in map(json.loads, lines) if TRUSTED.endswith(row["pair"])]
+    known = {row["place"]: row["paraphrases"] for row in rows}
     file = run.write("worked.py", WORKED.format(paraphrases=known))
     selected = f"({' or '.join((SENTENCE, PROVED, TRUSTED) if HAS_HELPERS else (SENTENCE,))}) and not search"
     helpers = HELPERS if HAS_HELPERS else ()
@@ -277,12 +275,6 @@ def metrics(protocol: str, name: str) -> dict[str, Metric]:
     return {metric.name: metric for metric in metric_rows(records) if not metric.group}
 
 
-def share(metric: Metric) -> str:
-    """Return a rate as the page prints it."""
-    assert metric.value is not None
-    return f"{metric.value * metric.n:.0f} of {metric.n}"
-
-
 @pytest.mark.parametrize("name", EXTRACTORS)
 def test_data_page_has_the_measured_acceptances(name: str) -> None:
     """The page's table has the acceptances of each extractor in each protocol, and how many labels it finds.
@@ -292,7 +284,8 @@ def test_data_page_has_the_measured_acceptances(name: str) -> None:
     [row] = re.findall(rf"^\| {re.escape(name)} \| (.* of .*) \|$", DATA, re.M)
     rates = ("acceptance_rate", "faithful_acceptance_rate")
     measured = {protocol: metrics(protocol, name) for protocol in PROTOCOLS}
-    printed = [share(measured[protocol][rate]) for protocol in PROTOCOLS for rate in rates]
+    shown = [measured[protocol][rate] for protocol in PROTOCOLS for rate in rates]
+    printed = [f"{(metric.value or 0) * metric.n:.0f} of {metric.n}" for metric in shown]
     overlap = measured["quick"]["label_overlap"].value
     assert row.split(" | ") == [*printed[:2], f"{overlap:.1%}", *printed[2:]]
     rules = {rule: float(low) for rule, low in re.findall(r'metric = "(\w+)"\nmin = ([\d.]+)', TUTORIAL)}

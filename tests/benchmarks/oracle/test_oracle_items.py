@@ -120,7 +120,7 @@ WRONG = {"type": "PER", "pos": [0, 1], "sent_id": 0}
         (msrp, ["1\t1\t2\tA.\tB.", "2\t3\t4\tA.\tB."], "row 2: the Quality is '2'"),
         (msrp, ["1\t1\t2\tA."], "line 2 has 4 fields"),
         (msrp, [], "has no rows"),
-        (own, ["\n \n"], "the file is empty"),
+        (own, ["\n\u2003\n"], "has no sentences"),
         (own, ["Fine.\nA \x1b[31m one.\n"], "line 2: has control characters"),
         (own, ["Fine.\r\r" + "x" * (LONGEST + 1)], f"line 3: {LONGEST + 1} characters"),
         (redocred, [{"a": 1}], "is not a list of documents"),

@@ -60,7 +60,6 @@ def denies(*pairs: tuple[str, str]) -> Subject:
 
 
 SURE = denies((MOVED, CATS))
-CONTRARY = Subject(same=lambda first, second: False, paraphrases=paraphrases)
 
 
 def shown(folder: Path, asked: Sequence[Item], model: Subject = SURE, **settings: Any) -> Shown:
@@ -197,23 +196,21 @@ def test_tables_2_and_3(proved: Path, pairs: Shown) -> None:
 def test_table_5_has_the_papers_rule(tmp_path: Path, pairs: Shown) -> None:
     """Table 5 shows accepted "no" answers by category, above the printed numbers; only triangular evidence rejects."""
     title = "Answers of no that are accepted (Table 5)"
-    assert lines(pairs, title) == [
-        "m | builtin | – | – | – | 0.0% of 1 | – | – | – | 0.0% of 1",
-        (
-            "GPT3.5 | the paper | "
-            "29.2% of 383 | 45.9% of 475 | 62.5% of 32 | 81.9% of 942"
-            " | 21.7% of 152 | 34.8% of 233 | 23.7% of 38 | 71% of 1,409"
-        ),
-    ]
-    contrary = shown(tmp_path / "run", [DENIED], CONTRARY)
+    own, printed = lines(pairs, title)
+    assert own == "m | builtin | – | – | – | 0.0% of 1 | – | – | – | 0.0% of 1"
+    assert printed == (
+        "GPT3.5 | the paper | 29.2% of 383 | 45.9% of 475 | 62.5% of 32 | 81.9% of 942"
+        " | 21.7% of 152 | 34.8% of 233 | 23.7% of 38 | 71% of 1,409"
+    )
+    contrary = shown(tmp_path / "run", [DENIED], Subject(None, lambda first, second: False, paraphrases))
     assert contrary.table(title)[0]["φ_or: ĀĪ"] == "100.0% of 1"
     assert "Triangular evidence (Table 15)" not in contrary.titles
 
 
 def test_sanity_checks_and_table_4(tmp_path: Path) -> None:
     """Own paraphrases and the three sanity checks are shown above the paper's numbers."""
-    random = Item("oracle/random/0001", "random_pair", "en", "builtin", "", {**DENIED.fields, "label": False})
-    asked = [PROVED, control(PROVED, "own_paraphrase"), control(PROVED, "consistency"), random]
+    controls = {"own_paraphrase": PROVED, "consistency": PROVED, "random_pair": DENIED}
+    asked = [PROVED, *(control(item, task) for task, item in controls.items())]
     page = shown(tmp_path / "run", asked)
     assert lines(page, "Own paraphrases (Table 4)") == [
         "m | builtin | 1 | 100.0% | 100.0% | 100.0% | – | – | – | –",
@@ -278,14 +275,11 @@ def test_disagreements_with_the_label_are_sorted(tmp_path: Path) -> None:
     ]  # fmt: skip
     title = "Answers that differ from the label (Tables 9 to 11)"
     rows = shown(tmp_path / "run", asked).table(title)
-    names = ("Item", "Checker", "Answer", "Words of one sentence only")
-    assert [" | ".join(row[name] for name in names) for row in rows] == [
-        "oracle/pair/003 | rejected | no, labelled yes: both differ | s1: { last night }, s2: { near cats }",
-        "oracle/pair/002 | rejected | yes, labelled no: both differ | s1: { last night }, s2: { near cats }",
-        (
-            "oracle/pair/001 | accepted-yes | yes, labelled no: one sentence adds words"
-            " | s2: { near cats and two white ducks }"
-        ),
+    names = ("Checker", "Answer", "Words of one sentence only")
+    assert [" | ".join([row["Item"][-3:], *(row[name] for name in names)]) for row in rows] == [
+        "003 | rejected | no, labelled yes: both differ | s1: { last night }, s2: { near cats }",
+        "002 | rejected | yes, labelled no: both differ | s1: { last night }, s2: { near cats }",
+        "001 | accepted-yes | yes, labelled no: one sentence adds words | s2: { near cats and two white ducks }",
     ]
     assert (rows[2]["Sentence 2"], rows[2]["The model's explanation"]) == (long, "because")
     assert title not in shown(tmp_path / "agreeing", [PROVED]).titles

@@ -232,8 +232,8 @@ def test_candidates_are_counted_once_per_reply() -> None:
 
 def test_data_of_this_project() -> None:
     """The pool has at least 40 names per class for the classes in the rules, and several dates per format."""
-    for cls in ("person", "location", "city", "country", "organization", "date", "film", "book"):
-        assert cls in RULES.pool_classes
+    classes = {"person", "location", "city", "country", "organization", "date", "film", "book"}
+    assert classes <= {*RULES.pool_classes}
     assert all(len(POOL[cls]) >= 40 for cls in RULES.pool_classes)
     forms = Counter(form(name) for name in POOL["date"])
     assert min(forms.values()) >= 6

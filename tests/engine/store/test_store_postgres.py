@@ -55,7 +55,10 @@ def test_tables_of_a_later_version_are_refused(database: str) -> None:
 
 
 def test_texts_of_all_languages_are_kept(postgres: PostgresServer) -> None:
-    """A database of a server in the C locale has the encoding SQL_ASCII, and keeps every text."""
+    """A database of a server in the C locale has the encoding SQL_ASCII, and keeps every text.
+
+    One that cannot is refused in a line that names the encoding and the fix.
+    """
     name = "in_sql_ascii"
     postgres.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0")
     reply = replace(REPLY, text="中 é \x00 \ud800")
@@ -65,10 +68,6 @@ def test_texts_of_all_languages_are_kept(postgres: PostgresServer) -> None:
         assert found is not None
         assert found.text == reply.text
         assert [one.model for one in store.info().models] == ["模型"]
-
-
-def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresServer) -> None:
-    """The line names the encoding and the fix."""
     postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
     with pytest.raises(StoreError, match=r"has the encoding LATIN1.*ENCODING 'UTF8'"):
         open_store(postgres.url("latin"))

@@ -74,20 +74,16 @@ def test_even_odds_are_wrong() -> None:
     assert result.low < 0.5 < result.high
 
 
-def test_files_of_sighan_are_read_as_they_are(tmp_path: Path) -> None:
-    """Spaces may be full-width and repeat; a byte-order mark, Windows line ends and empty lines are accepted."""
-    file = tmp_path / "as_training.utf8"
-    file.write_bytes("\ufeff時間　：　三月十日\u3000\r\n\r\n今天  天氣  好  \r\n".encode())
-    corpus = read_segmented(file)
-    assert corpus.lines == [["時間", "：", "三月十日"], ["今天", "天氣", "好"]]
-    assert corpus.name == "as_training.utf8"
+def test_segmented_files(tmp_path: Path) -> None:
+    """Spaces may be full-width and repeat; a byte-order mark, Windows line ends and empty lines are accepted.
 
-
-def test_bad_segmented_files_have_one_line(tmp_path: Path) -> None:
-    """The message names the file and the fix."""
+    Messages name the file and the fix.
+    """
     file = tmp_path / "x.utf8"
     with pytest.raises(DataError, match=r"x.utf8: cannot be read: No such file"):
         read_segmented(file)
+    file.write_bytes("\ufeff時間　：　三月十日\u3000\r\n\r\n今天  天氣  好  \r\n".encode())
+    assert read_segmented(file).lines == [["時間", "：", "三月十日"], ["今天", "天氣", "好"]]
     for raw, message in (
         (b"\n \n\xe3\x80\x80\n", "x.utf8: the file is empty; it must have one sentence per line"),
         ("今天  天气\n我们  很  好\n".encode("gbk"), r"x.utf8: not UTF-8: .*iconv -f GBK"),

@@ -23,6 +23,8 @@ from pytest_llmprops.benchmarks.eras.tools.sheets import (
 from pytest_llmprops.core.errors import DataError, UsageError
 from tests.support.annotation import read_cells, write_cells
 
+PARADIGMS = [f"{n:02d}" for n in range(1, 40)]
+
 
 @pytest.fixture(scope="module")
 def pairs() -> list[SentencePair]:
@@ -50,15 +52,12 @@ def kinds(folder: Path) -> dict[str, tuple[str, str, str]]:
 def test_an_annotator_ranks_208_triples_of_156_pairs(pairs: list[SentencePair]) -> None:
     """There are 52 groups of three pairs of three paradigms, four pairs per paradigm, and no pair occurs twice."""
     everyone = draw_groups(pairs, seed=0)
-    assert len(everyone) == 5
     for groups in everyone:
-        assert len(groups) == 52
-        assert all(len({pair.paradigm.id for pair in group}) == 3 for group in groups)
-        counts = Counter(pair.paradigm.id for group in groups for pair in group)
-        assert (len(counts), set(counts.values())) == (39, {4})
-        assert sum(len(triples_of(group)) for group in groups) == 208
+        assert {len({pair.paradigm.id for pair in group}) for group in groups} == {3}
+        assert Counter(pair.paradigm.id for group in groups for pair in group) == dict.fromkeys(PARADIGMS, 4)
+        assert (len(groups), sum(len(triples_of(group)) for group in groups)) == (52, 208)
     ids = [pair.id for groups in everyone for group in groups for pair in group]
-    assert len(ids) == len(set(ids)) == 780
+    assert len(ids) == len(set(ids)) == 5 * 4 * 39
 
 
 def test_sheets_are_blind_and_shuffled(tmp_path: Path, pairs: list[SentencePair]) -> None:
@@ -73,9 +72,7 @@ def test_sheets_are_blind_and_shuffled(tmp_path: Path, pairs: list[SentencePair]
     assert {row[f"rank_{x}"] for row in rows for x in "abc"} == {""}
     assert set(rows[0]) == {"triple", *(f"{k}_{x}" for k in ("sentence", "rank") for x in "abc")}
     places = Counter(x for row in rows for x in "abc" if known[row[f"sentence_{x}"]][1] == "test")
-    assert sum(places.values()) == 156
-    assert set(places) == set("abc")
-    assert min(places.values()) > 25
+    assert (sum(places.values()), len(places), min(places.values()) > 25) == (156, 3, True)
 
 
 def test_shares_follow_the_rankings(tmp_path: Path, pairs: list[SentencePair]) -> None:
@@ -142,13 +139,16 @@ def test_damaged_files_are_one_line(tmp_path: Path, pairs: list[SentencePair]) -
         (tmp_path / "key.json").write_text(json.dumps(key), encoding="utf-8")
         with pytest.raises(DataError, match=r"key\.json"):
             read_sheets(tmp_path)
+    (tmp_path / "key.json").unlink()
+    with pytest.raises(UsageError, match="sheets already"):
+        write_sheets(tmp_path, pairs, seed=0)
 
 
 def test_unusable_requests_are_refused(pairs: list[SentencePair]) -> None:
     """Too few pairs, and a number of paradigms not divisible by three, are refused."""
-    with pytest.raises(UsageError, match="24 are needed"):
-        draw_groups(pairs, seed=0, annotators=6)
-    with pytest.raises(UsageError, match="multiple of three"):
-        draw_groups([pair for pair in pairs if pair.paradigm.id != "01"], seed=0)
-    with pytest.raises(UsageError, match="at least 1"):
-        draw_groups(pairs, seed=0, per_paradigm=0)
+    others = [pair for pair in pairs if pair.paradigm.id != "01"]
+    for some, annotators, per_paradigm, message in (
+        (pairs, 6, 4, "24 are needed"), (others, 5, 4, "multiple of three"), (pairs, 5, 0, "at least 1"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=message):
+            draw_groups(some, seed=0, annotators=annotators, per_paradigm=per_paradigm)

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.htest.items import TASKS, few_shot
 from pytest_llmprops.benchmarks.htest.tools.annotation import examples_in, read_sheets, write_sheets
-from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.errors import DataError, UsageError
 from tests.support.annotation import read_cells, write_cells
 from tests.support.commands import one_error, output
 
@@ -94,6 +94,9 @@ def test_damaged_files_are_one_line(folder: Path) -> None:
         (folder / "key.json").write_text(key, "utf-8")
         with pytest.raises(DataError, match=r"key.json: .*; restore the original file"):
             read_sheets(folder)
+    (folder / "key.json").unlink()
+    with pytest.raises(UsageError, match="has sheets already"):
+        write_sheets(folder, examples_in(None), seed=1, ks=[4])
 
 
 def test_numbers_of_examples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

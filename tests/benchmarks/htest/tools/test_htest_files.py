@@ -73,14 +73,19 @@ def test_a_fresh_set_has_its_files_and_its_source(tmp_path: Path) -> None:
 
 
 def test_a_fresh_set_has_no_builtin_item(tmp_path: Path) -> None:
-    """No item or example of a new set is a built-in one, even with the built-in seed."""
-    generate_set(tmp_path, seed=BUILTIN_SEED, n=200)
+    """No item or example of a new set is a built-in one, even with the built-in seed; nor one of an earlier new set."""
+
+    def rows(folder: Path, task: str) -> list[dict[str, Any]]:
+        return read(folder / f"{task}_test.jsonl") + read(folder / f"{task}_dev.jsonl")
+
+    first, second = tmp_path / "first" / "htest", tmp_path / "second" / "htest"
+    generate_set(first.parent, seed=BUILTIN_SEED, n=200)
+    earlier = [row["centerpiece"] for task in TASKS for row in rows(first, task)]
+    generate_set(second.parent, seed=BUILTIN_SEED, n=200, exclude=earlier)
     for task in TASKS:
-        own, builtin = (
-            {key for part in ("test", "dev") for key in keys(task, read(folder / f"{task}_{part}.jsonl"))}
-            for folder in (tmp_path / "htest", BUILTIN)
-        )
-        assert not own & builtin, task
+        one, two, builtin = (keys(task, rows(folder, task)) for folder in (first, second, BUILTIN))
+        assert not one & builtin, task
+        assert not two & (one | builtin), task
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:
