@@ -46,7 +46,7 @@ def save_bert(folder: Path) -> Path:
     torch.manual_seed(4)
     vocabulary = {token: i for i, token in enumerate([*SPECIAL, *PIECES])}
     tokenizer = BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=16)
-    config = config_of(len(vocabulary), layers=3, width=32, positions=32, initializer_range=0.5)
+    config = config_of(len(vocabulary), layers=3, width=32, max_position_embeddings=32, initializer_range=0.5)
     BertModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -32,7 +32,7 @@ def save_model(folder: Path, labels: tuple[str, ...] = ("B", "M", "E", "S"), *, 
         len(tokens),
         layers=2,
         width=32,
-        positions=positions,
+        max_position_embeddings=positions,
         initializer_range=0.5,  # makes the logits of random weights differ clearly
         id2label=dict(enumerate(labels)),
         label2id={label: i for i, label in enumerate(labels)},
