@@ -20,7 +20,6 @@ from pytest_llmprops.models.api.openai import OpenAIModel
 from pytest_llmprops.models.base import CallOptions, Result
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.secrets import Secrets
-from pytest_llmprops.models.spec import normalised_url
 from tests.support.backends import called, error, fatal, make, reply, texts
 from tests.support.networks import RawServer, answer, answering, clear_network
 
@@ -137,22 +136,15 @@ def test_batch_gives_results_in_order(stub: RunningStub) -> None:
     assert texts([first, third]) == texts([one("m", stub.url, prompts[0]), one("m", stub.url, prompts[2])])
 
 
-@pytest.mark.parametrize(
-    ("address", "kept"),
-    [
+def test_identity_and_pinning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The identity names model and server, without secrets; a name that ends in a date is pinned."""
+    assert make("openai:gpt-4o").identity == {"backend": "openai", "name": "gpt-4o", "base_url": ""}
+    for url, kept in (
+        ("http://h/v1/", "http://h/v1"),
         ("https://user:secret@host/v1?key=1", "https://host/v1"),
         ("http://[::1]:80/v1", "http://[::1]:80/v1"),
-    ],
-)
-def test_recorded_address_holds_no_secret(address: str, kept: str) -> None:
-    """An address is recorded by host, port and path only, in a normalised form."""
-    assert normalised_url(address) == kept
-
-
-def test_identity_and_pinning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The identity names model and server; a name that ends in a date is pinned."""
-    assert make("openai:gpt-4o").identity == {"backend": "openai", "name": "gpt-4o", "base_url": ""}
-    assert make("openai:m", base_url="http://h/v1/").identity["base_url"] == "http://h/v1"
+    ):
+        assert make("openai:m", base_url=url).identity["base_url"] == kept
     monkeypatch.setenv("OPENAI_BASE_URL", "http://other/v1")
     assert make("openai:m").identity["base_url"] == "http://other/v1"
     assert make("openai:gpt-4o-2024-05-13").pinned
