@@ -239,16 +239,9 @@ def test_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
-    [
-        ("::::", "https_proxy: "),
-        ("socks5://127.0.0.1:{port}", "a SOCKS proxy"),
-    ],
+    ("address", "said"), [("::::", "https_proxy: "), ("socks5://127.0.0.1:9", "a SOCKS proxy")]
 )
 def test_proxy_address_that_cannot_be_used(address: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An address of a proxy that is not understood names the variable."""
-    with answering(answer("400 Bad Request")) as server:
-        monkeypatch.setenv("https_proxy", address.format(port=server.port))
-        got = error(ask("https://api.invalid"))
-    assert got.fatal
-    assert said in str(got)
+    monkeypatch.setenv("https_proxy", address)
+    assert error(ask("https://api.invalid"), said).fatal
