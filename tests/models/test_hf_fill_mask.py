@@ -70,20 +70,15 @@ def test_candidates_of_several_characters(folder: Path, model: Any) -> None:
     assert len({round(math.log(p), 4) for p in probabilities.values()}) == len(CANDIDATES)
 
 
-def test_context_scores(folder: Path, model: Any) -> None:
-    """The context score sums over the surrounding characters, without candidate, masks and special tokens."""
-    scores = model.context_scores(TEXT, CANDIDATES)
-    for word, score in zip(CANDIDATES, scores, strict=True):
-        ids, logs = log_probabilities(folder, word + TEXT.removeprefix("[MASK]"), separator=False)
-        places = range(1 + len(word), 1 + len(word) + len("留心机动的"))
+@pytest.mark.parametrize(("text", "words"), [(TEXT, CANDIDATES), ("老师[MASK]心机", ("留",))])
+def test_context_scores(text: str, words: tuple[str, ...], folder: Path, model: Any) -> None:
+    """The score sums over the characters around the blank, without candidate, masks and special tokens."""
+    blank, count = text.index("[MASK]"), len(text.replace("[MASK]", ""))
+    for word, score in zip(words, model.context_scores(text, words), strict=True):
+        ids, logs = log_probabilities(folder, text.replace("[MASK]", word, 1), separator=False)
+        places = [1 + i + (len(word) if i >= blank else 0) for i in range(count)]
         assert score == pytest.approx(sum(float(logs[i, ids[i]]) for i in places), abs=1e-4)
-
-
-def test_blank_in_the_middle(folder: Path, model: Any) -> None:
-    """The characters on both sides of the blank count; without any, the score is one, the empty product."""
-    [score] = model.context_scores("老师[MASK]心机", ["留"])
-    ids, logs = log_probabilities(folder, "老师留心机", separator=False)
-    assert score == pytest.approx(sum(float(logs[i, ids[i]]) for i in (1, 2, 4, 5)), abs=1e-4)
+    # Without any, it is one, the empty product.
     assert model.context_scores("[MASK]", ["人", "学生"]) == [0.0, 0.0]
 
 

@@ -120,22 +120,19 @@ def test_mask_is_the_models_own(tmp_path: Path, model: Any) -> None:
     assert substituted == values(ask(make(f"hf:{without_mask}"), "很人"))
 
 
-def test_overlong_text_is_an_error(model: Any) -> None:
-    """A text is never cut: an overlong or empty text is an error, and the others are scored."""
-    long, good, empty = ask(model, "好" * 15, "好" * 14, " ")
-    error(long, "17 tokens, the model takes 16")
-    assert reply(good).usage.prompt_tokens == 16
-    error(empty, "empty")
-
-
-def test_text_of_unknown_tokens_is_an_error(model: Any) -> None:
-    """A text whose tokens are mostly unknown is an error; half of them, a short text and the others are scored."""
+def test_bad_texts_do_not_affect_the_others(model: Any) -> None:
+    """A text that is overlong, empty or mostly of unknown tokens is an error, and never cut; the others are scored."""
     half = "学生留心机友天地玄黄"
-    mostly, *others = ask(model, "学生天地玄黄宇宙", half, "天地", "很好")
+    long, empty, mostly, longest, *others = ask(
+        model, "好" * 15, " ", "学生天地玄黄宇宙", "好" * 14, half, "天地"
+    )
+    error(long, "17 tokens, the model takes 16")
+    error(empty, "empty")
     assert error(mostly).message.endswith(
         "6 of the text's 10 tokens are unknown to its tokenizer; give a model for the language and script of the text"
     )
-    assert len([reply(other) for other in others]) == 3
+    assert reply(longest).usage.prompt_tokens == 16
+    assert len([reply(other) for other in others]) == 2
 
 
 def test_unknown_labels_are_refused_before_loading(tmp_path: Path) -> None:

@@ -246,14 +246,8 @@ def test_bad_specification(spec: str, words: str) -> None:
 LOGITS = np.log(np.array([0.05, 0.5, 0.3, 0.15], dtype=np.float32))
 
 
-def sampler(temperature: float, **extra: float) -> Sampler:
+def sampler(temperature: float | None, **extra: float) -> Sampler:
     return Sampler.of(Chat.user("x", temperature=temperature, extra=tuple(sorted(extra.items()))), 0)
-
-
-def test_temperature_zero_takes_the_best() -> None:
-    """Temperature 0 and no temperature give the most probable token."""
-    assert sampler(0.0).pick(LOGITS) == 1
-    assert Sampler.of(Chat.user("x"), 0).pick(LOGITS) == 1
 
 
 def test_draws_follow_the_probabilities() -> None:
@@ -265,17 +259,18 @@ def test_draws_follow_the_probabilities() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "left"),
+    ("temperature", "extra", "left"),
     [
-        ({"top_k": 2}, {1, 2}),
-        ({"top_p": 0.7}, {1, 2}),
-        ({"min_p": 0.5}, {1, 2}),
-        ({}, {0, 1, 2, 3}),
+        (0.0, {}, {1}),
+        (None, {}, {1}),
+        (1.0, {"top_k": 2}, {1, 2}),
+        (1.0, {"top_p": 0.7}, {1, 2}),
+        (1.0, {"min_p": 0.5}, {1, 2}),
     ],
 )
-def test_truncated_distributions(extra: dict[str, float], left: set[int]) -> None:
-    """top_k, top_p and min_p keep the tokens given by their definitions."""
-    drawn = sampler(1.0, **extra)
+def test_tokens_that_can_be_drawn(temperature: float | None, extra: dict[str, float], left: set[int]) -> None:
+    """Without a temperature only the best one; top_k, top_p and min_p keep those of their definitions."""
+    drawn = sampler(temperature, **extra)
     assert {drawn.pick(LOGITS) for _ in range(600)} == left
 
 

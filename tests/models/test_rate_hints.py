@@ -55,14 +55,11 @@ def test_headers(headers: dict[str, str], seconds: float | None) -> None:
     ],
 )
 def test_texts(text: str, seconds: float | None) -> None:
-    """The text of an error says how long to wait; a limit in it is not a wait."""
+    """The text of an error says how long to wait, unless its details do; a limit in it is not a wait."""
     assert seconds_to_wait({}, None, text) == seconds
-
-
-def test_the_body_of_google_says_it() -> None:
-    """Gemini's compatible API sends a list with one error, whose details have the delay."""
+    # Gemini's compatible API sends a list with one error, whose details have the delay.
     body: list[Any] = [{"error": {"code": 429, "details": [{"@type": "RetryInfo", "retryDelay": "34s"}]}}]
-    assert seconds_to_wait({}, body) == 34.0
+    assert seconds_to_wait({}, body, text) == 34.0
 
 
 def test_dates_follow_the_servers_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,7 @@ def test_base_url_on_the_command_line_replaces_the_alias_address() -> None:
     [
         ("ollama:", f"write ollama:MODEL, for example ollama:{ALIASES['ollama'].example}"),
         ("grok-x", "--model grok-x: unknown model; write .*xai:grok-x"),
+        ("qwen9", "--model qwen9: unknown model; write .*'llmprops list models'"),
         ("qwen9", "unknown model; write openai:qwen9 for the server of OPENAI_BASE_URL"),
         ("openai:x?base_url=localhost:8000/v1", r"^--model openai:x\?base_url=.*: base_url .*: write http://HOST:PORT/v1"),
     ],
@@ -64,11 +65,6 @@ def test_specification_that_cannot_be_used(spec: str, said: str, monkeypatch: py
     if "OPENAI_BASE_URL" in said:
         monkeypatch.setenv("OPENAI_BASE_URL", "http://gpu:8000/v1")
     refuse(spec, said)
-
-
-def test_bare_name_of_no_known_family_is_refused() -> None:
-    """If no table of prices knows the name either, the message says where models are listed."""
-    refuse("qwen9", "--model qwen9: unknown model; write .*'llmprops list models'")
 
 
 @pytest.mark.parametrize(
